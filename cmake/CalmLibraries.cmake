@@ -1,0 +1,69 @@
+# CalmLibraries: sources by layer, and the four libraries made of them.
+
+find_package(Threads REQUIRED)
+
+set(calm_src ${CMAKE_CURRENT_SOURCE_DIR}/src)
+file(GLOB calm_sources_core CONFIGURE_DEPENDS ${calm_src}/base/*.c ${calm_src}/os/*.c ${calm_src}/mem/*.c
+    ${calm_src}/core/*.c ${calm_src}/site/*.c ${calm_src}/front/*.c)
+file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
+file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
+file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
+
+# Only the two layers that talk to the system may ask its headers for more than ISO C.
+set_property(SOURCE ${calm_sources_linux} ${calm_sources_sim} ${calm_sources_libc} APPEND PROPERTY
+    COMPILE_DEFINITIONS _GNU_SOURCE)
+file(GLOB calm_sources_os CONFIGURE_DEPENDS ${calm_src}/os/*.c)
+set_property(SOURCE ${calm_sources_os} APPEND PROPERTY COMPILE_DEFINITIONS _GNU_SOURCE)
+
+# calm_objects(NAME SOURCES...): objects compiled the way the allocator is.
+function(calm_objects name)
+    set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
+    file(WRITE ${empty} "typedef int calm_empty;\n") # a layer without sources is still a target
+    add_library(${name} OBJECT ${ARGN} ${empty})
+    target_link_libraries(${name} PRIVATE calm_warnings calm_library_flags calm_instrument)
+    calm_interface(${name})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# What whoever compiles against our sources needs to see.
+function(calm_interface name)
+    target_include_directories(${name} PUBLIC
+        $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${calm_src}>)
+    target_compile_definitions(${name} PUBLIC $<BUILD_INTERFACE:CALM_CHECKS=${CALM_CHECKS}>)
+endfunction()
+
+calm_objects(calm_core_objects ${calm_sources_core} ${calm_sources_linux})
+
+add_library(calmalloc_core STATIC $<TARGET_OBJECTS:calm_core_objects>)
+calm_interface(calmalloc_core)
+target_link_libraries(calmalloc_core PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
+set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
+
+calm_objects(calm_sim_objects EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
+add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)
+calm_interface(calmalloc_sim)
+target_link_libraries(calmalloc_sim PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
+set_target_properties(calmalloc_sim PROPERTIES LINKER_LANGUAGE C)
+
+# The interposers do not exist in instrumented builds: a sanitizer brings a malloc of its own.
+if(CALM_SANITIZE OR CALM_FUZZ)
+    return()
+endif()
+
+calm_objects(calm_libc_objects ${calm_sources_libc})
+
+add_library(calmalloc SHARED $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+set(calm_map ${calm_src}/libc/calmalloc.map)
+target_link_options(calmalloc PRIVATE -Wl,--version-script=${calm_map} -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete
+    -Wl,-z,defs -Wl,--as-needed -Wl,--hash-style=gnu)
+set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION} LINK_DEPENDS ${calm_map}
+    LINKER_LANGUAGE C OUTPUT_NAME calmalloc)
+target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(calmalloc PRIVATE calm_instrument Threads::Threads)
+
+add_library(calmalloc_static STATIC $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_NAME static LINKER_LANGUAGE C)
+target_include_directories(calmalloc_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(calmalloc_static PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:calm_instrument>)

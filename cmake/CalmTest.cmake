@@ -1,0 +1,37 @@
+# CalmTest: what test directories use to register themselves.
+#
+#   calm_add_gtest(NAME name LABEL label SOURCES files... [LIBRARIES targets...])
+#       a GoogleTest program; every TEST in it becomes one ctest entry `name.Suite.Test`.
+#   calm_add_program(NAME name SOURCES files... [LIBRARIES targets...])
+#       a plain C or C++ program; the caller adds tests that run it.
+#   calm_add_script(NAME name LABEL label SCRIPT file [ARGS ...])
+#       a Python script that passes by exiting 0; exit code 77 means skipped, with the reason printed.
+
+find_package(GTest)
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+if(NOT GTest_FOUND)
+    message(FATAL_ERROR "The tests need GoogleTest: apt-get install libgtest-dev, or configure with -DCALM_TESTS=OFF.")
+endif()
+include(GoogleTest)
+
+set(CALM_TEST_TIMEOUT_S 300)
+
+function(calm_add_program)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
+    add_executable(${arg_NAME} ${arg_SOURCES})
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} calm_warnings calm_instrument Threads::Threads)
+endfunction()
+
+function(calm_add_gtest)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;LABEL" "SOURCES;LIBRARIES")
+    calm_add_program(NAME ${arg_NAME} SOURCES ${arg_SOURCES} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
+    gtest_discover_tests(${arg_NAME} TEST_PREFIX ${arg_NAME}. DISCOVERY_MODE PRE_TEST
+        PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S})
+endfunction()
+
+function(calm_add_script)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;LABEL;SCRIPT" "ARGS")
+    add_test(NAME ${arg_NAME} COMMAND Python3::Interpreter ${arg_SCRIPT} ${arg_ARGS})
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S}
+        SKIP_RETURN_CODE 77)
+endfunction()

@@ -9,12 +9,6 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
 
-# Only the two layers that talk to the system may ask its headers for more than ISO C.
-set_property(SOURCE ${calm_sources_linux} ${calm_sources_sim} ${calm_sources_libc} APPEND PROPERTY
-    COMPILE_DEFINITIONS _GNU_SOURCE)
-file(GLOB calm_sources_os CONFIGURE_DEPENDS ${calm_src}/os/*.c)
-set_property(SOURCE ${calm_sources_os} APPEND PROPERTY COMPILE_DEFINITIONS _GNU_SOURCE)
-
 # calm_objects(NAME SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
@@ -25,11 +19,11 @@ function(calm_objects name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# What whoever compiles against our sources needs to see.
+# calm_interface(NAME): what whoever compiles against our sources needs to see.
 function(calm_interface name)
-    target_include_directories(${name} PUBLIC
-        $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${calm_src}>)
-    target_compile_definitions(${name} PUBLIC $<BUILD_INTERFACE:CALM_CHECKS=${CALM_CHECKS}>)
+    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
+    target_include_directories(${name} SYSTEM INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
+    target_compile_definitions(${name} PUBLIC CALM_CHECKS=${CALM_CHECKS})
 endfunction()
 
 calm_objects(calm_core_objects ${calm_sources_core} ${calm_sources_linux})

@@ -16,10 +16,18 @@ include(GoogleTest)
 
 set(CALM_TEST_TIMEOUT_S 300)
 
+# C++ tests read our C17 headers: a few keywords are spelled differently there, and atomics come from
+# tests/support/cpp. The headers count as system headers, so that only the tests' own lines are judged as C++.
+add_library(calm_c_in_cpp INTERFACE)
+target_include_directories(calm_c_in_cpp SYSTEM INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:${CMAKE_CURRENT_SOURCE_DIR}/tests/support/cpp>)
+target_compile_definitions(calm_c_in_cpp INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:_Static_assert=static_assert;_Alignas=alignas;_Noreturn=>)
+
 function(calm_add_program)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
     add_executable(${arg_NAME} ${arg_SOURCES})
-    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} calm_warnings calm_instrument Threads::Threads)
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} calm_c_in_cpp calm_warnings calm_instrument Threads::Threads)
 endfunction()
 
 function(calm_add_gtest)

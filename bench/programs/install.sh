@@ -1,0 +1,7 @@
+#!/bin/sh
+# Installs the programs that the "programs" rows run, by their Debian package names. Needs root.
+# A row whose program is missing is skipped and says so, so this is optional.
+set -eu
+apt-get update
+apt-get install -y --no-install-recommends \
+    perl git g++ ruby lua5.4 z3 sqlite3 ghostscript redis-server redis-tools nodejs valgrind

@@ -2,3 +2,23 @@
 if(NOT TARGET calmalloc)
     return()
 endif()
+include(CMakePackageConfigHelpers)
+
+set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
+install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS calmalloc calmalloc_static EXPORT calmalloc_targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT calmalloc_targets NAMESPACE calmalloc:: FILE calmalloc-targets.cmake DESTINATION ${calm_package_dir})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/calmalloc-config.cmake.in
+    ${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config.cmake INSTALL_DESTINATION ${calm_package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config.cmake
+    ${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config-version.cmake DESTINATION ${calm_package_dir})
+
+# The .pc file finds its prefix from where it lies.
+file(RELATIVE_PATH calm_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" calm_pc_prefix "${calm_pc_prefix}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/calmalloc.pc.in ${CMAKE_CURRENT_BINARY_DIR}/calmalloc.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/calmalloc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

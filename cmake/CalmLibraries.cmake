@@ -61,3 +61,7 @@ set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_N
 target_include_directories(calmalloc_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(calmalloc_static PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:calm_instrument>)
+
+# What `calm run` starts programs from.
+add_executable(calm_launch ${CMAKE_CURRENT_SOURCE_DIR}/tools/launch/calm_launch.c)
+target_link_libraries(calm_launch PRIVATE calm_warnings)

@@ -1,0 +1,225 @@
+"""The commands of calm: one table, read by face.py and by `calm help`."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Callable, List
+
+import build
+from trouble import Trouble
+
+
+@dataclass
+class Flag:
+    name: str
+    help: str
+    default: Any = False
+
+
+@dataclass
+class Option:
+    name: str
+    metavar: str
+    help: str
+    default: Any = None
+
+
+@dataclass
+class Word:
+    name: str
+    metavar: str
+    help: str = ""
+    is_required: bool = True
+    takes_rest: bool = False
+    default: Any = None
+
+
+@dataclass
+class Command:
+    name: str
+    help: str
+    function: Callable
+    parameters: List[Any] = field(default_factory=list)
+    is_raw: bool = False  # takes its arguments unread
+    is_hidden: bool = False
+
+
+def command_run(program, quiet, json):
+    import run
+    return run.start(program, quiet, json)
+
+
+def command_report(arguments):
+    import run
+    return run.report(json.loads(arguments[0]))
+
+
+def command_lib():
+    path = build.library()
+    if re.search(r"[\s:]", path):
+        print("calm: this path holds a blank or a colon, which LD_PRELOAD cannot carry; set CALM_BUILD_DIR to another "
+              "folder.", file=sys.stderr)
+    print(path)
+
+
+def command_install(prefix):
+    prefix = os.path.abspath(os.path.expanduser(prefix))
+    build.library()
+    done = subprocess.run(["cmake", "--install", build.directory_of("lib"), "--prefix", prefix], text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        reason = next((line for line in done.stdout.splitlines() if "annot" in line or "ermission" in line), "")
+        raise Trouble("nothing could be installed in '%s'. %s" % (prefix, reason.strip()))
+    with open(os.path.join(build.directory_of("lib"), "install_manifest.txt")) as manifest:
+        names = [line.strip() for line in manifest if line.strip()]
+    for name in names:
+        print(name)
+    print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." % (len(names), prefix),
+          file=sys.stderr)
+
+
+def command_test(filter, full, preset):
+    if preset not in build.PRESETS:
+        raise Trouble("there is no preset '%s'; choose one of %s." % (preset, ", ".join(build.PRESETS)), 2)
+    build.need_for_tests(preset)
+    folder = build.directory_of(preset)
+    for step, command in (("configuring", build.configure_command(preset)),
+                          ("building", ["cmake", "--build", folder, "-j", "2"])):
+        if subprocess.run(command, cwd=build.ROOT, stdin=subprocess.DEVNULL).returncode != 0:
+            raise Trouble("%s the preset '%s' failed; the reason is above." % (step, preset))
+    command = ["ctest", "--test-dir", folder, "-j", "2", "--output-on-failure", "--no-tests=error"]
+    command += [] if full else ["-LE", "full"]
+    command += ["-R", filter] if filter else []
+    sys.stdout.flush()
+    os.execvp(command[0], command)
+
+
+def command_options():
+    path = os.path.join(build.ROOT, "src", "front", "options.def")
+    with open(path) as file:
+        text = file.read()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    pattern = re.compile(r'^(NUMBER|CHOICE)\((\w+),\s*(.*?),\s*(START|ANYTIME),\s*"((?:[^"\\]|\\.)*)"\)', re.M)
+    rows = []
+    for kind, name, middle, when, words in pattern.findall(text):
+        if kind == "NUMBER":
+            default, low, high = [part.strip() for part in middle.split(",")]
+            values = "%s to %s" % (low, high)
+        else:
+            default, choices = [part.strip() for part in middle.split(",", 1)]
+            choices = choices.strip('"').split("|")
+            default, values = choices[int(default)], " or ".join(choices)
+        rows.append((name, default, values, when == "ANYTIME", words))
+    print('Options go into one variable: CALM_OPTIONS="name=value,name=value". Those marked * may also be set while the '
+          "program runs.\n")
+    widths = [max(len(row[column]) for row in rows + [("option", "default", "values")]) for column in range(3)]
+    print("  %-*s   %-*s  %-*s  meaning" % (widths[0], "option", widths[1], "default", widths[2], "values"))
+    for name, default, values, is_anytime, words in rows:
+        print("  %-*s %s %-*s  %-*s  %s" % (widths[0], name, "*" if is_anytime else " ", widths[1], default, widths[2],
+                                            values, words))
+
+
+def sources(*kinds):
+    """Our C and C++ files."""
+    found = []
+    for top in ("src", "include", "tests", "bench", "tools"):
+        for folder, folders, names in os.walk(os.path.join(build.ROOT, top)):
+            folders[:] = [name for name in folders if name != "fixtures"]
+            found += [os.path.join(folder, name) for name in names if name.endswith(kinds)]
+    return sorted(found)
+
+
+def need_tool(name, package):
+    if shutil.which(name) is None:
+        raise Trouble("%s is missing; apt-get install %s brings it." % (name, package))
+
+
+def command_format(check):
+    need_tool("clang-format-19", "clang-format-19")
+    mode = ["--dry-run", "--Werror"] if check else ["-i"]
+    files = sources(".c", ".h", ".cpp")
+    code = subprocess.run(["clang-format-19"] + mode + files, cwd=build.ROOT).returncode
+    if code != 0:
+        raise Trouble("some files are not formatted; `calm format` formats them.")
+    print("calm: %d files %s." % (len(files), "are formatted" if check else "formatted"), file=sys.stderr)
+
+
+def command_lint(filter):
+    need_tool("clang-tidy-19", "clang-tidy-19")
+    build.need_for_tests("clang")
+    folder = build.directory_of("clang")
+    if subprocess.run(build.configure_command("clang"), cwd=build.ROOT, stdin=subprocess.DEVNULL,
+                      stdout=subprocess.DEVNULL).returncode != 0:
+        raise Trouble("configuring the preset 'clang' failed; `calm test --preset clang` shows why.")
+    files = [path for path in sources(".c") if os.sep + "src" + os.sep in path and (not filter or filter in path)]
+    if not files:
+        raise Trouble("no source file's path contains '%s'." % filter)
+    code = subprocess.run(["clang-tidy-19", "--quiet", "-p", folder] + files, cwd=build.ROOT).returncode
+    if code != 0:
+        raise Trouble("clang-tidy found something; it is above.")
+    print("calm: %d files are clean." % len(files), file=sys.stderr)
+
+
+def command_bench(arguments):
+    script = os.path.join(build.ROOT, "bench", "calm_bench.py")
+    if not os.path.exists(script):
+        raise Trouble("this tree has no benchmarks.")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, script] + list(arguments))
+
+
+def command_version():
+    path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
+    with open(path) as file:
+        parts = re.findall(r"^#define CALM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", file.read(), re.M)
+    print("calmalloc " + ".".join(parts))
+
+
+def command_help(command):
+    import face
+    if command:
+        if command not in COMMANDS:
+            raise Trouble("there is no command '%s'; `calm help` lists them." % command, 2)
+        print(face.help_text(COMMANDS[command]))
+        return
+    shown = [entry for entry in COMMANDS.values() if not entry.is_hidden]
+    print("calmalloc is a memory allocator for Linux. calm puts it under your programs.\n")
+    width = max(len(face.usage(entry)) for entry in shown if entry.name != "run")
+    for entry in shown:
+        words = face.usage(entry)
+        if len(words) > width:
+            print("  calm %s\n       %-*s  %s" % (words, width, "", entry.help.split("\n")[0]))
+        else:
+            print("  calm %-*s  %s" % (width, words, entry.help.split("\n")[0]))
+    print("\n`calm help COMMAND` says more. Builds go to build/, or to the folder that CALM_BUILD_DIR names.")
+
+
+COMMANDS = {entry.name: entry for entry in (
+    Command("run", "Runs PROGRAM on calmalloc and reports memory afterwards.\n\n"
+            "PROGRAM keeps its standard input, output and error, its exit code and its signals. The report goes to\n"
+            "standard error. Exit codes of calm itself: 127 PROGRAM is not found; 126 it is not executable, or cannot\n"
+            "load calmalloc (static, set-uid, 32-bit); 2 wrong usage; 1 calmalloc cannot be built.", command_run, [
+                Flag("quiet", "print no report"),
+                Option("json", "FILE", "write the whole report to FILE as JSON"),
+                Word("program", "PROGRAM", takes_rest=True)]),
+    Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
+    Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
+        Word("prefix", "PREFIX", "where to, for example /usr/local")]),
+    Command("test", "Builds and runs the tests.", command_test, [
+        Flag("full", "also the slow ones and those that need many programs installed"),
+        Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
+        Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)]),
+    Command("bench", "Runs the benchmarks.", command_bench, is_raw=True),
+    Command("options", "Lists what CALM_OPTIONS understands.", command_options),
+    Command("format", "Formats the C and C++ sources.", command_format, [
+        Flag("check", "change nothing, fail when something would change")]),
+    Command("lint", "Runs clang-tidy over the library.", command_lint, [
+        Word("filter", "PART", "only files whose path contains this", is_required=False)]),
+    Command("version", "Prints the version.", command_version),
+    Command("help", "Shows this, or more about one command.", command_help, [
+        Word("command", "COMMAND", is_required=False)]),
+    Command("_report", "", command_report, is_raw=True, is_hidden=True),
+)}

@@ -1,0 +1,146 @@
+"""Reads the command line against the table in commands.py.
+
+typer draws help pages and explains wrong options nicely; where it is missing, a small reader does the same job from
+the same table. Both end in one call of the command's function with the same keyword arguments.
+"""
+import inspect
+import os
+
+from commands import COMMANDS, Flag, Option, Word
+from trouble import Trouble
+
+USAGE = 2
+
+
+def main(arguments):
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
+    if name in ("-h", "--help"):
+        name = "help"
+    if name == "--version":
+        name = "version"
+    command = COMMANDS.get(name)
+    if command is None:
+        raise Trouble("there is no command '%s'; `calm help` lists them." % name, USAGE)
+    if command.is_raw:
+        return command.function(rest) or 0
+    reader = read_plain
+    # `run` and `lib` must start fast and never print pages; everything else may be pretty.
+    if name not in ("run", "lib") and not os.environ.get("CALM_PLAIN"):
+        try:
+            import typer  # noqa: F401
+            reader = read_typer
+        except ImportError:
+            pass
+    values = reader(command, rest)
+    return 0 if values is None else command.function(**values) or 0
+
+
+def read_plain(command, arguments):
+    """Returns the keyword arguments of the command, or None after printing its help."""
+    values = {parameter.name: parameter.default for parameter in command.parameters}
+    flags = {"--" + p.name: p for p in command.parameters if isinstance(p, (Flag, Option))}
+    words = [p for p in command.parameters if isinstance(p, Word)]
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument in ("-h", "--help"):
+            print(help_text(command))
+            return None
+        if argument == "--":
+            break
+        if not argument.startswith("-") or argument == "-":
+            rest.insert(0, argument)
+            if any(word.takes_rest for word in words):
+                break
+            give_word(command, words, values, [rest.pop(0)])
+            continue
+        key, equals, value = argument.partition("=")
+        parameter = flags.get(key)
+        if parameter is None:
+            raise Trouble("%s knows no option '%s'; `calm %s --help` lists them." % (command.name, key, command.name),
+                          USAGE)
+        if isinstance(parameter, Flag):
+            if equals:
+                raise Trouble("option '%s' takes no value." % key, USAGE)
+            values[parameter.name] = True
+            continue
+        if not equals:
+            if not rest:
+                raise Trouble("option '%s' needs a value: %s %s." % (key, key, parameter.metavar), USAGE)
+            value = rest.pop(0)
+        values[parameter.name] = value
+    while rest:
+        if not words:
+            raise Trouble("%s takes no argument '%s'." % (command.name, rest[0]), USAGE)
+        taken = len(rest) if words[0].takes_rest else 1
+        give_word(command, words, values, rest[:taken])
+        rest = rest[taken:]
+    for word in words:
+        if word.is_required:
+            raise Trouble("%s needs %s: calm %s." % (command.name, word.metavar, usage(command)), USAGE)
+    return values
+
+
+def give_word(command, words, values, given):
+    if not words:
+        raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
+    word = words.pop(0)
+    values[word.name] = given if word.takes_rest else given[0]
+
+
+def usage(command):
+    parts = [command.name]
+    for parameter in command.parameters:
+        if isinstance(parameter, Flag):
+            parts.append("[--%s]" % parameter.name)
+        elif isinstance(parameter, Option):
+            parts.append("[--%s %s]" % (parameter.name, parameter.metavar))
+        elif parameter.takes_rest:
+            parts.append("-- %s ARGS..." % parameter.metavar)
+        else:
+            parts.append(parameter.metavar if parameter.is_required else "[%s]" % parameter.metavar)
+    return " ".join(parts)
+
+
+def help_text(command):
+    lines = ["usage: calm " + usage(command), "", command.help]
+    named = [p for p in command.parameters if p.help]
+    if named:
+        lines.append("")
+    for parameter in named:
+        label = parameter.metavar if isinstance(parameter, Word) else "--" + parameter.name
+        if isinstance(parameter, Option):
+            label += " " + parameter.metavar
+        lines.append("  %-16s %s" % (label, parameter.help))
+    return "\n".join(lines)
+
+
+def read_typer(command, arguments):
+    """The same by typer: its parser is made from the same table."""
+    import click
+    import typer
+
+    found = {}
+
+    def take(**values):
+        found.update(values)
+
+    take.__doc__ = command.help
+    parameters = []
+    for p in command.parameters:
+        if isinstance(p, Flag):
+            kind, default = bool, typer.Option(False, "--" + p.name, help=p.help)
+        elif isinstance(p, Option):
+            kind, default = str, typer.Option(p.default, "--" + p.name, metavar=p.metavar, help=p.help)
+        else:
+            kind, default = str, typer.Argument(... if p.is_required else p.default, metavar=p.metavar, help=p.help)
+        parameters.append(inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    take.__signature__ = inspect.Signature(parameters)
+    take.__annotations__ = {p.name: p.annotation for p in parameters}
+    app = typer.Typer(add_completion=False)
+    app.command(name=command.name)(take)
+    try:
+        typer.main.get_command(app).main(args=list(arguments), prog_name="calm " + command.name, standalone_mode=False)
+    except click.UsageError as error:
+        raise Trouble("%s: %s" % (command.name, error.format_message()), USAGE) from None
+    return found or (None if command.parameters else {} if "--help" not in arguments else None)

@@ -1,0 +1,214 @@
+"""`calm run`: starts PROGRAM on calmalloc and reports afterwards.
+
+The work is split in two by an exec, so that nothing of Python is there while PROGRAM runs: start() becomes
+calm_launch, and that becomes report(). The process id, the descriptors and the terminal stay the same. See
+tools/launch/calm_launch.c for signals and for why peak memory needs this.
+"""
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+
+import build
+import program
+import say
+from trouble import Trouble
+
+CLASSES_SHOWN = 5
+
+
+def start(words, quiet=False, json_path=None):
+    path = program.find(words[0])
+    program.check(path)
+    if json_path is not None:
+        check_writable(json_path)
+    library = build.library()
+    safe_folder = None
+    if any(mark in library for mark in " :\t\n"):  # LD_PRELOAD would be cut in two there
+        safe_folder = tempfile.mkdtemp(prefix="calmalloc-", dir="/tmp")
+        os.symlink(library, os.path.join(safe_folder, "libcalmalloc.so"))
+        library = os.path.join(safe_folder, "libcalmalloc.so")
+
+    report_fd = shared_descriptor("calm-report")
+    result_fd = shared_descriptor("calm-result")
+    plan = {"words": words, "quiet": quiet, "json": json_path, "report_fd": report_fd, "result_fd": result_fd,
+            "folder": safe_folder, "path": path}
+    reporter = [sys.executable, "-I", "-X", "pycache_prefix=" + str(sys.pycache_prefix), os.path.dirname(__file__),
+                "_report", json.dumps(plan)]
+    preload = ":".join(part for part in (library, os.environ.get("LD_PRELOAD")) if part)
+    options = ",".join(part for part in (os.environ.get("CALM_OPTIONS"), "report_fd=%d" % report_fd) if part)
+    launch = build.launcher()
+    sys.stdout.flush()
+    # Python ignores these two; PROGRAM must find them as a shell would leave them.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    try:
+        os.execv(launch, [launch, str(result_fd), preload, options, str(len(reporter))] + reporter + [path] + words)
+    except OSError as error:
+        raise Trouble("'%s' cannot be started: %s." % (words[0], error.strerror), program.CANNOT_RUN) from None
+
+
+def check_writable(path):
+    try:
+        with open(path, "a"):
+            pass
+    except OSError as error:
+        raise Trouble("the report cannot be written to '%s': %s." % (path, error.strerror)) from None
+
+
+def shared_descriptor(name):
+    """A memory file that survives exec, numbered high so that PROGRAM's own descriptors keep their usual numbers."""
+    low = os.memfd_create(name, 0)
+    limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1024)
+    high = fcntl.fcntl(low, fcntl.F_DUPFD, max(3, limit - 24))
+    os.close(low)
+    fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_APPEND)
+    return high
+
+
+def read_lines(descriptor):
+    """The JSON objects in the memory file, one a line. A line that was cut short is left out."""
+    size = os.fstat(descriptor).st_size
+    words = os.pread(descriptor, size, 0).decode(errors="replace")
+    os.close(descriptor)
+    found = []
+    for text in words.splitlines():
+        try:
+            value = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def report(plan):
+    """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
+    results = read_lines(plan["result_fd"])
+    heaps = read_lines(plan["report_fd"])
+    if plan["folder"]:
+        shutil.rmtree(plan["folder"], ignore_errors=True)
+    result = {key: value for line in results for key, value in line.items()}
+    if "exec_errno" in result:
+        code = program.NOT_FOUND if result["exec_errno"] == 2 else program.CANNOT_RUN
+        raise Trouble("'%s' cannot be started: %s." % (plan["words"][0], os.strerror(result["exec_errno"])), code)
+    if "status" not in result:
+        raise Trouble("'%s' could not be measured." % plan["words"][0], program.CANNOT_RUN)
+    summary = summarise(plan["words"], result, heaps)
+    try:
+        if not plan["quiet"]:
+            show(summary)
+        if plan["json"] is not None:
+            with open(plan["json"], "w") as file:
+                json.dump(summary, file, indent=2)
+                file.write("\n")
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        say.line("calm: the report cannot be written to '%s': %s." % (plan["json"], error.strerror))
+    end_as(result["status"])
+
+
+def summarise(words, result, heaps):
+    status = result["status"]
+    own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
+    others = [heap for heap in heaps if heap is not own]
+    killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    warnings = []
+    if own is None:
+        if killed is not None:
+            warnings.append("the program was killed before its heap could be described")
+        else:
+            warnings.append("the program never loaded calmalloc, or left by _exit or exec of a program that did not, "
+                            "or closed descriptor reports go to: its heap is unknown")
+    return {
+        "program": words,
+        "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        "signal": signal_name(killed) if killed is not None else None,
+        "elapsed_us": result["elapsed_us"],
+        "user_us": result["user_us"],
+        "system_us": result["system_us"],
+        "peak_rss_bytes": result["peak_rss_bytes"],
+        "minor_faults": result["minor_faults"],
+        "major_faults": result["major_faults"],
+        "heap": own,
+        "children": others,
+        "warnings": warnings,
+    }
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def live_bytes(heap):
+    return max(0, heap.get("allocated_bytes", 0) - heap.get("cached_bytes", 0))
+
+
+def total(heaps, field):
+    return sum(heap.get(field, 0) for heap in heaps)
+
+
+def show(summary):
+    ended = ("killed by " + summary["signal"] if summary["signal"] else "exit code %d" % summary["exit_code"])
+    rows = [
+        ("time", "%.2f s (user %.2f, system %.2f), %s" % (summary["elapsed_us"] / 1e6, summary["user_us"] / 1e6,
+                                                         summary["system_us"] / 1e6, ended)),
+        ("peak RSS", say.amount(summary["peak_rss_bytes"])),
+        ("page faults", "%s minor, %s major" % (format(summary["minor_faults"], ","),
+                                                format(summary["major_faults"], ","))),
+    ]
+    heap, children = summary["heap"], summary["children"]
+    if heap is not None:
+        rows.append(("live at exit", say.amount(live_bytes(heap)) + blocks_of(heap)))
+        rows.append(("heap at exit", "%s resident, %s in use by slabs and large blocks" % (
+            say.amount(heap.get("resident_bytes", 0)), say.amount(heap.get("active_bytes", 0)))))
+        holders = sorted((c for c in heap.get("classes", []) if c.get("live_bytes")), key=lambda c: -c["live_bytes"])
+        for index, entry in enumerate(holders[:CLASSES_SHOWN]):
+            rows.append(("largest classes" if index == 0 else "", "%s in %s of %s" % (
+                say.amount(entry["live_bytes"]), say.count(entry.get("live_blocks", 0), "block"),
+                say.amount(entry["bytes"]))))
+    if children:
+        rows.append(("children", "%s reported, %s live in total" % (
+            say.count(len(children), "process", "processes"), say.amount(sum(live_bytes(c) for c in children)))))
+    heaps = ([heap] if heap is not None else []) + children
+    if heaps:
+        rows.append(("counted", counted(heaps)))
+    rows += [("warning", warning) for warning in summary["warnings"]]
+    say.pairs("calmalloc: " + " ".join(summary["program"])[:100], rows)
+
+
+def blocks_of(heap):
+    blocks = sum(entry.get("live_blocks", 0) for entry in heap.get("classes", []))
+    return " in " + say.count(blocks, "block") if blocks else ""
+
+
+def counted(heaps):
+    fields = (("foreign_frees", "foreign free", None), ("misuses", "misuse", None),
+              ("failed_calls", "failed call", None), ("failed_os_calls", "failed kernel call", None))
+    found = [say.count(total(heaps, field), noun, plural) for field, noun, plural in fields if total(heaps, field)]
+    return ", ".join(found) if found else "nothing: no foreign free, no misuse, no failed call"
+
+
+def end_as(status):
+    """Ends this process as PROGRAM ended: with its code, or by its signal, without a core file of our own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    number = os.WTERMSIG(status)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        signal.signal(number, signal.SIG_DFL)
+    except (OSError, ValueError):
+        pass
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)

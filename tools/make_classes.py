@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Writes src/core/class_tables.c from the rule for block sizes. Run it after changing the rule; a test compares.
+
+The rule: 8; then steps of 16 to 256; of 32 to 512; of 64 to 1024; then four classes a doubling up to 32 KiB.
+A slab is one unit of 64 KiB. For a block size d the check constants are M = ceil(2^32 / d) and, with
+e = M * d - 2^32, limit = (capacity - 1) * e + 1: an offset n < 2^16 is the start of one of the first `capacity`
+blocks exactly when (n * M mod 2^32) < limit (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block).
+"""
+import sys
+from pathlib import Path
+
+UNIT = 65536
+GRAIN_SMALL, SMALL_MAX = 8, 1024
+GRAIN_MEDIUM, MEDIUM_MAX = 256, 32768
+CACHE_BYTES_PER_BIN = 64 * 1024
+SLOTS_MIN, SLOTS_MAX = 4, 256
+
+
+def block_sizes():
+    sizes = [8]
+    sizes += range(16, 257, 16)
+    sizes += range(288, 513, 32)
+    sizes += range(576, 1025, 64)
+    top = 1024
+    while top < MEDIUM_MAX:
+        sizes += [top + top // 4 * i for i in (1, 2, 3, 4)]
+        top *= 2
+    return sizes
+
+
+def class_for(sizes, need):
+    return next(i for i, size in enumerate(sizes) if size >= need) + 1
+
+
+def table(name, kind, values, per_line=12):
+    lines = [f"const {kind} {name}[{len(values)}] = {{"]
+    for at in range(0, len(values), per_line):
+        lines.append("    " + ", ".join(str(v) for v in values[at : at + per_line]) + ",")
+    return "\n".join(lines + ["};"])
+
+
+def main():
+    sizes = block_sizes()
+    count = len(sizes) + 1
+    assert count <= 64
+    facts = ["    {0, 0, 1, 0, 0, 0},"]
+    checks = ["    {0, 0},"]
+    for size in sizes:
+        capacity = UNIT // size
+        multiplier = -(-(1 << 32) // size)
+        limit = (capacity - 1) * (multiplier * size - (1 << 32)) + 1
+        slots = max(SLOTS_MIN, min(SLOTS_MAX, CACHE_BYTES_PER_BIN // size))
+        log2 = slots.bit_length() - 1
+        words = (capacity + 63) // 64
+        facts.append(f"    {{{size}, {capacity}, {words}, {log2}, {multiplier}u, {limit}}},")
+        checks.append(f"    {{{multiplier}u, {limit}}},")
+    facts += ["    {0, 0, 1, 0, 0, 0},"] * (64 - count)
+    checks += ["    {0, 0},"] * (64 - count)
+    small = [class_for(sizes, max(i * GRAIN_SMALL, 1)) * 8 for i in range(SMALL_MAX // GRAIN_SMALL + 1)]
+    medium = [class_for(sizes, max(i * GRAIN_MEDIUM, 1)) * 8 for i in range(MEDIUM_MAX // GRAIN_MEDIUM + 1)]
+    text = "\n\n".join(
+        [
+            "/*\n * class_tables.c: written by tools/make_classes.py, which has the rule. Constant.\n */\n"
+            '#include "core/class.h"',
+            f'_Static_assert(CLASS_COUNT == {count}, "run tools/make_classes.py");',
+            "/* bytes, capacity, bitmap words, log2 of cache slots at most, multiplier, limit */\n"
+            "const struct class_facts class_facts[CLASS_LIMIT] = {\n" + "\n".join(facts) + "\n};",
+            "const struct class_check class_checks[CLASS_LIMIT] = {\n" + "\n".join(checks) + "\n};",
+            "/* By size, the class times the bytes of a cache entry. */\n"
+            + table("class_small", "uint16_t", small)
+            + "\n\n"
+            + table("class_medium", "uint16_t", medium),
+        ]
+    )
+    target = Path(__file__).resolve().parent.parent / "src/core/class_tables.c"
+    if "--check" in sys.argv:
+        if target.read_text() != text + "\n":
+            sys.exit(f"{target.name} is stale: run tools/make_classes.py")
+        return
+    target.write_text(text + "\n")
+
+
+main()

@@ -10,7 +10,7 @@
 find_package(GTest)
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 if(NOT GTest_FOUND)
-    message(FATAL_ERROR "The tests need GoogleTest: apt-get install libgtest-dev, or configure with -DCALM_TESTS=OFF.")
+    message(FATAL_ERROR "The tests need GoogleTest: apt-get install libgtest-dev. Without them: -DCALM_TESTS=OFF.")
 endif()
 include(GoogleTest)
 
@@ -27,7 +27,8 @@ target_compile_definitions(calm_c_in_cpp INTERFACE
 function(calm_add_program)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
     add_executable(${arg_NAME} ${arg_SOURCES})
-    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} calm_c_in_cpp calm_warnings calm_instrument Threads::Threads)
+    target_link_libraries(${arg_NAME} PRIVATE
+        ${arg_LIBRARIES} calm_c_in_cpp calm_warnings calm_instrument Threads::Threads)
 endfunction()
 
 function(calm_add_gtest)

@@ -77,8 +77,8 @@ def command_install(prefix):
         names = [line.strip() for line in manifest if line.strip()]
     for name in names:
         print(name)
-    print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." % (len(names), prefix),
-          file=sys.stderr)
+    print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." %
+          (len(names), prefix), file=sys.stderr)
 
 
 def command_test(filter, full, preset):
@@ -113,8 +113,8 @@ def command_options():
             choices = choices.strip('"').split("|")
             default, values = choices[int(default)], " or ".join(choices)
         rows.append((name, default, values, when == "ANYTIME", words))
-    print('Options go into one variable: CALM_OPTIONS="name=value,name=value". Those marked * may also be set while the '
-          "program runs.\n")
+    print('Options go into one variable: CALM_OPTIONS="name=value,name=value". Those marked * may also be set while\n'
+          "the program runs.\n")
     widths = [max(len(row[column]) for row in rows + [("option", "default", "values")]) for column in range(3)]
     print("  %-*s   %-*s  %-*s  meaning" % (widths[0], "option", widths[1], "default", widths[2], "values"))
     for name, default, values, is_anytime, words in rows:
@@ -126,9 +126,8 @@ def sources(*kinds):
     """Our C and C++ files."""
     found = []
     for top in ("src", "include", "tests", "bench", "tools"):
-        for folder, folders, names in os.walk(os.path.join(build.ROOT, top)):
-            folders[:] = [name for name in folders if name != "fixtures"]
-            found += [os.path.join(folder, name) for name in names if name.endswith(kinds)]
+        for folder, _, names in os.walk(os.path.join(build.ROOT, top)):
+                found += [os.path.join(folder, name) for name in names if name.endswith(kinds)]
     return sorted(found)
 
 

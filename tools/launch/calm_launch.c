@@ -1,14 +1,16 @@
 /*
  * calm_launch.c: runs one program for `calm run` and measures it from a process that is itself almost empty.
  *
- * The kernel counts what a process held before exec into its peak, so a program started from Python would seem to
- * need Python's memory. `calm run` therefore becomes this program by exec; this one forks, waits, writes what it
- * learned as one line of JSON, and becomes the reporter by exec. The process id stays the same throughout.
+ * The kernel counts what a process held before exec into its peak, so a program started from Python would
+ * seem to need Python's memory. `calm run` therefore becomes this program by exec; this one forks, waits,
+ * writes what it learned as one line of JSON, and becomes the reporter by exec. The process id stays the same
+ * throughout.
  *
  *   calm_launch RESULT_FD LD_PRELOAD CALM_OPTIONS COUNT REPORTER[COUNT]... PROGRAM ARGS...
  *
- * Signals: the keyboard's interrupt, quit and stop reach the whole process group, so they are left to the program;
- * SIGTERM, SIGHUP and the user signals come to us alone and are passed on; when the program stops, so do we.
+ * Signals: the keyboard's interrupt, quit and stop reach the whole process group, so they are left to the
+ * program; SIGTERM, SIGHUP and the user signals come to us alone and are passed on; when the program stops,
+ * so do we.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +28,10 @@ static volatile sig_atomic_t child_id;
 
 static const int ignored[] = {SIGINT, SIGQUIT, SIGTSTP, SIGTTOU, SIGTTIN};
 static const int forwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-enum { IGNORED_COUNT = sizeof ignored / sizeof *ignored, FORWARDED_COUNT = sizeof forwarded / sizeof *forwarded };
+enum {
+    IGNORED_COUNT = sizeof ignored / sizeof *ignored,
+    FORWARDED_COUNT = sizeof forwarded / sizeof *forwarded
+};
 
 static void forward(int signal_number)
 {
@@ -67,7 +72,7 @@ static void become_program(char **argv, const char *preload, const char *options
     setenv("CALM_OPTIONS", options, 1);
     execv(argv[0], argv + 1);
     int error = errno;
-    if (error == ENOEXEC) { /* a script without a first line that names its interpreter, as a shell would run it */
+    if (error == ENOEXEC) { /* a script whose first line names no interpreter: run it as a shell would */
         argv[1] = argv[0];
         argv[0] = (char[]){"sh"};
         execv("/bin/sh", argv);
@@ -137,8 +142,8 @@ int main(int argc, char **argv)
     dprintf(result_fd,
             "{\"pid\":%d,\"status\":%d,\"elapsed_us\":%lld,\"peak_rss_bytes\":%lld,\"minor_faults\":%ld,"
             "\"major_faults\":%ld,\"user_us\":%lld,\"system_us\":%lld}\n",
-            (int)child, status, elapsed_us, (long long)usage.ru_maxrss * 1024, usage.ru_minflt, usage.ru_majflt,
-            microseconds(usage.ru_utime), microseconds(usage.ru_stime));
+            (int)child, status, elapsed_us, (long long)usage.ru_maxrss * 1024, usage.ru_minflt,
+            usage.ru_majflt, microseconds(usage.ru_utime), microseconds(usage.ru_stime));
 
     char *arguments[64];
     if (reporter_count >= 64)

@@ -1,0 +1,81 @@
+"""The rest of the command line: every wrong word gets one sentence and a usual exit code, never a traceback."""
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from support import CALM, ROOT, calm, run
+
+
+class CommandLine(unittest.TestCase):
+    def refused(self, code, word, *words, **more):
+        done = calm(*words, check=False, **more)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("calm: "))
+        self.assertIn(word, done.stderr)
+
+    def test_wrong_words_get_one_sentence(self):
+        self.refused(2, "no command 'frobnicate'", "frobnicate")
+        self.refused(2, "needs PROGRAM", "run")
+        self.refused(2, "no option '--loud'", "run", "--loud", "true")
+        self.refused(2, "needs a value", "run", "--json")
+        self.refused(2, "takes no argument", "lib", "more")
+        self.refused(2, "needs PREFIX", "install")
+        self.refused(2, "no preset 'fast'", "test", "--preset", "fast")
+        self.refused(2, "no command 'nope'", "help", "nope")
+
+    def test_help_names_every_command(self):
+        words = calm("help").stdout
+        for name in ("run", "lib", "install", "test", "bench", "options", "format", "lint"):
+            self.assertRegex(words, r"(?m)^  calm %s\b" % name)
+        self.assertEqual(calm().stdout, words)
+        self.assertEqual(calm("--help").stdout, words)
+        self.assertIn("--json FILE", calm("help", "run").stdout)
+        self.assertNotIn("_report", words)
+
+    def test_lib_prints_a_path_that_can_be_preloaded(self):
+        done = calm("lib")
+        self.assertEqual(done.stdout.count("\n"), 1)
+        path = done.stdout.strip()
+        self.assertTrue(os.path.isfile(path))
+        self.assertIn(path, run("cat", "/proc/self/maps", env=dict(os.environ, LD_PRELOAD=path)).stdout)
+        again = calm("lib")
+        self.assertEqual((again.stdout, again.stderr), (done.stdout, ""))
+
+    def test_options_lists_each_entry_of_the_definition(self):
+        with open(os.path.join(ROOT, "src", "front", "options.def")) as file:
+            names = re.findall(r"^(?:NUMBER|CHOICE)\((\w+),", file.read(), re.M)
+        words = calm("options").stdout
+        self.assertGreater(len(names), 3)
+        for name in names:
+            self.assertRegex(words, r"(?m)^  %s\s" % name)
+        self.assertEqual(len(words.splitlines()), len(names) + 4)
+
+    def test_calm_works_through_a_link_and_from_elsewhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            link = os.path.join(folder, "calm")
+            os.symlink(CALM, link)
+            self.assertEqual(run(link, "version", cwd=folder).stdout, calm("version").stdout)
+
+    def test_a_missing_tool_is_named_with_its_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("sh", "python3", "readlink", "dirname", "cmp", "find", "mkdir"):
+                target = run("sh", "-c", "command -v " + name).stdout.strip()
+                os.symlink(os.path.realpath(target), os.path.join(folder, name))
+            env = dict(os.environ, PATH=folder, CALM_BUILD_DIR=os.path.join(folder, "build"))
+            self.refused(1, "apt-get install cmake", "lib", env=env)
+            self.refused(1, "apt-get install cmake", "test", env=env)
+            self.refused(1, "apt-get install clang-format-19", "format", env=env)
+            os.unlink(os.path.join(folder, "python3"))
+            self.refused(1, "python3", "help", env=env)
+
+    def test_output_into_a_closed_pipe_is_no_traceback(self):
+        done = subprocess.run("%s help | true" % CALM, shell=True, capture_output=True, text=True)
+        self.assertNotIn("Traceback", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

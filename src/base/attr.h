@@ -1,0 +1,36 @@
+/*
+ * attr.h: what the compiler must be told, in one place.
+ *
+ * The only file of base with conditionals. CHECKS is a constant, so both branches of `if (CHECKS ...)` always compile:
+ * 0 no check of the caller, 1 the cheap checks that ship by default, 2 also our own assertions.
+ */
+#ifndef CALM_BASE_ATTR_H
+#define CALM_BASE_ATTR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef CALM_CHECKS
+#define CALM_CHECKS 1
+#endif
+
+enum { CHECKS = CALM_CHECKS };
+_Static_assert(CHECKS >= 0 && CHECKS <= 2, "CALM_CHECKS is 0, 1 or 2");
+_Static_assert(sizeof(void *) == 8, "calmalloc needs 64-bit addresses");
+
+enum { CACHE_LINE_BYTES = 64 };
+
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+#define COLD __attribute__((noinline, cold))
+#define NORETURN __attribute__((noreturn))
+#define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
+#define EXPORT __attribute__((visibility("default")))
+#define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
+#define DESTRUCTOR_LAST __attribute__((destructor(101)))
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * text.h: builds short texts in memory the caller owns, for messages and reports.
+ *
+ * The C library's printf may allocate; these never do. What does not fit is cut, and `is_cut` says so.
+ */
+#ifndef CALM_BASE_TEXT_H
+#define CALM_BASE_TEXT_H
+
+#include <stdarg.h>
+
+#include "base/attr.h"
+
+struct text {
+    char *start;
+    size_t capacity; /* bytes at start, the closing NUL included */
+    size_t length;   /* bytes written, without the NUL           */
+    bool is_cut;
+};
+
+/* Begins an empty text in `buffer`. Pre: capacity > 0. */
+struct text text_begin(char *buffer, size_t capacity);
+
+void text_add_char(struct text *text, char c);
+void text_add(struct text *text, const char *words);
+void text_add_number(struct text *text, uint64_t value);
+void text_add_hex(struct text *text, uint64_t value);
+
+/* Adds `value` right-aligned in `width` columns. */
+void text_add_column(struct text *text, uint64_t value, size_t width);
+
+/* Understands %s, %u (unsigned), %zu, %p, %% and nothing else. */
+void text_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+void text_format_list(struct text *text, const char *format, va_list arguments) PRINTF_LIKE(2, 0);
+
+#endif

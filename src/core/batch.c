@@ -1,0 +1,182 @@
+/*
+ * batch.c: batches, their free stack, and the depots' stacks, all lock-free with tags against reuse.
+ *
+ * Batches live in chunks that are made on demand and never unmapped, so a stale number can always be followed; the
+ * tag makes the compare-and-swap that follows fail. `count` is 0 while a batch lies unused: a reader that follows a
+ * stale number sees an empty batch or a later owner's, never a block that has left.
+ *
+ * Steps (docs/protocols/batch.md): G1 fill, G2 push; T1 pop, T2 empty; both stacks are the same code.
+ */
+#include "core/batch.h"
+
+#include "mem/meta.h"
+
+enum { CHUNK_BATCHES = 16, CHUNKS = BATCHES_MAX / CHUNK_BATCHES, TRIES_MAX = 16 };
+
+struct batch {
+    _Atomic uint32_t next; /* number of the batch below, 0 is none */
+    _Atomic uint32_t count;
+    _Atomic(void *) blocks[BATCH_BLOCKS];
+};
+_Static_assert(sizeof(struct batch) == 1024, "sixteen lines");
+
+/* A stack's word: number in the low 24 bits, count in the next 8, tag above. */
+enum { NUMBER_BITS = 24, COUNT_BITS = 8 };
+
+static _Atomic(struct batch *) chunks[CHUNKS];
+static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers start at 1 */
+static struct batch_stack unused;
+
+static uint32_t word_number(uint64_t word)
+{
+    return (uint32_t)word & ((1u << NUMBER_BITS) - 1);
+}
+
+static uint32_t word_count(uint64_t word)
+{
+    return (uint32_t)(word >> NUMBER_BITS) & ((1u << COUNT_BITS) - 1);
+}
+
+static uint64_t word_after(uint64_t word, uint32_t number, uint32_t count)
+{
+    uint64_t tag = (word >> (NUMBER_BITS + COUNT_BITS)) + 1;
+    return tag << (NUMBER_BITS + COUNT_BITS) | (uint64_t)count << NUMBER_BITS | number;
+}
+
+static struct batch *batch_at(uint32_t number)
+{
+    struct batch *chunk = load(&chunks[(number - 1) / CHUNK_BATCHES], ACQUIRE);
+    return &chunk[(number - 1) % CHUNK_BATCHES];
+}
+
+static bool push(struct batch_stack *stack, uint32_t number, uint32_t count_max)
+{
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        uint64_t top = load(&stack->top, RELAXED);
+        uint32_t count = word_count(top);
+        if (count >= count_max)
+            return false;
+        store(&batch_at(number)->next, word_number(top), RELAXED);
+        /* G2 release: publishes the batch's pointers; pairs with T1. The tag defeats reuse of the number. */
+        if (compare_swap(&stack->top, &top, word_after(top, number, count + (count_max < 255)), RELEASE, RELAXED))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t pop(struct batch_stack *stack)
+{
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        uint64_t top = load(&stack->top, ACQUIRE);
+        uint32_t number = word_number(top);
+        if (number == 0)
+            return 0;
+        uint32_t next = load(&batch_at(number)->next, RELAXED);
+        uint32_t count = word_count(top);
+        /* T1 acquire: the pointers that G2 published are ours now. */
+        if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), ACQUIRE, RELAXED))
+            return number;
+    }
+    return 0;
+}
+
+/* The unused stack does not count its batches: they are bounded by BATCHES_MAX already. */
+enum { UNCOUNTED = 255 };
+
+/* Makes sure the chunk of `number` exists. Two threads may both make one; the loser's stays unused. */
+static bool chunk_ready(uint32_t number)
+{
+    _Atomic(struct batch *) *chunk = &chunks[(number - 1) / CHUNK_BATCHES];
+    if (load(chunk, ACQUIRE) != NULL)
+        return true;
+    struct batch *made = meta_alloc(CHUNK_BATCHES * sizeof(struct batch), CACHE_LINE_BYTES);
+    struct batch *expected = NULL;
+    if (made == NULL)
+        return load(chunk, ACQUIRE) != NULL;
+    compare_swap(chunk, &expected, made, RELEASE, RELAXED);
+    return true;
+}
+
+static uint32_t batch_acquire(void)
+{
+    uint32_t number = pop(&unused);
+    if (number != 0)
+        return number;
+    uint32_t used = load(&numbers_used, RELAXED);
+    if (used >= BATCHES_MAX || !chunk_ready(used + 1))
+        return 0;
+    return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;
+}
+
+/* A failed push leaves the batch out of every stack; retried until it succeeds or others have made progress enough. */
+static void batch_release(uint32_t number)
+{
+    while (!push(&unused, number, UNCOUNTED))
+        continue;
+}
+
+bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, size_t block_bytes)
+{
+    size_t room = BATCH_BYTES_A_BIN / (block_bytes * BATCH_BLOCKS);
+    uint32_t batches_max = room >= BATCHES_A_BIN ? BATCHES_A_BIN : room == 0 ? 1 : (uint32_t)room;
+    if (word_count(load(&stack->top, RELAXED)) >= batches_max)
+        return false;
+    uint32_t number = batch_acquire();
+    if (number == 0)
+        return false;
+    struct batch *batch = batch_at(number);
+    for (size_t i = 0; i < count; i++) /* G1: nobody else reads beyond count, which is still 0 */
+        store(&batch->blocks[i], blocks[i], RELAXED);
+    store(&batch->count, (uint32_t)count, RELEASE);
+    if (push(stack, number, batches_max))
+        return true;
+    store(&batch->count, 0, RELEASE);
+    batch_release(number);
+    return false;
+}
+
+size_t batch_take(struct batch_stack *stack, void **out)
+{
+    if (word_number(load(&stack->top, RELAXED)) == 0)
+        return 0;
+    uint32_t number = pop(stack);
+    if (number == 0)
+        return 0;
+    struct batch *batch = batch_at(number);
+    size_t count = load(&batch->count, RELAXED);
+    for (size_t i = 0; i < count; i++)
+        out[i] = load(&batch->blocks[i], RELAXED);
+    store(&batch->count, 0, RELEASE); /* T2: before any of its blocks can be handed out */
+    batch_release(number);
+    return count;
+}
+
+bool batch_holds(const struct batch_stack *stack, const void *block)
+{
+    uint32_t number = word_number(load(&stack->top, ACQUIRE));
+    for (unsigned depth = 0; depth < BATCHES_A_BIN && number != 0; depth++) {
+        const struct batch *batch = batch_at(number);
+        uint32_t count = load(&batch->count, ACQUIRE);
+        for (uint32_t i = 0; i < count; i++)
+            if (load(&batch->blocks[i], RELAXED) == block)
+                return true;
+        number = load(&batch->next, RELAXED);
+    }
+    return false;
+}
+
+size_t batch_count(const struct batch_stack *stack)
+{
+    return word_count(load(&stack->top, RELAXED));
+}
+
+size_t batch_blocks(const struct batch_stack *stack)
+{
+    size_t blocks = 0;
+    uint32_t number = word_number(load(&stack->top, ACQUIRE));
+    for (unsigned depth = 0; depth < BATCHES_A_BIN && number != 0; depth++) {
+        blocks += load(&batch_at(number)->count, ACQUIRE);
+        number = load(&batch_at(number)->next, RELAXED);
+    }
+    return blocks;
+}

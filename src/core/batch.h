@@ -1,0 +1,40 @@
+/*
+ * batch.h: full caches handed over whole: bounded stacks of batches in front of the depots' bitmaps.
+ *
+ * A batch is an array of block pointers of one bin. Giving one and taking one is one atomic step each; the blocks
+ * themselves are not touched. Used by bins that more than one thread works on; see docs/protocols/batch.md.
+ */
+#ifndef CALM_CORE_BATCH_H
+#define CALM_CORE_BATCH_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+enum {
+    BATCH_BLOCKS = 127, /* with its header, 1 KiB                    */
+    BATCHES_A_BIN = 16, /* in a depot's stack                        */
+    BATCHES_MAX = 4096, /* in all, 4 MiB of bookkeeping              */
+    BATCH_BYTES_A_BIN = 512 * 1024,
+};
+
+/* A stack of batches: number of the top one, how many, and a tag that changes with every step. */
+struct batch_stack {
+    _Atomic uint64_t top;
+};
+
+/* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack is full, or no batch is to be had. */
+bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, size_t block_bytes);
+
+/* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when there is none. */
+size_t batch_take(struct batch_stack *stack, void **out);
+
+/* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing. */
+bool batch_holds(const struct batch_stack *stack, const void *block);
+
+/* How many batches the stack has. */
+size_t batch_count(const struct batch_stack *stack);
+
+/* Pointers in all batches of the stack, as far as it can be read while others work. */
+size_t batch_blocks(const struct batch_stack *stack);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * cache.h: arrays of free blocks, one for each bin, that a single thread works on without synchronising.
+ *
+ * A cache is one piece of memory; everything in it is found by 32-bit offsets from its start. An entry's `top` is the
+ * offset of the newest pointer of its array; below the oldest lies a NULL. A cache that is all zeros is a valid empty
+ * one: top 0 points at the NULL at its start, and limit 0 refuses every push. So neither "empty", nor "no array yet",
+ * nor "no cache yet" needs a test of its own on the fast paths.
+ *
+ * Readers of other threads (the exact check of a suspected double free, statistics) load the same words; see
+ * docs/protocols/cache.md.
+ */
+#ifndef CALM_CORE_CACHE_H
+#define CALM_CORE_CACHE_H
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "core/class.h"
+
+enum {
+    CACHE_BYTES = 256 * 1024,
+    SLOTS_LOG2_MIN = 2,
+    SLOTS_LOG2_MAX = 8,
+    SLOT_BYTES = 8,
+};
+
+struct cache_entry {
+    _Atomic uint32_t top;   /* offset of the newest pointer, or of the NULL below the oldest      */
+    _Atomic uint32_t limit; /* offset of the last slot, plus log2 of the slots in the low 3 bits */
+};
+_Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
+
+struct cache {
+    /* Constant. */
+    void *nothing;             /* always NULL: what the top of an empty entry points at */
+    struct cache *below;       /* made before this one                                  */
+    uint32_t number;           /* from 1                                                */
+
+    /* Under the registry's lock. */
+    struct cache *next_unused;
+    _Atomic bool is_attached;
+
+    /* The owner's. */
+    uint32_t arena_used;                       /* offset of the first byte no array ever used          */
+    uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
+    size_t capacity_bytes;                    /* of blocks that the arrays could hold                  */
+    uint32_t hand;                            /* where the search for idle bins goes on                */
+    uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array                               */
+    uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed           */
+
+    _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
+    char arena[];
+};
+_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES / 4, "most of a cache is arrays");
+
+/* The calling thread's cache; before the first use and in a thread that is ending, an empty one that stays empty. */
+extern _Thread_local struct cache *cache_of_thread;
+extern struct cache cache_none;
+
+/* What a freed block's first word is set to while it is free; unpredictable, never 0. */
+extern uint64_t cache_mark;
+
+/* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
+void *cache_alloc_slow(uint32_t entry_offset);
+void cache_free_slow(void *block, unsigned bin);
+
+/* Gives every block of the cache to the depots and forgets all arrays. Owner, or nobody runs. */
+void cache_empty(struct cache *cache);
+
+/* Whether `block` lies in the cache's array of `bin`. Exact for a block that no other thread is freeing. Any thread. */
+bool cache_holds(const struct cache *cache, unsigned bin, const void *block);
+
+/* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread. */
+size_t cache_count(const struct cache *cache, unsigned bin);
+
+/* How many bytes of blocks each cache may hold. */
+extern _Atomic size_t cache_budget;
+
+ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, uint32_t entry_offset)
+{
+    return (struct cache_entry *)(void *)((char *)cache->entries + entry_offset);
+}
+
+ALWAYS_INLINE _Atomic(void *) *cache_slot(struct cache *cache, uint32_t offset)
+{
+    return (_Atomic(void *) *)(void *)((char *)cache + offset);
+}
+
+/* A block's first word, whatever type the program gave it. */
+typedef uint64_t __attribute__((may_alias)) block_word;
+
+/* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), NULL when there is no memory. */
+ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
+{
+    struct cache *cache = cache_of_thread;
+    struct cache_entry *entry = cache_entry_at(cache, entry_offset);
+    uint32_t top = load(&entry->top, RELAXED);
+    void *block = load(cache_slot(cache, top), RELAXED);
+    if (unlikely(block == NULL))
+        return cache_alloc_slow(entry_offset);
+    store(&entry->top, top - SLOT_BYTES, RELAXED);
+    if (CHECKS >= 1)
+        *(block_word *)block = 0;
+    return block;
+}
+
+/* Pushes a free block of `bin`, which has been checked and marked. */
+ALWAYS_INLINE void cache_free(void *block, unsigned bin)
+{
+    struct cache *cache = cache_of_thread;
+    struct cache_entry *entry = &cache->entries[bin];
+    uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
+    if (unlikely(top > load(&entry->limit, RELAXED))) {
+        cache_free_slow(block, bin);
+        return;
+    }
+    store(cache_slot(cache, top), block, RELAXED);
+    store(&entry->top, top, RELEASE); /* C1: the slot before the top; pairs with cache_holds */
+}
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * class.h: block sizes, and the arithmetic that turns an address inside a slab into a block.
+ *
+ * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it is answered no.
+ * A bin is a cohort and a class: cohort * CLASS_LIMIT + class.
+ */
+#ifndef CALM_CORE_CLASS_H
+#define CALM_CORE_CLASS_H
+
+#include "base/attr.h"
+#include "mem/region.h"
+
+enum {
+    CLASS_COUNT = 54,
+    COHORT_LIMIT = 64,
+    BIN_LIMIT = COHORT_LIMIT * CLASS_LIMIT,
+    SMALL_MAX = 1024,   /* looked up in steps of 8   */
+    MEDIUM_MAX = 32768, /* looked up in steps of 256 */
+    ENTRY_BYTES = 8,    /* of a cache entry          */
+};
+
+struct class_facts {
+    uint32_t bytes;
+    uint16_t capacity;  /* blocks in a slab                             */
+    uint8_t map_words;  /* 64-bit words of a slab's bitmap              */
+    uint8_t slots_log2; /* pointers in a cache array, at most           */
+    uint32_t multiplier;
+    uint32_t limit;
+};
+
+/* What a free needs of the above, packed so that one line holds eight classes. */
+struct class_check {
+    uint32_t multiplier;
+    uint32_t limit;
+};
+
+extern const struct class_facts class_facts[CLASS_LIMIT];
+extern const struct class_check class_checks[CLASS_LIMIT];
+extern const uint16_t class_small[SMALL_MAX / 8 + 1];
+extern const uint16_t class_medium[MEDIUM_MAX / 256 + 1];
+
+typedef uint16_t bin_index;
+
+ALWAYS_INLINE unsigned bin_class(unsigned bin)
+{
+    return bin & (CLASS_LIMIT - 1);
+}
+
+ALWAYS_INLINE unsigned bin_cohort(unsigned bin)
+{
+    return bin >> CLASS_BITS;
+}
+
+/* Offset of the entry of a size's class among its cohort's entries. Pre: bytes <= MEDIUM_MAX. */
+ALWAYS_INLINE uint32_t class_offset(size_t bytes)
+{
+    if (likely(bytes <= SMALL_MAX))
+        return class_small[(bytes + 7) >> 3];
+    return class_medium[(bytes + 255) >> 8];
+}
+
+ALWAYS_INLINE unsigned class_of(size_t bytes)
+{
+    return class_offset(bytes) / ENTRY_BYTES;
+}
+
+/* The smallest class whose blocks hold `bytes` and all begin at multiples of `align`; 0 when there is none. */
+unsigned class_aligned(size_t bytes, size_t align);
+
+/* Whether `offset` from a slab's start is the start of one of its blocks. */
+ALWAYS_INLINE bool class_begins_block(unsigned class, uint16_t offset)
+{
+    const struct class_check *check = &class_checks[class];
+    return (uint32_t)offset * check->multiplier < check->limit;
+}
+
+/* The number of the block that `offset` lies in. */
+ALWAYS_INLINE unsigned class_block(unsigned class, uint16_t offset)
+{
+    return (unsigned)((uint64_t)offset * class_facts[class].multiplier >> 32);
+}
+
+#endif

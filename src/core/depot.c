@@ -1,0 +1,414 @@
+/*
+ * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps, purges slabs' idle pages.
+ *
+ * A depot is made when its bin is first used and never unmade. Lists hold the slabs that have free blocks, by eighths
+ * of their capacity that are free; taking from the fullest first lets the others empty. One wholly free slab stays
+ * with its depot, so that a program at the edge of a slab does not carve and retire in turn; the purger takes it.
+ *
+ * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over a system call.
+ * D1: free_blocks == sum of free_count.   D2: a slab is in the list of its free_count.   Checked by depot_verify().
+ * Design: docs/design/depots.md
+ */
+#include "core/depot.h"
+
+#include "core/misuse.h"
+#include "core/purge.h"
+#include "mem/meta.h"
+#include "os/os.h"
+
+enum { USER_NONE = 0, USER_SEVERAL = UINT32_MAX, SUB_PAGE = 4096, SUB_PAGES = UNIT_BYTES / SUB_PAGE };
+
+static _Atomic(struct depot *) depots[BIN_LIMIT];
+static _Atomic(struct depot *) newest;
+static struct lock making; /* held while a depot is made, and across fork: RANK_DEPOTS */
+static _Atomic size_t slabs_in_use;
+_Atomic uint32_t depot_tick;
+size_t depot_page_bytes = SUB_PAGE;
+void (*depot_on_growth)(size_t slab_count);
+
+struct depot *depot_of(unsigned bin)
+{
+    return load(&depots[bin], ACQUIRE);
+}
+
+struct depot *depot_newest(void)
+{
+    return load(&newest, ACQUIRE);
+}
+
+static struct depot *depot_make(unsigned bin)
+{
+    lock_acquire(&making, RANK_DEPOTS);
+    struct depot *depot = depot_of(bin);
+    if (depot == NULL && (depot = meta_alloc(sizeof(struct depot), CACHE_LINE_BYTES)) != NULL) {
+        depot->bin = (bin_index)bin;
+        depot->below = depot_newest();
+        store(&newest, depot, RELEASE);
+        store(&depots[bin], depot, RELEASE);
+    }
+    lock_release(&making, RANK_DEPOTS);
+    return depot;
+}
+
+static bool note_user(struct depot *depot, uint32_t user)
+{
+    uint32_t known = load(&depot->user, RELAXED);
+    if (known == user)
+        return false;
+    if (known == USER_NONE)
+        store(&depot->user, user, RELAXED);
+    else if (known != USER_SEVERAL)
+        store(&depot->user, USER_SEVERAL, RELAXED);
+    return known != USER_NONE;
+}
+
+static unsigned list_for(const struct slab *slab)
+{
+    return slab->free_count == 0 ? SLAB_UNLISTED : (slab->free_count * DEPOT_LISTS - 1u) / slab->capacity;
+}
+
+static void list_remove(struct depot *depot, struct slab *slab)
+{
+    if (slab->next != 0)
+        slab_of_unit(slab->next)->previous = slab->previous;
+    if (slab->previous != 0)
+        slab_of_unit(slab->previous)->next = slab->next;
+    else
+        depot->lists[slab->list] = slab->next;
+    slab->list = SLAB_UNLISTED;
+}
+
+static void relist(struct depot *depot, struct slab *slab)
+{
+    unsigned list = list_for(slab);
+    if (list == slab->list)
+        return;
+    if (slab->list != SLAB_UNLISTED)
+        list_remove(depot, slab);
+    if (list == SLAB_UNLISTED)
+        return;
+    slab->list = (uint8_t)list;
+    slab->previous = 0;
+    slab->next = depot->lists[list];
+    if (slab->next != 0)
+        slab_of_unit(slab->next)->previous = slab->unit;
+    depot->lists[list] = slab->unit;
+}
+
+static void adopt(struct depot *depot, struct slab *slab)
+{
+    slab->is_adopted = true;
+    depot->slab_count++;
+    depot->free_blocks += slab->free_count;
+    relist(depot, slab);
+}
+
+/* Takes a wholly free slab away from its depot; the caller retires it once the lock is released. */
+static void orphan(struct depot *depot, struct slab *slab)
+{
+    list_remove(depot, slab);
+    slab->is_adopted = false;
+    depot->slab_count--;
+    depot->free_blocks -= slab->free_count;
+}
+
+static void retire_all(struct slab *const *slabs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        slab_retire(slabs[i]);
+    if (count > 0)
+        fetch_sub(&slabs_in_use, count, RELAXED);
+}
+
+static size_t take_listed(struct depot *depot, void **out, size_t want)
+{
+    size_t taken = 0;
+    for (unsigned list = 0; list < DEPOT_LISTS && taken < want; list++) {
+        while (depot->lists[list] != 0 && taken < want) {
+            struct slab *slab = slab_of_unit(depot->lists[list]);
+            taken += slab_take(slab, out + taken, want - taken);
+            slab->tick = load(&depot_tick, RELAXED);
+            relist(depot, slab);
+        }
+    }
+    depot->free_blocks -= taken;
+    return taken;
+}
+
+size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
+{
+    struct depot *depot = depot_of(bin);
+    if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
+        return 0;
+    if (note_user(depot, user)) {
+        size_t count = batch_take(&depot->batches, out);
+        if (count > 0)
+            return count;
+    }
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    size_t taken = take_listed(depot, out, want);
+    lock_release(&depot->lock, RANK_DEPOT);
+    if (taken > 0)
+        return taken;
+    struct slab *slab = slab_carve(bin);
+    if (slab == NULL)
+        return batch_take(&depot->batches, out); /* memory is short: what others left is welcome, user or not */
+    size_t total = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    adopt(depot, slab);
+    taken = take_listed(depot, out, want);
+    lock_release(&depot->lock, RANK_DEPOT);
+    if (depot_on_growth != NULL)
+        depot_on_growth(total);
+    return taken;
+}
+
+static bool has_other_empty(const struct depot *depot, const struct slab *slab)
+{
+    size_t unit = depot->lists[DEPOT_LISTS - 1];
+    for (unsigned looks = 0; looks < 2 && unit != 0; looks++) {
+        const struct slab *other = slab_of_unit(unit);
+        if (other != slab && other->free_count == other->capacity)
+            return true;
+        unit = other->next;
+    }
+    return false;
+}
+
+/* After blocks came back to `slab`: lists it anew, or takes it out for retirement. */
+static void settle(struct depot *depot, struct slab *slab, struct slab **empty, size_t *empty_count)
+{
+    slab->tick = load(&depot_tick, RELAXED);
+    relist(depot, slab);
+    if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
+        orphan(depot, slab);
+        empty[(*empty_count)++] = slab;
+    }
+}
+
+void depot_put(unsigned bin, void *const *blocks, size_t count)
+{
+    struct depot *depot = depot_of(bin);
+    struct slab *empty[REFILL_MAX];
+    const void *twice[REFILL_MAX];
+    size_t empty_count = 0, twice_count = 0;
+    struct slab *slab = NULL;
+    ASSERT(count <= REFILL_MAX);
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    for (size_t i = 0; i < count; i++) {
+        size_t unit = region_unit(blocks[i]);
+        if (slab == NULL || slab->unit != unit) {
+            if (slab != NULL)
+                settle(depot, slab, empty, &empty_count);
+            /* A block of a slab that was retired meanwhile can only be here a second time. */
+            slab = region_kind(unit) == bin && slab_of_unit(unit)->is_adopted ? slab_of_unit(unit) : NULL;
+        }
+        if (slab != NULL && slab_put(slab, blocks[i]))
+            depot->free_blocks++;
+        else
+            twice[twice_count++] = blocks[i];
+    }
+    if (slab != NULL)
+        settle(depot, slab, empty, &empty_count);
+    lock_release(&depot->lock, RANK_DEPOT);
+    retire_all(empty, empty_count);
+    purge_note(count * class_facts[bin_class(bin)].bytes);
+    for (size_t i = 0; i < twice_count; i++)
+        misuse_report_double(twice[i], "free of", class_facts[bin_class(bin)].bytes);
+}
+
+void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
+{
+    struct depot *depot = depot_of(bin);
+    if (note_user(depot, user) && count <= BATCH_BLOCKS &&
+        batch_give(&depot->batches, blocks, count, class_facts[bin_class(bin)].bytes))
+        return;
+    depot_put(bin, blocks, count);
+}
+
+bool depot_holds(unsigned bin, const void *block)
+{
+    struct depot *depot = depot_of(bin);
+    if (depot == NULL)
+        return false;
+    size_t unit = region_unit(block);
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    bool is_free = region_kind(unit) == bin && slab_of_unit(unit)->is_adopted &&
+                   slab_is_free(slab_of_unit(unit), class_block(bin_class(bin), (uint16_t)(uintptr_t)block));
+    lock_release(&depot->lock, RANK_DEPOT);
+    return is_free || batch_holds(&depot->batches, block);
+}
+
+size_t depot_drain(struct depot *depot)
+{
+    void *blocks[REFILL_MAX];
+    size_t moved = 0;
+    for (unsigned i = 0; i < BATCHES_A_BIN; i++) {
+        size_t count = batch_take(&depot->batches, blocks);
+        if (count == 0)
+            break;
+        depot_put(depot->bin, blocks, count);
+        moved += count;
+    }
+    return moved;
+}
+
+size_t depot_retire_empty(struct depot *depot)
+{
+    struct slab *empty[REFILL_MAX];
+    size_t count = 0;
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    for (size_t unit = depot->lists[DEPOT_LISTS - 1]; unit != 0 && count < REFILL_MAX;) {
+        struct slab *slab = slab_of_unit(unit);
+        unit = slab->next;
+        if (slab->free_count < slab->capacity)
+            continue;
+        orphan(depot, slab);
+        empty[count++] = slab;
+    }
+    lock_release(&depot->lock, RANK_DEPOT);
+    retire_all(empty, count);
+    return count;
+}
+
+static bool is_range_free(const struct slab *slab, unsigned first, unsigned last)
+{
+    for (unsigned block = first; block <= last; block++)
+        if (!slab_is_free(slab, block))
+            return false;
+    return true;
+}
+
+/* The sub-pages that lie in free blocks only, whole pages at a time, and are not dropped yet. */
+static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    uint32_t idle = 0;
+    for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
+        uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1) << offset / SUB_PAGE);
+        unsigned first = (unsigned)(offset / bytes);
+        unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
+        if ((slab->dropped & mask) != mask && is_range_free(slab, first, last))
+            idle |= mask;
+    }
+    return idle;
+}
+
+/* Moves the free bits of all blocks that touch `pages` from the slab to `claimed`. Returns how many. */
+static unsigned claim(struct slab *slab, uint32_t pages, uint64_t *claimed)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    unsigned count = 0;
+    for (unsigned block = 0; block < slab->capacity; block++) {
+        unsigned first = (unsigned)(block * bytes / SUB_PAGE);
+        unsigned last = (unsigned)(((block + 1) * bytes - 1) / SUB_PAGE);
+        uint32_t touched = (uint32_t)((2ull << last) - (1ull << first));
+        if ((touched & pages) != 0 && slab_is_free(slab, block)) {
+            claimed[block / 64] |= (uint64_t)1 << block % 64;
+            count++;
+        }
+    }
+    unsigned words = class_facts[bin_class(slab->bin)].map_words;
+    for (unsigned word = 0; word < words; word++)
+        slab->free_map[word] &= ~claimed[word];
+    return count;
+}
+
+static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
+{
+    uint32_t dropped = 0;
+    while (pages != 0) {
+        unsigned first = bit_lowest(pages);
+        unsigned length = bit_lowest(~((uint64_t)pages >> first));
+        uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
+        (*calls)++;
+        if (os_purge(start + first * SUB_PAGE, length * SUB_PAGE) == 0)
+            dropped |= run;
+        pages &= ~run;
+    }
+    return dropped;
+}
+
+size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
+{
+    unsigned bin = region_kind(unit);
+    struct depot *depot = bin_class(bin) == 0 ? NULL : depot_of(bin);
+    if (depot == NULL)
+        return 0;
+    uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
+    unsigned count = 0;
+    uint32_t pages = 0;
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    struct slab *slab = region_kind(unit) == bin ? slab_of_unit(unit) : NULL;
+    if (slab != NULL && slab->is_adopted && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
+        pages = idle_pages(slab, depot_page_bytes);
+    if (pages != 0) {
+        count = claim(slab, pages, claimed);
+        slab->free_count = (uint16_t)(slab->free_count - count);
+        depot->free_blocks -= count;
+        relist(depot, slab);
+    }
+    lock_release(&depot->lock, RANK_DEPOT);
+    if (pages == 0)
+        return 0;
+    uint32_t dropped = drop_runs(region_address(unit), pages, calls);
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++)
+        slab->free_map[word] |= claimed[word];
+    slab->free_count = (uint16_t)(slab->free_count + count);
+    slab->dropped |= dropped;
+    depot->free_blocks += count;
+    relist(depot, slab);
+    lock_release(&depot->lock, RANK_DEPOT);
+    return bit_count(dropped) * (size_t)SUB_PAGE;
+}
+
+static verdict verify_one(struct depot *depot)
+{
+    size_t free_blocks = 0;
+    for (unsigned list = 0; list < DEPOT_LISTS; list++) {
+        for (size_t unit = depot->lists[list]; unit != 0; unit = slab_of_unit(unit)->next) {
+            const struct slab *slab = slab_of_unit(unit);
+            verdict found = slab_verify(slab);
+            if (found != NULL)
+                return found;
+            if (slab->list != list || list_for(slab) != list || !slab->is_adopted || slab->bin != depot->bin)
+                return "D2: a slab is in the wrong list";
+            free_blocks += slab->free_count;
+        }
+    }
+    return free_blocks == depot->free_blocks ? NULL : "D1: a depot's count of free blocks is wrong";
+}
+
+verdict depot_verify(void)
+{
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        verdict found = verify_one(depot);
+        lock_release(&depot->lock, RANK_DEPOT);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+void depot_fork_lock(void)
+{
+    lock_acquire(&making, RANK_DEPOTS);
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
+        lock_acquire(&depot->lock, RANK_DEPOT);
+}
+
+void depot_fork_unlock(void)
+{
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
+        lock_release(&depot->lock, RANK_DEPOT);
+    lock_release(&making, RANK_DEPOTS);
+}
+
+void depot_fork_reset(void)
+{
+    lock_reset(&making);
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
+        lock_reset(&depot->lock);
+}

@@ -1,0 +1,79 @@
+/*
+ * depot.h: a bin's shared middle tier: slabs by fullness, and whole batches in front of them.
+ */
+#ifndef CALM_CORE_DEPOT_H
+#define CALM_CORE_DEPOT_H
+
+#include "core/batch.h"
+#include "core/slab.h"
+#include "os/lock.h"
+
+enum { DEPOT_LISTS = 8, REFILL_MAX = 128 };
+_Static_assert((int)BATCH_BLOCKS <= (int)REFILL_MAX, "a refill may be a whole batch");
+
+struct depot {
+    /* Constant. */
+    bin_index bin;
+    struct depot *below; /* made before this one */
+
+    /* Lock-free. */
+    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches;
+    _Atomic uint32_t user;     /* the one cache that has come here; SEVERAL once a second came */
+    _Atomic uint32_t drain_tag; /* top of batches when the purger last looked                  */
+
+    /* Under lock. */
+    struct lock lock;
+    uint32_t slab_count;
+    size_t free_blocks;          /* D1: sum of free_count over the slabs          */
+    uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest    */
+};
+
+/*
+ * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from slabs; room for
+ * REFILL_MAX. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
+ */
+size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
+
+/* Gives `count` <= REFILL_MAX blocks of the bin back. Needs no memory. Stops on a block that lies here already. */
+void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
+
+/* As depot_give, but into the bitmaps in any case. */
+void depot_put(unsigned bin, void *const *blocks, size_t count);
+
+/* The bin's depot, or NULL when the bin was never used. */
+struct depot *depot_of(unsigned bin);
+
+/* The newest depot; the others by `below`. */
+struct depot *depot_newest(void);
+
+/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch. */
+bool depot_holds(unsigned bin, const void *block);
+
+/* Empties the stack of batches into the bitmaps. Returns blocks moved. */
+size_t depot_drain(struct depot *depot);
+
+/* Retires every slab that is wholly free. Returns how many. */
+size_t depot_retire_empty(struct depot *depot);
+
+/*
+ * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed since before
+ * `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged; *calls is counted up.
+ */
+size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls);
+
+/* The purger's clock: slabs note it when they change. */
+extern _Atomic uint32_t depot_tick;
+
+/* The OS page, at most a unit. Set at start. */
+extern size_t depot_page_bytes;
+
+/* Called with the number of slabs in use whenever one is added, outside all locks. */
+extern void (*depot_on_growth)(size_t slab_count);
+
+verdict depot_verify(void);
+
+void depot_fork_lock(void);
+void depot_fork_unlock(void);
+void depot_fork_reset(void);
+
+#endif

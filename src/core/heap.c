@@ -1,0 +1,261 @@
+/*
+ * heap.c: starts the heap, and the paths that are not fast: medium and large sizes, zeroing, alignment, realloc, and
+ * frees that look odd.
+ *
+ * Owner: start is serialised by start_state; everything else belongs to the layers below.
+ * Design: docs/design/heap.md
+ */
+#include "core/heap.h"
+
+#include "core/depot.h"
+#include "core/large.h"
+#include "core/misuse.h"
+#include "core/purge.h"
+#include "core/thread.h"
+#include "mem/meta.h"
+#include "mem/span.h"
+#include "os/lock.h"
+
+enum start_state { START_NOT_YET, START_RUNNING, START_DONE };
+
+enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHARE = 64 };
+
+static _Atomic uint32_t start_state;
+
+static void start_now(void)
+{
+    struct os_facts facts;
+    os_start(&facts);
+    struct heap_settings settings;
+    heap_configure(&facts, &settings);
+    heap_apply(&settings);
+    thread_set_budget(settings.cache_bytes_each * facts.cpu_count * 2, settings.cache_bytes_each);
+    depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
+    meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN), META_CHUNK_MAX),
+                        facts.page_bytes),
+               facts.page_bytes);
+    uint64_t mark;
+    os_random(&mark, sizeof mark);
+    cache_mark = mark | 1;
+    uint32_t next = region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
+    store(&start_state, next, RELEASE);
+    os_wake(&start_state, UINT32_MAX);
+}
+
+bool heap_start(void)
+{
+    if (likely(load(&start_state, ACQUIRE) == START_DONE))
+        return true;
+    uint32_t state = START_NOT_YET;
+    if (compare_swap(&start_state, &state, START_RUNNING, ACQUIRE, ACQUIRE)) {
+        start_now();
+        return load(&start_state, RELAXED) == START_DONE;
+    }
+    while (state == START_RUNNING) { /* another thread starts the heap: a few kernel calls */
+        os_wait(&start_state, START_RUNNING, UINT64_MAX);
+        state = load(&start_state, ACQUIRE);
+    }
+    return state == START_DONE;
+}
+
+void heap_apply(const struct heap_settings *settings)
+{
+    purge_settings.is_idle_wanted = settings->purges_when_idle;
+    purge_settings.delay_ms = settings->purge_delay_ms;
+    misuse_policy.stops_on_misuse = settings->stops_on_misuse;
+    misuse_policy.stops_on_foreign = settings->stops_on_foreign;
+}
+
+/* Outermost lock first. Caches need none: a thread that is not in the child left its own in a state that reads well. */
+static void fork_before(void)
+{
+    purge_fork_lock();
+    thread_fork_lock();
+    depot_fork_lock();
+    region_fork_lock();
+    slab_fork_lock();
+    span_fork_lock();
+    meta_fork_lock();
+}
+
+static void fork_in_parent(void)
+{
+    meta_fork_unlock();
+    span_fork_unlock();
+    slab_fork_unlock();
+    region_fork_unlock();
+    depot_fork_unlock();
+    thread_fork_unlock();
+    purge_fork_unlock();
+}
+
+static void fork_in_child(void)
+{
+    lock_ranks_held = 0;
+    meta_fork_reset();
+    span_fork_reset();
+    slab_fork_reset();
+    region_fork_reset();
+    depot_fork_reset();
+    purge_fork_reset();
+    thread_fork_adopt();
+}
+
+void heap_install_hooks(void)
+{
+    static _Atomic bool is_installed;
+    if (exchange(&is_installed, true, ACQ_REL) || !heap_start())
+        return;
+    os_on_fork(fork_before, fork_in_parent, fork_in_child);
+    thread_start();
+}
+
+NOINLINE void *heap_alloc_odd(size_t bytes, uint32_t cohort_offset)
+{
+    if (bytes <= MEDIUM_MAX)
+        return cache_alloc(cohort_offset + class_offset(bytes));
+    if (bytes > PTRDIFF_MAX || !heap_start())
+        return NULL;
+    return large_alloc(bytes, 1, false);
+}
+
+void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
+{
+    if (bytes > MEDIUM_MAX)
+        return heap_start() ? large_alloc(bytes, 1, true) : NULL;
+    void *block = cache_alloc(cohort_offset + class_offset(bytes));
+    if (likely(block != NULL))
+        __builtin_memset(block, 0, bytes);
+    return block;
+}
+
+void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
+{
+    unsigned class = class_aligned(bytes, align);
+    if (class != 0)
+        return cache_alloc(cohort_offset + class * ENTRY_BYTES);
+    return align <= PTRDIFF_MAX && heap_start() ? large_alloc(bytes, align, false) : NULL;
+}
+
+static void free_small_odd(void *block, unsigned bin)
+{
+    size_t bytes = class_facts[bin_class(bin)].bytes;
+    if (CHECKS >= 1 && *(block_word *)block == cache_mark && misuse_is_free(block, bin)) {
+        misuse_report_double(block, "free of", bytes);
+        return;
+    }
+    if (CHECKS >= 1)
+        *(block_word *)block = cache_mark;
+    cache_free(block, bin);
+}
+
+NOINLINE void heap_free_odd(void *block)
+{
+    if (block == NULL)
+        return;
+    switch (misuse_classify(block, "free of")) {
+    case POINTER_SMALL: free_small_odd(block, region_kind(region_unit(block))); break;
+    case POINTER_LARGE: large_free(block); break;
+    case POINTER_BAD:
+    case POINTER_FOREIGN: break;
+    }
+}
+
+/* Whether a block of `have` bytes may have been asked for, or shrunk in place, as `told` bytes. */
+static bool is_size_plausible(size_t have, size_t told)
+{
+    return told <= have && (told >= have / 2 || heap_good_size(told) == have);
+}
+
+void heap_free_sized(void *block, size_t bytes, size_t align)
+{
+    if (block == NULL)
+        return;
+    size_t unit = region_unit(block);
+    if (CHECKS >= 1 && region_holds(unit)) {
+        unsigned kind = region_kind(unit);
+        size_t have = bin_class(kind) != 0  ? class_facts[bin_class(kind)].bytes
+                      : kind == UNIT_HEAD ? large_usable(block)
+                                          : 0;
+        bool fits = is_size_plausible(have, bytes);
+        if (!fits && align > 1 && bytes <= have)
+            fits = bin_class(kind) == class_aligned(bytes, align);
+        if (unlikely(have != 0 && !fits)) {
+            misuse_report_sized(block, have, bytes);
+            return;
+        }
+    }
+    heap_free(block);
+}
+
+size_t heap_good_size(size_t bytes)
+{
+    if (bytes <= MEDIUM_MAX)
+        return class_facts[class_of(bytes)].bytes;
+    return bytes <= PTRDIFF_MAX ? large_good_size(bytes) : 0;
+}
+
+size_t heap_usable(const void *block)
+{
+    if (block == NULL)
+        return 0;
+    switch (misuse_classify(block, "usable size of")) {
+    case POINTER_SMALL: return class_facts[bin_class(region_kind(region_unit(block)))].bytes;
+    case POINTER_LARGE: return large_usable(block);
+    case POINTER_BAD:
+    case POINTER_FOREIGN: break;
+    }
+    return 0;
+}
+
+/* A small block stays where it is while it is at least half used. */
+static bool fits_in_place(size_t have, size_t bytes)
+{
+    return bytes <= have && (bytes >= have / 2 || heap_good_size(bytes) == have);
+}
+
+void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
+{
+    size_t have = 0;
+    switch (misuse_classify(block, "realloc of")) {
+    case POINTER_SMALL: {
+        unsigned bin = region_kind(region_unit(block));
+        have = class_facts[bin_class(bin)].bytes;
+        if (CHECKS >= 1 && *(block_word *)block == cache_mark && misuse_is_free(block, bin)) {
+            misuse_report_double(block, "realloc of", have);
+            return NULL;
+        }
+        if (fits_in_place(have, bytes))
+            return block;
+        break;
+    }
+    case POINTER_LARGE:
+        have = large_usable(block);
+        if (bytes > MEDIUM_MAX)
+            return bytes <= PTRDIFF_MAX ? large_realloc(block, bytes) : NULL;
+        break;
+    case POINTER_BAD:
+    case POINTER_FOREIGN: return NULL;
+    }
+    void *moved = heap_alloc(bytes, cohort_offset);
+    if (moved == NULL)
+        return NULL;
+    __builtin_memcpy(moved, block, size_min(have, bytes));
+    heap_free(block);
+    return moved;
+}
+
+bool heap_trim(void)
+{
+    if (!heap_start())
+        return false;
+    if (cache_of_thread != &cache_none)
+        cache_empty(cache_of_thread);
+    return purge_all() > 0;
+}
+
+verdict heap_verify(void)
+{
+    verdict found = depot_verify();
+    return found != NULL ? found : span_verify();
+}

@@ -1,0 +1,89 @@
+/*
+ * heap.h: the general heap as one interface: what front and libc call.
+ *
+ * The inline halves are the fast paths. The caller's cohort comes in as `cohort_offset`, the offset of the cohort's
+ * entries in a cache (site/site.h looks it up). Functions return NULL when there is no memory; errno is not touched.
+ */
+#ifndef CALM_CORE_HEAP_H
+#define CALM_CORE_HEAP_H
+
+#include "base/check.h"
+#include "core/cache.h"
+#include "os/os.h"
+
+enum { COHORT_ENTRY_BYTES = CLASS_LIMIT * ENTRY_BYTES };
+
+/* What the options decide; filled before heap_start. */
+struct heap_settings {
+    bool purges_when_idle;
+    uint32_t purge_delay_ms;
+    size_t cache_bytes_each;
+    bool stops_on_misuse;
+    bool stops_on_foreign;
+};
+
+/* Called once, by whichever thread needs the heap first, before anything is allocated. Front implements it. */
+void heap_configure(const struct os_facts *facts, struct heap_settings *out);
+
+/* Applies what may change while the heap runs. */
+void heap_apply(const struct heap_settings *settings);
+
+/* Makes the heap ready; the first request does it by itself. False: no memory; a later request tries again. */
+bool heap_start(void);
+
+/* Installs the hooks for thread exit and fork. From the library's constructor. */
+void heap_install_hooks(void);
+
+void *heap_alloc_odd(size_t bytes, uint32_t cohort_offset);
+void heap_free_odd(void *block);
+
+/* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */
+void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);
+void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
+
+/* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL, bytes > 0. */
+void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset);
+
+/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit. */
+void heap_free_sized(void *block, size_t bytes, size_t align);
+
+/* 0 for NULL and, reported, for what is not a block. */
+size_t heap_usable(const void *block);
+size_t heap_good_size(size_t bytes);
+
+/* Purges all it can reach; whether anything went back. */
+bool heap_trim(void);
+
+verdict heap_verify(void);
+
+ALWAYS_INLINE void *heap_alloc(size_t bytes, uint32_t cohort_offset)
+{
+    if (likely(bytes <= SMALL_MAX))
+        return cache_alloc(cohort_offset + class_small[(bytes + 7) >> 3]);
+    return heap_alloc_odd(bytes, cohort_offset);
+}
+
+ALWAYS_INLINE void heap_free(void *block)
+{
+    size_t unit = region_unit(block);
+    if (unlikely(!region_holds(unit))) {
+        heap_free_odd(block);
+        return;
+    }
+    unsigned bin = region_kind(unit);
+    if (CHECKS >= 1) {
+        /* One product tells slabs from all else, and starts of blocks from their insides. */
+        bool is_block = class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block);
+        if (unlikely(!is_block || *(block_word *)block == cache_mark)) {
+            heap_free_odd(block);
+            return;
+        }
+        *(block_word *)block = cache_mark;
+    } else if (unlikely(bin_class(bin) == 0)) {
+        heap_free_odd(block);
+        return;
+    }
+    cache_free(block, bin);
+}
+
+#endif

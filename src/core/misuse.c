@@ -1,0 +1,136 @@
+/*
+ * misuse.c: classifies pointers exactly and reports the bad ones.
+ *
+ * Reached only when a fast path sees something odd, so it may take its time: it locks a depot, follows batches and
+ * reads other threads' caches. It never says "double free" of a live block; docs/misuse.md says what it can miss.
+ *
+ * Owner: any thread; must not be called under a lock.
+ */
+#include "core/misuse.h"
+
+#include "base/check.h"
+#include "base/text.h"
+#include "core/depot.h"
+#include "core/large.h"
+#include "core/thread.h"
+
+enum { SLAB_WAS_HERE = 1 };
+
+struct misuse_policy misuse_policy = {.stops_on_misuse = true};
+
+static _Atomic uint64_t misuses;
+static _Atomic uint64_t foreigns;
+
+uint64_t misuse_count(void)
+{
+    return load(&misuses, RELAXED);
+}
+
+uint64_t misuse_foreign_count(void)
+{
+    return load(&foreigns, RELAXED);
+}
+
+/* Whether the program goes on after a misuse. */
+static bool is_only_counted(void)
+{
+    fetch_add(&misuses, 1, RELAXED);
+    return !misuse_policy.stops_on_misuse;
+}
+
+void misuse_report_double(const void *block, const char *verb, size_t bytes)
+{
+    if (is_only_counted())
+        return;
+    const char *what = verb[0] == 'f' ? "double free of" : verb;
+    check_stop("%s %p: a block of %zu bytes that is already free", what, (void *)(uintptr_t)block, bytes);
+}
+
+void misuse_report_sized(const void *block, size_t bytes, size_t told)
+{
+    if (!is_only_counted())
+        check_stop("sized free of %p: has %zu, told %zu", (void *)(uintptr_t)block, bytes, told);
+}
+
+static void report_inside(const void *block, const char *verb, size_t inside, size_t bytes)
+{
+    if (!is_only_counted())
+        check_stop("%s %p: %zu bytes inside a block of %zu bytes, not at its start", verb, (void *)(uintptr_t)block,
+                   inside, bytes);
+}
+
+static void report_nothing_there(const void *block, const char *verb)
+{
+    if (!is_only_counted())
+        check_stop("%s %p: no block begins here; the memory is free", verb, (void *)(uintptr_t)block);
+}
+
+static void report_foreign(const void *block, const char *verb)
+{
+    bool is_first = fetch_add(&foreigns, 1, RELAXED) == 0;
+    void *address = (void *)(uintptr_t)block;
+    if (misuse_policy.stops_on_foreign)
+        check_stop("%s %p: not from calmalloc", verb, address);
+    if (!is_first)
+        return;
+    char buffer[128];
+    struct text text = text_begin(buffer, sizeof buffer);
+    text_format(&text, "calmalloc: foreign %s %p: not from calmalloc; ignored\n", verb, address);
+    check_write(text.start, text.length);
+}
+
+/* A free unit remembers what it was last, as long as nothing else begins there. */
+static void report_free_unit(const void *block, size_t unit, const char *verb)
+{
+    size_t was = (size_t)region.tags[unit].spare;
+    size_t offset = (uintptr_t)block & (UNIT_BYTES - 1);
+    size_t bytes = was & ~(size_t)SLAB_WAS_HERE;
+    bool is_small = (was & SLAB_WAS_HERE) != 0;
+    if (was != 0 && (is_small ? offset % bytes == 0 : offset == 0))
+        misuse_report_double(block, verb, bytes);
+    else
+        report_nothing_there(block, verb);
+}
+
+static enum pointer_kind classify_small(const void *block, unsigned bin, const char *verb)
+{
+    unsigned class = bin_class(bin);
+    uint16_t offset = (uint16_t)(uintptr_t)block;
+    if (class_begins_block(class, offset))
+        return POINTER_SMALL;
+    if (class_block(class, offset) < class_facts[class].capacity)
+        report_inside(block, verb, offset % class_facts[class].bytes, class_facts[class].bytes);
+    else
+        report_nothing_there(block, verb);
+    return POINTER_BAD;
+}
+
+enum pointer_kind misuse_classify(const void *block, const char *verb)
+{
+    size_t unit = region_unit(block);
+    if (!region_holds(unit) || unit == 0) {
+        report_foreign(block, verb);
+        return POINTER_FOREIGN;
+    }
+    unsigned kind = region_kind(unit);
+    if (bin_class(kind) != 0)
+        return classify_small(block, kind, verb);
+    if (kind == UNIT_HEAD && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
+        return POINTER_LARGE;
+    if (kind == UNIT_FREE) {
+        report_free_unit(block, unit, verb);
+    } else {
+        size_t inside;
+        size_t bytes = large_around(block, &inside);
+        report_inside(block, verb, inside, bytes);
+    }
+    return POINTER_BAD;
+}
+
+bool misuse_is_free(const void *block, unsigned bin)
+{
+    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+        if (cache_holds(cache, bin, block))
+            return true;
+    return depot_holds(bin, block);
+}

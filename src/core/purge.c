@@ -1,0 +1,181 @@
+/*
+ * purge.c: when idle pages go back, and who does it.
+ *
+ * A helper thread starts when a few MiB have become free, and looks every delay_ms: dirty spans that were not needed at
+ * any time since the last look (the least number of dirty bytes there was) are purged, batches that nobody touched are
+ * emptied into the bitmaps, wholly free slabs are retired, and whole free pages of slabs that did not change are dropped.
+ * When a few looks in a row find nothing, it ends. A program that never frees much never has one.
+ *
+ * Owner: the helper, or a thread that trims, under purge_lock (RANK_PURGE), which is held for one step at a time.
+ * Design: docs/design/purge.md
+ */
+#include "core/purge.h"
+
+#include "base/bits.h"
+#include "core/depot.h"
+#include "mem/span.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+enum {
+    START_BYTES = 2 * 1024 * 1024, /* freed, before a helper is worth its start */
+    UNITS_A_LOOK = 8192,           /* slabs looked at for idle pages            */
+    CALLS_A_LOOK = 4096,           /* kernel calls for them                     */
+    UNITS_A_STEP = 64,
+    IDLE_LOOKS_MAX = 4,
+    STACK_BYTES = 64 * 1024,
+};
+
+struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 250};
+
+static struct lock purge_lock;
+static _Atomic size_t noted_bytes; /* became free since the start          */
+static _Atomic size_t noted_before; /* of them, when the helper ended last  */
+static _Atomic size_t purged_bytes;
+static _Atomic uint32_t helper_alive;
+static _Atomic uint32_t helper_stop;
+static size_t hand; /* unit where the next look at slabs begins */
+
+static _Alignas(64 * 1024) char helper_stack[STACK_BYTES];
+
+static size_t purge_spans(size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    lock_acquire(&purge_lock, RANK_PURGE);
+    size_t purged = span_purge(bytes);
+    lock_release(&purge_lock, RANK_PURGE);
+    return purged;
+}
+
+/* Looks at up to `units_max` slabs from the hand on. */
+static size_t purge_slabs(size_t units_max, uint32_t tick_oldest, unsigned calls_max)
+{
+    size_t purged = 0;
+    unsigned calls = 0;
+    for (size_t done = 0; done < units_max && calls < calls_max; done += UNITS_A_STEP) {
+        lock_acquire(&purge_lock, RANK_PURGE);
+        for (unsigned i = 0; i < UNITS_A_STEP; i++) {
+            hand = hand + 1 < load(&region.units, RELAXED) ? hand + 1 : 1;
+            if (region_holds(hand))
+                purged += depot_purge_unit(hand, tick_oldest, &calls);
+        }
+        lock_release(&purge_lock, RANK_PURGE);
+    }
+    return purged;
+}
+
+/* Batches whose stack did not move since the last look go to the bitmaps, and empty slabs to the spans. */
+static size_t tidy_depots(bool is_all)
+{
+    size_t work = 0;
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        uint32_t tag = (uint32_t)(load(&depot->batches.top, RELAXED) >> 32);
+        bool is_idle = is_all || tag == load(&depot->drain_tag, RELAXED);
+        store(&depot->drain_tag, tag, RELAXED);
+        if (!is_idle)
+            continue;
+        lock_acquire(&purge_lock, RANK_PURGE);
+        work += batch_count(&depot->batches) > 0 ? depot_drain(depot) : 0;
+        work += depot_retire_empty(depot);
+        lock_release(&purge_lock, RANK_PURGE);
+    }
+    return work;
+}
+
+static size_t count_purged(size_t bytes)
+{
+    fetch_add(&purged_bytes, bytes, RELAXED);
+    return bytes;
+}
+
+size_t purge_all(void)
+{
+    uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2;
+    tidy_depots(true);
+    size_t units = load(&region.units, RELAXED);
+    size_t purged = purge_slabs(units, tick, UINT32_MAX);
+    purged += purge_spans(SIZE_MAX);
+    return count_purged(purged);
+}
+
+size_t purge_bytes(void)
+{
+    return load(&purged_bytes, RELAXED);
+}
+
+static bool look(void)
+{
+    size_t idle = span_idle_bytes();
+    uint32_t tick = fetch_add(&depot_tick, 1, RELAXED);
+    size_t work = purge_spans(idle);
+    count_purged(work);
+    if (load(&helper_stop, RELAXED) != 0)
+        return true;
+    work += tidy_depots(false);
+    size_t units = size_min(load(&region.units, RELAXED), UNITS_A_LOOK);
+    work += count_purged(purge_slabs(units, tick, CALLS_A_LOOK));
+    return work > 0;
+}
+
+static void helper(void)
+{
+    size_t noted = load(&noted_bytes, RELAXED);
+    unsigned idle_looks = 0;
+    span_idle_bytes();
+    while (idle_looks < IDLE_LOOKS_MAX && load(&helper_stop, ACQUIRE) == 0) {
+        os_wait(&helper_stop, 0, purge_settings.delay_ms);
+        bool has_worked = look();
+        bool has_news = load(&noted_bytes, RELAXED) != noted;
+        noted = load(&noted_bytes, RELAXED);
+        idle_looks = has_worked || has_news ? 0 : idle_looks + 1;
+    }
+    store(&noted_before, noted, RELAXED);
+}
+
+static void helper_start(void)
+{
+    uint32_t expected = 0;
+    if (load(&helper_stop, RELAXED) != 0 || !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
+        return;
+    if (os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive) != 0) {
+        purge_settings.is_idle_wanted = false; /* it cannot run here, now or later */
+        store(&helper_alive, 0, RELEASE);
+    }
+}
+
+void purge_note(size_t bytes)
+{
+    size_t noted = fetch_add(&noted_bytes, bytes, RELAXED) + bytes;
+    if (noted - load(&noted_before, RELAXED) >= START_BYTES && purge_settings.is_idle_wanted &&
+        load(&helper_alive, RELAXED) == 0)
+        helper_start();
+}
+
+void purge_helper_stop(void)
+{
+    enum { WAITS = 100, WAIT_MS = 10 };
+    store(&helper_stop, 1, RELEASE);
+    os_wake(&helper_stop, 1);
+    for (unsigned i = 0; i < WAITS && load(&helper_alive, ACQUIRE) != 0; i++)
+        os_wait(&helper_alive, 1, WAIT_MS);
+    store(&helper_stop, 0, RELEASE);
+}
+
+void purge_fork_lock(void)
+{
+    lock_acquire(&purge_lock, RANK_PURGE);
+}
+
+void purge_fork_unlock(void)
+{
+    lock_release(&purge_lock, RANK_PURGE);
+}
+
+void purge_fork_reset(void)
+{
+    lock_reset(&purge_lock);
+    store(&helper_alive, 0, RELAXED);
+    store(&helper_stop, 0, RELAXED);
+    store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
+}

@@ -1,0 +1,162 @@
+/*
+ * slab.c: carving a unit into blocks, and the bitmap of the free ones.
+ *
+ * Bookkeeping is kept for reuse in lists by its number of lines; it is never given back, so that a stale pointer to it
+ * can always be read (the depot's lock then decides what it means).
+ *
+ * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The lists of unused bookkeeping:
+ * slab_lock (RANK_SLAB).
+ * Invariant B1: popcount(free_map) == free_count.   Checked by slab_verify().
+ * Design: docs/design/depots.md
+ */
+#include "core/slab.h"
+
+#include "mem/meta.h"
+#include "mem/span.h"
+#include "os/lock.h"
+
+enum { LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES, EVERY_PAGE = -1 };
+
+static struct lock slab_lock;
+static struct slab *unused[LINES_MAX + 1]; /* by lines; linked through free_map[0] as an address */
+
+static unsigned slab_lines(unsigned class)
+{
+    return 1 + (class_facts[class].map_words + 7u) / 8u;
+}
+
+static struct slab *bookkeeping_acquire(unsigned lines)
+{
+    lock_acquire(&slab_lock, RANK_SLAB);
+    struct slab *slab = unused[lines];
+    if (slab != NULL)
+        unused[lines] = (struct slab *)(uintptr_t)slab->free_map[0];
+    lock_release(&slab_lock, RANK_SLAB);
+    return slab != NULL ? slab : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
+}
+
+static void bookkeeping_release(struct slab *slab, unsigned lines)
+{
+    lock_acquire(&slab_lock, RANK_SLAB);
+    slab->free_map[0] = (uintptr_t)unused[lines];
+    unused[lines] = slab;
+    lock_release(&slab_lock, RANK_SLAB);
+}
+
+struct slab *slab_carve(unsigned bin)
+{
+    const struct class_facts *facts = &class_facts[bin_class(bin)];
+    struct slab *slab = bookkeeping_acquire(slab_lines(bin_class(bin)));
+    if (slab == NULL)
+        return NULL;
+    struct span span = span_acquire(1, 1);
+    if (span.unit == 0) {
+        bookkeeping_release(slab, slab_lines(bin_class(bin)));
+        return NULL;
+    }
+    *slab = (struct slab){
+        .unit = (uint32_t)span.unit,
+        .bin = (bin_index)bin,
+        .capacity = facts->capacity,
+        .free_count = facts->capacity,
+        .list = SLAB_UNLISTED,
+        .dropped = span.is_zero ? (uint32_t)EVERY_PAGE : 0,
+    };
+    for (unsigned word = 0; word < facts->map_words; word++)
+        slab->free_map[word] = UINT64_MAX;
+    if (facts->capacity % 64 != 0)
+        slab->free_map[facts->map_words - 1] = ((uint64_t)1 << facts->capacity % 64) - 1;
+    region.tags[span.unit].slab = slab;
+    /* A reader that sees the bin sees the slab: pairs with depot_slab(). */
+    store(&region.map[span.unit], (uint16_t)bin, RELEASE);
+    return slab;
+}
+
+void slab_retire(struct slab *slab)
+{
+    size_t unit = slab->unit;
+    unsigned class = bin_class(slab->bin);
+    ASSERT(slab->free_count == slab->capacity && !slab->is_adopted);
+    bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
+    store(&region.map[unit], UNIT_FREE, RELEASE);
+    region.tags[unit].spare = (void *)(uintptr_t)(class_facts[class].bytes | 1u);
+    bookkeeping_release(slab, slab_lines(class));
+    span_release(unit, 1, is_zero);
+}
+
+/* Forgets that the pages of [first, last] blocks were dropped: their blocks are going to be written. */
+static void note_touched(struct slab *slab, unsigned first, unsigned last)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    unsigned page_first = (unsigned)(first * bytes / 4096);
+    unsigned page_last = (unsigned)(((last + 1) * bytes - 1) / 4096);
+    slab->dropped &= ~((uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1));
+}
+
+size_t slab_take(struct slab *slab, void **out, size_t want)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    char *start = slab_start(slab);
+    unsigned words = class_facts[bin_class(slab->bin)].map_words;
+    size_t taken = 0;
+    unsigned first = UINT32_MAX, last = 0;
+    for (unsigned word = 0; word < words && taken < want; word++) {
+        uint64_t map = slab->free_map[word];
+        if (map == 0)
+            continue;
+        if (first == UINT32_MAX)
+            first = word * 64 + bit_lowest(map);
+        while (map != 0 && taken < want) {
+            last = word * 64 + bit_lowest(map);
+            map &= map - 1;
+            out[taken++] = start + last * bytes;
+        }
+        slab->free_map[word] = map;
+    }
+    slab->free_count = (uint16_t)(slab->free_count - taken);
+    if (taken > 0 && slab->dropped != 0)
+        note_touched(slab, first, last);
+    return taken;
+}
+
+bool slab_is_free(const struct slab *slab, unsigned block)
+{
+    return (slab->free_map[block / 64] >> block % 64 & 1) != 0;
+}
+
+bool slab_put(struct slab *slab, const void *block)
+{
+    unsigned index = class_block(bin_class(slab->bin), (uint16_t)(uintptr_t)block);
+    if (slab_is_free(slab, index))
+        return false;
+    slab->free_map[index / 64] |= (uint64_t)1 << index % 64;
+    slab->free_count++;
+    return true;
+}
+
+verdict slab_verify(const struct slab *slab)
+{
+    unsigned bits = 0;
+    for (unsigned word = 0; word < class_facts[bin_class(slab->bin)].map_words; word++)
+        bits += bit_count(slab->free_map[word]);
+    if (bits != slab->free_count || slab->free_count > slab->capacity)
+        return "B1: a slab's count of free blocks is wrong";
+    if (region_kind(slab->unit) != slab->bin)
+        return "B2: the unit map and a slab name different bins";
+    return NULL;
+}
+
+void slab_fork_lock(void)
+{
+    lock_acquire(&slab_lock, RANK_SLAB);
+}
+
+void slab_fork_unlock(void)
+{
+    lock_release(&slab_lock, RANK_SLAB);
+}
+
+void slab_fork_reset(void)
+{
+    lock_reset(&slab_lock);
+}

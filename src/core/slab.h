@@ -1,0 +1,64 @@
+/*
+ * slab.h: one unit cut into equal blocks, with its bitmap of free blocks far from them.
+ *
+ * A bit is set while its block lies in the depot. A block that is live, cached or in a batch has a clear bit.
+ */
+#ifndef CALM_CORE_SLAB_H
+#define CALM_CORE_SLAB_H
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "core/class.h"
+
+enum { SLAB_UNLISTED = 255 };
+
+struct slab {
+    /* Constant from carve to retire. */
+    uint32_t unit;
+    bin_index bin;
+    uint16_t capacity;
+
+    /* Under the depot's lock. */
+    uint16_t free_count; /* B1: popcount(free_map) == free_count <= capacity          */
+    uint8_t list;        /* which of the depot's lists, or SLAB_UNLISTED              */
+    bool is_adopted;     /* the depot knows it                                        */
+    uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
+    uint32_t previous;
+    uint32_t tick;       /* purge tick of the last change                             */
+    uint32_t dropped;    /* by page of the unit: nothing resident, unless used since  */
+    uint32_t spare[8];
+    uint64_t free_map[];
+};
+_Static_assert(offsetof(struct slab, free_map) == 64, "one line for the facts, the next for the map");
+
+/* Cuts a fresh unit into blocks of `bin`, all free, and enters it in the unit map. NULL: no memory. */
+struct slab *slab_carve(unsigned bin);
+
+/* Gives the unit back. Pre: all blocks free, no list holds the slab. Not under a depot's lock. */
+void slab_retire(struct slab *slab);
+
+/* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many. */
+size_t slab_take(struct slab *slab, void **out, size_t want);
+
+/* Sets the bit of a block. Returns false when it was set already: the block is free twice. */
+bool slab_put(struct slab *slab, const void *block);
+
+bool slab_is_free(const struct slab *slab, unsigned block);
+
+verdict slab_verify(const struct slab *slab);
+
+ALWAYS_INLINE struct slab *slab_of_unit(size_t unit)
+{
+    return region.tags[unit].slab;
+}
+
+ALWAYS_INLINE char *slab_start(const struct slab *slab)
+{
+    return region_address(slab->unit);
+}
+
+void slab_fork_lock(void);
+void slab_fork_unlock(void);
+void slab_fork_reset(void);
+
+#endif

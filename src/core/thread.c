@@ -1,0 +1,149 @@
+/*
+ * thread.c: attaches a cache to a thread and takes it back when the thread ends.
+ *
+ * The C library runs our exit hook among the destructors of thread-specific data, in an order we cannot know. A thread
+ * that allocates after it gets a cache again and arms the hook again, up to ATTACHES_MAX times; after that it works
+ * without a cache, so nothing stays behind. Caches of ended threads are emptied and reused by later ones.
+ *
+ * Owner: the registry, under registry_lock (RANK_REGISTRY).
+ * Design: docs/design/threads.md
+ */
+#include "core/thread.h"
+
+#include "core/depot.h"
+#include "core/heap.h"
+#include "mem/meta.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+enum { ATTACHES_MAX = 4, BUDGET_MIN = 64 * 1024, UNUSED_WARM = 4 };
+
+static struct lock registry_lock;
+static _Atomic(struct cache *) newest;
+static struct cache *unused;
+static _Atomic size_t attached;
+static size_t budget_total = 4 * 1024 * 1024;
+static size_t budget_each = 1024 * 1024;
+static _Atomic uint32_t caches_made;
+static bool is_hooked;
+
+static _Thread_local uint8_t attaches; /* of this thread */
+
+struct cache *thread_newest_cache(void)
+{
+    return load(&newest, ACQUIRE);
+}
+
+size_t thread_count(void)
+{
+    return load(&attached, RELAXED);
+}
+
+static void share_budget(void)
+{
+    size_t threads = size_max(load(&attached, RELAXED), 1);
+    store(&cache_budget, size_max(size_min(budget_each, budget_total / threads), BUDGET_MIN), RELAXED);
+}
+
+void thread_set_budget(size_t bytes_total, size_t bytes_each)
+{
+    budget_total = bytes_total;
+    budget_each = bytes_each;
+    share_budget();
+}
+
+static struct cache *cache_make(void)
+{
+    struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));
+    if (cache == NULL)
+        return NULL;
+    cache->arena_used = offsetof(struct cache, arena);
+    cache->number = fetch_add(&caches_made, 1, RELAXED) + 1;
+    cache->below = load(&newest, RELAXED);
+    store(&newest, cache, RELEASE);
+    return cache;
+}
+
+struct cache *thread_attach(void)
+{
+    if (attaches >= ATTACHES_MAX || !heap_start())
+        return NULL;
+    lock_acquire(&registry_lock, RANK_REGISTRY);
+    struct cache *cache = unused;
+    if (cache != NULL)
+        unused = cache->next_unused;
+    else
+        cache = cache_make();
+    if (cache != NULL) {
+        store(&cache->is_attached, true, RELAXED);
+        fetch_add(&attached, 1, RELAXED);
+        share_budget();
+    }
+    lock_release(&registry_lock, RANK_REGISTRY);
+    if (cache == NULL)
+        return NULL;
+    cache_of_thread = cache;
+    if (is_hooked) {
+        attaches++;
+        os_thread_exit_arm(cache);
+    }
+    return cache;
+}
+
+/* An empty cache is all zeros behind its header; one that is not likely to be needed soon costs no memory. */
+static void cool_down(struct cache *cache)
+{
+    size_t header = offsetof(struct cache, entries);
+    size_t start = align_up((uintptr_t)cache + header, depot_page_bytes) - (uintptr_t)cache;
+    if (start != header || os_purge((char *)cache + start, CACHE_BYTES - start) != 0)
+        return;
+    cache->arena_used = offsetof(struct cache, arena);
+    __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
+}
+
+static void detach(struct cache *cache)
+{
+    cache_empty(cache);
+    if (load(&attached, RELAXED) + UNUSED_WARM < load(&caches_made, RELAXED))
+        cool_down(cache);
+    lock_acquire(&registry_lock, RANK_REGISTRY);
+    cache->next_unused = unused;
+    unused = cache;
+    store(&cache->is_attached, false, RELAXED);
+    fetch_sub(&attached, 1, RELAXED);
+    share_budget();
+    lock_release(&registry_lock, RANK_REGISTRY);
+}
+
+static void on_thread_exit(void *value)
+{
+    cache_of_thread = &cache_none;
+    detach(value);
+}
+
+void thread_start(void)
+{
+    if (is_hooked || os_on_thread_exit(on_thread_exit) != 0)
+        return;
+    is_hooked = true;
+    if (cache_of_thread != &cache_none)
+        os_thread_exit_arm(cache_of_thread);
+}
+
+void thread_fork_lock(void)
+{
+    lock_acquire(&registry_lock, RANK_REGISTRY);
+}
+
+void thread_fork_unlock(void)
+{
+    lock_release(&registry_lock, RANK_REGISTRY);
+}
+
+void thread_fork_adopt(void)
+{
+    lock_reset(&registry_lock);
+    for (struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+        if (cache != cache_of_thread && load(&cache->is_attached, RELAXED))
+            detach(cache);
+}

@@ -1,0 +1,30 @@
+/*
+ * thread.h: which caches exist, which thread has which, and what happens when a thread ends.
+ */
+#ifndef CALM_CORE_THREAD_H
+#define CALM_CORE_THREAD_H
+
+#include "core/cache.h"
+
+/* Gives the calling thread a cache. NULL: no memory, or the thread is past its end; it works without one then. */
+struct cache *thread_attach(void);
+
+/* Installs the hook for thread exit; from the library's constructor. */
+void thread_start(void);
+
+/* The newest cache; the others by `below`. Caches are reused but never unmade. */
+struct cache *thread_newest_cache(void);
+
+/* Caches that have an owner. */
+size_t thread_count(void);
+
+/* Sets how much all caches may hold together; each gets its share of it. */
+void thread_set_budget(size_t bytes_total, size_t bytes_each);
+
+void thread_fork_lock(void);
+void thread_fork_unlock(void);
+
+/* In the child: the caches of threads that do not exist here are emptied for reuse. After all other locks are reset. */
+void thread_fork_adopt(void);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * api.c: the calm_ names of calmalloc.h.
+ */
+#include "calmalloc/calmalloc.h"
+
+#include "front/front.h"
+#include "front/options.h"
+#include "front/stats.h"
+
+EXPORT const char *calm_version(void)
+{
+    return CALM_VERSION_TEXT;
+}
+
+EXPORT void *calm_malloc(size_t size)
+{
+    return front_alloc(size, CALLER);
+}
+
+EXPORT void *calm_calloc(size_t count, size_t size)
+{
+    return front_zeroed(count, size, CALLER);
+}
+
+EXPORT void *calm_realloc(void *block, size_t size)
+{
+    return front_realloc(block, size, CALLER);
+}
+
+EXPORT void *calm_reallocarray(void *block, size_t count, size_t size)
+{
+    size_t product = front_product(count, size);
+    return product > PTRDIFF_MAX ? front_fail() : front_realloc(block, product, CALLER);
+}
+
+EXPORT void *calm_aligned_alloc(size_t alignment, size_t size)
+{
+    if (!is_power_of_two(alignment)) {
+        os_set_errno(FRONT_EINVAL);
+        return NULL;
+    }
+    return front_aligned(alignment, size, CALLER);
+}
+
+EXPORT void calm_free(void *block)
+{
+    heap_free(block);
+}
+
+EXPORT void calm_free_sized(void *block, size_t size)
+{
+    heap_free_sized(block, size, 1);
+}
+
+EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+    heap_free_sized(block, size, alignment);
+}
+
+EXPORT size_t calm_usable_size(const void *block)
+{
+    return heap_usable(block);
+}
+
+EXPORT size_t calm_good_size(size_t size)
+{
+    return heap_good_size(size);
+}
+
+EXPORT bool calm_trim(void)
+{
+    return heap_trim();
+}
+
+EXPORT void calm_stats_read(struct calm_stats *out)
+{
+    stats_read(out);
+}
+
+EXPORT int calm_stats_text(int fd)
+{
+    return stats_write_text(fd);
+}
+
+EXPORT int calm_stats_json(int fd)
+{
+    return stats_write_json(fd);
+}
+
+EXPORT const char *calm_verify(void)
+{
+    return heap_verify();
+}
+
+static int error_of(enum option_error error)
+{
+    switch (error) {
+    case OPTION_FINE: return 0;
+    case OPTION_UNKNOWN: return FRONT_ENOENT;
+    case OPTION_FIXED: return FRONT_EPERM;
+    case OPTION_BAD_VALUE: break;
+    }
+    return FRONT_EINVAL;
+}
+
+EXPORT int calm_option_get(const char *name, uint64_t *out)
+{
+    return error_of(option_read(name, out));
+}
+
+EXPORT int calm_option_set(const char *name, uint64_t value)
+{
+    enum option_error error = option_write(name, value);
+    if (error == OPTION_FINE)
+        front_options_changed();
+    return error_of(error);
+}

@@ -1,0 +1,94 @@
+/*
+ * front.c: connects the layers: options to the heap and the sites at start, hooks at load, reports at exit.
+ */
+#include "front/front.h"
+
+#include "front/options.h"
+#include "front/stats.h"
+
+enum { COMPLAINTS_MAX = 1024 };
+
+static _Atomic uint64_t failed_calls;
+
+static struct heap_settings settings_now(void)
+{
+    return (struct heap_settings){
+        .purges_when_idle = option_value(OPTION_purge) != 0,
+        .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
+        .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
+        .stops_on_misuse = option_value(OPTION_misuse) != 0,
+        .stops_on_foreign = option_value(OPTION_foreign) != 0,
+    };
+}
+
+void heap_configure(const struct os_facts *facts, struct heap_settings *out)
+{
+    const char *line = facts->is_secure ? NULL : os_environment("CALM_OPTIONS");
+    if (line != NULL) {
+        char buffer[COMPLAINTS_MAX];
+        struct text complaints = text_begin(buffer, sizeof buffer);
+        options_parse(line, &complaints);
+        check_write(complaints.start, complaints.length);
+    }
+    *out = settings_now();
+    size_t cohorts = (size_t)1 << bit_highest(option_value(OPTION_cohorts));
+    site_start((enum site_policy)option_value(OPTION_sites), cohorts);
+}
+
+void front_options_changed(void)
+{
+    struct heap_settings settings = settings_now();
+    heap_apply(&settings);
+}
+
+void *front_fail(void)
+{
+    fetch_add(&failed_calls, 1, RELAXED);
+    os_set_errno(FRONT_ENOMEM);
+    return NULL;
+}
+
+uint64_t front_failed_calls(void)
+{
+    return load(&failed_calls, RELAXED);
+}
+
+void *front_realloc(void *block, size_t bytes, const void *site)
+{
+    if (block == NULL)
+        return front_alloc(bytes, site);
+    if (bytes == 0) {
+        heap_free(block);
+        return NULL;
+    }
+    void *result = heap_realloc(block, bytes, site_offset(site));
+    return result != NULL ? result : front_fail();
+}
+
+void *front_aligned(size_t align, size_t bytes, const void *site)
+{
+    if (bytes > PTRDIFF_MAX)
+        return front_fail();
+    void *block = heap_alloc_aligned(bytes, align, site_offset(site));
+    return block != NULL ? block : front_fail();
+}
+
+void *front_zeroed(size_t count, size_t bytes, const void *site)
+{
+    size_t product = front_product(count, bytes);
+    void *block = product > PTRDIFF_MAX ? NULL : heap_alloc_zeroed(product, site_offset(site));
+    return likely(block != NULL) ? block : front_fail();
+}
+
+CONSTRUCTOR_FIRST static void at_load(void)
+{
+    heap_install_hooks();
+}
+
+DESTRUCTOR_LAST static void at_exit(void)
+{
+    if (option_value(OPTION_stats) != 0)
+        stats_write_text(2);
+    if (option_value(OPTION_report_fd) != 0)
+        stats_write_json((int)option_value(OPTION_report_fd));
+}

@@ -1,0 +1,44 @@
+/*
+ * front.h: the public functions' common halves, for api.c and for libc, which knows the caller's address itself.
+ *
+ * A function takes the return address that names the site. On failure these set errno, as the standard names must.
+ */
+#ifndef CALM_FRONT_FRONT_H
+#define CALM_FRONT_FRONT_H
+
+#include "core/heap.h"
+#include "site/site.h"
+
+/* The address the enclosing exported function returns to. */
+#define CALLER __builtin_return_address(0)
+
+
+
+
+enum front_error { FRONT_EPERM = 1, FRONT_ENOENT = 2, FRONT_ENOMEM = 12, FRONT_EINVAL = 22 };
+
+/* Applies options that were changed while the heap runs. */
+void front_options_changed(void);
+
+/* Counts a failed request, sets ENOMEM, returns NULL. */
+void *front_fail(void);
+uint64_t front_failed_calls(void);
+
+void *front_realloc(void *block, size_t bytes, const void *site);
+void *front_aligned(size_t align, size_t bytes, const void *site);
+void *front_zeroed(size_t count, size_t bytes, const void *site);
+
+/* The product, or SIZE_MAX, which no request satisfies, when it overflows. */
+ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
+{
+    size_t product;
+    return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
+}
+
+ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site)
+{
+    void *block = heap_alloc(bytes, site_offset(site));
+    return likely(block != NULL) ? block : front_fail();
+}
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * stats.c: gathers statistics from depots, caches and spans, and writes them. Allocates nothing.
+ *
+ * Numbers are read while others work, so they are each exact at some moment, not all at the same one.
+ */
+#include "front/stats.h"
+
+#include "base/text.h"
+#include "core/depot.h"
+#include "core/large.h"
+#include "core/misuse.h"
+#include "core/purge.h"
+#include "core/thread.h"
+#include "front/front.h"
+#include "mem/meta.h"
+#include "mem/span.h"
+
+enum { TEXT_MAX = 16 * 1024 };
+
+static size_t cached_in_bin(unsigned bin)
+{
+    size_t blocks = 0;
+    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+        blocks += cache_count(cache, bin);
+    return blocks;
+}
+
+void stats_read_classes(struct stats_class out[CLASS_LIMIT])
+{
+    for (unsigned class = 0; class < CLASS_LIMIT; class++)
+        out[class] = (struct stats_class){.block_bytes = class_facts[class].bytes};
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        struct stats_class *class = &out[bin_class(depot->bin)];
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        size_t slabs = depot->slab_count;
+        size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
+        lock_release(&depot->lock, RANK_DEPOT);
+        size_t cached = size_min(cached_in_bin(depot->bin) + batch_blocks(&depot->batches), taken);
+        class->slabs += slabs;
+        class->cached_blocks += cached;
+        class->live_blocks += taken - cached;
+    }
+}
+
+static size_t resident_now(void)
+{
+    return region_resident_bytes() + region_tables_resident_bytes() + meta_resident_bytes();
+}
+
+void stats_read(struct calm_stats *out)
+{
+    struct stats_class classes[CLASS_LIMIT];
+    stats_read_classes(classes);
+    size_t live = 0, cached = 0, slabs = 0;
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        live += classes[class].live_blocks * classes[class].block_bytes;
+        cached += classes[class].cached_blocks * classes[class].block_bytes;
+        slabs += classes[class].slabs;
+    }
+    size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes();
+    *out = (struct calm_stats){
+        .allocated_bytes = live + cached + large_bytes(),
+        .cached_bytes = cached,
+        .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
+        .mapped_bytes = region_mapped_bytes() + metadata,
+        .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes(),
+        .resident_bytes = resident_now(),
+        .metadata_bytes = metadata,
+        .dirty_bytes = span_dirty_bytes(),
+        .purged_bytes = purge_bytes(),
+        .foreign_frees = misuse_foreign_count(),
+        .misuses = misuse_count(),
+        .failed_calls = front_failed_calls(),
+        .failed_os_calls = 0,
+        .threads = thread_count(),
+        .cohorts = site_cohorts(),
+    };
+}
+
+struct field {
+    const char *name;
+    uint64_t value;
+};
+
+enum { FIELDS = 15 };
+
+static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
+{
+    const struct field fields[FIELDS] = {
+        {"allocated_bytes", stats->allocated_bytes}, {"cached_bytes", stats->cached_bytes},
+        {"active_bytes", stats->active_bytes},       {"mapped_bytes", stats->mapped_bytes},
+        {"reserved_bytes", stats->reserved_bytes},   {"resident_bytes", stats->resident_bytes},
+        {"metadata_bytes", stats->metadata_bytes},   {"dirty_bytes", stats->dirty_bytes},
+        {"purged_bytes", stats->purged_bytes},       {"foreign_frees", stats->foreign_frees},
+        {"misuses", stats->misuses},                 {"failed_calls", stats->failed_calls},
+        {"failed_os_calls", stats->failed_os_calls}, {"threads", stats->threads},
+        {"cohorts", stats->cohorts},
+    };
+    for (size_t i = 0; i < FIELDS; i++)
+        out[i] = fields[i];
+}
+
+static int write_out(int fd, const struct text *text)
+{
+    return -os_write(fd, text->start, text->length);
+}
+
+int stats_write_text(int fd)
+{
+    char buffer[TEXT_MAX];
+    struct text text = text_begin(buffer, sizeof buffer);
+    struct calm_stats stats;
+    struct field fields[FIELDS];
+    struct stats_class classes[CLASS_LIMIT];
+    stats_read(&stats);
+    stats_read_classes(classes);
+    fields_of(&stats, fields);
+    text_add(&text, "calmalloc " CALM_VERSION_TEXT " statistics\n");
+    for (size_t i = 0; i < FIELDS; i++) {
+        text_add_column(&text, fields[i].value, 20);
+        text_format(&text, "  %s\n", fields[i].name);
+    }
+    text_add(&text, "  block bytes  live blocks    cached     slabs\n");
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        if (classes[class].slabs == 0)
+            continue;
+        text_add_column(&text, classes[class].block_bytes, 13);
+        text_add_column(&text, classes[class].live_blocks, 13);
+        text_add_column(&text, classes[class].cached_blocks, 10);
+        text_add_column(&text, classes[class].slabs, 10);
+        text_add_char(&text, '\n');
+    }
+    text_format(&text, "        large");
+    text_add_column(&text, large_count(), 13);
+    text_format(&text, "  (%zu bytes)\n", large_bytes());
+    return write_out(fd, &text);
+}
+
+static void add_json_number(struct text *text, const char *name, uint64_t value)
+{
+    text_format(text, "\"%s\":", name);
+    text_add_number(text, value);
+}
+
+int stats_write_json(int fd)
+{
+    char buffer[TEXT_MAX];
+    struct text text = text_begin(buffer, sizeof buffer);
+    struct calm_stats stats;
+    struct field fields[FIELDS];
+    struct stats_class classes[CLASS_LIMIT];
+    stats_read(&stats);
+    stats_read_classes(classes);
+    fields_of(&stats, fields);
+    text_add(&text, "{\"version\":\"" CALM_VERSION_TEXT "\",");
+    add_json_number(&text, "pid", os_process_id());
+    for (size_t i = 0; i < FIELDS; i++) {
+        text_add_char(&text, ',');
+        add_json_number(&text, fields[i].name, fields[i].value);
+    }
+    text_add(&text, ",\"classes\":[");
+    bool is_first = true;
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        if (classes[class].slabs == 0)
+            continue;
+        text_add(&text, is_first ? "{" : ",{");
+        is_first = false;
+        add_json_number(&text, "bytes", classes[class].block_bytes);
+        text_add_char(&text, ',');
+        add_json_number(&text, "live_blocks", classes[class].live_blocks);
+        text_add_char(&text, ',');
+        add_json_number(&text, "live_bytes", classes[class].live_blocks * classes[class].block_bytes);
+        text_add_char(&text, ',');
+        add_json_number(&text, "cached_blocks", classes[class].cached_blocks);
+        text_add_char(&text, ',');
+        add_json_number(&text, "slabs", classes[class].slabs);
+        text_add_char(&text, '}');
+    }
+    text_add(&text, "],");
+    add_json_number(&text, "large_blocks", large_count());
+    text_add_char(&text, ',');
+    add_json_number(&text, "large_bytes", large_bytes());
+    text_add(&text, "}\n");
+    return write_out(fd, &text);
+}

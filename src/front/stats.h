@@ -1,0 +1,26 @@
+/*
+ * stats.h: what the heap holds, for programs, people and tools.
+ */
+#ifndef CALM_FRONT_STATS_H
+#define CALM_FRONT_STATS_H
+
+#include "calmalloc/calmalloc.h"
+
+#include "core/class.h"
+
+/* Live blocks by class; cached ones are counted apart. */
+struct stats_class {
+    size_t block_bytes;
+    size_t live_blocks;
+    size_t cached_blocks;
+    size_t slabs;
+};
+
+void stats_read(struct calm_stats *out);
+void stats_read_classes(struct stats_class out[CLASS_LIMIT]);
+
+/* Write to a file descriptor; 0 or a positive errno value. JSON is one line. */
+int stats_write_text(int fd);
+int stats_write_json(int fd);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * region.c: reserves the region and its tables, and moves the front.
+ *
+ * Without a limit on address space everything is reserved at once. Under `ulimit -v` half of what is left is reserved,
+ * and half of the remainder again each time it is used up, always behind the last part, so that the region stays one
+ * range and an address still tells its unit by one subtraction. Unit 0 is never handed out: 0 means "no unit".
+ *
+ * Owner: the front, under region_lock (RANK_GROW), which is held across the kernel calls of a growth.
+ * Invariant R1: map and tags are committed for every unit below the front.
+ * Design: docs/design/region.md
+ */
+#include "mem/region.h"
+
+#include "base/bits.h"
+#include "mem/extent.h"
+#include "os/lock.h"
+
+#define GIB ((size_t)1 << 30)
+
+enum {
+    REGION_ALIGN = 2 * 1024 * 1024,
+    REGION_PER_MEMORY = 8, /* address space reserved for each byte of RAM */
+    STEP_UNITS_MIN = 32,
+    STEP_UNITS_MAX = 1024,
+    LIMITED_MIN = 4 * 1024 * 1024,
+    TABLE_STEP = 64 * 1024,
+};
+
+struct region region;
+
+static struct lock region_lock;
+static struct extent heap;
+static struct extent map_table;
+static struct extent tag_table;
+static size_t page_bytes;
+
+static size_t region_bytes_wanted(const struct os_facts *facts)
+{
+    if (facts->address_space_bytes != SIZE_MAX)
+        return align_down(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_ALIGN);
+    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), 16384 * GIB), REGION_ALIGN);
+}
+
+static int tables_reserve(size_t bytes_max)
+{
+    size_t units = bytes_max >> UNIT_SHIFT;
+    size_t map_bytes = align_up(units * sizeof(uint16_t), page_bytes);
+    size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
+    int error = extent_reserve(&map_table, map_bytes, page_bytes, "calmalloc map");
+    if (error != 0)
+        return error;
+    error = extent_reserve(&tag_table, tag_bytes, page_bytes, "calmalloc map");
+    if (error != 0)
+        os_release(map_table.start, map_table.reserved);
+    return error;
+}
+
+int region_start(const struct os_facts *facts)
+{
+    page_bytes = facts->page_bytes;
+    size_t wanted = region_bytes_wanted(facts);
+    int error = extent_reserve(&heap, wanted, REGION_ALIGN, "calmalloc heap");
+    for (; error != 0 && wanted > REGION_ALIGN; error = extent_reserve(&heap, wanted, REGION_ALIGN, "calmalloc heap"))
+        wanted = align_down(wanted / 2, REGION_ALIGN);
+    if (error != 0)
+        return error;
+    bool is_limited = facts->address_space_bytes != SIZE_MAX;
+    error = tables_reserve(is_limited ? align_up(facts->address_space_bytes, REGION_ALIGN) + REGION_ALIGN : wanted);
+    if (error != 0) {
+        os_release(heap.start, heap.reserved);
+        return error;
+    }
+    region.base = heap.start;
+    region.map = (_Atomic uint16_t *)(void *)map_table.start;
+    region.tags = (struct span_tag *)(void *)tag_table.start;
+    return 0;
+}
+
+/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. */
+static bool region_extend(size_t needed)
+{
+    size_t room = (map_table.reserved / sizeof(uint16_t) << UNIT_SHIFT);
+    if (room <= heap.reserved)
+        return false;
+    for (size_t bytes = align_down(room - heap.reserved, REGION_ALIGN); bytes >= REGION_ALIGN;
+         bytes = align_down(bytes / 2, REGION_ALIGN)) {
+        if (heap.reserved + bytes < needed)
+            return false;
+        if (os_extend(heap.start + heap.reserved, bytes) == 0) {
+            heap.reserved += bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int commit_units(size_t units)
+{
+    size_t map_bytes = align_up(units * sizeof(uint16_t), page_bytes);
+    size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
+    int error = extent_commit(&map_table, map_bytes, TABLE_STEP);
+    if (error == 0)
+        error = extent_commit(&tag_table, tag_bytes, TABLE_STEP);
+    if (error == 0)
+        error = extent_commit(&heap, units << UNIT_SHIFT, 0);
+    return error;
+}
+
+int region_grow(size_t units, size_t *first, size_t *count)
+{
+    lock_acquire(&region_lock, RANK_GROW);
+    size_t front = size_max(load(&region.units, RELAXED), 1);
+    size_t step = size_min(size_max(front / 8, STEP_UNITS_MIN), STEP_UNITS_MAX);
+    size_t end = front + size_max(units, step);
+    if (end < front || end > heap.reserved >> UNIT_SHIFT) {
+        end = front + units;
+        if (end >= front && end > heap.reserved >> UNIT_SHIFT && end < SIZE_MAX >> UNIT_SHIFT)
+            region_extend(end << UNIT_SHIFT);
+    }
+    int error = end < front || end >= SIZE_MAX >> UNIT_SHIFT ? -12 : commit_units(end);
+    if (error != 0 && end > front + units) {
+        end = front + units;
+        error = commit_units(end);
+    }
+    if (error == 0) {
+        *first = front;
+        *count = end - front;
+        /* The tables are committed first: who sees the front may index them. Pairs with loads of `units`. */
+        store(&region.units, end, RELEASE);
+    }
+    lock_release(&region_lock, RANK_GROW);
+    return error;
+}
+
+size_t region_mapped_bytes(void)
+{
+    return load(&heap.committed, ACQUIRE);
+}
+
+size_t region_reserved_bytes(void)
+{
+    return heap.reserved + map_table.reserved + tag_table.reserved;
+}
+
+size_t region_resident_bytes(void)
+{
+    return os_resident_bytes(heap.start, load(&heap.committed, ACQUIRE));
+}
+
+size_t region_tables_mapped_bytes(void)
+{
+    return load(&map_table.committed, ACQUIRE) + load(&tag_table.committed, ACQUIRE);
+}
+
+size_t region_tables_resident_bytes(void)
+{
+    return os_resident_bytes(map_table.start, load(&map_table.committed, ACQUIRE)) +
+           os_resident_bytes(tag_table.start, load(&tag_table.committed, ACQUIRE));
+}
+
+void region_fork_lock(void)
+{
+    lock_acquire(&region_lock, RANK_GROW);
+}
+
+void region_fork_unlock(void)
+{
+    lock_release(&region_lock, RANK_GROW);
+}
+
+void region_fork_reset(void)
+{
+    lock_reset(&region_lock);
+}

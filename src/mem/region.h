@@ -1,0 +1,96 @@
+/*
+ * region.h: the one range of addresses that all user memory comes from, and what each unit of it is.
+ *
+ * The unit map answers "what is this address?" with one load: a bin for units of slabs, else a kind. Class 0 does not
+ * exist, so every kind is a multiple of the class count and the class of a kind is 0; a free thus sees a kind and a
+ * bad pointer with one comparison (core/class.h).
+ */
+#ifndef CALM_MEM_REGION_H
+#define CALM_MEM_REGION_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "os/os.h"
+
+enum {
+    UNIT_SHIFT = 16,
+    UNIT_BYTES = 1 << UNIT_SHIFT,
+    CLASS_BITS = 6,
+    CLASS_LIMIT = 1 << CLASS_BITS, /* classes are 1 .. CLASS_LIMIT - 1 */
+};
+
+/* What a unit of the region is, when it is no slab of a bin. */
+enum unit_kind {
+    UNIT_FREE = 0 << CLASS_BITS, /* in a free span, or not yet committed        */
+    UNIT_HEAD = 1 << CLASS_BITS, /* the first unit of a large block             */
+    UNIT_BODY = 2 << CLASS_BITS, /* a later unit of a large block               */
+};
+
+/* Facts of a span, kept at its first unit, and its length also at its last. */
+struct span_tag {
+    /* Under the span lock. */
+    uint32_t units;
+    uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
+    uint32_t previous;
+    uint8_t state; /* enum span_state, at both ends */
+    bool is_moved; /* pages came from elsewhere: a mapping of its own */
+
+    /* Owned by whoever holds the span. */
+    union {
+        void *slab;   /* a slab's bookkeeping    */
+        size_t bytes; /* a large block's request */
+    };
+    void *spare;
+};
+_Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
+
+struct region {
+    /* Constant after region_start, but for `units`, which only grows. Read by every free. */
+    _Alignas(CACHE_LINE_BYTES) char *base;
+    _Atomic uint16_t *map;
+    _Atomic size_t units; /* units below the front; 0 before start */
+    struct span_tag *tags;
+};
+extern struct region region;
+
+/* Reserves the region for this machine. Returns 0 or -ENOMEM; a second try is allowed. */
+int region_start(const struct os_facts *facts);
+
+/*
+ * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed and zero.
+ * Returns 0 or -ENOMEM. Any thread; must not hold the span lock.
+ */
+int region_grow(size_t units, size_t *first, size_t *count);
+
+size_t region_mapped_bytes(void);
+size_t region_reserved_bytes(void);
+size_t region_resident_bytes(void);
+size_t region_tables_mapped_bytes(void);
+size_t region_tables_resident_bytes(void);
+
+void region_fork_lock(void);
+void region_fork_unlock(void);
+void region_fork_reset(void);
+
+/* The unit an address lies in; at least region.units when it is foreign. */
+ALWAYS_INLINE size_t region_unit(const void *address)
+{
+    return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> UNIT_SHIFT;
+}
+
+ALWAYS_INLINE bool region_holds(size_t unit)
+{
+    return unit < load(&region.units, RELAXED);
+}
+
+ALWAYS_INLINE char *region_address(size_t unit)
+{
+    return region.base + (unit << UNIT_SHIFT);
+}
+
+ALWAYS_INLINE unsigned region_kind(size_t unit)
+{
+    return load(&region.map[unit], RELAXED);
+}
+
+#endif

@@ -1,0 +1,359 @@
+/*
+ * span.c: free runs of units, in segregated lists with boundary tags.
+ *
+ * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists a doubling, for dirty and for clean spans; a
+ * bitmap finds the first list that fits, so every operation is a bounded number of steps (the two-level segregated fit
+ * of Masmano et al., 2004). In a list of mixed lengths the first few spans are tried, then the next list up, whose
+ * spans all fit.
+ *
+ * Owner: any thread, under span_lock (RANK_SPAN). No system call is made while it is held.
+ * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in the same state.
+ * S3: dirty_units == sum of dirty spans.   S4: every free span is in the list of its length.   All by span_verify().
+ * Design: docs/design/spans.md
+ */
+#include "mem/span.h"
+
+#include "base/bits.h"
+#include "mem/region.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+enum {
+    EXACT_MAX = 32,
+    EIGHTHS = 8,
+    DOUBLINGS = 24,
+    LIST_COUNT = EXACT_MAX + EIGHTHS * DOUBLINGS,
+    LIST_WORDS = (LIST_COUNT + 63) / 64,
+    TRIES_IN_LIST = 8,
+    PURGE_BATCH = 32,
+};
+
+struct span_lists {
+    uint64_t used[LIST_WORDS]; /* which lists are not empty */
+    uint32_t heads[LIST_COUNT];
+};
+
+static struct lock span_lock;
+static struct span_lists lists[2]; /* dirty, clean */
+static size_t dirty_units;
+static size_t dirty_units_least; /* since span_idle_bytes was asked last */
+
+static struct span_lists *lists_of(unsigned state)
+{
+    return &lists[state - SPAN_DIRTY];
+}
+
+static unsigned list_of(size_t units)
+{
+    if (units <= EXACT_MAX)
+        return (unsigned)units - 1;
+    unsigned top = bit_highest(units);
+    return EXACT_MAX + (top - 5) * EIGHTHS + (unsigned)(units >> (top - 3) & (EIGHTHS - 1));
+}
+
+static void list_push(size_t unit, size_t units, unsigned state)
+{
+    struct span_lists *in = lists_of(state);
+    unsigned list = list_of(units);
+    struct span_tag *tag = &region.tags[unit];
+    struct span_tag *last = &region.tags[unit + units - 1];
+    last->units = (uint32_t)units;
+    last->state = (uint8_t)state;
+    tag->units = (uint32_t)units;
+    tag->state = (uint8_t)state;
+    tag->previous = 0;
+    tag->next = in->heads[list];
+    if (tag->next != 0)
+        region.tags[tag->next].previous = (uint32_t)unit;
+    in->heads[list] = (uint32_t)unit;
+    in->used[list / 64] |= (uint64_t)1 << list % 64;
+    if (state == SPAN_DIRTY)
+        dirty_units += units;
+}
+
+static void list_remove(size_t unit)
+{
+    struct span_tag *tag = &region.tags[unit];
+    unsigned state = tag->state;
+    struct span_lists *in = lists_of(state);
+    unsigned list = list_of(tag->units);
+    if (tag->next != 0)
+        region.tags[tag->next].previous = tag->previous;
+    if (tag->previous != 0)
+        region.tags[tag->previous].next = tag->next;
+    else
+        in->heads[list] = tag->next;
+    if (in->heads[list] == 0)
+        in->used[list / 64] &= ~((uint64_t)1 << list % 64);
+    if (state == SPAN_DIRTY) {
+        dirty_units -= tag->units;
+        dirty_units_least = size_min(dirty_units_least, dirty_units);
+    }
+    tag->state = SPAN_USED;
+    region.tags[unit + tag->units - 1].state = SPAN_USED;
+}
+
+/* Marks [unit, unit + units) as one used span. */
+static void tag_used(size_t unit, size_t units)
+{
+    region.tags[unit].units = (uint32_t)units;
+    region.tags[unit].state = SPAN_USED;
+    region.tags[unit + units - 1].units = (uint32_t)units;
+    region.tags[unit + units - 1].state = SPAN_USED;
+}
+
+/* Lists a free span after merging it with neighbours of its own state. */
+static void insert(size_t unit, size_t units, unsigned state)
+{
+    size_t behind = unit + units;
+    if (behind < load(&region.units, RELAXED) && region.tags[behind].state == state) {
+        units += region.tags[behind].units;
+        list_remove(behind);
+    }
+    if (unit > 1 && region.tags[unit - 1].state == state) {
+        size_t before = unit - region.tags[unit - 1].units;
+        units += region.tags[before].units;
+        list_remove(before);
+        unit = before;
+    }
+    list_push(unit, units, state);
+}
+
+static unsigned list_from(const struct span_lists *in, unsigned list)
+{
+    for (unsigned word = list / 64; word < LIST_WORDS; word++) {
+        uint64_t used = in->used[word];
+        if (word == list / 64)
+            used &= ~(uint64_t)0 << list % 64;
+        if (used != 0)
+            return word * 64 + bit_lowest(used);
+    }
+    return LIST_COUNT;
+}
+
+/* The first unit of a free span of at least `units`, or 0. */
+static size_t find(const struct span_lists *in, size_t units)
+{
+    if (units >> (5 + DOUBLINGS) != 0)
+        return 0;
+    unsigned list = list_of(units);
+    size_t unit = in->heads[list];
+    for (unsigned tries = 0; tries < TRIES_IN_LIST && unit != 0; tries++) {
+        if (region.tags[unit].units >= units)
+            return unit;
+        unit = region.tags[unit].next;
+    }
+    list = list_from(in, list + 1);
+    return list == LIST_COUNT ? 0 : in->heads[list];
+}
+
+/* Cuts [first, first + units) out of the free span at `unit`, which it lies in, and marks it used. */
+static void carve(size_t unit, size_t first, size_t units)
+{
+    unsigned state = region.tags[unit].state;
+    size_t all = region.tags[unit].units;
+    list_remove(unit);
+    if (first > unit)
+        list_push(unit, first - unit, state);
+    if (first + units < unit + all)
+        list_push(first + units, unit + all - first - units, state);
+    tag_used(first, units);
+}
+
+static struct span take(size_t units, size_t align_units)
+{
+    size_t wanted = units + align_units - 1;
+    for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
+        size_t unit = find(lists_of(state), wanted);
+        if (unit != 0) {
+            size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
+            size_t first = align_up(unit + skew, align_units) - skew;
+            carve(unit, first, units);
+            return (struct span){first, units, state == SPAN_CLEAN};
+        }
+    }
+    return (struct span){0, 0, false};
+}
+
+struct span span_acquire(size_t units, size_t align_units)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+    struct span span = take(units, align_units);
+    lock_release(&span_lock, RANK_SPAN);
+    if (span.unit != 0)
+        return span;
+    size_t first, count;
+    if (region_grow(units + align_units - 1, &first, &count) != 0)
+        return span;
+    size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
+    size_t aligned = align_up(first + skew, align_units) - skew;
+    lock_acquire(&span_lock, RANK_SPAN);
+    tag_used(aligned, units);
+    if (aligned > first)
+        insert(first, aligned - first, SPAN_CLEAN);
+    if (aligned + units < first + count)
+        insert(aligned + units, first + count - aligned - units, SPAN_CLEAN);
+    lock_release(&span_lock, RANK_SPAN);
+    return (struct span){aligned, units, true};
+}
+
+void span_release(size_t unit, size_t units, bool is_zero)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+    ASSERT(region.tags[unit].state == SPAN_USED);
+    insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
+    lock_release(&span_lock, RANK_SPAN);
+}
+
+/* The span ends at the front: grows the region, which continues it unless another thread grows it first. */
+static bool extend_front(size_t unit, size_t units_old, size_t units_new)
+{
+    size_t first, count, more = units_new - units_old;
+    if (region_grow(more, &first, &count) != 0)
+        return false;
+    bool is_ours = first == unit + units_old;
+    lock_acquire(&span_lock, RANK_SPAN);
+    if (is_ours)
+        tag_used(unit, units_new);
+    if (!is_ours || count > more)
+        insert(is_ours ? first + more : first, is_ours ? count - more : count, SPAN_CLEAN);
+    lock_release(&span_lock, RANK_SPAN);
+    return is_ours;
+}
+
+bool span_extend(size_t unit, size_t units_old, size_t units_new)
+{
+    size_t behind = unit + units_old;
+    size_t more = units_new - units_old;
+    if (behind == load(&region.units, RELAXED))
+        return extend_front(unit, units_old, units_new);
+    lock_acquire(&span_lock, RANK_SPAN);
+    bool is_room = behind < load(&region.units, RELAXED) && region.tags[behind].state != SPAN_USED &&
+                   region.tags[behind].units >= more;
+    if (is_room) {
+        carve(behind, behind, more);
+        tag_used(unit, units_new);
+    }
+    lock_release(&span_lock, RANK_SPAN);
+    return is_room;
+}
+
+void span_shrink(size_t unit, size_t units_old, size_t units_new)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+    tag_used(unit, units_new);
+    insert(unit + units_new, units_old - units_new, SPAN_DIRTY);
+    lock_release(&span_lock, RANK_SPAN);
+}
+
+/* Takes up to PURGE_BATCH dirty spans, the longest first, out of the lists: nobody else can touch them then. */
+static size_t claim_dirty(struct span *claimed, size_t units_max)
+{
+    struct span_lists *dirty = lists_of(SPAN_DIRTY);
+    size_t count = 0;
+    lock_acquire(&span_lock, RANK_SPAN);
+    for (unsigned word = LIST_WORDS; word-- > 0 && units_max > 0;) {
+        while (dirty->used[word] != 0 && count < PURGE_BATCH && units_max > 0) {
+            size_t unit = dirty->heads[word * 64 + bit_highest(dirty->used[word])];
+            size_t units = region.tags[unit].units;
+            list_remove(unit);
+            claimed[count++] = (struct span){unit, units, false};
+            units_max -= size_min(units_max, units);
+        }
+    }
+    lock_release(&span_lock, RANK_SPAN);
+    return count;
+}
+
+size_t span_purge(size_t bytes_max)
+{
+    struct span claimed[PURGE_BATCH];
+    size_t purged = 0;
+    bool is_failed = false;
+    while (purged < bytes_max && !is_failed) {
+        size_t count = claim_dirty(claimed, (bytes_max - purged + UNIT_BYTES - 1) >> UNIT_SHIFT);
+        if (count == 0)
+            break;
+        for (size_t i = 0; i < count; i++) {
+            size_t bytes = claimed[i].units << UNIT_SHIFT;
+            claimed[i].is_zero = !is_failed && os_purge(region_address(claimed[i].unit), bytes) == 0;
+            is_failed = is_failed || !claimed[i].is_zero;
+            purged += claimed[i].is_zero ? bytes : 0;
+        }
+        lock_acquire(&span_lock, RANK_SPAN);
+        for (size_t i = 0; i < count; i++)
+            insert(claimed[i].unit, claimed[i].units, claimed[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY);
+        lock_release(&span_lock, RANK_SPAN);
+    }
+    return purged;
+}
+
+size_t span_dirty_bytes(void)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+    size_t units = dirty_units;
+    lock_release(&span_lock, RANK_SPAN);
+    return units << UNIT_SHIFT;
+}
+
+size_t span_idle_bytes(void)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+    size_t units = dirty_units_least;
+    dirty_units_least = dirty_units;
+    lock_release(&span_lock, RANK_SPAN);
+    return units << UNIT_SHIFT;
+}
+
+static verdict verify_lists(unsigned state, size_t *units_listed)
+{
+    struct span_lists *in = lists_of(state);
+    for (unsigned list = 0; list < LIST_COUNT; list++) {
+        if ((in->heads[list] != 0) != ((in->used[list / 64] >> list % 64 & 1) != 0))
+            return "S4: the bitmap of span lists disagrees with the lists";
+        for (size_t unit = in->heads[list]; unit != 0; unit = region.tags[unit].next) {
+            const struct span_tag *tag = &region.tags[unit];
+            const struct span_tag *last = &region.tags[unit + tag->units - 1];
+            if (tag->state != state || last->state != state || last->units != tag->units)
+                return "S1: a free span's ends disagree";
+            if (list_of(tag->units) != list)
+                return "S4: a free span is in the wrong list";
+            size_t behind = unit + tag->units;
+            if (behind < load(&region.units, RELAXED) && region.tags[behind].state == state)
+                return "S2: two free neighbours were not merged";
+            for (size_t u = unit; u < behind; u++)
+                if (region_kind(u) != UNIT_FREE)
+                    return "S1: a unit of a free span is in use";
+            *units_listed += tag->units;
+        }
+    }
+    return NULL;
+}
+
+verdict span_verify(void)
+{
+    size_t dirty = 0, clean = 0;
+    lock_acquire(&span_lock, RANK_SPAN);
+    verdict found = verify_lists(SPAN_DIRTY, &dirty);
+    if (found == NULL)
+        found = verify_lists(SPAN_CLEAN, &clean);
+    if (found == NULL && dirty != dirty_units)
+        found = "S3: the count of dirty units is wrong";
+    lock_release(&span_lock, RANK_SPAN);
+    return found;
+}
+
+void span_fork_lock(void)
+{
+    lock_acquire(&span_lock, RANK_SPAN);
+}
+
+void span_fork_unlock(void)
+{
+    lock_release(&span_lock, RANK_SPAN);
+}
+
+void span_fork_reset(void)
+{
+    lock_reset(&span_lock);
+}

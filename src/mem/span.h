@@ -1,0 +1,54 @@
+/*
+ * span.h: runs of units: find, give back, grow in place, and purge.
+ *
+ * A free span is dirty (its pages may be resident and hold anything) or clean (they read as zero and cost nothing).
+ * The two never merge; requests take dirty spans first, the smallest that fits.
+ */
+#ifndef CALM_MEM_SPAN_H
+#define CALM_MEM_SPAN_H
+
+#include "base/check.h"
+#include "mem/region.h"
+
+enum span_state { SPAN_USED, SPAN_DIRTY, SPAN_CLEAN };
+
+/* A run of units; `unit` 0 means none. */
+struct span {
+    size_t unit;
+    size_t units;
+    bool is_zero; /* every byte reads as zero */
+};
+
+/* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two). Any thread. */
+struct span span_acquire(size_t units, size_t align_units);
+
+/* Gives a span back; its units must be UNIT_FREE in the map already. `is_zero` as for struct span. */
+void span_release(size_t unit, size_t units, bool is_zero);
+
+/*
+ * Makes the used span at `unit` longer by taking from the free span behind it, if that is long enough, or from the
+ * front of the region if it ends there. Returns whether it grew; what the added part holds is unspecified.
+ */
+bool span_extend(size_t unit, size_t units_old, size_t units_new);
+
+/* Splits the tail off a used span and releases it. */
+void span_shrink(size_t unit, size_t units_old, size_t units_new);
+
+/*
+ * Purges about `bytes_max` of dirty spans, the longest first; in batches, without holding a lock during the kernel
+ * calls. Returns the bytes purged; stops at the first failure (locked pages), which is counted.
+ */
+size_t span_purge(size_t bytes_max);
+
+/* Dirty bytes now, and the least there were since the last call of span_idle_bytes. */
+size_t span_dirty_bytes(void);
+size_t span_idle_bytes(void);
+
+/* Invariants S1 to S4; span.c lists them. Other threads must be quiet. */
+verdict span_verify(void);
+
+void span_fork_lock(void);
+void span_fork_unlock(void);
+void span_fork_reset(void);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * memory.c: address space on Linux: reserve, commit, purge, move.
+ *
+ * Reservations are private anonymous mappings without access. Huge pages are refused for them as a whole, so that a
+ * small process stays small where huge pages are always on, and so that neighbours keep equal flags and merge.
+ */
+#define _GNU_SOURCE
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "os/linux/syscall.h"
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+enum {
+    RESERVE_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+    ACCESS = PROT_READ | PROT_WRITE,
+    RESIDENT_PAGES = 4096, /* pages asked about in one kernel entry */
+};
+
+static bool is_error(long result)
+{
+    return result < 0 && result >= -4095;
+}
+
+static long map(void *at, size_t size, int protection, int flags)
+{
+    return system_call(SYS_mmap, (long)at, (long)size, protection, flags, -1, 0);
+}
+
+static int advise(void *start, size_t size, int advice)
+{
+    return (int)system_call(SYS_madvise, (long)start, (long)size, advice, 0, 0, 0);
+}
+
+int os_release(void *start, size_t size)
+{
+    return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+}
+
+int os_reserve(size_t size, size_t align, void **out)
+{
+    size_t padded = size + align;
+    if (padded < size)
+        return -ENOMEM;
+    long at = map(NULL, padded, PROT_NONE, RESERVE_FLAGS);
+    if (is_error(at))
+        return (int)at;
+    char *start = (char *)align_up((size_t)at, align);
+    size_t head = (size_t)(start - (char *)at);
+    if (head > 0)
+        os_release((char *)at, head);
+    if (align > head)
+        os_release(start + size, align - head);
+    advise(start, size, MADV_NOHUGEPAGE);
+    *out = start;
+    return 0;
+}
+
+int os_extend(void *start, size_t size)
+{
+    long at = map(start, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE);
+    if (is_error(at))
+        return (int)at;
+    if ((void *)at != start) { /* kernels before 4.17 take the flag for a mere hint */
+        os_release((void *)at, size);
+        return -EEXIST;
+    }
+    advise(start, size, MADV_NOHUGEPAGE);
+    return 0;
+}
+
+int os_commit(void *start, size_t size)
+{
+    return (int)system_call(SYS_mprotect, (long)start, (long)size, ACCESS, 0, 0, 0);
+}
+
+int os_purge(void *start, size_t size)
+{
+    return advise(start, size, MADV_DONTNEED);
+}
+
+int os_renew(void *start, size_t size)
+{
+    long at = map(start, size, ACCESS, RESERVE_FLAGS | MAP_FIXED);
+    if (is_error(at))
+        return (int)at;
+    advise(start, size, MADV_NOHUGEPAGE);
+    return 0;
+}
+
+int os_move(void *from, void *to, size_t size)
+{
+    long flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    long at = system_call(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
+    return is_error(at) ? (int)at : 0;
+}
+
+void os_name(void *start, size_t size, const char *name)
+{
+    system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)start, (long)size, (long)name, 0);
+}
+
+size_t os_resident_bytes(const void *start, size_t size)
+{
+    unsigned char present[RESIDENT_PAGES];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t resident = 0;
+    for (size_t done = 0; done < size; done += RESIDENT_PAGES * page) {
+        size_t bytes = size_min(size - done, RESIDENT_PAGES * page);
+        long result = system_call(SYS_mincore, (long)start + (long)done, (long)bytes, (long)present, 0, 0, 0);
+        for (size_t i = 0; result == 0 && i < bytes / page; i++)
+            resident += (present[i] & 1) * page;
+    }
+    return resident;
+}

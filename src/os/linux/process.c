@@ -1,0 +1,130 @@
+/*
+ * process.c: what the machine and the process are, the clock, the environment, output.
+ */
+#define _GNU_SOURCE
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "os/linux/syscall.h"
+
+/* Pages of address space in use: the first number of /proc/self/statm; 0 when it cannot be read. */
+static size_t pages_in_use(void)
+{
+    long fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    char digits[32] = "";
+    long length = system_call(SYS_read, fd, (long)digits, sizeof digits - 1, 0, 0, 0);
+    system_call(SYS_close, fd, 0, 0, 0, 0, 0);
+    size_t pages = 0;
+    for (long i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++)
+        pages = pages * 10 + (size_t)(digits[i] - '0');
+    return pages;
+}
+
+static size_t address_space_left(size_t page_bytes)
+{
+    struct rlimit limit;
+    if (system_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return SIZE_MAX;
+    size_t used = pages_in_use() * page_bytes;
+    return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+static unsigned usable_cpus(void)
+{
+    uint64_t mask[64] = {0};
+    long bytes = system_call(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
+    unsigned count = 0;
+    for (long i = 0; i < bytes / 8; i++)
+        count += bit_count(mask[i]);
+    return count > 0 ? count : 1;
+}
+
+void os_start(struct os_facts *out)
+{
+    struct sysinfo info;
+    long result = system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0);
+    size_t page_bytes = getauxval(AT_PAGESZ);
+    *out = (struct os_facts){
+        .page_bytes = page_bytes,
+        .memory_bytes = result == 0 ? (size_t)info.totalram * info.mem_unit : (size_t)1 << 32,
+        .address_space_bytes = address_space_left(page_bytes),
+        .cpu_count = usable_cpus(),
+        .is_secure = getauxval(AT_SECURE) != 0,
+    };
+}
+
+uint64_t os_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void os_random(void *out, size_t size)
+{
+    enum { WITHOUT_WAITING = 1 };
+    if (system_call(SYS_getrandom, (long)out, (long)size, WITHOUT_WAITING, 0, 0, 0) == (long)size)
+        return;
+    const char *seed = (const char *)getauxval(AT_RANDOM); /* 16 bytes, given to every process */
+    for (size_t i = 0; i < size; i++)
+        ((char *)out)[i] = seed != NULL ? seed[i % 16] : (char)(os_clock_ms() >> (i % 8));
+}
+
+int os_write(int fd, const char *words, size_t length)
+{
+    while (length > 0) {
+        long written = system_call(SYS_write, fd, (long)words, (long)length, 0, 0, 0);
+        if (written == -EINTR)
+            continue;
+        if (written <= 0)
+            return written == 0 ? -EIO : (int)written;
+        words += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+const char *os_environment(const char *name)
+{
+    return environ == NULL ? NULL : getenv(name);
+}
+
+uint32_t os_process_id(void)
+{
+    return (uint32_t)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+void os_set_errno(int error)
+{
+    errno = error;
+}
+
+void check_write(const char *words, size_t length)
+{
+    os_write(STDERR_FILENO, words, length);
+}
+
+/* To this thread first; a helper has it blocked, so then to whichever thread takes it; and then without return. */
+void check_abort(void)
+{
+    long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    system_call(SYS_tgkill, process, system_call(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);
+    system_call(SYS_kill, process, SIGABRT, 0, 0, 0, 0);
+    abort();
+}

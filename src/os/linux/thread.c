@@ -1,0 +1,157 @@
+/*
+ * thread.c: sleeping, the helper thread, and the C library's hooks for thread exit and fork.
+ *
+ * The helper is made by the kernel alone: pthread_create would allocate, and would count as a thread of the program
+ * in the C library's eyes. It has storage of its own where the C library expects thread-local storage, so that a stray
+ * access reads zeros instead of another thread's data. It does not share the working directory's structure
+ * (no CLONE_FS), which unshare and setns look at.
+ */
+#define _GNU_SOURCE
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include "os/linux/syscall.h"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define UNDER_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define UNDER_SANITIZER 1
+#endif
+#ifndef UNDER_SANITIZER
+#define UNDER_SANITIZER 0
+#endif
+
+static pthread_key_t exit_key;
+static bool is_exit_key_made;
+
+void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
+{
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    long limit = timeout_ms == UINT64_MAX ? 0 : (long)&timeout;
+    system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, limit, 0, 0);
+}
+
+void os_wake(_Atomic uint32_t *word, uint32_t count)
+{
+    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count > INT32_MAX ? INT32_MAX : (long)count, 0, 0, 0);
+}
+
+enum {
+    FAKE_TLS_BYTES = 8192, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
+    FAKE_TLS_ABOVE = 1024,
+    HELPER_FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+                   CLONE_CHILD_CLEARTID,
+    SIGNAL_SET_BYTES = 8,
+};
+
+#if defined(__x86_64__)
+
+/* True under valgrind, which cannot run threads that are made this way. The sequence is a no-op on hardware. */
+static bool is_under_valgrind(void)
+{
+    uint64_t request[6] = {0x1001, 0, 0, 0, 0, 0};
+    uint64_t answer = 0;
+    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+                     : "=d"(answer)
+                     : "a"(request), "0"(answer)
+                     : "cc", "memory", "rdi");
+    return answer != 0;
+}
+
+/* The child wakes on `stack` with the body on top of it, and never returns here. */
+static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uint32_t *alive)
+{
+    long result;
+    uint64_t *top = (uint64_t *)(void *)stack - 2; /* 16-byte aligned once the body's address is popped and called */
+    *top = (uintptr_t)body;
+    register long r10 __asm__("r10") = (long)alive;
+    register long r8 __asm__("r8") = (long)tls;
+    __asm__ volatile("syscall\n\t"
+                     "testq %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xorl %%ebp, %%ebp\n\t"
+                     "popq %%rax\n\t"
+                     "addq $8, %%rsp\n\t"
+                     "call *%%rax\n\t"
+                     "movl %[exit], %%eax\n\t"
+                     "xorl %%edi, %%edi\n\t"
+                     "syscall\n\t"
+                     "1:"
+                     : "=a"(result)
+                     : "a"((long)SYS_clone), "D"((long)HELPER_FLAGS), "S"((long)top), "d"(0L), "r"(r10), "r"(r8),
+                       [exit] "i"(SYS_exit)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+#elif defined(__aarch64__)
+
+static bool is_under_valgrind(void)
+{
+    return false;
+}
+
+static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uint32_t *alive)
+{
+    register long x8 __asm__("x8") = SYS_clone;
+    register long x0 __asm__("x0") = HELPER_FLAGS;
+    register long x1 __asm__("x1") = (long)stack;
+    register long x2 __asm__("x2") = 0;
+    register long x3 __asm__("x3") = (long)tls;
+    register long x4 __asm__("x4") = (long)alive;
+    register long x9 __asm__("x9") = (long)body;
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "blr x9\n\t"
+                     "mov x8, %[exit]\n\t"
+                     "mov x0, xzr\n\t"
+                     "svc 0\n\t"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x9), [exit] "i"(SYS_exit)
+                     : "memory", "x30");
+    return x0;
+}
+
+#endif
+
+int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
+{
+    if (UNDER_SANITIZER || is_under_valgrind())
+        return -EPERM;
+    char *tls = (char *)stack + size - FAKE_TLS_ABOVE;
+    *(void **)(void *)tls = tls; /* x86-64 reads its own address at the thread pointer */
+    uint64_t all = UINT64_MAX, before = 0;
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES, 0, 0);
+    long result = clone_helper(body, (char *)stack + size - FAKE_TLS_BYTES, tls, alive);
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES, 0, 0);
+    return result < 0 ? (int)result : 0;
+}
+
+int os_on_thread_exit(void (*on_exit)(void *value))
+{
+    int result = pthread_key_create(&exit_key, on_exit);
+    is_exit_key_made = result == 0;
+    return -result;
+}
+
+int os_thread_exit_arm(void *value)
+{
+    return is_exit_key_made ? -pthread_setspecific(exit_key, value) : -EAGAIN;
+}
+
+int os_on_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    return -pthread_atfork(before, in_parent, in_child);
+}

@@ -1,0 +1,71 @@
+/*
+ * lock.h: a lock of one word that sleeps in the kernel after a bounded number of looks.
+ *
+ * States: FREE -> HELD (acquire, one compare-and-swap) -> FREE (release); a thread that finds it held looks LOOKS_MAX
+ * times, marks it WAITED and sleeps; a release of WAITED wakes one sleeper. docs/protocols/lock.md has the table.
+ * Locks are taken in rising rank only; CHECKS 2 keeps a mask of what a thread holds and stops on a wrong order.
+ */
+#ifndef CALM_OS_LOCK_H
+#define CALM_OS_LOCK_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+#include "base/check.h"
+#include "os/os.h"
+
+/* Outermost first. Several depots are held at once by fork only. */
+enum lock_rank { RANK_PURGE, RANK_REGISTRY, RANK_DEPOTS, RANK_DEPOT, RANK_GROW, RANK_SLAB, RANK_SPAN, RANK_META };
+
+enum { LOCK_FREE, LOCK_HELD, LOCK_WAITED, LOOKS_MAX = 100 };
+
+struct lock {
+    _Atomic uint32_t state;
+};
+
+extern _Thread_local uint32_t lock_ranks_held;
+
+ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)
+{
+    if (CHECKS >= 2) {
+        ASSERT((lock_ranks_held >> rank) == 0 || (rank == RANK_DEPOT && (lock_ranks_held >> rank) == 1));
+        lock_ranks_held |= 1u << rank;
+    }
+}
+
+/* Takes the lock if it is free. */
+ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
+{
+    uint32_t expected = LOCK_FREE;
+    /* L1 acquire: pairs with L3 release. */
+    if (!compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))
+        return false;
+    lock_note_acquired(rank);
+    return true;
+}
+
+void lock_wait(struct lock *lock);
+
+ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
+{
+    if (likely(lock_try(lock, rank)))
+        return;
+    lock_wait(lock);
+    lock_note_acquired(rank);
+}
+
+ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
+{
+    if (CHECKS >= 2)
+        lock_ranks_held &= ~(1u << rank);
+    /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
+    if (unlikely(exchange(&lock->state, LOCK_FREE, RELEASE) == LOCK_WAITED))
+        os_wake(&lock->state, 1);
+}
+
+/* For a fork's child, where the holder is this thread and sleepers no longer exist. */
+ALWAYS_INLINE void lock_reset(struct lock *lock)
+{
+    store(&lock->state, LOCK_FREE, RELAXED);
+}
+
+#endif

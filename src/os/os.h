@@ -1,0 +1,91 @@
+/*
+ * os.h: the kernel and the C library's thread hooks, as one contract.
+ *
+ * linux/ implements it for real; sim/ implements it for tests, checks every precondition, and fails on demand.
+ * Functions that can fail return 0 or a negative errno value, and leave their outputs and the address space as they
+ * were. None of them touches errno, allocates, or takes a lock of ours.
+ */
+#ifndef CALM_OS_OS_H
+#define CALM_OS_OS_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+/* What the machine is. Constant after os_start. */
+struct os_facts {
+    size_t page_bytes;
+    size_t memory_bytes;        /* of RAM                                                     */
+    size_t address_space_bytes; /* left under RLIMIT_AS at start; SIZE_MAX when unlimited      */
+    unsigned cpu_count;         /* configured, at least 1                                     */
+    bool is_secure;             /* set-uid and the like: the environment is not to be trusted */
+};
+void os_start(struct os_facts *out);
+
+/*
+ * Address space. All sizes and addresses are multiples of the page.
+ *
+ * os_reserve: `size` bytes aligned to `align` (a power of two, at least a page), inaccessible, nothing resident.
+ * os_extend: the same, exactly at `start`; -EEXIST when something is there.
+ * os_commit: makes [start, start + size) of a reservation readable and writable, reading as zero.
+ * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages are locked.
+ * os_renew: maps committed zero pages afresh over a committed range, so that it joins its neighbours' mapping.
+ * os_move: moves the pages of [from, from + size) to `to`, both committed; `from` reads as zero afterwards.
+ * os_release: returns a whole reservation.
+ * -ENOMEM: no address space, no mapping left, or a limit.
+ */
+int os_reserve(size_t size, size_t align, void **out);
+int os_extend(void *start, size_t size);
+int os_commit(void *start, size_t size);
+int os_purge(void *start, size_t size);
+int os_renew(void *start, size_t size);
+int os_move(void *from, void *to, size_t size);
+int os_release(void *start, size_t size);
+
+/* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
+void os_name(void *start, size_t size, const char *name);
+
+/* Bytes of [start, start + size) that are resident, as the kernel counts them. */
+size_t os_resident_bytes(const void *start, size_t size);
+
+/* Milliseconds on a clock that never goes back; a few milliseconds coarse, and cheap. */
+uint64_t os_clock_ms(void);
+
+/* Fills `out` with unpredictable bytes, from the kernel when it can. */
+void os_random(void *out, size_t size);
+
+/* Writes all of `words` to `fd`. */
+int os_write(int fd, const char *words, size_t length);
+
+/* The value of an environment variable, or NULL; also NULL before the C library has an environment. */
+const char *os_environment(const char *name);
+
+/*
+ * Sleeps while *word == expected, at most `timeout_ms` (UINT64_MAX: no limit); may wake early, also by signals.
+ * os_wake wakes at most `count` sleepers.
+ */
+void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms);
+void os_wake(_Atomic uint32_t *word, uint32_t count);
+
+uint32_t os_process_id(void);
+
+/* Sets the calling thread's errno, for the functions whose contract says so. */
+void os_set_errno(int error);
+
+/*
+ * Starts `body` on a helper thread that the C library does not know: all signals blocked, `stack` of `size` bytes
+ * (page aligned, kept until the thread has ended, which clears *alive to 0 and wakes it). At most one at a time.
+ * `body` may call functions of this header only, and must not touch thread-local storage.
+ * -EPERM where helper threads cannot run (sanitizers, a seccomp filter).
+ */
+int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
+
+/*
+ * Hooks of the C library, installed once from the library's constructor.
+ * os_on_thread_exit: `on_exit(value)` runs when a thread that armed a value ends. -ENOMEM, -EAGAIN: cannot.
+ * os_on_fork: before the fork in the parent; after it in the parent; after it in the child.
+ */
+int os_on_thread_exit(void (*on_exit)(void *value));
+int os_thread_exit_arm(void *value);
+int os_on_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * site.h: which cohort a call site belongs to: one look-up in one table.
+ *
+ * A site is the address a request returns to. Its low twelve bits are the same in every run, since address
+ * randomisation moves whole pages, and they index the table directly: no hash, no multiplication, and two runs of a
+ * program place the same objects together. Several sites may share an index; `hash` is content with that.
+ */
+#ifndef CALM_SITE_SITE_H
+#define CALM_SITE_SITE_H
+
+#include "core/heap.h"
+
+enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
+
+enum site_policy { SITE_OFF, SITE_HASH };
+
+extern _Atomic uint16_t site_table[SITES];
+
+/* Sets the policy and how many cohorts it may use (a power of two up to COHORT_LIMIT). Before the heap is used. */
+void site_start(enum site_policy policy, size_t cohorts);
+
+/* Cohorts in use now. */
+size_t site_cohorts(void);
+
+/* The offset of a site's entries in a cache. Cost: one mask, one load. */
+ALWAYS_INLINE uint32_t site_offset(const void *return_address)
+{
+    return load(&site_table[(uintptr_t)return_address & (SITES - 1)], RELAXED);
+}
+
+#endif

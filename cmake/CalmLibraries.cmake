@@ -9,33 +9,33 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
 
-# calm_objects(NAME SOURCES...): objects compiled the way the allocator is.
-function(calm_objects name)
+# calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
+function(calm_objects name checks)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
     file(WRITE ${empty} "typedef int calm_empty;\n") # a layer without sources is still a target
     add_library(${name} OBJECT ${ARGN} ${empty})
     target_link_libraries(${name} PRIVATE calm_warnings calm_library_flags calm_instrument)
-    calm_interface(${name})
+    calm_interface(${name} ${checks})
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# calm_interface(NAME): what whoever compiles against our sources needs to see.
-function(calm_interface name)
+# calm_interface(NAME CHECKS): what whoever compiles against our sources needs to see.
+function(calm_interface name checks)
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
     target_include_directories(${name} SYSTEM INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
-    target_compile_definitions(${name} PUBLIC CALM_CHECKS=${CALM_CHECKS})
+    target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
 
-calm_objects(calm_core_objects ${calm_sources_core} ${calm_sources_linux})
+calm_objects(calm_core_objects ${CALM_CHECKS} ${calm_sources_core} ${calm_sources_linux})
 
 add_library(calmalloc_core STATIC $<TARGET_OBJECTS:calm_core_objects>)
-calm_interface(calmalloc_core)
+calm_interface(calmalloc_core ${CALM_CHECKS})
 target_link_libraries(calmalloc_core PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
 set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
 
-calm_objects(calm_sim_objects EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
+calm_objects(calm_sim_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
 add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)
-calm_interface(calmalloc_sim)
+calm_interface(calmalloc_sim ${CALM_CHECKS})
 target_link_libraries(calmalloc_sim PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
 set_target_properties(calmalloc_sim PROPERTIES LINKER_LANGUAGE C)
 
@@ -44,17 +44,22 @@ if(CALM_SANITIZE OR CALM_FUZZ)
     return()
 endif()
 
-calm_objects(calm_libc_objects ${calm_sources_libc})
+calm_objects(calm_libc_objects ${CALM_CHECKS} ${calm_sources_libc})
 
-add_library(calmalloc SHARED $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
-set(calm_map ${calm_src}/libc/calmalloc.map)
-target_link_options(calmalloc PRIVATE -Wl,--version-script=${calm_map} -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete
-    -Wl,-z,defs -Wl,--as-needed -Wl,--hash-style=gnu)
-set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION} LINK_DEPENDS ${calm_map}
-    LINKER_LANGUAGE C OUTPUT_NAME calmalloc)
+# calm_shared_library(NAME OBJECTS...): linked the way libcalmalloc.so is.
+function(calm_shared_library name)
+    add_library(${name} SHARED ${ARGN})
+    set(map ${calm_src}/libc/calmalloc.map)
+    target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,defs
+        -Wl,--as-needed -Wl,--hash-style=gnu)
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${map} LINKER_LANGUAGE C)
+    target_link_libraries(${name} PRIVATE calm_instrument Threads::Threads)
+endfunction()
+
+calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(calmalloc PRIVATE calm_instrument Threads::Threads)
 
 add_library(calmalloc_static STATIC $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
 set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_NAME static LINKER_LANGUAGE C)

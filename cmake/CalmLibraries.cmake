@@ -21,8 +21,8 @@ endfunction()
 
 # calm_interface(NAME CHECKS): what whoever compiles against our sources needs to see.
 function(calm_interface name checks)
-    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
-    target_include_directories(${name} SYSTEM INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/include ${calm_src})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${calm_src})
+    target_include_directories(${name} SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/include ${calm_src})
     target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
 

@@ -36,7 +36,12 @@ def fail(sentence):
 
 def disassembly(library):
     """Instruction text by offset."""
-    done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
+    try:
+        done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True)
+    except FileNotFoundError:
+        sys.exit(fail("objdump is missing; apt-get install binutils brings it."))
+    if done.returncode != 0:
+        sys.exit(fail("objdump cannot read it: " + done.stderr.strip()))
     found = {}
     for line in done.stdout.splitlines():
         match = re.match(r"^\s*([0-9a-f]+):\s+(.*)$", line)

@@ -221,7 +221,7 @@ class Run(unittest.TestCase):
         self.assertGreaterEqual(holder["live_bytes"], 5000 * 300)
         self.assertGreaterEqual(heap["allocated_bytes"] - heap["cached_bytes"], 5000 * 300)
         self.assertLess(heap["allocated_bytes"] - heap["cached_bytes"], 5000 * 400 + (1 << 20))
-        self.assertIn("largest classes", done.stderr)
+        self.assertRegex(done.stderr, r"held most by +[\d.]+ MiB in [\d,]+ blocks of 3\d\d B")
         self.assertEqual(report["warnings"], [])
 
     def test_the_report_counts_foreign_frees_and_failed_calls(self):
@@ -246,6 +246,13 @@ class Run(unittest.TestCase):
         self.assertGreater(large["peak_rss_bytes"], 200 << 20)
         self.assertLess(large["peak_rss_bytes"], 220 << 20)
         self.assertGreater(large["minor_faults"], small["minor_faults"])
+
+    def test_large_blocks_are_counted_beside_the_classes(self):
+        path = self.program("large", "#include <stdlib.h>\nvoid *keep;\nint main(void)\n{\n"
+                            "    keep = malloc(5 << 20);\n    return 0;\n}\n")
+        done, report = self.report(path)
+        self.assertEqual(report["heap"]["large_blocks"], 1)
+        self.assertRegex(done.stderr, r"held most by +5\.0 MiB in 1 large block\n")
 
     def test_children_report_too(self):
         done, report = self.report("sh", "-c", "/bin/true; /bin/true; exit 0")

@@ -170,11 +170,8 @@ def show(summary):
         rows.append(("live at exit", say.amount(live_bytes(heap)) + blocks_of(heap)))
         rows.append(("heap at exit", "%s resident, %s in use by slabs and large blocks" % (
             say.amount(heap.get("resident_bytes", 0)), say.amount(heap.get("active_bytes", 0)))))
-        holders = sorted((c for c in heap.get("classes", []) if c.get("live_bytes")), key=lambda c: -c["live_bytes"])
-        for index, entry in enumerate(holders[:CLASSES_SHOWN]):
-            rows.append(("largest classes" if index == 0 else "", "%s in %s of %s" % (
-                say.amount(entry["live_bytes"]), say.count(entry.get("live_blocks", 0), "block"),
-                say.amount(entry["bytes"]))))
+        for index, words in enumerate(holders(heap)[:CLASSES_SHOWN]):
+            rows.append(("held most by" if index == 0 else "", words))
     if children:
         rows.append(("children", "%s reported, %s live in total" % (
             say.count(len(children), "process", "processes"), say.amount(sum(live_bytes(c) for c in children)))))
@@ -185,8 +182,19 @@ def show(summary):
     say.pairs("calmalloc: " + " ".join(summary["program"])[:100], rows)
 
 
+def holders(heap):
+    """What holds the most live bytes, a line each, the largest first."""
+    found = [(entry["live_bytes"], "%s in %s of %s" % (
+        say.amount(entry["live_bytes"]), say.count(entry.get("live_blocks", 0), "block"), say.amount(entry["bytes"])))
+        for entry in heap.get("classes", []) if entry.get("live_bytes")]
+    if heap.get("large_bytes"):
+        found.append((heap["large_bytes"], "%s in %s" % (
+            say.amount(heap["large_bytes"]), say.count(heap.get("large_blocks", 0), "large block"))))
+    return [words for _, words in sorted(found, reverse=True)]
+
+
 def blocks_of(heap):
-    blocks = sum(entry.get("live_blocks", 0) for entry in heap.get("classes", []))
+    blocks = sum(entry.get("live_blocks", 0) for entry in heap.get("classes", [])) + heap.get("large_blocks", 0)
     return " in " + say.count(blocks, "block") if blocks else ""
 
 

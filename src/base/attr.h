@@ -30,6 +30,7 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
+#define HIDDEN __attribute__((visibility("hidden"))) /* on data of the fast paths: reached without a detour */
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))
 

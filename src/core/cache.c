@@ -102,7 +102,7 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
 static bool array_replace(struct cache *cache, unsigned bin, unsigned log2)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    struct array old = array_of(load(&entry->limit, RELAXED));
+    struct array old = array_of(entry->limit);
     size_t bytes = class_facts[bin_class(bin)].bytes;
     size_t more = (array_blocks(log2) - array_blocks(old.log2)) * bytes;
     if (cache->capacity_bytes + more > load(&cache_budget, RELAXED))
@@ -115,7 +115,7 @@ static bool array_replace(struct cache *cache, unsigned bin, unsigned log2)
     for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
         store(cache_slot(cache, at + offset), load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
     store(&entry->top, at + used, RELEASE);
-    store(&entry->limit, (at + ((uint32_t)SLOT_BYTES << log2) - SLOT_BYTES) | (log2 - 1), RELAXED);
+    entry->limit = (at + ((uint32_t)SLOT_BYTES << log2) - SLOT_BYTES) | (log2 - 1);
     if (old.log2 != 0)
         arena_link(cache, old.start, old.log2);
     cache->capacity_bytes += more;
@@ -127,7 +127,7 @@ static bool array_replace(struct cache *cache, unsigned bin, unsigned log2)
 static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    struct array array = array_of(load(&entry->limit, RELAXED));
+    struct array array = array_of(entry->limit);
     void *blocks[REFILL_MAX];
     uint32_t top = load(&entry->top, RELAXED);
     size_t held = (top - array.start) / SLOT_BYTES;
@@ -147,10 +147,10 @@ static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
 static void bin_close(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    struct array array = array_of(load(&entry->limit, RELAXED));
+    struct array array = array_of(entry->limit);
     while (load(&entry->top, RELAXED) > array.start)
         flush_oldest(cache, bin, REFILL_MAX - 1);
-    store(&entry->limit, 0, RELAXED);
+    entry->limit = 0;
     store(&entry->top, 0, RELEASE);
     arena_link(cache, array.start, array.log2);
     cache->capacity_bytes -= array_blocks(array.log2) * class_facts[bin_class(bin)].bytes;
@@ -180,7 +180,7 @@ static void grow_after_miss(struct cache *cache, unsigned bin)
 {
     set_bit(cache->recent_bins, bin);
     unsigned log2_max = class_facts[bin_class(bin)].slots_log2;
-    unsigned log2 = array_of(load(&cache->entries[bin].limit, RELAXED)).log2;
+    unsigned log2 = array_of(cache->entries[bin].limit).log2;
     if (log2 == log2_max)
         return;
     unsigned wanted = log2 == 0 ? (unsigned)size_min(bit_highest(BLOCKS_FIRST), log2_max) : log2 + 1;
@@ -201,7 +201,7 @@ static struct cache *cache_here(void)
 static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    struct array array = array_of(load(&entry->limit, RELAXED));
+    struct array array = array_of(entry->limit);
     size_t room = array_blocks(array.log2) - (load(&entry->top, RELAXED) - array.start) / SLOT_BYTES;
     if (array.log2 == 0)
         room = 0;
@@ -229,7 +229,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
         if (ready != NULL) /* attaching found a cache that holds blocks */
             return cache_alloc(entry_offset);
         grow_after_miss(cache, bin);
-        want = array_blocks(array_of(load(&entry->limit, RELAXED)).log2) / 2 + 1;
+        want = array_blocks(array_of(entry->limit).log2) / 2 + 1;
     } else if (!heap_start()) {
         return NULL;
     }
@@ -253,14 +253,14 @@ NOINLINE void cache_free_slow(void *block, unsigned bin)
         return;
     }
     struct cache_entry *entry = &cache->entries[bin];
-    if (load(&entry->top, RELAXED) + SLOT_BYTES > load(&entry->limit, RELAXED)) {
+    if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit) {
         grow_after_miss(cache, bin);
-        struct array array = array_of(load(&entry->limit, RELAXED));
+        struct array array = array_of(entry->limit);
         if (array.log2 == 0) {
             depot_put(bin, &block, 1);
             return;
         }
-        if (load(&entry->top, RELAXED) + SLOT_BYTES > load(&entry->limit, RELAXED))
+        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit)
             flush_oldest(cache, bin, (array_blocks(array.log2) + 1) / 2);
     }
     cache_free(block, bin);
@@ -273,25 +273,30 @@ void cache_empty(struct cache *cache)
             bin_close(cache, word * 64 + bit_lowest(bins));
 }
 
-bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
+/* Walks down from the top to the NULL below the oldest pointer; arrays move under us, but their memory stays. */
+static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
 {
     struct cache *readable = (struct cache *)(uintptr_t)cache;
-    uint32_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
-    for (unsigned slots = 0; slots < 1u << SLOTS_LOG2_MAX; slots++, top -= SLOT_BYTES) {
+    size_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
+    size_t count = 0;
+    for (; count < (size_t)1 << SLOTS_LOG2_MAX && top >= offsetof(struct cache, arena); top -= SLOT_BYTES, count++) {
         const void *held = load(cache_slot(readable, top), RELAXED);
-        if (held == block)
-            return true;
-        if (held == NULL)
+        *is_found = held == block;
+        if (held == NULL || *is_found)
             break;
     }
-    return false;
+    return count;
+}
+
+bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
+{
+    bool is_found = false;
+    walk(cache, bin, block, &is_found);
+    return is_found;
 }
 
 size_t cache_count(const struct cache *cache, unsigned bin)
 {
-    struct cache *readable = (struct cache *)(uintptr_t)cache;
-    uint32_t top = load(&readable->entries[bin].top, ACQUIRE);
-    struct array array = array_of(load(&readable->entries[bin].limit, RELAXED));
-    return array.log2 == 0 || top < array.start ? 0
-                                                 : size_min((top - array.start) / SLOT_BYTES, array_blocks(array.log2));
+    bool is_found = false;
+    return walk(cache, bin, (const void *)UINTPTR_MAX, &is_found);
 }

@@ -24,8 +24,8 @@ enum {
 };
 
 struct cache_entry {
-    _Atomic uint32_t top;   /* offset of the newest pointer, or of the NULL below the oldest      */
-    _Atomic uint32_t limit; /* offset of the last slot, plus log2 of the slots in the low 3 bits */
+    _Atomic uint32_t top; /* offset of the newest pointer, or of the NULL below the oldest     */
+    uint32_t limit;       /* offset of the last slot, plus log2 of the slots in the low 3 bits */
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 
@@ -53,11 +53,11 @@ struct cache {
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES / 4, "most of a cache is arrays");
 
 /* The calling thread's cache; before the first use and in a thread that is ending, an empty one that stays empty. */
-extern _Thread_local struct cache *cache_of_thread;
+extern HIDDEN _Thread_local struct cache *cache_of_thread;
 extern struct cache cache_none;
 
 /* What a freed block's first word is set to while it is free; unpredictable, never 0. */
-extern uint64_t cache_mark;
+extern HIDDEN uint64_t cache_mark;
 
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);
@@ -75,12 +75,12 @@ size_t cache_count(const struct cache *cache, unsigned bin);
 /* How many bytes of blocks each cache may hold. */
 extern _Atomic size_t cache_budget;
 
-ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, uint32_t entry_offset)
+ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {
     return (struct cache_entry *)(void *)((char *)cache->entries + entry_offset);
 }
 
-ALWAYS_INLINE _Atomic(void *) *cache_slot(struct cache *cache, uint32_t offset)
+ALWAYS_INLINE _Atomic(void *) *cache_slot(struct cache *cache, size_t offset)
 {
     return (_Atomic(void *) *)(void *)((char *)cache + offset);
 }
@@ -88,33 +88,40 @@ ALWAYS_INLINE _Atomic(void *) *cache_slot(struct cache *cache, uint32_t offset)
 /* A block's first word, whatever type the program gave it. */
 typedef uint64_t __attribute__((may_alias)) block_word;
 
-/* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), NULL when there is no memory. */
-ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
+/* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache has none. */
+ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
     struct cache *cache = cache_of_thread;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
     uint32_t top = load(&entry->top, RELAXED);
     void *block = load(cache_slot(cache, top), RELAXED);
     if (unlikely(block == NULL))
-        return cache_alloc_slow(entry_offset);
+        return NULL;
     store(&entry->top, top - SLOT_BYTES, RELAXED);
     if (CHECKS >= 1)
         *(block_word *)block = 0;
     return block;
 }
 
+/* As cache_pop, then from the depot; NULL when there is no memory. */
+ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
+{
+    void *block = cache_pop(entry_offset);
+    return likely(block != NULL) ? block : cache_alloc_slow(entry_offset);
+}
+
 /* Pushes a free block of `bin`, which has been checked and marked. */
 ALWAYS_INLINE void cache_free(void *block, unsigned bin)
 {
     struct cache *cache = cache_of_thread;
-    struct cache_entry *entry = &cache->entries[bin];
-    uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
-    if (unlikely(top > load(&entry->limit, RELAXED))) {
+    struct cache_entry *entry = cache_entry_at(cache, (size_t)bin * ENTRY_BYTES);
+    size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
+    if (unlikely(top > entry->limit)) {
         cache_free_slow(block, bin);
         return;
     }
     store(cache_slot(cache, top), block, RELAXED);
-    store(&entry->top, top, RELEASE); /* C1: the slot before the top; pairs with cache_holds */
+    store(&entry->top, (uint32_t)top, RELEASE); /* C1: the slot before the top; pairs with cache_holds */
 }
 
 #endif

@@ -34,10 +34,10 @@ struct class_check {
     uint32_t limit;
 };
 
-extern const struct class_facts class_facts[CLASS_LIMIT];
-extern const struct class_check class_checks[CLASS_LIMIT];
-extern const uint16_t class_small[SMALL_MAX / 8 + 1];
-extern const uint16_t class_medium[MEDIUM_MAX / 256 + 1];
+extern HIDDEN const struct class_facts class_facts[CLASS_LIMIT];
+extern HIDDEN const struct class_check class_checks[CLASS_LIMIT];
+extern HIDDEN const uint16_t class_small[SMALL_MAX / 8 + 1];
+extern HIDDEN const uint16_t class_medium[MEDIUM_MAX / 256 + 1];
 
 typedef uint16_t bin_index;
 

@@ -110,7 +110,7 @@ void heap_install_hooks(void)
     thread_start();
 }
 
-NOINLINE void *heap_alloc_odd(size_t bytes, uint32_t cohort_offset)
+NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + class_offset(bytes));
@@ -237,7 +237,7 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
     case POINTER_BAD:
     case POINTER_FOREIGN: return NULL;
     }
-    void *moved = heap_alloc(bytes, cohort_offset);
+    void *moved = heap_alloc_slow(bytes, cohort_offset);
     if (moved == NULL)
         return NULL;
     __builtin_memcpy(moved, block, size_min(have, bytes));

@@ -34,7 +34,8 @@ bool heap_start(void);
 /* Installs the hooks for thread exit and fork. From the library's constructor. */
 void heap_install_hooks(void);
 
-void *heap_alloc_odd(size_t bytes, uint32_t cohort_offset);
+/* What heap_alloc_fast could not do: misses, medium and large sizes. */
+void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset);
 void heap_free_odd(void *block);
 
 /* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */
@@ -56,17 +57,18 @@ bool heap_trim(void);
 
 verdict heap_verify(void);
 
-ALWAYS_INLINE void *heap_alloc(size_t bytes, uint32_t cohort_offset)
+/* A small block if the cache holds one; NULL says nothing but that heap_alloc_slow must be asked. */
+ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 {
-    if (likely(bytes <= SMALL_MAX))
-        return cache_alloc(cohort_offset + class_small[(bytes + 7) >> 3]);
-    return heap_alloc_odd(bytes, cohort_offset);
+    if (unlikely(bytes > SMALL_MAX))
+        return NULL;
+    return cache_pop(cohort_offset + class_small[(bytes + 7) >> 3]);
 }
 
 ALWAYS_INLINE void heap_free(void *block)
 {
     size_t unit = region_unit(block);
-    if (unlikely(!region_holds(unit))) {
+    if (unlikely(!region_maps(unit))) {
         heap_free_odd(block);
         return;
     }

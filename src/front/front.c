@@ -53,6 +53,12 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
+NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset)
+{
+    void *block = heap_alloc_slow(bytes, cohort_offset);
+    return block != NULL ? block : front_fail();
+}
+
 void *front_realloc(void *block, size_t bytes, const void *site)
 {
     if (block == NULL)

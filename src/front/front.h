@@ -35,10 +35,14 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
+/* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. */
+void *front_alloc_slow(size_t bytes, uint32_t cohort_offset);
+
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site)
 {
-    void *block = heap_alloc(bytes, site_offset(site));
-    return likely(block != NULL) ? block : front_fail();
+    uint32_t cohort_offset = site_offset(site);
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset);
 }
 
 #endif

@@ -17,14 +17,16 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern NORETURN void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
 /* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws. */
-static COLD void *new_slow(size_t bytes, size_t align, const void *site, bool may_throw)
+static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset, bool may_throw)
 {
     for (;;) {
         new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
         if (handler == NULL)
             break;
         handler();
-        void *block = align > 1 ? front_aligned(align, bytes, site) : front_alloc(bytes, site);
+        void *block = bytes > PTRDIFF_MAX ? NULL
+                      : align > 1         ? heap_alloc_aligned(bytes, align, cohort_offset)
+                                          : heap_alloc_slow(bytes, cohort_offset);
         if (block != NULL)
             return block;
     }
@@ -35,16 +37,24 @@ static COLD void *new_slow(size_t bytes, size_t align, const void *site, bool ma
     check_stop("operator new of %zu bytes failed, and no C++ library is there to throw std::bad_alloc", bytes);
 }
 
+static NOINLINE void *new_missed(size_t bytes, uint32_t cohort_offset, bool may_throw)
+{
+    void *block = heap_alloc_slow(bytes, cohort_offset);
+    return likely(block != NULL) ? block : new_failed(bytes, 1, cohort_offset, may_throw);
+}
+
 ALWAYS_INLINE void *new_plain(size_t bytes, const void *site, bool may_throw)
 {
-    void *block = heap_alloc(bytes, site_offset(site));
-    return likely(block != NULL) ? block : new_slow(bytes, 1, site, may_throw);
+    uint32_t cohort_offset = site_offset(site);
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return likely(block != NULL) ? block : new_missed(bytes, cohort_offset, may_throw);
 }
 
 static void *new_aligned(size_t bytes, size_t align, const void *site, bool may_throw)
 {
-    void *block = bytes > PTRDIFF_MAX ? NULL : heap_alloc_aligned(bytes, align, site_offset(site));
-    return likely(block != NULL) ? block : new_slow(bytes, align, site, may_throw);
+    uint32_t cohort_offset = site_offset(site);
+    void *block = bytes > PTRDIFF_MAX ? NULL : heap_alloc_aligned(bytes, align, cohort_offset);
+    return likely(block != NULL) ? block : new_failed(bytes, align, cohort_offset, may_throw);
 }
 
 struct sized_block {

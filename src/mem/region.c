@@ -6,7 +6,7 @@
  * range and an address still tells its unit by one subtraction. Unit 0 is never handed out: 0 means "no unit".
  *
  * Owner: the front, under region_lock (RANK_GROW), which is held across the kernel calls of a growth.
- * Invariant R1: map and tags are committed for every unit below the front.
+ * Invariant R1: the map is committed as a whole, the tags for every unit below the front.
  * Design: docs/design/region.md
  */
 #include "mem/region.h"
@@ -49,7 +49,9 @@ static int tables_reserve(size_t bytes_max)
     int error = extent_reserve(&map_table, map_bytes, page_bytes, "calmalloc map");
     if (error != 0)
         return error;
-    error = extent_reserve(&tag_table, tag_bytes, page_bytes, "calmalloc map");
+    error = extent_commit(&map_table, map_bytes, 0);
+    if (error == 0)
+        error = extent_reserve(&tag_table, tag_bytes, page_bytes, "calmalloc map");
     if (error != 0)
         os_release(map_table.start, map_table.reserved);
     return error;
@@ -73,6 +75,7 @@ int region_start(const struct os_facts *facts)
     region.base = heap.start;
     region.map = (_Atomic uint16_t *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
+    region.units_mapped = map_table.reserved / sizeof(uint16_t);
     return 0;
 }
 
@@ -96,11 +99,8 @@ static bool region_extend(size_t needed)
 
 static int commit_units(size_t units)
 {
-    size_t map_bytes = align_up(units * sizeof(uint16_t), page_bytes);
     size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
-    int error = extent_commit(&map_table, map_bytes, TABLE_STEP);
-    if (error == 0)
-        error = extent_commit(&tag_table, tag_bytes, TABLE_STEP);
+    int error = extent_commit(&tag_table, tag_bytes, TABLE_STEP);
     if (error == 0)
         error = extent_commit(&heap, units << UNIT_SHIFT, 0);
     return error;

@@ -45,13 +45,16 @@ struct span_tag {
 _Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
 
 struct region {
-    /* Constant after region_start, but for `units`, which only grows. Read by every free. */
+    /* Constant after region_start, which runs before there are threads. Read by every free. */
     _Alignas(CACHE_LINE_BYTES) char *base;
     _Atomic uint16_t *map;
-    _Atomic size_t units; /* units below the front; 0 before start */
+    size_t units_mapped; /* units the map covers, all readable; 0 before start */
     struct span_tag *tags;
+
+    /* Only grows. */
+    _Atomic size_t units; /* units below the front */
 };
-extern struct region region;
+extern HIDDEN struct region region;
 
 /* Reserves the region for this machine. Returns 0 or -ENOMEM; a second try is allowed. */
 int region_start(const struct os_facts *facts);
@@ -72,12 +75,19 @@ void region_fork_lock(void);
 void region_fork_unlock(void);
 void region_fork_reset(void);
 
-/* The unit an address lies in; at least region.units when it is foreign. */
+/* The unit an address lies in; at least region.units_mapped when it is far outside. */
 ALWAYS_INLINE size_t region_unit(const void *address)
 {
     return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> UNIT_SHIFT;
 }
 
+/* Whether the map may be asked about a unit. Units that are not ours read as UNIT_FREE. */
+ALWAYS_INLINE bool region_maps(size_t unit)
+{
+    return unit < region.units_mapped;
+}
+
+/* Whether a unit can hold blocks. */
 ALWAYS_INLINE bool region_holds(size_t unit)
 {
     return unit < load(&region.units, RELAXED);

@@ -14,7 +14,7 @@ enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
 enum site_policy { SITE_OFF, SITE_HASH };
 
-extern _Atomic uint16_t site_table[SITES];
+extern HIDDEN _Atomic uint16_t site_table[SITES];
 
 /* Sets the policy and how many cohorts it may use (a power of two up to COHORT_LIMIT). Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);

@@ -126,6 +126,7 @@ def run_with_progress(command, log, log_path, is_terminal):
     if process.wait() != 0:
         if is_terminal:
             sys.stderr.write("\r\x1b[K")
-        for text in [text for text in tail if "rror" in text or "warning" in text][:8] or tail[-8:]:
+        telling = [text for text in tail if re.search(r"\b(error|undefined reference|Error)\b", text)]
+        for text in telling[:8] or tail[-8:]:
             say.line("    " + text)
         raise Trouble("building calmalloc failed; the whole log is %s." % log_path)

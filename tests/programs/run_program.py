@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""
+run_program.py NAME --lib LIBRARY --witness WITNESS: runs a real program without and with LIBRARY preloaded.
+
+Passes (0) when both runs print the same and end the same, every process really ran on the library, and the library
+itself said nothing. Skips (77) when the program is not installed, and says how to install it. Fails (1) otherwise,
+with the difference and a command line that repeats it. `--list` prints name, label and seconds of every case.
+
+With `--must-fail PATTERN` the verdict turns round: it passes only when the case fails and says PATTERN. That is how
+the deliberately wrong libraries of preloads/broken.c show that each check can fail.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cases
+from harness import Failure, Skip, World, complaints, differences, not_loaded
+
+PASSED, FAILED, SKIPPED = 0, 1, 77
+PACKAGES = Path(__file__).resolve().parent / "packages.txt"
+
+
+def read_packages():
+    lines = (line.split() for line in PACKAGES.read_text().splitlines() if line.strip())
+    return {package: speed for package, speed in lines}
+
+
+def check_packages(all_cases):
+    """Every case's packages are in the list that the installer reads, and a quick case needs no heavy one."""
+    known = read_packages()
+    for case in all_cases.values():
+        for package in case.packages:
+            if package not in known:
+                sys.exit(f"{PACKAGES.name} has no line for {package}, which {case.name} needs")
+            if case.label == "programs" and known[package] != "quick":
+                sys.exit(f"{case.name} runs every time, so {PACKAGES.name} must call {package} quick")
+
+
+def run_world(case, root, library, witness, seconds_max):
+    world = World(root, library, witness, time.monotonic() + seconds_max)
+    started = time.monotonic()
+    trouble = []
+    try:
+        case.drive(world)
+    except Failure as failure:
+        trouble.append(str(failure))
+    finally:
+        world.close()
+    return world, trouble, time.monotonic() - started
+
+
+def run_case(case, library, witness, root, seconds_max):
+    """What is wrong, as a list of texts, and one line about how long it took."""
+    own_library = root / "libcalmalloc.so"  # A copy where any user may read it, that a rebuild cannot change midway.
+    shutil.copyfile(library, own_library)
+    own_witness = root / "witness.so"
+    shutil.copyfile(witness, own_witness)
+
+    system, trouble, system_seconds = run_world(case, root, None, own_witness, seconds_max)
+    if trouble:
+        return [f"{case.name} fails without the library, so there is nothing to compare:", *trouble], ""
+    preloaded, trouble, seconds = run_world(case, root, own_library, own_witness, seconds_max)
+    found = trouble if trouble else differences(system, preloaded)
+    found += complaints(case, preloaded) + not_loaded(case, preloaded)
+    processes = len({testimony.pid for testimony in preloaded.testimonies()})
+    return found, f"{len(preloaded.steps)} steps, {processes} processes; {system_seconds:.1f} s without, {seconds:.1f} s with"
+
+
+def verdict(found, must_fail):
+    if must_fail is None:
+        return FAILED if found else PASSED
+    said = "\n".join(found)
+    if re.search(must_fail, said):
+        print(f"rightly failed, and said: {re.search(must_fail, said).group(0)}")
+        return PASSED
+    print(f"should have failed and said {must_fail!r}; " + ("it passed" if not found else "it said something else"))
+    return FAILED
+
+
+def main():
+    all_cases = cases.load()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].strip())
+    parser.add_argument("name", nargs="?", choices=sorted(all_cases), help="which program")
+    parser.add_argument("--lib", type=Path, help="the library to preload")
+    parser.add_argument("--witness", type=Path, help="the built preloads/witness.c")
+    parser.add_argument("--must-fail", metavar="PATTERN", help="pass only when it fails and says this")
+    parser.add_argument("--seconds", type=float, help="how long each of the two runs may take")
+    parser.add_argument("--keep", action="store_true", help="keep the work directory")
+    parser.add_argument("--list", action="store_true", help="print name, label and seconds of every case")
+    arguments = parser.parse_args()
+
+    check_packages(all_cases)
+    if arguments.list:
+        for case in all_cases.values():
+            print(case.name, case.label, case.seconds_max)
+        return PASSED
+    if not (arguments.name and arguments.lib and arguments.witness):
+        parser.error("needs NAME, --lib and --witness")
+
+    case = all_cases[arguments.name]
+    root = Path(tempfile.mkdtemp(prefix=f"calm-{case.name}-"))
+    root.chmod(0o755)
+    try:
+        found, summary = run_case(case, arguments.lib, arguments.witness, root, arguments.seconds or case.seconds_max)
+    except Skip as skip:
+        print(f"skipped: {skip}. To have it: apt-get install {' '.join(case.packages)}")
+        return SKIPPED
+    finally:
+        if arguments.keep:
+            print(f"kept: {root}")
+        else:
+            shutil.rmtree(root, ignore_errors=True)
+    print(f"{case.name}: {summary}")
+    for text in found:
+        print(text)
+    return verdict(found, arguments.must_fail)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,6 +58,8 @@ int main(int argc, char **argv)
         return 2;
     }
     const char *library = argv[3];
+    /* A runner that was killed must not leave a benchmark behind either. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     int started[2];
     if (pipe2(started, O_CLOEXEC) != 0) {
         perror("launch: pipe");

@@ -1,0 +1,49 @@
+"""Paths, errors and small tools that every part of the runner uses."""
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+REPOSITORY = BENCH.parent
+CACHE = Path(os.environ.get("CALM_BENCH_CACHE") or REPOSITORY / "build" / "bench")
+PROGRAMS = BENCH / "programs"
+
+
+class Stop(Exception):
+    """The user's problem in one sentence; printed without a traceback, exit code 2."""
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def digest(path: Path) -> str:
+    sha = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            sha.update(part)
+    return sha.hexdigest()
+
+
+def run(command: list, what: str, **more) -> str:
+    """Runs a command and returns what it prints; on failure stops with the last line of its errors."""
+    try:
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, text=True, **more)
+    except FileNotFoundError:
+        raise Stop(f"{what}: {command[0]} is not installed.")
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr or done.stdout).strip().splitlines() if line.strip()]
+        raise Stop(f"{what} failed: {lines[-1].strip() if lines else 'exit code %d' % done.returncode}")
+    return done.stdout
+
+
+def first_line(*command: str) -> str:
+    """The first line a command prints, or an empty text: for versions, which are recorded but not needed."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    return (done.stdout.strip().splitlines() or [""])[0]

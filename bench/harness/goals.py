@@ -1,0 +1,150 @@
+"""Holds results against the goals in rows.py. Each kind is one function: (results, ours, argument) -> (value, words).
+
+A goal whose rows were not all measured, or failed under ours, has no verdict: a part of the rows is not the claim.
+"""
+from typing import List, Optional, Tuple
+
+import rows as rows_module
+
+from .results import Results, geometric_mean, ratio
+
+Outcome = Tuple[Optional[float], str]
+MISSING: Outcome = (None, "no verdict: not measured")
+
+
+def _peers(results: Results, ours: str) -> List[str]:
+    """Variants of ours (those that are no peer) do not compete."""
+    from .peers import NAMES
+
+    return [name for name in results.libraries if name != ours and name in NAMES]
+
+
+def group_mean(results: Results, ours: str, peer: str, groups, metric: str) -> Optional[float]:
+    ratios = []
+    for row in results.rows:
+        if row.group in groups:
+            here = row.metric if metric == "row" else metric
+            pair = ratio(results.figure(row, ours, here), results.figure(row, peer, here))
+            if pair:
+                ratios.append(pair.median)
+    return geometric_mean(ratios)
+
+
+def _gap(results: Results, ours: str, groups=(), names=()) -> str:
+    """Why rows of these groups or names cannot be judged, or an empty text. Programs that are not installed count."""
+    wanted = [row for row in rows_module.ROWS if row.name in names or (row.default and row.group in groups)]
+    failed = [row.name for row in wanted if (row.name, ours) in results.failures]
+    if failed:
+        return "falls short: failed " + ", ".join(failed)
+    absent = [row.name for row in wanted if not results.counted.get((row.name, ours))]
+    if absent:
+        return f"no verdict: {len(absent)} of {len(wanted)} rows without a figure ({', '.join(absent[:3])}{', ...' if absent[3:] else ''})"
+    return ""
+
+
+def best_peer(results: Results, ours: str, row, metric: str) -> Optional[str]:
+    figures = [(results.figure(row, peer, metric), peer) for peer in _peers(results, ours)]
+    figures = [(figure.median, peer) for figure, peer in figures if figure]
+    return min(figures)[1] if figures else None
+
+
+def _over_best(results: Results, ours: str, name: str, metric: Optional[str] = None):
+    row = results.row(name)
+    if row is None:
+        return None, None
+    peer = best_peer(results, ours, row, metric or row.metric)
+    if peer is None:
+        return None, None
+    return ratio(results.figure(row, ours, metric or row.metric), results.figure(row, peer, metric or row.metric)), peer
+
+
+def _group_time(results: Results, ours: str, group: str) -> Outcome:
+    gap = _gap(results, ours, (group,))
+    if gap:
+        return None, gap
+    means = [(group_mean(results, ours, peer, (group,), "row"), peer) for peer in _peers(results, ours)]
+    means = [pair for pair in means if pair[0]]
+    if not means:
+        return MISSING
+    worst = max(means)
+    return worst[0], f"against {worst[1]}"
+
+
+def _group_peak(results: Results, ours: str, groups) -> Outcome:
+    gap = _gap(results, ours, groups)
+    if gap:
+        return None, gap
+    means = [(group_mean(results, ours, peer, groups, "peak"), peer) for peer in ("snmalloc", "rpmalloc")
+             if peer in results.libraries]
+    means = [pair for pair in means if pair[0]]
+    if not means:
+        return MISSING
+    worst = max(means)
+    return worst[0], f"against {worst[1]}"
+
+
+def _rows_over_best(results: Results, ours: str, names, metric: Optional[str], ties_aside: bool) -> Outcome:
+    gap = _gap(results, ours, names=names)
+    if gap:
+        return None, gap
+    found = []
+    for name in names:
+        pair, peer = _over_best(results, ours, name, metric)
+        if pair is None:
+            return None, f"no verdict: no peer on {name}"
+        value = min(pair.median, 1.0) if ties_aside and pair.is_tie else pair.median
+        found.append((value, f"{name} against {peer}" + (", a tie" if pair.is_tie else "")))
+    return max(found)
+
+
+def _row_time(results: Results, ours: str, names) -> Outcome:
+    return _rows_over_best(results, ours, names, None, True)
+
+
+def _row_peak(results: Results, ours: str, names) -> Outcome:
+    return _rows_over_best(results, ours, names, "peak", False)
+
+
+def _worst_row(results: Results, ours: str, groups) -> Outcome:
+    names = [row.name for row in rows_module.ROWS if row.default and row.group in groups]
+    return _rows_over_best(results, ours, names, None, True)
+
+
+def _tiny(results: Results, ours: str, name: str) -> Outcome:
+    row = results.row(name)
+    mine = row and results.figure(row, ours, "peak")
+    plain = row and results.figure(row, "glibc", "peak")
+    return (mine.median - plain.median, "") if mine and plain else MISSING
+
+
+def _sites(results: Results, ours: str, names) -> Outcome:
+    rows = [results.row(name) for name in names]
+    grown = [row and results.number(row, ours, "grown_kib") for row in rows]
+    return (grown[0] - grown[1], "") if None not in grown else MISSING
+
+
+def _given_back(results: Results, ours: str, name: str) -> Outcome:
+    row = results.row(name)
+    parts = [row and results.number(row, ours, f"resident_{when}_kib") for when in ("start", "full", "1s")]
+    if None in parts or parts[1] <= parts[0]:
+        return MISSING
+    return (parts[1] - parts[2]) / (parts[1] - parts[0]), ""
+
+
+KINDS = {"group_time": _group_time, "group_peak": _group_peak, "row_time": _row_time, "row_peak": _row_peak,
+         "worst_row": _worst_row, "tiny": _tiny, "sites": _sites, "given_back": _given_back}
+AT_LEAST = {"given_back"}
+
+
+def render(goals, results: Results, ours: str) -> List[str]:
+    lines = ["| goal | limit | measured | |", "|---|--:|--:|---|"]
+    for text, kind, argument, limit in goals:
+        value, words = KINDS[kind](results, ours, argument)
+        if value is None:
+            lines.append(f"| {text} | {limit:g} | - | {words} |")
+            continue
+        holds = value >= limit if kind in AT_LEAST else value <= limit
+        verdict = "holds" if holds else "falls short"
+        shown = f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+        lines.append(f"| {text} | {limit:g} | {shown} | {verdict}{': ' + words if words else ''} |")
+    return lines

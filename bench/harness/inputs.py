@@ -1,0 +1,40 @@
+"""Inputs of program rows that are made once: the solver's problem and the git repository."""
+import functools
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from .base import CACHE, PROGRAMS, digest, note, run
+
+PYTHON = os.path.realpath(sys.executable)
+
+
+def _fresh(maker: str, name: str) -> Path:
+    """Named after its maker's hash, so that a change of the maker makes it again."""
+    return CACHE / "inputs" / f"{name}-{digest(PROGRAMS / maker)[:10]}"
+
+
+@functools.lru_cache(maxsize=None)
+def problem() -> str:
+    path = _fresh("make_problem.py", "problem")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(run([PYTHON, PROGRAMS / "make_problem.py", 14, 6, 90], "Making the solver's problem"))
+    return str(path)
+
+
+@functools.lru_cache(maxsize=None)
+def repository() -> str:
+    path = _fresh("make_repository.py", "repository")
+    if not path.exists():
+        note("Making a git repository.")
+        part = path.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        run([PYTHON, PROGRAMS / "make_repository.py", part], "Making the git repository")
+        part.rename(path)
+    return str(path)
+
+
+MAKERS = {"{problem}": problem, "{repository}": repository}

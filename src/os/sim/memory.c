@@ -1,0 +1,335 @@
+/*
+ * memory.c: simulated address space with real memory underneath.
+ *
+ * Each reservation has a bitmap of its committed pages, out of line. Every call is checked against it: whole
+ * pages, inside one reservation, committed before it is purged, renewed or moved, never committed twice. A
+ * move copies, so that it costs what it must not: tests that count resident pages see exactly the pages that
+ * hold something.
+ *
+ * Owner: the table, under sim_lock. M1: the committed count is the sum of all bitmaps.
+ */
+#define _GNU_SOURCE
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "os/sim/state.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+enum { PAGE = 4096, RESERVATIONS_MAX = 4096, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+
+struct reservation {
+    char *start; /* NULL: the entry is unused                        */
+    size_t size;
+    size_t room; /* kept behind it for os_extend                     */
+    uint64_t *committed;
+};
+
+static struct reservation reservations[RESERVATIONS_MAX];
+static size_t reservation_count; /* entries that were ever used */
+static size_t reserved_bytes;
+static size_t committed_bytes;
+
+static void *map_or_stop(void *at, size_t size, int protection, int flags)
+{
+    void *start = mmap(at, size, protection, flags, -1, 0);
+    if (start == MAP_FAILED)
+        sim_stop("the real kernel has no room for %zu bytes", size);
+    madvise(start, size, MADV_NOHUGEPAGE);
+    return start;
+}
+
+static size_t bitmap_bytes(size_t size)
+{
+    return align_up(size / PAGE / 8 + 8, PAGE);
+}
+
+static bool is_committed(const struct reservation *in, size_t page)
+{
+    return (in->committed[page / 64] >> page % 64 & 1) != 0;
+}
+
+static void check_pages(const char *call, const void *start, size_t size)
+{
+    if (((uintptr_t)start | size) % PAGE != 0 || size == 0)
+        sim_stop("%s: %p and %zu bytes are not whole pages", call, (void *)(uintptr_t)start, size);
+}
+
+static struct reservation *reservation_of(const char *call, const void *start, size_t size)
+{
+    const char *from = start;
+    for (size_t i = 0; i < reservation_count; i++) {
+        struct reservation *in = &reservations[i];
+        if (in->start != NULL && from >= in->start && from < in->start + in->size) {
+            if (size > (size_t)(in->start + in->size - from))
+                sim_stop("%s: %p and %zu bytes reach past the reservation", call, (void *)(uintptr_t)start,
+                         size);
+            return in;
+        }
+    }
+    sim_stop("%s: %p is not reserved", call, (void *)(uintptr_t)start);
+}
+
+/* Stops unless every page of the range is in the state that the call needs. */
+static struct reservation *checked(const char *call, const void *start, size_t size, bool is_committed_wanted)
+{
+    check_pages(call, start, size);
+    struct reservation *in = reservation_of(call, start, size);
+    size_t first = (size_t)((const char *)start - in->start) / PAGE;
+    for (size_t page = first; page < first + size / PAGE; page++)
+        if (is_committed(in, page) != is_committed_wanted)
+            sim_stop("%s: page %p is %s", call, (void *)(in->start + page * PAGE),
+                     is_committed_wanted ? "not committed" : "committed already");
+    return in;
+}
+
+static struct reservation *entry_unused(void)
+{
+    for (size_t i = 0; i < reservation_count; i++)
+        if (reservations[i].start == NULL)
+            return &reservations[i];
+    if (reservation_count == RESERVATIONS_MAX)
+        sim_stop("more than %u reservations", (unsigned)RESERVATIONS_MAX);
+    return &reservations[reservation_count++];
+}
+
+static bool is_over(size_t now, size_t more, size_t limit)
+{
+    return more > limit || now > limit - more;
+}
+
+int os_reserve(size_t size, size_t align, void **out)
+{
+    check_pages("os_reserve", NULL, size);
+    if (!is_power_of_two(align) || align < PAGE)
+        sim_stop("os_reserve: alignment %zu", align);
+    if (sim_enter_kernel(SIM_RESERVE, "os_reserve") || size + align + sim_room() < size)
+        return -ENOMEM;
+    int before = errno, result = -ENOMEM;
+    sim_lock();
+    size_t padded = size + sim_room() + align;
+    char *at = is_over(reserved_bytes, size, sim_reserved_max())
+                   ? MAP_FAILED
+                   : mmap(NULL, padded, PROT_NONE, FLAGS, -1, 0);
+    if (at != MAP_FAILED) {
+        char *start = (char *)align_up((uintptr_t)at, align);
+        if (start > at)
+            munmap(at, (size_t)(start - at));
+        madvise(start, size, MADV_NOHUGEPAGE);
+        *entry_unused() = (struct reservation){
+            .start = start,
+            .size = size,
+            .room = padded - size - (size_t)(start - at),
+            .committed = map_or_stop(NULL, bitmap_bytes(size), PROT_READ | PROT_WRITE, FLAGS),
+        };
+        reserved_bytes += size;
+        *out = start;
+        result = 0;
+    }
+    sim_unlock();
+    errno = before;
+    return result;
+}
+
+int os_extend(void *start, size_t size)
+{
+    check_pages("os_extend", start, size);
+    if (sim_enter_kernel(SIM_EXTEND, "os_extend"))
+        return -EEXIST;
+    int before = errno, result = -EEXIST;
+    sim_lock();
+    for (size_t i = 0; i < reservation_count; i++) {
+        struct reservation *in = &reservations[i];
+        if (in->start == NULL || in->start + in->size != (char *)start)
+            continue;
+        if (is_over(reserved_bytes, size, sim_reserved_max())) {
+            result = -ENOMEM;
+        } else if (in->room >= size) {
+            uint64_t *wider = map_or_stop(NULL, bitmap_bytes(in->size + size), PROT_READ | PROT_WRITE, FLAGS);
+            memcpy(wider, in->committed, bitmap_bytes(in->size));
+            munmap(in->committed, bitmap_bytes(in->size));
+            in->committed = wider;
+            in->size += size;
+            in->room -= size;
+            reserved_bytes += size;
+            result = 0;
+        }
+    }
+    sim_unlock();
+    errno = before;
+    return result;
+}
+
+int os_commit(void *start, size_t size)
+{
+    if (sim_enter_kernel(SIM_COMMIT, "os_commit"))
+        return -ENOMEM;
+    int before = errno, result = -ENOMEM;
+    sim_lock();
+    struct reservation *in = checked("os_commit", start, size, false);
+    if (!is_over(committed_bytes, size, sim_committed_max())) {
+        if (mprotect(start, size, PROT_READ | PROT_WRITE) != 0)
+            sim_stop("the real kernel refuses to commit %zu bytes", size);
+        size_t first = (size_t)((char *)start - in->start) / PAGE;
+        for (size_t page = first; page < first + size / PAGE; page++)
+            in->committed[page / 64] |= (uint64_t)1 << page % 64;
+        committed_bytes += size;
+        result = 0;
+    }
+    sim_unlock();
+    errno = before;
+    return result;
+}
+
+int os_purge(void *start, size_t size)
+{
+    int before = errno;
+    sim_lock();
+    checked("os_purge", start, size, true);
+    sim_unlock();
+    bool fails = sim_enter_kernel(SIM_PURGE, "os_purge");
+    if (!fails && madvise(start, size, MADV_DONTNEED) != 0)
+        sim_stop("the real kernel refuses to purge %zu bytes", size);
+    errno = before;
+    return fails ? -EINVAL : 0;
+}
+
+int os_renew(void *start, size_t size)
+{
+    int before = errno;
+    sim_lock();
+    checked("os_renew", start, size, true);
+    sim_unlock();
+    bool fails = sim_enter_kernel(SIM_RENEW, "os_renew");
+    if (!fails)
+        map_or_stop(start, size, PROT_READ | PROT_WRITE, FLAGS | MAP_FIXED);
+    errno = before;
+    return fails ? -ENOMEM : 0;
+}
+
+static bool is_resident(const char *page)
+{
+    unsigned char present = 0;
+    if (mincore((void *)(uintptr_t)page, PAGE, &present) != 0)
+        sim_stop("the real kernel does not know page %p", (void *)(uintptr_t)page);
+    return (present & 1) != 0;
+}
+
+int os_move(void *from, void *to, size_t size)
+{
+    int before = errno;
+    sim_lock();
+    checked("os_move", from, size, true);
+    checked("os_move", to, size, true);
+    sim_unlock();
+    if ((char *)from < (char *)to + size && (char *)to < (char *)from + size)
+        sim_stop("os_move: %p and %p overlap", from, to);
+    bool fails = sim_enter_kernel(SIM_MOVE, "os_move");
+    for (size_t done = 0; !fails && done < size; done += PAGE) {
+        char *source = (char *)from + done, *target = (char *)to + done;
+        madvise(target, PAGE, MADV_DONTNEED);
+        if (is_resident(source))
+            memcpy(target, source, PAGE);
+        madvise(source, PAGE, MADV_DONTNEED);
+    }
+    errno = before;
+    return fails ? -ENOMEM : 0;
+}
+
+int os_release(void *start, size_t size)
+{
+    check_pages("os_release", start, size);
+    if (sim_enter_kernel(SIM_RELEASE, "os_release"))
+        return -ENOMEM;
+    int before = errno;
+    sim_lock();
+    struct reservation *in = reservation_of("os_release", start, size);
+    if (in->start != (char *)start || in->size != size)
+        sim_stop("os_release: %p and %zu bytes are only a part of the reservation", start, size);
+    for (size_t page = 0; page < size / PAGE; page += 64)
+        committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * PAGE;
+    munmap(in->committed, bitmap_bytes(size));
+    munmap(start, size + in->room);
+    reserved_bytes -= size;
+    *in = (struct reservation){0};
+    sim_unlock();
+    errno = before;
+    return 0;
+}
+
+void os_name(void *start, size_t size, const char *name)
+{
+    sim_enter_kernel(SIM_NAME, "os_name");
+    if (name == NULL || name[0] == '\0' || strlen(name) > 79) /* the kernel takes 80 with the NUL */
+        sim_stop("os_name: no name, or one too long for the kernel");
+    sim_lock();
+    checked("os_name", start, size, true);
+    sim_unlock();
+}
+
+static size_t count_resident(const char *start, size_t size)
+{
+    unsigned char present[1024];
+    size_t resident = 0;
+    for (size_t done = 0; done < size; done += sizeof present * PAGE) {
+        size_t bytes = size_min(size - done, sizeof present * PAGE);
+        if (mincore((void *)(uintptr_t)(start + done), bytes, present) != 0)
+            sim_stop("the real kernel does not know %zu bytes at %p", bytes,
+                     (void *)(uintptr_t)(start + done));
+        for (size_t i = 0; i < bytes / PAGE; i++)
+            resident += (present[i] & 1u) * (size_t)PAGE;
+    }
+    return resident;
+}
+
+size_t os_resident_bytes(const void *start, size_t size)
+{
+    sim_enter(SIM_RESIDENT);
+    if (size == 0)
+        return 0;
+    int before = errno;
+    sim_lock();
+    check_pages("os_resident_bytes", start, size);
+    reservation_of("os_resident_bytes", start, size);
+    sim_unlock();
+    size_t resident = count_resident(start, size);
+    errno = before;
+    return resident;
+}
+
+size_t sim_reserved_bytes(void)
+{
+    sim_lock();
+    size_t bytes = reserved_bytes;
+    sim_unlock();
+    return bytes;
+}
+
+size_t sim_committed_bytes(void)
+{
+    sim_lock();
+    size_t bytes = committed_bytes;
+    sim_unlock();
+    return bytes;
+}
+
+size_t sim_resident_bytes(void)
+{
+    size_t bytes = 0;
+    sim_lock();
+    for (size_t i = 0; i < reservation_count; i++) {
+        const struct reservation *in = &reservations[i];
+        for (size_t page = 0; in->start != NULL && page < in->size / PAGE; page += 64)
+            if (in->committed[page / 64] != 0)
+                bytes += count_resident(in->start + page * PAGE, size_min(64, in->size / PAGE - page) * PAGE);
+    }
+    sim_unlock();
+    return bytes;
+}

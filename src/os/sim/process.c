@@ -1,0 +1,117 @@
+/*
+ * process.c: a machine that is the same in every run: two cores, 2 GiB, a clock that tests move, random bytes
+ * by seed.
+ *
+ * Output, the environment and errno are the real ones.
+ */
+#include "os/os.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "os/sim/state.h"
+
+enum { SIM_PAGE_BYTES = 4096, SIM_CPUS = 2 };
+
+static _Atomic uint64_t now_ms = 1000;
+static _Atomic uint64_t random_state = 1;
+
+void os_start(struct os_facts *out)
+{
+    *out = (struct os_facts){
+        .page_bytes = SIM_PAGE_BYTES,
+        .memory_bytes = (size_t)2 << 30,
+        .address_space_bytes = sim_environment("CALM_SIM_SPACE", SIZE_MAX),
+        .cpu_count = SIM_CPUS,
+        .is_secure = false,
+    };
+}
+
+uint64_t os_clock_ms(void)
+{
+    return load(&now_ms, RELAXED);
+}
+
+void sim_clock_advance(uint64_t ms)
+{
+    fetch_add(&now_ms, ms, RELAXED);
+}
+
+void sim_random_seed(uint64_t seed)
+{
+    store(&random_state, seed, RELAXED);
+}
+
+/* SplitMix64 (Steele, Lea, Flood, 2014): an addition and a finaliser. */
+void os_random(void *out, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        uint64_t x = fetch_add(&random_state, 0x9E3779B97F4A7C15u, RELAXED);
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+        ((unsigned char *)out)[i] = (unsigned char)(x ^ x >> 31);
+    }
+}
+
+int os_write(int fd, const char *words, size_t length)
+{
+    if (sim_enter(SIM_WRITE))
+        return -EIO;
+    int before = errno;
+    int result = 0;
+    while (length > 0 && result == 0) {
+        ssize_t written = write(fd, words, length);
+        if (written <= 0) {
+            result = errno == EINTR ? 0 : written == 0 ? -EIO : -errno;
+            continue;
+        }
+        words += written;
+        length -= (size_t)written;
+    }
+    errno = before;
+    return result;
+}
+
+const char *os_environment(const char *name)
+{
+    return getenv(name);
+}
+
+uint32_t os_process_id(void)
+{
+    return (uint32_t)getpid();
+}
+
+void os_set_errno(int error)
+{
+    errno = error;
+}
+
+void check_write(const char *words, size_t length)
+{
+    ssize_t written = write(STDERR_FILENO, words, length);
+    (void)written; /* standard error may be closed; there is nobody left to tell */
+}
+
+void check_abort(void)
+{
+    abort();
+}
+
+void sim_stop(const char *format, ...)
+{
+    char buffer[512];
+    struct text text = text_begin(buffer, sizeof buffer);
+    text_add(&text, "calmalloc sim: ");
+    va_list arguments;
+    va_start(arguments, format);
+    text_format_list(&text, format, arguments);
+    va_end(arguments);
+    text_add_char(&text, '\n');
+    check_write(text.start, text.length);
+    check_abort();
+}

@@ -1,0 +1,81 @@
+/*
+ * sim.h: how a test commands the simulated kernel behind os/os.h.
+ *
+ * The simulator has real memory underneath, checks every precondition of os.h and stops the program with one
+ * sentence when one is broken, counts calls by kind, and fails them on demand. At CHECKS 2 it also holds law
+ * L3: no kernel call under a depot, slab or span lock. Its clock and its random bytes are the same in every
+ * run.
+ *
+ * A failure before main, where no test can speak yet, is asked for by the environment:
+ *   CALM_SIM_FAIL_NTH=n     the n-th fallible call fails, once
+ *   CALM_SIM_FAIL_FROM=n    every fallible call from the n-th on fails, until sim_recover
+ *   CALM_SIM_SPACE=bytes    what os_start says is left of the address space, held as the limit on
+ * reservations
+ */
+#ifndef CALM_OS_SIM_SIM_H
+#define CALM_OS_SIM_SIM_H
+
+#include "base/attr.h"
+
+/* Calls by kind; those before SIM_FALLIBLE_COUNT can fail. */
+enum sim_call {
+    SIM_RESERVE,
+    SIM_EXTEND,
+    SIM_COMMIT,
+    SIM_PURGE,
+    SIM_RENEW,
+    SIM_MOVE,
+    SIM_RELEASE,
+    SIM_HELPER,
+    SIM_THREAD_EXIT,
+    SIM_ARM,
+    SIM_FORK,
+    SIM_WRITE,
+    SIM_FALLIBLE_COUNT,
+    SIM_NAME = SIM_FALLIBLE_COUNT,
+    SIM_RESIDENT,
+    SIM_WAIT,
+    SIM_WAKE,
+    SIM_CALL_COUNT
+};
+
+/* The `nth` fallible call from now on fails, once; 1 is the next. */
+void sim_fail_nth(uint64_t nth);
+
+/* Every fallible call from the `nth` from now on fails. */
+void sim_fail_from(uint64_t nth);
+
+/* Every call of `kind` from its `nth` from now on fails. Several kinds may fail at a time. */
+void sim_fail_kind(enum sim_call kind, uint64_t nth);
+
+/* Bytes that may be reserved, and committed, in all; SIZE_MAX is no limit. Beyond it: -ENOMEM. */
+void sim_limit_reserved(size_t bytes);
+void sim_limit_committed(size_t bytes);
+
+/* Address space kept free behind each later reservation, so that os_extend finds room there. */
+void sim_keep_room(size_t bytes);
+
+/* Takes back every failure and limit. */
+void sim_recover(void);
+
+/* Calls since the start: of one kind, of all fallible kinds; and how many were made to fail. */
+uint64_t sim_calls(enum sim_call kind);
+uint64_t sim_fallible_calls(void);
+uint64_t sim_failures(void);
+
+/* Bytes reserved, committed and, of these, resident now. */
+size_t sim_reserved_bytes(void);
+size_t sim_committed_bytes(void);
+size_t sim_resident_bytes(void);
+
+void sim_clock_advance(uint64_t ms);
+void sim_random_seed(uint64_t seed);
+
+/*
+ * The helper does not run by itself. sim_helper_is_wanted: one was started and has not ended.
+ * sim_helper_run runs its body here, to its end; its waits return at once and move the clock.
+ */
+bool sim_helper_is_wanted(void);
+void sim_helper_run(void);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * state.h: what the simulator's files share. Not for tests.
+ */
+#ifndef CALM_OS_SIM_STATE_H
+#define CALM_OS_SIM_STATE_H
+
+#include "base/attr.h"
+#include "os/sim/sim.h"
+
+/* Counts a call and returns whether it is to fail. Pre: sim_lock is not held. */
+bool sim_enter(enum sim_call kind);
+
+/* As sim_enter, and stops the program when a lock is held that no kernel call may be made under. */
+bool sim_enter_kernel(enum sim_call kind, const char *name);
+
+/* Guards the table of reservations. */
+void sim_lock(void);
+void sim_unlock(void);
+void sim_lock_reset(void);
+
+/* Limits in force. */
+size_t sim_reserved_max(void);
+size_t sim_committed_max(void);
+size_t sim_room(void);
+
+/* What the environment says, else `standard`. */
+uint64_t sim_environment(const char *name, uint64_t standard);
+
+/* Stops the program: os.h's contract was broken, or the simulator ran out of room. */
+NORETURN void sim_stop(const char *format, ...) PRINTF_LIKE(1, 2);
+
+#endif

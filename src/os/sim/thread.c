@@ -1,0 +1,138 @@
+/*
+ * thread.c: sleeping for real, a helper that waits to be run by the test, and the C library's hooks.
+ *
+ * Owner: the helper's words belong to whoever starts it and to the one test thread that runs it.
+ */
+#define _GNU_SOURCE
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/sim/state.h"
+
+enum { STACK_ALIGN = 4096 };
+
+static pthread_key_t exit_key;
+static bool is_exit_key_made;
+
+static _Atomic(void (*)(void)) helper_body;
+static _Atomic(_Atomic uint32_t *) helper_alive;
+static _Thread_local bool is_helper;
+
+static void (*fork_before)(void);
+static void (*fork_in_parent)(void);
+static void (*fork_in_child)(void);
+
+void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
+{
+    sim_enter(SIM_WAIT);
+    if (is_helper && timeout_ms != UINT64_MAX) {
+        sim_clock_advance(timeout_ms);
+        return;
+    }
+    int before = errno;
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
+                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ms == UINT64_MAX ? NULL : &timeout, NULL, 0);
+    errno = before;
+}
+
+void os_wake(_Atomic uint32_t *word, uint32_t count)
+{
+    sim_enter(SIM_WAKE);
+    int before = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE, count > INT32_MAX ? INT32_MAX : (int)count, NULL, NULL, 0);
+    errno = before;
+}
+
+int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
+{
+    if (body == NULL || alive == NULL)
+        sim_stop("os_helper_start: no body, or no word to clear");
+    if (((uintptr_t)stack | size) % STACK_ALIGN != 0 || size == 0)
+        sim_stop("os_helper_start: the stack %p of %zu bytes is not made of pages", stack, size);
+    if (load(alive, RELAXED) == 0)
+        sim_stop("os_helper_start: the word that says the helper lives is clear already");
+    if (sim_enter_kernel(SIM_HELPER, "os_helper_start"))
+        return -EPERM;
+    void (*none)(void) = NULL;
+    if (!compare_swap(&helper_body, &none, body, ACQ_REL, RELAXED))
+        sim_stop("os_helper_start: a second helper while one lives");
+    store(&helper_alive, alive, RELEASE);
+    return 0;
+}
+
+bool sim_helper_is_wanted(void)
+{
+    return load(&helper_alive, ACQUIRE) != NULL;
+}
+
+void sim_helper_run(void)
+{
+    _Atomic uint32_t *alive = exchange(&helper_alive, NULL, ACQ_REL);
+    if (alive == NULL)
+        return;
+    is_helper = true;
+    load(&helper_body, ACQUIRE)();
+    is_helper = false;
+    store(&helper_body, NULL, RELEASE);
+    store(alive, 0, RELEASE);
+    os_wake(alive, 1);
+}
+
+int os_on_thread_exit(void (*on_exit)(void *value))
+{
+    if (is_exit_key_made)
+        sim_stop("os_on_thread_exit: installed twice");
+    if (sim_enter(SIM_THREAD_EXIT))
+        return -ENOMEM;
+    int result = pthread_key_create(&exit_key, on_exit);
+    is_exit_key_made = result == 0;
+    return -result;
+}
+
+int os_thread_exit_arm(void *value)
+{
+    if (sim_enter(SIM_ARM))
+        return -ENOMEM;
+    return is_exit_key_made ? -pthread_setspecific(exit_key, value) : -EAGAIN;
+}
+
+/* The simulator's own lock is innermost: a kernel never forks half way through a call. */
+static void before(void)
+{
+    fork_before();
+    sim_lock();
+}
+
+static void in_parent(void)
+{
+    sim_unlock();
+    fork_in_parent();
+}
+
+static void in_child(void)
+{
+    sim_lock_reset();
+    store(&helper_body, NULL, RELAXED); /* threads other than this one do not exist here */
+    store(&helper_alive, NULL, RELAXED);
+    fork_in_child();
+}
+
+int os_on_fork(void (*before_fork)(void), void (*parent)(void), void (*child)(void))
+{
+    if (fork_before != NULL)
+        sim_stop("os_on_fork: installed twice");
+    if (sim_enter(SIM_FORK))
+        return -ENOMEM;
+    fork_before = before_fork;
+    fork_in_parent = parent;
+    fork_in_child = child;
+    return -pthread_atfork(before, in_parent, in_child);
+}

@@ -1,0 +1,175 @@
+/*
+ * check.c: see check.h. Files of /proc are read with plain system calls into buffers on the stack.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void check_fail(const char *file, int line, const char *format, ...)
+{
+    char words[1000];
+    int error = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    dprintf(STDERR_FILENO, "%s:%d: %s (errno is %d)\n", file, line, words, error);
+    _exit(1);
+}
+
+void check_skip(const char *reason)
+{
+    dprintf(STDOUT_FILENO, "skipped: %s\n", reason);
+    _exit(77);
+}
+
+void check_is_calmalloc(void)
+{
+    Dl_info info;
+    memset(&info, 0, sizeof info);
+    void *address = dlsym(RTLD_DEFAULT, "malloc");
+    CHECK(address != NULL && dladdr(address, &info) != 0, "malloc is nowhere to be found");
+    CHECK(strstr(info.dli_fname, "libcalmalloc") != NULL, "malloc belongs to %s", info.dli_fname);
+}
+
+void check_time_limit(unsigned seconds)
+{
+    alarm(seconds);
+}
+
+void check_child_succeeds(pid_t child, const char *what)
+{
+    int status = 0;
+    CHECK(child > 0, "%s: cannot start", what);
+    CHECK(waitpid(child, &status, 0) == child, "%s: cannot wait", what);
+    CHECK(!WIFSIGNALED(status), "%s: killed by %s", what, strsignal(WTERMSIG(status)));
+    CHECK(WEXITSTATUS(status) == 0, "%s: exited with %d", what, WEXITSTATUS(status));
+}
+
+static ssize_t read_all(const char *path, char *buffer, size_t capacity)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    ssize_t length = 0, more;
+    while ((more = read(file, buffer + length, capacity - 1 - (size_t)length)) > 0)
+        length += more;
+    close(file);
+    buffer[length] = '\0';
+    return length;
+}
+
+size_t resident_bytes(void)
+{
+    char text[4096];
+    CHECK(read_all("/proc/self/smaps_rollup", text, sizeof text) > 0, "no /proc/self/smaps_rollup");
+    const char *at = strstr(text, "\nRss:");
+    CHECK(at != NULL, "no Rss in smaps_rollup");
+    return strtoul(at + 5, NULL, 10) * KIB;
+}
+
+size_t virtual_bytes(void)
+{
+    char text[200];
+    CHECK(read_all("/proc/self/statm", text, sizeof text) > 0, "no /proc/self/statm");
+    return strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t mapping_count(void)
+{
+    char part[8192];
+    size_t count = 0;
+    ssize_t length;
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    CHECK(file >= 0, "no /proc/self/maps");
+    while ((length = read(file, part, sizeof part)) > 0)
+        for (ssize_t i = 0; i < length; i++)
+            count += part[i] == '\n';
+    close(file);
+    return count;
+}
+
+size_t task_count(void)
+{
+    char part[4096];
+    size_t count = 0;
+    long length;
+    int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(folder >= 0, "no /proc/self/task");
+    while ((length = syscall(SYS_getdents64, folder, part, sizeof part)) > 0)
+        for (long at = 0; at < length;) {
+            struct dirent64 entry;
+            memcpy(&entry, part + at, offsetof(struct dirent64, d_name) + 1);
+            count += entry.d_name[0] != '.';
+            at += entry.d_reclen;
+        }
+    close(folder);
+    return count;
+}
+
+double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void sleep_ms(unsigned milliseconds)
+{
+    struct timespec rest = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0)
+        continue;
+}
+
+void *hidden(void *pointer)
+{
+    __asm__ volatile("" : "+r"(pointer) : : "memory");
+    return pointer;
+}
+
+void *book(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED, "no memory for the books");
+    return memory;
+}
+
+unsigned long random_next(unsigned long *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+void block_sign(void *block, size_t size)
+{
+    uintptr_t signature = (uintptr_t)block ^ size;
+    size_t part = size < sizeof signature ? size : sizeof signature;
+    memcpy(block, &signature, part);
+    memcpy((char *)block + size - part, &signature, part);
+}
+
+bool block_is_signed(const void *block, size_t size)
+{
+    uintptr_t signature = (uintptr_t)block ^ size;
+    size_t part = size < sizeof signature ? size : sizeof signature;
+    bool is_last_good = memcmp((const char *)block + size - part, &signature, part) == 0;
+    return is_last_good && (size < 2 * part || memcmp(block, &signature, part) == 0);
+}

@@ -1,0 +1,70 @@
+/*
+ * check.h: what every program of this directory needs: a failure in one sentence, the kernel's figures about the
+ * process, and proof that it is calmalloc that is being tested.
+ *
+ * A program passes by exiting 0; it exits 77, with the reason on standard output, when the machine does not allow
+ * the test. Nothing here allocates, so that a failure can be told when memory is out.
+ */
+#ifndef TESTS_ENVIRONMENT_CHECK_H
+#define TESTS_ENVIRONMENT_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KIB ((size_t)1024)
+#define MIB (1024 * KIB)
+
+/* Ends the program with the sentence, and errno, unless `condition` holds. */
+#define CHECK(condition, ...) \
+    do { \
+        if (!(condition)) \
+            check_fail(__FILE__, __LINE__, __VA_ARGS__); \
+    } while (0)
+
+void check_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
+
+/* Ends the program as skipped. */
+void check_skip(const char *reason) __attribute__((noreturn));
+
+/* Ends the program unless malloc belongs to calmalloc. Call it first. */
+void check_is_calmalloc(void);
+
+/* Ends the program by SIGALRM after `seconds`: a hang is a failure. */
+void check_time_limit(unsigned seconds);
+
+/* Ends the program unless the child exits 0. `what` names it. */
+void check_child_succeeds(pid_t child, const char *what);
+
+/* What the kernel holds for the process, exactly, in bytes; what it has reserved; how many mappings; how many tasks. */
+size_t resident_bytes(void);
+size_t virtual_bytes(void);
+size_t mapping_count(void);
+size_t task_count(void);
+
+double seconds_now(void);
+void sleep_ms(unsigned milliseconds);
+
+/* Hides a pointer from the compiler. */
+void *hidden(void *pointer);
+
+/* Memory for a test's own books, past the allocator under test. */
+void *book(size_t bytes);
+
+/* A cheap, seeded, pseudo-random number; `state` starts as anything but 0. */
+unsigned long random_next(unsigned long *state);
+
+/* Writes a pattern that depends on the address over the ends of a block, and says whether it is still there. */
+void block_sign(void *block, size_t size);
+bool block_is_signed(const void *block, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * few_mappings.c: however the heap is used, the process stays under 200 mappings: small and large blocks from many
+ * threads, growth by realloc over tens of MiB (which the kernel may serve by moving pages), huge alignments, trims.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKERS = 8, LIVE = 60, SECONDS = 4, MAPPINGS_MAX = 200 };
+
+static atomic_bool is_over;
+
+static size_t some_size(unsigned long *seed)
+{
+    size_t random = random_next(seed);
+    switch (random % 8) {
+    case 0:
+        return 32769 + random / 8 % MIB;
+    case 1:
+        return MIB + random / 8 % (8 * MIB);
+    case 2:
+        return random / 8 % 200 == 0 ? 32 * MIB + random / 1600 % (20 * MIB) : 40000;
+    default:
+        return 1 + random / 8 % 5000;
+    }
+}
+
+static void *grow(void *block, unsigned long *seed)
+{
+    size_t size = 16;
+    for (size_t to = 4096; to < 70 * MIB && random_next(seed) % 20 != 0; to += to / 2) {
+        char *more = realloc(block, to);
+        CHECK(more != NULL, "no memory");
+        more[to - 1] = 1;
+        block = more;
+        size = to;
+    }
+    return random_next(seed) % 2 == 0 ? realloc(block, size / 3 + 1) : block;
+}
+
+static void *worker(void *argument)
+{
+    unsigned long seed = (unsigned long)(size_t)argument * 977;
+    void *live[LIVE] = {NULL};
+    while (!atomic_load(&is_over)) {
+        size_t slot = random_next(&seed) % LIVE;
+        free(live[slot]);
+        size_t size = some_size(&seed);
+        live[slot] = seed % 50 == 0 ? aligned_alloc((size_t)4096 << seed / 50 % 12, size) : malloc(size);
+        CHECK(live[slot] != NULL, "no memory");
+        block_sign(live[slot], size);
+        if (slot < 2)
+            live[slot] = grow(live[slot], &seed);
+        if (random_next(&seed) % 5000 == 0)
+            malloc_trim(0);
+    }
+    for (size_t slot = 0; slot < LIVE; slot++)
+        free(live[slot]);
+    return NULL;
+}
+
+int main(void)
+{
+    check_is_calmalloc();
+    check_time_limit(90);
+    pthread_t workers[WORKERS];
+    for (size_t w = 0; w < WORKERS; w++)
+        CHECK(pthread_create(&workers[w], NULL, worker, (void *)(w + 1)) == 0, "no thread");
+    size_t most = 0;
+    double end = seconds_now() + SECONDS;
+    while (seconds_now() < end) {
+        size_t count = mapping_count();
+        most = count > most ? count : most;
+        sleep_ms(5);
+    }
+    atomic_store(&is_over, true);
+    for (int w = 0; w < WORKERS; w++)
+        pthread_join(workers[w], NULL);
+    printf("at most %zu mappings\n", most);
+    CHECK(most < MAPPINGS_MAX, "the process had %zu mappings", most);
+    return 0;
+}

@@ -1,0 +1,33 @@
+"""tiny_size.py: a program that allocates almost nothing stays within 1 MiB of what it needs on the C library's heap.
+
+usage: tiny_size.py PROGRAM LIBRARY
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+RUNS = 7
+ALLOWED_KIB = 1024
+
+
+def resident_kib(program, preload):
+    environment = dict(os.environ)
+    environment.pop("LD_PRELOAD", None)
+    if preload:
+        environment["LD_PRELOAD"] = preload
+    printed = subprocess.run([program], env=environment, stdout=subprocess.PIPE, check=True, timeout=20)
+    return int(printed.stdout)
+
+
+def main():
+    program, library = sys.argv[1:]
+    plain = statistics.median(resident_kib(program, None) for _ in range(RUNS))
+    ours = statistics.median(resident_kib(program, library) for _ in range(RUNS))
+    print(f"{plain} KiB on the C library's heap, {ours} KiB on calmalloc")
+    if ours - plain >= ALLOWED_KIB:
+        sys.exit(f"calmalloc costs {ours - plain} KiB, {ALLOWED_KIB} are allowed")
+
+
+main()

@@ -1,0 +1,96 @@
+/*
+ * sized_free_test.cpp: a free that is told a size which fits neither the block nor a shrink in place stops the
+ * program. What may be told: any size for which an allocation would have given a block of this usable size.
+ */
+#include "blocks.h"
+#include "child.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <new>
+#include <string>
+
+extern "C" {
+void free_sized(void *block, std::size_t size);
+void free_aligned_sized(void *block, std::size_t alignment, std::size_t size);
+void sdallocx(void *block, std::size_t size, int flags);
+}
+
+namespace {
+
+struct way {
+    const char *name;
+    void (*release)(void *block, std::size_t size);
+};
+
+const way WAYS[] = {
+    {"FreeSized", free_sized},
+    {"FreeAlignedSized", [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},
+    {"Sdallocx", [](void *block, std::size_t size) { sdallocx(block, size, 0); }},
+    {"OperatorDelete", [](void *block, std::size_t size) { ::operator delete(block, size); }},
+    {"OperatorDeleteArray", [](void *block, std::size_t size) { ::operator delete[](block, size); }},
+    {"OperatorDeleteAligned",
+     [](void *block, std::size_t size) { ::operator delete(block, size, std::align_val_t{16}); }},
+    {"OperatorDeleteArrayAligned",
+     [](void *block, std::size_t size) { ::operator delete[](block, size, std::align_val_t{16}); }},
+};
+
+class SizedFree : public testing::TestWithParam<way> {
+};
+
+std::string way_name(const testing::TestParamInfo<way> &info)
+{
+    return info.param.name;
+}
+
+void expect_refusal(std::size_t size, std::size_t told)
+{
+    expect_stop([=] {
+        void *block = opaque(malloc(size));
+        foretell("calmalloc: sized free of %p: has %zu, told %zu", block, malloc_usable_size(block), told);
+        SizedFree::GetParam().release(opaque(block), opaque(told));
+    });
+}
+
+TEST_P(SizedFree, ToldMoreThanTheBlockHasStopsTheProgram)
+{
+    for (std::size_t size : {8, 64, 1000, 32768, 100000, 1 << 20})
+        expect_refusal(size, malloc_usable_size(std::unique_ptr<void, void (*)(void *)>(malloc(size), free).get()) + 1);
+    expect_refusal(64, SIZE_MAX);
+    expect_refusal(64, 1 << 20);
+    expect_refusal(1 << 20, 2 << 20);
+}
+
+TEST_P(SizedFree, ToldAQuarterOfTheBlockStopsTheProgram)
+{
+    for (std::size_t size : {64, 1000, 32768, 1 << 20})
+        expect_refusal(size, size / 4);
+    expect_refusal(1 << 20, 64);
+    expect_refusal(4096, 1);
+}
+
+TEST_P(SizedFree, ToldTheRightSizeGoesOn)
+{
+    expect_survival([] {
+        for (std::size_t size = 0; size < 200000; size += 1 + size / 7)
+            for (std::size_t told : {size, malloc_usable_size(opaque(malloc(size)))}) {
+                void *block = opaque(malloc(size));
+                GetParam().release(block, told);
+            }
+    });
+}
+
+TEST_P(SizedFree, OfABlockThatIsAlreadyFreeStopsTheProgram)
+{
+    expect_stop([] {
+        void *block = opaque(malloc(100));
+        std::size_t usable = malloc_usable_size(block);
+        GetParam().release(block, 100);
+        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block, usable);
+        GetParam().release(opaque(block), 100);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Way, SizedFree, testing::ValuesIn(WAYS), way_name);
+
+} // namespace

@@ -1,0 +1,32 @@
+/*
+ * heap_support.h: as support.h, for the headers of core, site and front, which use a name that C++ reserves.
+ */
+#pragma GCC system_header
+#ifndef CALM_TESTS_UNIT_HEAP_SUPPORT_H
+#define CALM_TESTS_UNIT_HEAP_SUPPORT_H
+
+#include "support.h"
+
+#define _Thread_local __thread
+#define class class_number
+extern "C" {
+#include "calmalloc/calmalloc.h"
+#include "core/batch.h"
+#include "core/cache.h"
+#include "core/class.h"
+#include "core/depot.h"
+#include "core/heap.h"
+#include "core/large.h"
+#include "core/misuse.h"
+#include "core/purge.h"
+#include "core/slab.h"
+#include "core/thread.h"
+#include "front/front.h"
+#include "front/options.h"
+#include "front/stats.h"
+#include "site/site.h"
+}
+#undef class
+#undef _Thread_local
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * memory_test.cpp: os/linux/memory.c keeps the contract of os/os.h; the kernel's own tables are the oracle.
+ */
+#include <gtest/gtest.h>
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../support.h"
+
+using calm_test::kernel_resident;
+using calm_test::mappings_in;
+
+static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+static const size_t mib = 1024 * 1024;
+
+static char *reserved(size_t size, size_t align)
+{
+    void *start = nullptr;
+    EXPECT_EQ(os_reserve(size, align, &start), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(start) % align, 0u);
+    return static_cast<char *>(start);
+}
+
+TEST(Memory, AReservationIsAlignedInaccessibleAndNotResident)
+{
+    for (size_t align = page; align <= 64 * mib; align *= 4) {
+        char *start = reserved(8 * mib, align);
+        auto found = mappings_in(start, 8 * mib);
+        ASSERT_FALSE(found.empty());
+        for (const auto &mapping : found)
+            EXPECT_EQ(mapping.access.substr(0, 3), "---");
+        EXPECT_EQ(os_resident_bytes(start, 8 * mib), 0u);
+        EXPECT_EQ(os_release(start, 8 * mib), 0);
+        EXPECT_TRUE(mappings_in(start, 8 * mib).empty());
+    }
+}
+
+TEST(Memory, AReservationThatCannotBeLeavesTheOutputAlone)
+{
+    void *start = &start;
+    EXPECT_EQ(os_reserve(static_cast<size_t>(1) << 60, page, &start), -ENOMEM);
+    EXPECT_EQ(start, &start);
+    EXPECT_EQ(os_reserve(SIZE_MAX - page + 1, 2 * page, &start), -ENOMEM);
+    EXPECT_EQ(start, &start);
+}
+
+TEST(Memory, AnExtensionIsExactlyBehindOrNotAtAll)
+{
+    char *start = reserved(16 * mib, 2 * mib);
+    ASSERT_EQ(os_release(start + 8 * mib, 8 * mib), 0);
+    EXPECT_EQ(os_extend(start + 8 * mib, 4 * mib), 0);
+    EXPECT_EQ(os_extend(start + 8 * mib, 4 * mib), -EEXIST);
+    EXPECT_EQ(mappings_in(start, 12 * mib).size(), 1u) << "both parts are one mapping";
+    EXPECT_EQ(os_release(start, 12 * mib), 0);
+}
+
+TEST(Memory, CommittedMemoryReadsAsZeroAndCanBeWritten)
+{
+    char *start = reserved(4 * mib, page);
+    ASSERT_EQ(os_commit(start, mib), 0);
+    EXPECT_TRUE(calm_test::is_zero(start, mib));
+    memset(start, 0xAA, mib);
+    EXPECT_EQ(os_resident_bytes(start, 4 * mib), mib);
+    EXPECT_EQ(os_release(start, 4 * mib), 0);
+}
+
+TEST(Memory, PurgedPagesAreZeroAndNotResidentAndTheirNeighboursKeepTheirBytes)
+{
+    char *start = reserved(mib, page);
+    ASSERT_EQ(os_commit(start, mib), 0);
+    memset(start, 0xAA, mib);
+    ASSERT_EQ(os_purge(start + 4 * page, 8 * page), 0);
+    EXPECT_EQ(os_resident_bytes(start, mib), mib - 8 * page);
+    EXPECT_EQ(kernel_resident(start, mib), mib - 8 * page);
+    EXPECT_TRUE(calm_test::is_zero(start + 4 * page, 8 * page));
+    EXPECT_EQ(static_cast<unsigned char>(start[4 * page - 1]), 0xAA);
+    EXPECT_EQ(static_cast<unsigned char>(start[12 * page]), 0xAA);
+    EXPECT_EQ(os_release(start, mib), 0);
+}
+
+TEST(Memory, LockedPagesRefuseToBePurgedAndKeepTheirBytes)
+{
+    char *start = reserved(mib, page);
+    ASSERT_EQ(os_commit(start, mib), 0);
+    if (mlock(start, 4 * page) != 0)
+        GTEST_SKIP() << "no page may be locked here";
+    memset(start, 0xAA, 4 * page);
+    EXPECT_LT(os_purge(start, 4 * page), 0);
+    EXPECT_EQ(static_cast<unsigned char>(start[0]), 0xAA);
+    EXPECT_EQ(os_release(start, mib), 0);
+}
+
+TEST(Memory, MovedPagesTakeTheirBytesAndLeaveZeroes)
+{
+    char *start = reserved(8 * mib, page);
+    ASSERT_EQ(os_commit(start, 8 * mib), 0);
+    for (size_t i = 0; i < mib; i += 8)
+        memcpy(start + i, &i, 8);
+    ASSERT_EQ(os_move(start, start + 4 * mib, mib), 0);
+    for (size_t i = 0; i < mib; i += 8)
+        ASSERT_EQ(memcmp(start + 4 * mib + i, &i, 8), 0);
+    EXPECT_TRUE(calm_test::is_zero(start, mib));
+    start[0] = 1;
+    EXPECT_EQ(os_release(start, 8 * mib), 0);
+}
+
+TEST(Memory, ARenewedRangeIsZeroAndJoinsItsNeighbours)
+{
+    char *start = reserved(8 * mib, page);
+    ASSERT_EQ(os_commit(start, 8 * mib), 0);
+    memset(start, 0xAA, 8 * mib);
+    ASSERT_EQ(os_move(start, start + 4 * mib, mib), 0);
+    EXPECT_GT(mappings_in(start, 8 * mib).size(), 1u);
+    ASSERT_EQ(os_renew(start + 4 * mib, mib), 0);
+    EXPECT_TRUE(calm_test::is_zero(start + 4 * mib, mib));
+    EXPECT_EQ(mappings_in(start, 8 * mib).size(), 1u);
+    EXPECT_EQ(os_release(start, 8 * mib), 0);
+}
+
+TEST(Memory, NoCallTouchesErrno)
+{
+    errno = 77;
+    void *start;
+    EXPECT_LT(os_reserve(static_cast<size_t>(1) << 60, page, &start), 0);
+    EXPECT_LT(os_commit(nullptr, page), 0);
+    EXPECT_LT(os_move(nullptr, reinterpret_cast<void *>(page), page), 0);
+    os_name(nullptr, page, "nothing");
+    EXPECT_EQ(os_resident_bytes(nullptr, page), 0u);
+    EXPECT_EQ(errno, 77);
+}

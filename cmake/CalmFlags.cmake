@@ -7,8 +7,10 @@
 add_library(calm_warnings INTERFACE)
 set(calm_warnings_both -Wall -Wextra -Wpedantic -Wshadow -Wcast-qual -Wpointer-arith -Wundef -Wwrite-strings
     -Wformat=2 -Wvla -Wimplicit-fallthrough -Wdouble-promotion -Werror)
-set(calm_warnings_c -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
-    -Wmissing-declarations)
+set(calm_warnings_c -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wmissing-declarations)
+if(NOT CALM_SANITIZE) # gcc warns of conversions that its sanitizers add
+    list(APPEND calm_warnings_c -Wconversion -Wsign-conversion)
+endif()
 target_compile_options(calm_warnings INTERFACE ${calm_warnings_both} $<$<COMPILE_LANGUAGE:C>:${calm_warnings_c}>)
 
 add_library(calm_instrument INTERFACE)

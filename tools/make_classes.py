@@ -13,7 +13,8 @@ UNIT = 65536
 GRAIN_SMALL, SMALL_MAX = 8, 1024
 GRAIN_MEDIUM, MEDIUM_MAX = 256, 32768
 CACHE_BYTES_PER_BIN = 64 * 1024
-SLOTS_MIN, SLOTS_MAX = 4, 256
+CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX = 2, 1023
+LISTS_LOG2 = 3
 
 
 def block_sizes():
@@ -43,19 +44,20 @@ def main():
     sizes = block_sizes()
     count = len(sizes) + 1
     assert count <= 64
-    facts = ["    {0, 0, 1, 0, 0, 0},"]
+    nothing = "    {0, 0, 0, 1, 0, 0, 0},"
+    facts = [nothing]
     checks = ["    {0, 0},"]
     for size in sizes:
         capacity = UNIT // size
         multiplier = -(-(1 << 32) // size)
         limit = (capacity - 1) * (multiplier * size - (1 << 32)) + 1
-        slots = max(SLOTS_MIN, min(SLOTS_MAX, CACHE_BYTES_PER_BIN // size))
-        log2 = slots.bit_length() - 1
+        cached = max(CACHE_BLOCKS_MIN, min(CACHE_BLOCKS_MAX, CACHE_BYTES_PER_BIN // size))
         words = (capacity + 63) // 64
-        facts.append(f"    {{{size}, {capacity}, {words}, {log2}, {multiplier}u, {limit}}},")
+        shift = max(0, (capacity - 1).bit_length() - LISTS_LOG2)
+        facts.append(f"    {{{size}, {capacity}, {cached}, {words}, {shift}, {multiplier}u, {limit}}},")
         checks.append(f"    {{{multiplier}u, {limit}}},")
-    facts += ["    {0, 0, 1, 0, 0, 0},"] * (64 - count)
-    checks += ["    {0, 0},"] * (64 - count)
+    facts += [nothing] * (64 - count)
+    checks += ["    {0, 0},"] * (63 - count) + ["    {1u, 1},"]
     small = [class_for(sizes, max(i * GRAIN_SMALL, 1)) * 8 for i in range(SMALL_MAX // GRAIN_SMALL + 1)]
     medium = [class_for(sizes, max(i * GRAIN_MEDIUM, 1)) * 8 for i in range(MEDIUM_MAX // GRAIN_MEDIUM + 1)]
     text = "\n\n".join(
@@ -63,7 +65,7 @@ def main():
             "/*\n * class_tables.c: written by tools/make_classes.py, which has the rule. Constant.\n */\n"
             '#include "core/class.h"',
             f'_Static_assert(CLASS_COUNT == {count}, "run tools/make_classes.py");',
-            "/* bytes, capacity, bitmap words, log2 of cache slots at most, multiplier, limit */\n"
+            "/* bytes, capacity, cached at most, bitmap words, list shift, multiplier, limit */\n"
             "const struct class_facts class_facts[CLASS_LIMIT] = {\n" + "\n".join(facts) + "\n};",
             "const struct class_check class_checks[CLASS_LIMIT] = {\n" + "\n".join(checks) + "\n};",
             "/* By size, the class times the bytes of a cache entry. */\n"

@@ -81,7 +81,7 @@ def command_install(prefix):
           (len(names), prefix), file=sys.stderr)
 
 
-def command_test(filter, full, preset):
+def command_test(filter, full, preset, skip):
     if preset not in build.PRESETS:
         raise Trouble("there is no preset '%s'; choose one of %s." % (preset, ", ".join(build.PRESETS)), 2)
     build.need_for_tests(preset)
@@ -93,6 +93,7 @@ def command_test(filter, full, preset):
     command = ["ctest", "--test-dir", folder, "-j", "2", "--output-on-failure", "--no-tests=error"]
     command += [] if full else ["-LE", "full"]
     command += ["-R", filter] if filter else []
+    command += ["-E", skip] if skip else []
     sys.stdout.flush()
     os.execvp(command[0], command)
 
@@ -212,6 +213,7 @@ COMMANDS = {entry.name: entry for entry in (
     Command("test", "Builds and runs the tests.", command_test, [
         Flag("full", "also the slow ones and those that need many programs installed"),
         Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
+        Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
         Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)]),
     Command("bench", "Runs the benchmarks.", command_bench, is_raw=True),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),

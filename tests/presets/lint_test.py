@@ -1,0 +1,23 @@
+"""Runs clang-tidy over the library. Exit code 77 when it is missing.
+
+    lint_test.py FOLDER
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def main():
+    for tool in ("clang-tidy-19", "clang++-19"):
+        if shutil.which(tool) is None:
+            print("%s is missing; apt-get install clang-19 clang-tidy-19 brings it." % tool)
+            return 77
+    env = dict(os.environ, CALM_BUILD_DIR=sys.argv[1], CALM_PLAIN="1")
+    return subprocess.run([os.path.join(ROOT, "calm"), "lint"], env=env, stdin=subprocess.DEVNULL).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,20 +13,23 @@
 
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/shelf.h"
 #include "core/thread.h"
 
 enum {
     LOG2_MASK = 7,
-    BLOCKS_FIRST = 8,    /* slots of a bin's first array, where its class allows as many */
-    HAND_BINS = 8,       /* used bins the hand looks at in one step                      */
+    BLOCKS_FIRST = 7, /* a bin's first array holds, where its class allows as many */
+    HAND_BINS = 8,    /* used bins the hand looks at in one step                   */
+    SPAN_BYTES_A_BIN = 1024 * 1024,
+    SPAN_BLOCKS_MAX = 7,
 };
 
-_Static_assert(SLOTS_LOG2_MAX <= LOG2_MASK + 1, "log2 of slots, less one, fits an entry's low bits");
+_Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK, "an array's size fits an entry's low bits");
 
 struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
 uint64_t cache_mark = 0x6d6c61636d6c6163;
-_Atomic size_t cache_budget = 1024 * 1024;
+_Atomic size_t cache_budgets[2] = {1024 * 1024, 8 * 1024 * 1024};
 
 static bool has_bit(const uint64_t *set, unsigned bin)
 {
@@ -43,24 +46,47 @@ static void clear_bit(uint64_t *set, unsigned bin)
     set[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
+/* A forked child must not trust a cache whose owner was changing it. The fences keep the compiler honest. */
+static void edit_begin(struct cache *cache)
+{
+    store(&cache->edits, load(&cache->edits, RELAXED) + 1, RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void edit_end(struct cache *cache)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    store(&cache->edits, load(&cache->edits, RELAXED) - 1, RELAXED);
+}
+
 /* An entry's array, from its limit. */
 struct array {
     uint32_t start;
-    unsigned log2; /* of slots; 0 when there is no array */
+    unsigned log2;   /* of slots; 0 when there is no array */
+    uint32_t blocks; /* that may be held */
 };
 
 static struct array array_of(uint32_t limit)
 {
     if (limit == 0)
-        return (struct array){0, 0};
-    unsigned log2 = (limit & LOG2_MASK) + 1;
-    uint32_t bytes = (uint32_t)SLOT_BYTES << log2;
-    return (struct array){(limit & ~(uint32_t)LOG2_MASK) & ~(bytes - 1), log2};
+        return (struct array){0, 0, 0};
+    unsigned log2 = (limit & LOG2_MASK) + SLOTS_LOG2_MIN;
+    uint32_t last = limit & ~(uint32_t)LOG2_MASK;
+    uint32_t start = last & ~(((uint32_t)SLOT_BYTES << log2) - 1);
+    return (struct array){start, log2, (last - start) / SLOT_BYTES};
 }
 
-static size_t array_blocks(unsigned log2)
+static bool is_span_bin(unsigned bin)
 {
-    return log2 == 0 ? 0 : ((size_t)1 << log2) - 1;
+    return bin_class(bin) == CLASS_SPAN;
+}
+
+/* Blocks of the bin that a cache may hold at most. */
+static size_t blocks_max(unsigned bin)
+{
+    if (!is_span_bin(bin))
+        return class_facts[bin_class(bin)].cached;
+    return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
 }
 
 /* Unused arrays are linked through their first slot, as a whole word, which no reader can take for a block. */
@@ -98,29 +124,42 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
     return arena_split(cache, at, SLOTS_LOG2_MAX, log2);
 }
 
-/* Replaces a bin's array by one of 2^log2 slots, with the same blocks in it. False: no room. */
-static bool array_replace(struct cache *cache, unsigned bin, unsigned log2)
+/* Lets a bin hold `blocks`, in a larger array if need be, with the same blocks in it. False: no room. */
+static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array old = array_of(entry->limit);
-    size_t bytes = class_facts[bin_class(bin)].bytes;
-    size_t more = (array_blocks(log2) - array_blocks(old.log2)) * bytes;
-    if (cache->capacity_bytes + more > load(&cache_budget, RELAXED))
+    size_t more = (blocks - old.blocks) * bin_bytes(bin);
+    size_t *capacity = &cache->capacity_bytes[is_span_bin(bin)];
+    if (*capacity + more > load(&cache_budgets[is_span_bin(bin)], RELAXED))
         return false;
-    uint32_t at = arena_take(cache, log2);
+    unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
+    uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
     if (at == 0)
         return false;
+    edit_begin(cache);
     uint32_t used = old.log2 == 0 ? 0 : load(&entry->top, RELAXED) - old.start;
-    store(cache_slot(cache, at), NULL, RELAXED);
-    for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
-        store(cache_slot(cache, at + offset), load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
-    store(&entry->top, at + used, RELEASE);
-    entry->limit = (at + ((uint32_t)SLOT_BYTES << log2) - SLOT_BYTES) | (log2 - 1);
-    if (old.log2 != 0)
+    if (at != old.start) {
+        store(cache_slot(cache, at), NULL, RELAXED);
+        for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
+            store(cache_slot(cache, at + offset), load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
+        store(&entry->top, at + used, RELEASE);
+    }
+    entry->limit = (at + (uint32_t)blocks * SLOT_BYTES) | (log2 - SLOTS_LOG2_MIN);
+    if (old.log2 != 0 && at != old.start)
         arena_link(cache, old.start, old.log2);
-    cache->capacity_bytes += more;
+    *capacity += more;
     set_bit(cache->used_bins, bin);
+    edit_end(cache);
     return true;
+}
+
+static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
+{
+    if (is_span_bin(bin))
+        shelf_give(bin_cohort(bin) + 1u, blocks, count);
+    else
+        depot_give(bin, blocks, count, user);
 }
 
 /* Gives the oldest `count` blocks of a bin to its depot and moves the others down. */
@@ -131,17 +170,18 @@ static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
     void *blocks[REFILL_MAX];
     uint32_t top = load(&entry->top, RELAXED);
     size_t held = (top - array.start) / SLOT_BYTES;
-    count = size_min(size_min(count, held), REFILL_MAX - 1);
-    if (count == 0)
-        return;
+    count = size_min(size_min(count, held), BATCH_BLOCKS);
     for (size_t i = 0; i < count; i++)
         blocks[i] = load(cache_slot(cache, array.start + (uint32_t)(i + 1) * SLOT_BYTES), RELAXED);
+    edit_begin(cache);
     for (size_t i = count; i < held; i++) {
         void *block = load(cache_slot(cache, array.start + (uint32_t)(i + 1) * SLOT_BYTES), RELAXED);
         store(cache_slot(cache, array.start + (uint32_t)(i + 1 - count) * SLOT_BYTES), block, RELAXED);
     }
     store(&entry->top, top - (uint32_t)count * SLOT_BYTES, RELEASE);
-    depot_give(bin, blocks, count, cache->number);
+    edit_end(cache);
+    if (count > 0)
+        give(bin, blocks, count, cache->number);
 }
 
 static void bin_close(struct cache *cache, unsigned bin)
@@ -149,12 +189,14 @@ static void bin_close(struct cache *cache, unsigned bin)
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
     while (load(&entry->top, RELAXED) > array.start)
-        flush_oldest(cache, bin, REFILL_MAX - 1);
+        flush_oldest(cache, bin, BATCH_BLOCKS);
+    edit_begin(cache);
     entry->limit = 0;
     store(&entry->top, 0, RELEASE);
     arena_link(cache, array.start, array.log2);
-    cache->capacity_bytes -= array_blocks(array.log2) * class_facts[bin_class(bin)].bytes;
+    cache->capacity_bytes[is_span_bin(bin)] -= array.blocks * bin_bytes(bin);
     clear_bit(cache->used_bins, bin);
+    edit_end(cache);
 }
 
 /* Moves the hand over a few used bins and closes those that have not missed since it passed. Not `except`. */
@@ -162,7 +204,7 @@ static void close_idle_bins(struct cache *cache, unsigned except)
 {
     unsigned seen = 0;
     for (unsigned word = 0; word < BIN_LIMIT / 64 && seen < HAND_BINS; word++) {
-        unsigned index = (cache->hand + word) % (BIN_LIMIT / 64);
+        unsigned index = cache->hand;
         for (uint64_t bins = cache->used_bins[index]; bins != 0; bins &= bins - 1) {
             unsigned bin = index * 64 + bit_lowest(bins);
             if (bin != except && !has_bit(cache->recent_bins, bin))
@@ -170,25 +212,26 @@ static void close_idle_bins(struct cache *cache, unsigned except)
             seen++;
         }
         cache->recent_bins[index] = 0;
-        if (seen >= HAND_BINS || word + 1 == BIN_LIMIT / 64)
-            cache->hand = (index + 1) % (BIN_LIMIT / 64);
+        cache->hand = (index + 1) % (BIN_LIMIT / 64);
     }
 }
 
-/* A miss is the sign that a bin wants more: doubles its array, up to its class's limit. */
+/* A miss is the sign that a bin wants more: doubles what it may hold, up to its class's limit. */
 static void grow_after_miss(struct cache *cache, unsigned bin)
 {
     set_bit(cache->recent_bins, bin);
-    unsigned log2_max = class_facts[bin_class(bin)].slots_log2;
-    unsigned log2 = array_of(cache->entries[bin].limit).log2;
-    if (log2 == log2_max)
+    size_t most = blocks_max(bin);
+    size_t blocks = array_of(cache->entries[bin].limit).blocks;
+    if (blocks == most)
         return;
-    unsigned wanted = log2 == 0 ? (unsigned)size_min(bit_highest(BLOCKS_FIRST), log2_max) : log2 + 1;
-    if (array_replace(cache, bin, wanted))
+    size_t wanted = size_min(blocks == 0 ? BLOCKS_FIRST : 2 * blocks + 1, most);
+    if (is_span_bin(bin))
+        wanted = size_min(blocks + 1, most);
+    if (array_resize(cache, bin, wanted))
         return;
     close_idle_bins(cache, bin);
-    if (!array_replace(cache, bin, wanted) && log2 == 0)
-        array_replace(cache, bin, SLOTS_LOG2_MIN);
+    if (!array_resize(cache, bin, wanted) && blocks == 0)
+        array_resize(cache, bin, size_min(2, most));
 }
 
 static struct cache *cache_here(void)
@@ -202,11 +245,9 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
-    size_t room = array_blocks(array.log2) - (load(&entry->top, RELAXED) - array.start) / SLOT_BYTES;
-    if (array.log2 == 0)
-        room = 0;
-    size_t stowed = size_min(room, count - 1);
     uint32_t top = load(&entry->top, RELAXED);
+    size_t room = array.log2 == 0 ? 0 : array.blocks - (top - array.start) / SLOT_BYTES;
+    size_t stowed = size_min(room, count - 1);
     for (size_t i = stowed; i > 0; i--) {
         top += SLOT_BYTES;
         store(cache_slot(cache, top), blocks[i], RELAXED);
@@ -217,6 +258,15 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
         depot_put(bin, blocks + 1 + stowed, count - 1 - stowed);
 }
 
+/* A bin's blocks from the middle tier: at least one, or none when there is no memory. */
+static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
+{
+    if (!is_span_bin(bin))
+        return depot_take(bin, blocks, want, user);
+    blocks[0] = shelf_take(bin_cohort(bin) + 1u);
+    return blocks[0] != NULL;
+}
+
 NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
 {
     void *blocks[REFILL_MAX];
@@ -224,19 +274,15 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     struct cache *cache = cache_here();
     size_t want = 1;
     if (cache != NULL) {
-        struct cache_entry *entry = cache_entry_at(cache, entry_offset);
-        void *ready = load(cache_slot(cache, load(&entry->top, RELAXED)), RELAXED);
-        if (ready != NULL) /* attaching found a cache that holds blocks */
-            return cache_alloc(entry_offset);
         grow_after_miss(cache, bin);
-        want = array_blocks(array_of(entry->limit).log2) / 2 + 1;
+        want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_MAX);
     } else if (!heap_start()) {
         return NULL;
     }
-    size_t count = depot_take(bin, blocks, size_min(want, REFILL_MAX), cache == NULL ? UINT32_MAX - 1 : cache->number);
+    size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     if (unlikely(count == 0))
         return NULL;
-    if (cache != NULL && count > 1)
+    if (count > 1 && cache != NULL)
         stow(cache, bin, blocks, count);
     else if (count > 1)
         depot_put(bin, blocks + 1, count - 1);
@@ -248,22 +294,18 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
 NOINLINE void cache_free_slow(void *block, unsigned bin)
 {
     struct cache *cache = cache_here();
-    if (cache == NULL) {
-        depot_put(bin, &block, 1);
-        return;
-    }
-    struct cache_entry *entry = &cache->entries[bin];
-    if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit) {
-        grow_after_miss(cache, bin);
-        struct array array = array_of(entry->limit);
-        if (array.log2 == 0) {
-            depot_put(bin, &block, 1);
+    if (cache != NULL) {
+        struct cache_entry *entry = &cache->entries[bin];
+        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit)
+            grow_after_miss(cache, bin);
+        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit && entry->limit != 0)
+            flush_oldest(cache, bin, (array_of(entry->limit).blocks + 1) / 2);
+        if (entry->limit != 0) {
+            cache_free(block, bin);
             return;
         }
-        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit)
-            flush_oldest(cache, bin, (array_blocks(array.log2) + 1) / 2);
     }
-    cache_free(block, bin);
+    give(bin, &block, 1, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
 }
 
 void cache_empty(struct cache *cache)
@@ -271,6 +313,20 @@ void cache_empty(struct cache *cache)
     for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
         for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1)
             bin_close(cache, word * 64 + bit_lowest(bins));
+}
+
+void cache_abandon(struct cache *cache)
+{
+    for (unsigned bin = 0; bin < BIN_LIMIT; bin++) {
+        cache->entries[bin].limit = 0;
+        store(&cache->entries[bin].top, 0, RELAXED);
+    }
+    __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
+    __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
+    __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
+    __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
+    cache->arena_used = offsetof(struct cache, arena);
+    store(&cache->edits, 0, RELAXED);
 }
 
 /* Walks down from the top to the NULL below the oldest pointer; arrays move under us, but their memory stays. */

@@ -17,15 +17,15 @@
 #include "core/class.h"
 
 enum {
-    CACHE_BYTES = 256 * 1024,
-    SLOTS_LOG2_MIN = 2,
-    SLOTS_LOG2_MAX = 8,
+    CACHE_BYTES = 512 * 1024,
+    SLOTS_LOG2_MIN = 3, /* an array is at least a line */
+    SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
 };
 
 struct cache_entry {
     _Atomic uint32_t top; /* offset of the newest pointer, or of the NULL below the oldest     */
-    uint32_t limit;       /* offset of the last slot, plus log2 of the slots in the low 3 bits */
+    uint32_t limit;       /* offset of the last slot to use, plus the array's size in the low bits */
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 
@@ -42,10 +42,11 @@ struct cache {
     /* The owner's. */
     uint32_t arena_used;                       /* offset of the first byte no array ever used          */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
-    size_t capacity_bytes;                    /* of blocks that the arrays could hold                  */
+    size_t capacity_bytes[2];                 /* of small and of large blocks that the arrays may hold */
     uint32_t hand;                            /* where the search for idle bins goes on                */
     uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array                               */
     uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed           */
+    _Atomic uint32_t edits;                   /* not 0 while arrays are being changed, for fork        */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
@@ -72,17 +73,20 @@ bool cache_holds(const struct cache *cache, unsigned bin, const void *block);
 /* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread. */
 size_t cache_count(const struct cache *cache, unsigned bin);
 
-/* How many bytes of blocks each cache may hold. */
-extern _Atomic size_t cache_budget;
+/* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot trust. */
+void cache_abandon(struct cache *cache);
+
+/* How many bytes of small and of large blocks each cache may hold. */
+extern _Atomic size_t cache_budgets[2];
 
 ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {
     return (struct cache_entry *)(void *)((char *)cache->entries + entry_offset);
 }
 
-ALWAYS_INLINE _Atomic(void *) *cache_slot(struct cache *cache, size_t offset)
+ALWAYS_INLINE void *_Atomic *cache_slot(struct cache *cache, size_t offset)
 {
-    return (_Atomic(void *) *)(void *)((char *)cache + offset);
+    return (void *_Atomic *)(void *)((char *)cache + offset);
 }
 
 /* A block's first word, whatever type the program gave it. */

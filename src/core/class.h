@@ -2,7 +2,8 @@
  * class.h: block sizes, and the arithmetic that turns an address inside a slab into a block.
  *
  * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it is answered no.
- * A bin is a cohort and a class: cohort * CLASS_LIMIT + class.
+ * A bin is a cohort and a class: cohort * CLASS_LIMIT + class. CLASS_SPAN, the last number, is that of large blocks
+ * that caches may hold; they have no cohort, and a bin of theirs has its count of units, less one, in that place.
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -17,13 +18,16 @@ enum {
     SMALL_MAX = 1024,   /* looked up in steps of 8   */
     MEDIUM_MAX = 32768, /* looked up in steps of 256 */
     ENTRY_BYTES = 8,    /* of a cache entry          */
+    CLASS_SPAN = CLASS_LIMIT - 1,
+    SPAN_UNITS_MAX = COHORT_LIMIT,
 };
 
 struct class_facts {
     uint32_t bytes;
-    uint16_t capacity;  /* blocks in a slab                             */
-    uint8_t map_words;  /* 64-bit words of a slab's bitmap              */
-    uint8_t slots_log2; /* pointers in a cache array, at most           */
+    uint16_t capacity;  /* blocks in a slab                               */
+    uint16_t cached;    /* blocks of a bin in a cache, at most            */
+    uint8_t map_words;  /* 64-bit words of a slab's bitmap                */
+    uint8_t list_shift; /* free blocks to eighths of the next power of two */
     uint32_t multiplier;
     uint32_t limit;
 };
@@ -49,6 +53,20 @@ ALWAYS_INLINE unsigned bin_class(unsigned bin)
 ALWAYS_INLINE unsigned bin_cohort(unsigned bin)
 {
     return bin >> CLASS_BITS;
+}
+
+/* The bin of large blocks of `units` <= SPAN_UNITS_MAX. */
+ALWAYS_INLINE unsigned bin_of_span(size_t units)
+{
+    return (unsigned)((units - 1) << CLASS_BITS | CLASS_SPAN);
+}
+
+/* Bytes of a bin's blocks. */
+ALWAYS_INLINE size_t bin_bytes(unsigned bin)
+{
+    if (unlikely(bin_class(bin) == CLASS_SPAN))
+        return (size_t)(bin_cohort(bin) + 1) << UNIT_SHIFT;
+    return class_facts[bin_class(bin)].bytes;
 }
 
 /* Offset of the entry of a size's class among its cohort's entries. Pre: bytes <= MEDIUM_MAX. */

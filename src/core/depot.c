@@ -24,6 +24,7 @@ static struct lock making; /* held while a depot is made, and across fork: RANK_
 static _Atomic size_t slabs_in_use;
 _Atomic uint32_t depot_tick;
 size_t depot_page_bytes = SUB_PAGE;
+size_t depot_lend_share = 4;
 void (*depot_on_growth)(size_t slab_count);
 
 struct depot *depot_of(unsigned bin)
@@ -64,7 +65,9 @@ static bool note_user(struct depot *depot, uint32_t user)
 
 static unsigned list_for(const struct slab *slab)
 {
-    return slab->free_count == 0 ? SLAB_UNLISTED : (slab->free_count * DEPOT_LISTS - 1u) / slab->capacity;
+    if (slab->free_count == 0)
+        return SLAB_UNLISTED;
+    return slab->free_count == slab->capacity ? LIST_EMPTY : (slab->free_count - 1u) >> class_facts[bin_class(slab->bin)].list_shift;
 }
 
 static void list_remove(struct depot *depot, struct slab *slab)
@@ -95,11 +98,24 @@ static void relist(struct depot *depot, struct slab *slab)
     depot->lists[list] = slab->unit;
 }
 
+/* Of each class, over all cohorts: read without a lock to see whether one has plenty. */
+static struct class_total {
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks; /* in slabs            */
+    _Atomic size_t free_blocks;                       /* of them, in bitmaps */
+} totals[CLASS_LIMIT];
+
+static void count_free(struct depot *depot, size_t more, size_t fewer)
+{
+    depot->free_blocks += more - fewer;
+    fetch_add(&totals[bin_class(depot->bin)].free_blocks, more - fewer, RELAXED);
+}
+
 static void adopt(struct depot *depot, struct slab *slab)
 {
-    slab->is_adopted = true;
+    store(&region.map[slab->unit], slab->bin, RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
     depot->slab_count++;
-    depot->free_blocks += slab->free_count;
+    count_free(depot, slab->free_count, 0);
+    fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
     relist(depot, slab);
 }
 
@@ -107,9 +123,10 @@ static void adopt(struct depot *depot, struct slab *slab)
 static void orphan(struct depot *depot, struct slab *slab)
 {
     list_remove(depot, slab);
-    slab->is_adopted = false;
+    store(&region.map[slab->unit], UNIT_FREE, RELEASE);
     depot->slab_count--;
-    depot->free_blocks -= slab->free_count;
+    count_free(depot, 0, slab->free_count);
+    fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
 static void retire_all(struct slab *const *slabs, size_t count)
@@ -131,7 +148,41 @@ static size_t take_listed(struct depot *depot, void **out, size_t want)
             relist(depot, slab);
         }
     }
-    depot->free_blocks -= taken;
+    count_free(depot, 0, taken);
+    return taken;
+}
+
+/* The cohort that has most free blocks of a class, or NULL; a look at every depot of the class, without locks. */
+static struct depot *richest(unsigned class)
+{
+    struct depot *best = NULL;
+    size_t most = 0;
+    for (unsigned cohort = 0; cohort < COHORT_LIMIT; cohort++) {
+        struct depot *depot = depot_of(cohort << CLASS_BITS | class);
+        size_t blocks = depot == NULL ? 0 : load(&depot->free_blocks, RELAXED);
+        if (blocks > most) {
+            most = blocks;
+            best = depot;
+        }
+    }
+    return best;
+}
+
+/*
+ * Instead of a new slab: blocks of another cohort, when more than a share of the class's blocks lie free. So sites that
+ * have stopped allocating feed those that go on, and what separation costs in memory is bounded by that share.
+ */
+static size_t borrow(unsigned bin, void **out, size_t want)
+{
+    const struct class_total *total = &totals[bin_class(bin)];
+    if (load(&total->free_blocks, RELAXED) * depot_lend_share <= load(&total->blocks, RELAXED))
+        return 0;
+    struct depot *lender = richest(bin_class(bin));
+    if (lender == NULL)
+        return 0;
+    lock_acquire(&lender->lock, RANK_DEPOT);
+    size_t taken = take_listed(lender, out, want);
+    lock_release(&lender->lock, RANK_DEPOT);
     return taken;
 }
 
@@ -148,6 +199,8 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     lock_acquire(&depot->lock, RANK_DEPOT);
     size_t taken = take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
+    if (taken == 0)
+        taken = borrow(bin, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = slab_carve(bin);
@@ -165,14 +218,7 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
 {
-    size_t unit = depot->lists[DEPOT_LISTS - 1];
-    for (unsigned looks = 0; looks < 2 && unit != 0; looks++) {
-        const struct slab *other = slab_of_unit(unit);
-        if (other != slab && other->free_count == other->capacity)
-            return true;
-        unit = other->next;
-    }
-    return false;
+    return depot->lists[LIST_EMPTY] != slab->unit || slab->next != 0;
 }
 
 /* After blocks came back to `slab`: lists it anew, or takes it out for retirement. */
@@ -186,35 +232,57 @@ static void settle(struct depot *depot, struct slab *slab, struct slab **empty, 
     }
 }
 
-void depot_put(unsigned bin, void *const *blocks, size_t count)
+/* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
+static void prefetch_maps(void *const *blocks, size_t count)
 {
-    struct depot *depot = depot_of(bin);
+    for (size_t i = 0; i < count; i++) {
+        const struct slab *slab = slab_of_unit(region_unit(blocks[i]));
+        __builtin_prefetch(slab, 1);
+        __builtin_prefetch(&slab->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096], 1);
+    }
+}
+
+/* Sets the bits of those blocks that are the depot's own; the others are left at the start of `others`. */
+static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **others)
+{
     struct slab *empty[REFILL_MAX];
-    const void *twice[REFILL_MAX];
-    size_t empty_count = 0, twice_count = 0;
+    size_t empty_count = 0, other_count = 0, put = 0;
     struct slab *slab = NULL;
-    ASSERT(count <= REFILL_MAX);
     lock_acquire(&depot->lock, RANK_DEPOT);
     for (size_t i = 0; i < count; i++) {
         size_t unit = region_unit(blocks[i]);
         if (slab == NULL || slab->unit != unit) {
             if (slab != NULL)
                 settle(depot, slab, empty, &empty_count);
-            /* A block of a slab that was retired meanwhile can only be here a second time. */
-            slab = region_kind(unit) == bin && slab_of_unit(unit)->is_adopted ? slab_of_unit(unit) : NULL;
+            slab = region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
         }
         if (slab != NULL && slab_put(slab, blocks[i]))
-            depot->free_blocks++;
+            put++;
         else
-            twice[twice_count++] = blocks[i];
+            others[other_count++] = blocks[i];
     }
+    count_free(depot, put, 0);
     if (slab != NULL)
         settle(depot, slab, empty, &empty_count);
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, empty_count);
+    return other_count;
+}
+
+void depot_put(unsigned bin, void *const *blocks, size_t count)
+{
+    void *others[REFILL_MAX];
+    ASSERT(count <= REFILL_MAX);
+    prefetch_maps(blocks, count);
+    size_t other_count = put_own(depot_of(bin), blocks, count, others);
     purge_note(count * class_facts[bin_class(bin)].bytes);
-    for (size_t i = 0; i < twice_count; i++)
-        misuse_report_double(twice[i], "free of", class_facts[bin_class(bin)].bytes);
+    for (size_t i = 0; i < other_count; i++) {
+        /* A block of another cohort goes home; one of this depot, or of a slab that is gone, is here twice. */
+        unsigned home = region_kind(region_unit(others[i]));
+        void *left;
+        if (home == bin || bin_class(home) != bin_class(bin) || put_own(depot_of(home), &others[i], 1, &left) > 0)
+            misuse_report_double(others[i], "free of", class_facts[bin_class(bin)].bytes);
+    }
 }
 
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
@@ -233,10 +301,14 @@ bool depot_holds(unsigned bin, const void *block)
         return false;
     size_t unit = region_unit(block);
     lock_acquire(&depot->lock, RANK_DEPOT);
-    bool is_free = region_kind(unit) == bin && slab_of_unit(unit)->is_adopted &&
+    bool is_free = region_kind(unit) == bin &&
                    slab_is_free(slab_of_unit(unit), class_block(bin_class(bin), (uint16_t)(uintptr_t)block));
     lock_release(&depot->lock, RANK_DEPOT);
-    return is_free || batch_holds(&depot->batches, block);
+    for (unsigned cohort = 0; cohort < COHORT_LIMIT && !is_free; cohort++) {
+        const struct depot *other = depot_of(cohort << CLASS_BITS | bin_class(bin));
+        is_free = other != NULL && batch_holds(&other->batches, block);
+    }
+    return is_free;
 }
 
 size_t depot_drain(struct depot *depot)
@@ -258,13 +330,9 @@ size_t depot_retire_empty(struct depot *depot)
     struct slab *empty[REFILL_MAX];
     size_t count = 0;
     lock_acquire(&depot->lock, RANK_DEPOT);
-    for (size_t unit = depot->lists[DEPOT_LISTS - 1]; unit != 0 && count < REFILL_MAX;) {
-        struct slab *slab = slab_of_unit(unit);
-        unit = slab->next;
-        if (slab->free_count < slab->capacity)
-            continue;
-        orphan(depot, slab);
-        empty[count++] = slab;
+    while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
+        empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
+        orphan(depot, empty[count++]);
     }
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, count);
@@ -288,7 +356,8 @@ static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
         uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1) << offset / SUB_PAGE);
         unsigned first = (unsigned)(offset / bytes);
         unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
-        if ((slab->dropped & mask) != mask && is_range_free(slab, first, last))
+        /* A page behind the last block has nothing that could be claimed; it was never touched either. */
+        if (first < slab->capacity && (slab->dropped & mask) != mask && is_range_free(slab, first, last))
             idle |= mask;
     }
     return idle;
@@ -322,7 +391,7 @@ static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
         unsigned length = bit_lowest(~((uint64_t)pages >> first));
         uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
         (*calls)++;
-        if (os_purge(start + first * SUB_PAGE, length * SUB_PAGE) == 0)
+        if (os_counted(os_purge(start + first * SUB_PAGE, length * SUB_PAGE)) == 0)
             dropped |= run;
         pages &= ~run;
     }
@@ -340,12 +409,12 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     uint32_t pages = 0;
     lock_acquire(&depot->lock, RANK_DEPOT);
     struct slab *slab = region_kind(unit) == bin ? slab_of_unit(unit) : NULL;
-    if (slab != NULL && slab->is_adopted && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
+    if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
         pages = idle_pages(slab, depot_page_bytes);
     if (pages != 0) {
         count = claim(slab, pages, claimed);
         slab->free_count = (uint16_t)(slab->free_count - count);
-        depot->free_blocks -= count;
+        count_free(depot, 0, count);
         relist(depot, slab);
     }
     lock_release(&depot->lock, RANK_DEPOT);
@@ -357,7 +426,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
         slab->free_map[word] |= claimed[word];
     slab->free_count = (uint16_t)(slab->free_count + count);
     slab->dropped |= dropped;
-    depot->free_blocks += count;
+    count_free(depot, count, 0);
     relist(depot, slab);
     lock_release(&depot->lock, RANK_DEPOT);
     return bit_count(dropped) * (size_t)SUB_PAGE;
@@ -372,7 +441,7 @@ static verdict verify_one(struct depot *depot)
             verdict found = slab_verify(slab);
             if (found != NULL)
                 return found;
-            if (slab->list != list || list_for(slab) != list || !slab->is_adopted || slab->bin != depot->bin)
+            if (slab->list != list || list_for(slab) != list || slab->bin != depot->bin)
                 return "D2: a slab is in the wrong list";
             free_blocks += slab->free_count;
         }

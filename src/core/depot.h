@@ -8,7 +8,7 @@
 #include "core/slab.h"
 #include "os/lock.h"
 
-enum { DEPOT_LISTS = 8, REFILL_MAX = 128 };
+enum { DEPOT_LISTS = 9, LIST_EMPTY = DEPOT_LISTS - 1, REFILL_MAX = 128 };
 _Static_assert((int)BATCH_BLOCKS <= (int)REFILL_MAX, "a refill may be a whole batch");
 
 struct depot {
@@ -24,17 +24,24 @@ struct depot {
     /* Under lock. */
     struct lock lock;
     uint32_t slab_count;
-    size_t free_blocks;          /* D1: sum of free_count over the slabs          */
-    uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest    */
+    _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                           */
+    uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest, the last wholly free */
 };
 
 /*
  * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from slabs; room for
- * REFILL_MAX. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
+ * REFILL_MAX. They may be another cohort's, of the same class, when that has plenty. `user` names the caller's cache.
+ * Returns 0 when there is no memory. Any thread.
  */
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
 
-/* Gives `count` <= REFILL_MAX blocks of the bin back. Needs no memory. Stops on a block that lies here already. */
+/* What a thread without a cache is called. */
+enum { USER_WITHOUT_CACHE = INT32_MAX };
+
+/*
+ * Gives `count` <= REFILL_MAX blocks back; those that are another cohort's find their depot. Needs no memory.
+ * Reports a block that lies in a depot already.
+ */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 
 /* As depot_give, but into the bitmaps in any case. */
@@ -46,13 +53,13 @@ struct depot *depot_of(unsigned bin);
 /* The newest depot; the others by `below`. */
 struct depot *depot_newest(void);
 
-/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch. */
+/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch of its class. */
 bool depot_holds(unsigned bin, const void *block);
 
 /* Empties the stack of batches into the bitmaps. Returns blocks moved. */
 size_t depot_drain(struct depot *depot);
 
-/* Retires every slab that is wholly free. Returns how many. */
+/* Retires at most REFILL_MAX slabs that are wholly free. Returns how many. */
 size_t depot_retire_empty(struct depot *depot);
 
 /*
@@ -66,6 +73,9 @@ extern _Atomic uint32_t depot_tick;
 
 /* The OS page, at most a unit. Set at start. */
 extern size_t depot_page_bytes;
+
+/* A cohort takes another's blocks instead of a slab once one block in this many of their class lies free. */
+extern size_t depot_lend_share;
 
 /* Called with the number of slabs in use whenever one is added, outside all locks. */
 extern void (*depot_on_growth)(size_t slab_count);

@@ -11,6 +11,7 @@
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/shelf.h"
 #include "core/thread.h"
 #include "mem/meta.h"
 #include "mem/span.h"
@@ -21,6 +22,7 @@ enum start_state { START_NOT_YET, START_RUNNING, START_DONE };
 enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHARE = 64 };
 
 static _Atomic uint32_t start_state;
+static unsigned cpu_count = 1;
 
 static void start_now(void)
 {
@@ -28,8 +30,8 @@ static void start_now(void)
     os_start(&facts);
     struct heap_settings settings;
     heap_configure(&facts, &settings);
+    cpu_count = facts.cpu_count;
     heap_apply(&settings);
-    thread_set_budget(settings.cache_bytes_each * facts.cpu_count * 2, settings.cache_bytes_each);
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
     meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN), META_CHUNK_MAX),
                         facts.page_bytes),
@@ -60,18 +62,20 @@ bool heap_start(void)
 
 void heap_apply(const struct heap_settings *settings)
 {
-    purge_settings.is_idle_wanted = settings->purges_when_idle;
-    purge_settings.delay_ms = settings->purge_delay_ms;
-    misuse_policy.stops_on_misuse = settings->stops_on_misuse;
-    misuse_policy.stops_on_foreign = settings->stops_on_foreign;
+    store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
+    store(&purge_settings.delay_ms, settings->purge_delay_ms, RELAXED);
+    store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);
+    store(&misuse_policy.stops_on_foreign, settings->stops_on_foreign, RELAXED);
+    thread_set_budget(settings->cache_bytes_each, cpu_count);
 }
 
-/* Outermost lock first. Caches need none: a thread that is not in the child left its own in a state that reads well. */
+/* Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest. */
 static void fork_before(void)
 {
     purge_fork_lock();
     thread_fork_lock();
     depot_fork_lock();
+    shelf_fork_lock();
     region_fork_lock();
     slab_fork_lock();
     span_fork_lock();
@@ -84,6 +88,7 @@ static void fork_in_parent(void)
     span_fork_unlock();
     slab_fork_unlock();
     region_fork_unlock();
+    shelf_fork_unlock();
     depot_fork_unlock();
     thread_fork_unlock();
     purge_fork_unlock();
@@ -97,6 +102,7 @@ static void fork_in_child(void)
     slab_fork_reset();
     region_fork_reset();
     depot_fork_reset();
+    shelf_fork_reset();
     purge_fork_reset();
     thread_fork_adopt();
 }
@@ -104,7 +110,7 @@ static void fork_in_child(void)
 void heap_install_hooks(void)
 {
     static _Atomic bool is_installed;
-    if (exchange(&is_installed, true, ACQ_REL) || !heap_start())
+    if (!heap_start() || exchange(&is_installed, true, ACQ_REL))
         return;
     os_on_fork(fork_before, fork_in_parent, fork_in_child);
     thread_start();
@@ -114,15 +120,15 @@ NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + class_offset(bytes));
-    if (bytes > PTRDIFF_MAX || !heap_start())
-        return NULL;
-    return large_alloc(bytes, 1, false);
+    if (bytes <= (size_t)SPAN_UNITS_MAX << UNIT_SHIFT)
+        return cache_alloc(bin_of_span(large_units(bytes)) * ENTRY_BYTES);
+    return bytes <= PTRDIFF_MAX && heap_start() ? large_acquire(large_units(bytes), 1, NULL) : NULL;
 }
 
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > MEDIUM_MAX)
-        return heap_start() ? large_alloc(bytes, 1, true) : NULL;
+        return heap_start() ? large_alloc_zeroed(bytes) : NULL;
     void *block = cache_alloc(cohort_offset + class_offset(bytes));
     if (likely(block != NULL))
         __builtin_memset(block, 0, bytes);
@@ -134,14 +140,14 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     unsigned class = class_aligned(bytes, align);
     if (class != 0)
         return cache_alloc(cohort_offset + class * ENTRY_BYTES);
-    return align <= PTRDIFF_MAX && heap_start() ? large_alloc(bytes, align, false) : NULL;
+    return align <= PTRDIFF_MAX && heap_start() ? large_alloc_aligned(bytes, align) : NULL;
 }
 
-static void free_small_odd(void *block, unsigned bin)
+/* A block that a cache may hold. Its first word can be the mark by chance or copied; only the exact check decides. */
+static void free_cached(void *block, unsigned bin, const char *verb)
 {
-    size_t bytes = class_facts[bin_class(bin)].bytes;
     if (CHECKS >= 1 && *(block_word *)block == cache_mark && misuse_is_free(block, bin)) {
-        misuse_report_double(block, "free of", bytes);
+        misuse_report_double(block, verb, bin_bytes(bin));
         return;
     }
     if (CHECKS >= 1)
@@ -153,9 +159,16 @@ NOINLINE void heap_free_odd(void *block)
 {
     if (block == NULL)
         return;
+    unsigned kind;
     switch (misuse_classify(block, "free of")) {
-    case POINTER_SMALL: free_small_odd(block, region_kind(region_unit(block))); break;
-    case POINTER_LARGE: large_free(block); break;
+    case POINTER_SMALL:
+    case POINTER_LARGE:
+        kind = region_kind(region_unit(block));
+        if (kind == UNIT_HEAD)
+            large_release(block);
+        else
+            free_cached(block, kind, "free of");
+        break;
     case POINTER_BAD:
     case POINTER_FOREIGN: break;
     }
@@ -174,9 +187,7 @@ void heap_free_sized(void *block, size_t bytes, size_t align)
     size_t unit = region_unit(block);
     if (CHECKS >= 1 && region_holds(unit)) {
         unsigned kind = region_kind(unit);
-        size_t have = bin_class(kind) != 0  ? class_facts[bin_class(kind)].bytes
-                      : kind == UNIT_HEAD ? large_usable(block)
-                                          : 0;
+        size_t have = bin_class(kind) != 0 ? bin_bytes(kind) : kind == UNIT_HEAD ? large_usable(block) : 0;
         bool fits = is_size_plausible(have, bytes);
         if (!fits && align > 1 && bytes <= have)
             fits = bin_class(kind) == class_aligned(bytes, align);
@@ -192,7 +203,7 @@ size_t heap_good_size(size_t bytes)
 {
     if (bytes <= MEDIUM_MAX)
         return class_facts[class_of(bytes)].bytes;
-    return bytes <= PTRDIFF_MAX ? large_good_size(bytes) : 0;
+    return bytes <= PTRDIFF_MAX ? align_up(bytes, UNIT_BYTES) : 0;
 }
 
 size_t heap_usable(const void *block)
@@ -216,26 +227,22 @@ static bool fits_in_place(size_t have, size_t bytes)
 
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
 {
-    size_t have = 0;
-    switch (misuse_classify(block, "realloc of")) {
-    case POINTER_SMALL: {
-        unsigned bin = region_kind(region_unit(block));
-        have = class_facts[bin_class(bin)].bytes;
-        if (CHECKS >= 1 && *(block_word *)block == cache_mark && misuse_is_free(block, bin)) {
-            misuse_report_double(block, "realloc of", have);
-            return NULL;
-        }
-        if (fits_in_place(have, bytes))
-            return block;
-        break;
+    enum pointer_kind kind = misuse_classify(block, "realloc of");
+    if (kind == POINTER_BAD || kind == POINTER_FOREIGN || bytes > PTRDIFF_MAX)
+        return NULL;
+    unsigned bin = region_kind(region_unit(block));
+    size_t have = kind == POINTER_SMALL ? bin_bytes(bin) : large_usable(block);
+    bool is_suspect = CHECKS >= 1 && bin != UNIT_HEAD && *(block_word *)block == cache_mark;
+    if (is_suspect && misuse_is_free(block, bin)) {
+        misuse_report_double(block, "realloc of", have);
+        return NULL;
     }
-    case POINTER_LARGE:
-        have = large_usable(block);
-        if (bytes > MEDIUM_MAX)
-            return bytes <= PTRDIFF_MAX ? large_realloc(block, bytes) : NULL;
-        break;
-    case POINTER_BAD:
-    case POINTER_FOREIGN: return NULL;
+    if (kind == POINTER_SMALL && fits_in_place(have, bytes))
+        return block;
+    if (kind == POINTER_LARGE && bytes > MEDIUM_MAX) {
+        void *resized = large_resize(block, bytes);
+        if (resized != NULL)
+            return resized;
     }
     void *moved = heap_alloc_slow(bytes, cohort_offset);
     if (moved == NULL)

@@ -21,62 +21,69 @@ static _Atomic size_t live_blocks;
 static _Atomic size_t live_units;
 static _Atomic size_t moves_alive;
 
-static size_t units_for(size_t bytes)
+static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
-    return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    for (size_t i = from; i < to; i++)
+        store(&region.map[unit + i], (uint16_t)kind, RELAXED);
 }
 
-static void mark(size_t unit, size_t units, unsigned first, unsigned others)
+static unsigned head_kind(size_t units)
 {
-    store(&region.map[unit], (uint16_t)first, RELAXED);
-    for (size_t i = 1; i < units; i++)
-        store(&region.map[unit + i], (uint16_t)others, RELAXED);
+    return units <= SPAN_UNITS_MAX ? bin_of_span(units) : UNIT_HEAD;
 }
 
-static void count_live(size_t blocks, size_t units)
+void *large_acquire(size_t units, size_t align_units, bool *is_zero)
 {
-    fetch_add(&live_blocks, blocks, RELAXED);
-    fetch_add(&live_units, units, RELAXED);
-}
-
-void *large_alloc(size_t bytes, size_t align, bool is_zeroed)
-{
-    size_t units = units_for(size_max(bytes, 1));
-    struct span span = span_acquire(units, size_max(align >> UNIT_SHIFT, 1));
+    struct span span = span_acquire(units, align_units);
     if (span.unit == 0)
         return NULL;
-    region.tags[span.unit].bytes = bytes;
-    region.tags[span.unit].spare = NULL;
+    region.tags[span.unit].was = 0;
     region.tags[span.unit].is_moved = false;
-    mark(span.unit, units, UNIT_HEAD, UNIT_BODY);
-    count_live(1, units);
-    void *block = region_address(span.unit);
-    if (is_zeroed && !span.is_zero)
-        __builtin_memset(block, 0, bytes);
-    return block;
+    mark(span.unit, 1, units, UNIT_BODY);
+    mark(span.unit, 0, 1, head_kind(units));
+    fetch_add(&live_blocks, 1, RELAXED);
+    fetch_add(&live_units, units, RELAXED);
+    if (is_zero != NULL)
+        *is_zero = span.is_zero;
+    return region_address(span.unit);
 }
 
-void large_free(void *block)
+void large_release(void *block)
 {
     size_t unit = region_unit(block);
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
     bool is_zero = false;
     if (tag->is_moved) {
-        is_zero = os_renew(block, units << UNIT_SHIFT) == 0;
+        is_zero = region_renew(unit, units) == 0;
         tag->is_moved = false;
         if (is_zero)
             fetch_sub(&moves_alive, 1, RELAXED);
     }
-    mark(unit, units, UNIT_FREE, UNIT_FREE);
-    tag->spare = (void *)(units << UNIT_SHIFT); /* so that a second free can be named */
+    mark(unit, 0, units, UNIT_FREE);
+    tag->was = units << UNIT_SHIFT; /* so that a second free can be named */
     fetch_sub(&live_blocks, 1, RELAXED);
     fetch_sub(&live_units, units, RELAXED);
     span_release(unit, units, is_zero);
     purge_note(units << UNIT_SHIFT);
 }
 
-static void *move_by_kernel(void *block, size_t units_old, size_t bytes)
+void *large_alloc_zeroed(size_t bytes)
+{
+    bool is_zero;
+    void *block = large_acquire(large_units(bytes), 1, &is_zero);
+    if (block != NULL && !is_zero)
+        __builtin_memset(block, 0, bytes);
+    return block;
+}
+
+void *large_alloc_aligned(size_t bytes, size_t align)
+{
+    return large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), NULL);
+}
+
+/* A new block of `units` whose first pages are the old block's. */
+static void *move_by_kernel(void *block, size_t units_old, size_t units)
 {
     if (units_old < MOVE_MIN_UNITS)
         return NULL;
@@ -84,61 +91,58 @@ static void *move_by_kernel(void *block, size_t units_old, size_t bytes)
         fetch_sub(&moves_alive, 1, RELAXED);
         return NULL;
     }
-    char *target = large_alloc(bytes, 1, false);
-    size_t moved = size_min(units_old, target == NULL ? 0 : units_for(bytes)) << UNIT_SHIFT;
-    if (target == NULL || os_move(block, target, moved) != 0) {
-        if (target != NULL)
-            large_free(target);
-        fetch_sub(&moves_alive, 1, RELAXED);
-        return NULL;
+    void *target = large_acquire(units, 1, NULL);
+    int error = target == NULL ? 0 : os_counted(os_move(block, target, units_old << UNIT_SHIFT));
+    if (target != NULL && error == 0) {
+        region.tags[region_unit(target)].is_moved = true;
+        large_release(block);
+        return target;
     }
-    region.tags[region_unit(target)].is_moved = true;
-    large_free(block);
-    return target;
+    fetch_sub(&moves_alive, 1, RELAXED);
+    if (target != NULL && error != OS_HOLE) /* a hole must never be handed out again: it is lost */
+        large_release(target);
+    return NULL;
 }
 
-void *large_realloc(void *block, size_t bytes)
+static void shrink(size_t unit, size_t units_old, size_t units)
+{
+    mark(unit, units, units_old, UNIT_FREE);
+    mark(unit, 0, 1, head_kind(units));
+    span_shrink(unit, units_old, units);
+    fetch_sub(&live_units, units_old - units, RELAXED);
+    purge_note((units_old - units) << UNIT_SHIFT);
+}
+
+static bool extend(size_t unit, size_t units_old, size_t units)
+{
+    if (!span_extend(unit, units_old, units))
+        return false;
+    mark(unit, units_old, units, UNIT_BODY);
+    mark(unit, 0, 1, head_kind(units));
+    fetch_add(&live_units, units - units_old, RELAXED);
+    return true;
+}
+
+void *large_resize(void *block, size_t bytes)
 {
     size_t unit = region_unit(block);
     size_t units_old = region.tags[unit].units;
-    size_t units_new = units_for(bytes);
-    if (units_new < units_old && !region.tags[unit].is_moved) {
-        for (size_t i = units_new; i < units_old; i++)
-            store(&region.map[unit + i], UNIT_FREE, RELAXED);
-        span_shrink(unit, units_old, units_new);
-        fetch_sub(&live_units, units_old - units_new, RELAXED);
-        purge_note((units_old - units_new) << UNIT_SHIFT);
-    }
-    bool fits = units_new <= units_old;
-    if (!fits && !region.tags[unit].is_moved && span_extend(unit, units_old, units_new)) {
-        for (size_t i = units_old; i < units_new; i++)
-            store(&region.map[unit + i], UNIT_BODY, RELAXED);
-        count_live(0, units_new - units_old);
-        fits = true;
-    }
-    if (fits) {
-        region.tags[unit].bytes = bytes;
+    size_t units = large_units(bytes);
+    bool is_moved = region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
+    if (units == units_old || (is_moved && units < units_old && units >= units_old / 2))
+        return block;
+    if (is_moved)
+        return units > units_old ? move_by_kernel(block, units_old, units) : NULL;
+    if (units < units_old) {
+        shrink(unit, units_old, units);
         return block;
     }
-    void *target = move_by_kernel(block, units_old, bytes);
-    if (target != NULL)
-        return target;
-    target = large_alloc(bytes, 1, false);
-    if (target == NULL)
-        return NULL;
-    __builtin_memcpy(target, block, size_min(bytes, units_old << UNIT_SHIFT));
-    large_free(block);
-    return target;
+    return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units);
 }
 
 size_t large_usable(const void *block)
 {
     return (size_t)region.tags[region_unit(block)].units << UNIT_SHIFT;
-}
-
-size_t large_good_size(size_t bytes)
-{
-    return align_up(bytes, UNIT_BYTES);
 }
 
 size_t large_around(const void *address, size_t *inside)

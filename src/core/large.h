@@ -1,31 +1,41 @@
 /*
  * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, moved by the kernel when huge.
+ *
+ * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may hold such blocks, else
+ * with UNIT_HEAD, and the others UNIT_BODY.
  */
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
 
-#include "base/attr.h"
-#include "base/check.h"
+#include "core/class.h"
 
-/* Allocates `bytes` <= PTRDIFF_MAX aligned to `align`, a power of two. NULL: no memory. Any thread. */
-void *large_alloc(size_t bytes, size_t align, bool is_zeroed);
+/* Units that `bytes` <= PTRDIFF_MAX need. */
+ALWAYS_INLINE size_t large_units(size_t bytes)
+{
+    return bytes <= UNIT_BYTES ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
 
-/* Frees the large block that begins at `block`. */
-void large_free(void *block);
+/*
+ * Takes a block of `units`, its first one a multiple of `align_units`, from the spans, or gives it back.
+ * *is_zero, unless NULL, says whether it reads as zero. NULL: no memory. Any thread.
+ */
+void *large_acquire(size_t units, size_t align_units, bool *is_zero);
+void large_release(void *block);
 
-/* Changes the size of a large block to one that is still large. NULL: no memory, the block is untouched. */
-void *large_realloc(void *block, size_t bytes);
+/* Allocates `bytes` zeroed, or aligned to `align`, straight from the spans. NULL: no memory. */
+void *large_alloc_zeroed(size_t bytes);
+void *large_alloc_aligned(size_t bytes, size_t align);
 
-/* Usable bytes of a large block. */
+/* Changes the size of a large block in place, or by moving its pages. NULL: neither can be done; nothing changed. */
+void *large_resize(void *block, size_t bytes);
+
+/* Usable bytes of the large block at `block`. */
 size_t large_usable(const void *block);
 
-/* Usable bytes that large_alloc(bytes) gives. Pre: bytes <= PTRDIFF_MAX. */
-size_t large_good_size(size_t bytes);
-
-/* Bytes of the large block that address lies in, and how far inside. For reports: walks back to its head. */
+/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to its head. */
 size_t large_around(const void *address, size_t *inside);
 
-/* Live large blocks and their usable bytes. */
+/* Large blocks that are out, and their bytes; what caches and shelves hold is among them. */
 size_t large_count(void);
 size_t large_bytes(void);
 

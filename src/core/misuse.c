@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "core/depot.h"
 #include "core/large.h"
+#include "core/shelf.h"
 #include "core/thread.h"
 
 enum { SLAB_WAS_HERE = 1 };
@@ -35,7 +36,7 @@ uint64_t misuse_foreign_count(void)
 static bool is_only_counted(void)
 {
     fetch_add(&misuses, 1, RELAXED);
-    return !misuse_policy.stops_on_misuse;
+    return !load(&misuse_policy.stops_on_misuse, RELAXED);
 }
 
 void misuse_report_double(const void *block, const char *verb, size_t bytes)
@@ -69,7 +70,7 @@ static void report_foreign(const void *block, const char *verb)
 {
     bool is_first = fetch_add(&foreigns, 1, RELAXED) == 0;
     void *address = (void *)(uintptr_t)block;
-    if (misuse_policy.stops_on_foreign)
+    if (load(&misuse_policy.stops_on_foreign, RELAXED))
         check_stop("%s %p: not from calmalloc", verb, address);
     if (!is_first)
         return;
@@ -82,7 +83,7 @@ static void report_foreign(const void *block, const char *verb)
 /* A free unit remembers what it was last, as long as nothing else begins there. */
 static void report_free_unit(const void *block, size_t unit, const char *verb)
 {
-    size_t was = (size_t)region.tags[unit].spare;
+    size_t was = region.tags[unit].was;
     size_t offset = (uintptr_t)block & (UNIT_BYTES - 1);
     size_t bytes = was & ~(size_t)SLAB_WAS_HERE;
     bool is_small = (was & SLAB_WAS_HERE) != 0;
@@ -113,10 +114,11 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
         return POINTER_FOREIGN;
     }
     unsigned kind = region_kind(unit);
-    if (bin_class(kind) != 0)
-        return classify_small(block, kind, verb);
-    if (kind == UNIT_HEAD && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
+    bool is_head = kind == UNIT_HEAD || bin_class(kind) == CLASS_SPAN;
+    if (is_head && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
         return POINTER_LARGE;
+    if (!is_head && bin_class(kind) != 0)
+        return classify_small(block, kind, verb);
     if (kind == UNIT_FREE) {
         report_free_unit(block, unit, verb);
     } else {
@@ -127,10 +129,21 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
     return POINTER_BAD;
 }
 
+/* A cache may hold a block under any cohort of its class. */
+static bool is_cached(const void *block, unsigned bin)
+{
+    bool is_span = bin_class(bin) == CLASS_SPAN;
+    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below) {
+        for (unsigned cohort = 0; cohort < (is_span ? 1 : COHORT_LIMIT); cohort++)
+            if (cache_holds(cache, is_span ? bin : cohort << CLASS_BITS | bin_class(bin), block))
+                return true;
+    }
+    return false;
+}
+
 bool misuse_is_free(const void *block, unsigned bin)
 {
-    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
-        if (cache_holds(cache, bin, block))
-            return true;
-    return depot_holds(bin, block);
+    if (is_cached(block, bin))
+        return true;
+    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_cohort(bin) + 1, block) : depot_holds(bin, block);
 }

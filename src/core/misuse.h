@@ -8,8 +8,8 @@
 
 /* What misuse does, set from the options of the same names. */
 struct misuse_policy {
-    bool stops_on_misuse;
-    bool stops_on_foreign;
+    _Atomic bool stops_on_misuse;
+    _Atomic bool stops_on_foreign;
 };
 extern struct misuse_policy misuse_policy;
 

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "core/depot.h"
+#include "core/shelf.h"
 #include "mem/span.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -23,8 +24,11 @@ enum {
     CALLS_A_LOOK = 4096,           /* kernel calls for them                     */
     UNITS_A_STEP = 64,
     IDLE_LOOKS_MAX = 4,
-    STACK_BYTES = 64 * 1024,
+    STACK_BYTES = 256 * 1024,
+    ENDING_MS_MAX = 10, /* to wait for a helper that is on its way out */
 };
+
+enum { HELPER_LOOKING, HELPER_ENDING };
 
 struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 250};
 
@@ -34,17 +38,19 @@ static _Atomic size_t noted_before; /* of them, when the helper ended last  */
 static _Atomic size_t purged_bytes;
 static _Atomic uint32_t helper_alive;
 static _Atomic uint32_t helper_stop;
+static _Atomic uint32_t helper_state; /* docs/protocols/helper.md */
 static size_t hand; /* unit where the next look at slabs begins */
 
 static _Alignas(64 * 1024) char helper_stack[STACK_BYTES];
 
 static size_t purge_spans(size_t bytes)
 {
-    if (bytes == 0)
-        return 0;
-    lock_acquire(&purge_lock, RANK_PURGE);
-    size_t purged = span_purge(bytes);
-    lock_release(&purge_lock, RANK_PURGE);
+    size_t purged = 0;
+    for (size_t done = 1; done > 0 && purged < bytes; purged += done) {
+        lock_acquire(&purge_lock, RANK_PURGE);
+        done = span_purge(bytes - purged);
+        lock_release(&purge_lock, RANK_PURGE);
+    }
     return purged;
 }
 
@@ -77,9 +83,15 @@ static size_t tidy_depots(bool is_all)
             continue;
         lock_acquire(&purge_lock, RANK_PURGE);
         work += batch_count(&depot->batches) > 0 ? depot_drain(depot) : 0;
-        work += depot_retire_empty(depot);
+        size_t retired = depot_retire_empty(depot);
+        work += retired;
+        while (retired == REFILL_MAX)
+            work += retired = depot_retire_empty(depot);
         lock_release(&purge_lock, RANK_PURGE);
     }
+    lock_acquire(&purge_lock, RANK_PURGE);
+    work += shelf_drain(is_all);
+    lock_release(&purge_lock, RANK_PURGE);
     return work;
 }
 
@@ -104,33 +116,46 @@ size_t purge_bytes(void)
     return load(&purged_bytes, RELAXED);
 }
 
+/* One look; whether anything was done. */
 static bool look(void)
 {
     size_t idle = span_idle_bytes();
     uint32_t tick = fetch_add(&depot_tick, 1, RELAXED);
-    size_t work = purge_spans(idle);
-    count_purged(work);
+    size_t work = count_purged(purge_spans(idle));
     if (load(&helper_stop, RELAXED) != 0)
         return true;
     work += tidy_depots(false);
-    size_t units = size_min(load(&region.units, RELAXED), UNITS_A_LOOK);
-    work += count_purged(purge_slabs(units, tick, CALLS_A_LOOK));
+    work += count_purged(purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK), tick, CALLS_A_LOOK));
     return work > 0;
 }
 
-static void helper(void)
+/* Looks until the hand has gone round all slabs, and IDLE_LOOKS_MAX times, without work or news. */
+static void look_until_idle(void)
 {
     size_t noted = load(&noted_bytes, RELAXED);
-    unsigned idle_looks = 0;
+    size_t idle_looks = 0;
     span_idle_bytes();
-    while (idle_looks < IDLE_LOOKS_MAX && load(&helper_stop, ACQUIRE) == 0) {
-        os_wait(&helper_stop, 0, purge_settings.delay_ms);
+    while (load(&helper_stop, ACQUIRE) == 0 &&
+           (idle_looks < IDLE_LOOKS_MAX || idle_looks * UNITS_A_LOOK < load(&region.units, RELAXED))) {
+        os_wait(&helper_stop, 0, size_max(load(&purge_settings.delay_ms, RELAXED), 1));
         bool has_worked = look();
-        bool has_news = load(&noted_bytes, RELAXED) != noted;
-        noted = load(&noted_bytes, RELAXED);
-        idle_looks = has_worked || has_news ? 0 : idle_looks + 1;
+        size_t now = load(&noted_bytes, RELAXED);
+        idle_looks = has_worked || now != noted ? 0 : idle_looks + 1;
+        noted = now;
     }
     store(&noted_before, noted, RELAXED);
+}
+
+/* A free that comes while the helper ends either sees that it is ENDING and starts another, or is seen here. */
+static void helper(void)
+{
+    size_t seen;
+    do {
+        store(&helper_state, HELPER_LOOKING, RELAXED);
+        look_until_idle();
+        seen = load(&noted_before, RELAXED);
+        atomic_store(&helper_state, HELPER_ENDING);
+    } while (atomic_load(&noted_bytes) - seen >= START_BYTES && load(&helper_stop, ACQUIRE) == 0);
 }
 
 static void helper_start(void)
@@ -138,27 +163,30 @@ static void helper_start(void)
     uint32_t expected = 0;
     if (load(&helper_stop, RELAXED) != 0 || !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
         return;
-    if (os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive) != 0) {
-        purge_settings.is_idle_wanted = false; /* it cannot run here, now or later */
+    store(&helper_state, HELPER_LOOKING, RELAXED);
+    if (os_counted(os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive)) != 0) {
+        store(&purge_settings.is_idle_wanted, false, RELAXED); /* it cannot run here, now or later */
         store(&helper_alive, 0, RELEASE);
     }
 }
 
 void purge_note(size_t bytes)
 {
-    size_t noted = fetch_add(&noted_bytes, bytes, RELAXED) + bytes;
-    if (noted - load(&noted_before, RELAXED) >= START_BYTES && purge_settings.is_idle_wanted &&
-        load(&helper_alive, RELAXED) == 0)
+    size_t noted = atomic_fetch_add(&noted_bytes, bytes) + bytes;
+    if (likely(noted - load(&noted_before, RELAXED) < START_BYTES || !load(&purge_settings.is_idle_wanted, RELAXED)))
+        return;
+    if (load(&helper_alive, ACQUIRE) != 0 && atomic_load(&helper_state) == HELPER_ENDING)
+        os_helper_join(&helper_alive, ENDING_MS_MAX);
+    if (load(&helper_alive, RELAXED) == 0)
         helper_start();
 }
 
 void purge_helper_stop(void)
 {
-    enum { WAITS = 100, WAIT_MS = 10 };
+    enum { STOP_MS_MAX = 1000 };
     store(&helper_stop, 1, RELEASE);
     os_wake(&helper_stop, 1);
-    for (unsigned i = 0; i < WAITS && load(&helper_alive, ACQUIRE) != 0; i++)
-        os_wait(&helper_alive, 1, WAIT_MS);
+    os_helper_join(&helper_alive, STOP_MS_MAX);
     store(&helper_stop, 0, RELEASE);
 }
 

@@ -7,8 +7,8 @@
 #include "base/attr.h"
 
 struct purge_settings {
-    bool is_idle_wanted; /* by itself, through a helper thread; else only on trim */
-    uint32_t delay_ms;
+    _Atomic bool is_idle_wanted; /* by itself, through a helper thread; else only on trim */
+    _Atomic uint32_t delay_ms;
 };
 extern struct purge_settings purge_settings;
 

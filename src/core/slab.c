@@ -67,8 +67,6 @@ struct slab *slab_carve(unsigned bin)
     if (facts->capacity % 64 != 0)
         slab->free_map[facts->map_words - 1] = ((uint64_t)1 << facts->capacity % 64) - 1;
     region.tags[span.unit].slab = slab;
-    /* A reader that sees the bin sees the slab: pairs with depot_slab(). */
-    store(&region.map[span.unit], (uint16_t)bin, RELEASE);
     return slab;
 }
 
@@ -76,10 +74,9 @@ void slab_retire(struct slab *slab)
 {
     size_t unit = slab->unit;
     unsigned class = bin_class(slab->bin);
-    ASSERT(slab->free_count == slab->capacity && !slab->is_adopted);
+    ASSERT(slab->free_count == slab->capacity && region_kind(unit) == UNIT_FREE);
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
-    store(&region.map[unit], UNIT_FREE, RELEASE);
-    region.tags[unit].spare = (void *)(uintptr_t)(class_facts[class].bytes | 1u);
+    region.tags[unit].was = class_facts[class].bytes | 1u; /* odd: it was a slab */
     bookkeeping_release(slab, slab_lines(class));
     span_release(unit, 1, is_zero);
 }

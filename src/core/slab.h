@@ -21,20 +21,19 @@ struct slab {
     /* Under the depot's lock. */
     uint16_t free_count; /* B1: popcount(free_map) == free_count <= capacity          */
     uint8_t list;        /* which of the depot's lists, or SLAB_UNLISTED              */
-    bool is_adopted;     /* the depot knows it                                        */
     uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
     uint32_t previous;
     uint32_t tick;       /* purge tick of the last change                             */
     uint32_t dropped;    /* by page of the unit: nothing resident, unless used since  */
-    uint32_t spare[8];
+    uint32_t padding[8];
     uint64_t free_map[];
 };
 _Static_assert(offsetof(struct slab, free_map) == 64, "one line for the facts, the next for the map");
 
-/* Cuts a fresh unit into blocks of `bin`, all free, and enters it in the unit map. NULL: no memory. */
+/* Cuts a fresh unit into blocks of `bin`, all free. The depot that adopts it enters it in the map. NULL: no memory. */
 struct slab *slab_carve(unsigned bin);
 
-/* Gives the unit back. Pre: all blocks free, no list holds the slab. Not under a depot's lock. */
+/* Gives the unit back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's lock. */
 void slab_retire(struct slab *slab);
 
 /* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many. */
@@ -49,7 +48,7 @@ verdict slab_verify(const struct slab *slab);
 
 ALWAYS_INLINE struct slab *slab_of_unit(size_t unit)
 {
-    return region.tags[unit].slab;
+    return (struct slab *)region.tags[unit].slab;
 }
 
 ALWAYS_INLINE char *slab_start(const struct slab *slab)

@@ -16,13 +16,19 @@
 #include "os/lock.h"
 #include "os/os.h"
 
-enum { ATTACHES_MAX = 4, BUDGET_MIN = 64 * 1024, UNUSED_WARM = 4 };
+enum {
+    ATTACHES_MAX = 4,
+    BUDGET_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
+    CACHES_A_CPU = 2,       /* that get their full share                               */
+    SPANS_PER_SMALL = 8,    /* bytes of large blocks for each byte of small ones       */
+    UNUSED_WARM = 4,        /* caches kept as they are for the next thread             */
+};
 
 static struct lock registry_lock;
 static _Atomic(struct cache *) newest;
 static struct cache *unused;
 static _Atomic size_t attached;
-static size_t budget_total = 4 * 1024 * 1024;
+static size_t budget_total = 2 * 1024 * 1024;
 static size_t budget_each = 1024 * 1024;
 static _Atomic uint32_t caches_made;
 static bool is_hooked;
@@ -41,15 +47,18 @@ size_t thread_count(void)
 
 static void share_budget(void)
 {
-    size_t threads = size_max(load(&attached, RELAXED), 1);
-    store(&cache_budget, size_max(size_min(budget_each, budget_total / threads), BUDGET_MIN), RELAXED);
+    size_t share = size_min(budget_each, budget_total / size_max(load(&attached, RELAXED), 1));
+    store(&cache_budgets[false], size_max(share, BUDGET_MIN), RELAXED);
+    store(&cache_budgets[true], share * SPANS_PER_SMALL, RELAXED);
 }
 
-void thread_set_budget(size_t bytes_total, size_t bytes_each)
+void thread_set_budget(size_t bytes_each, unsigned cpu_count)
 {
-    budget_total = bytes_total;
+    lock_acquire(&registry_lock, RANK_REGISTRY);
     budget_each = bytes_each;
+    budget_total = bytes_each * CACHES_A_CPU * cpu_count;
     share_budget();
+    lock_release(&registry_lock, RANK_REGISTRY);
 }
 
 static struct cache *cache_make(void)
@@ -144,6 +153,9 @@ void thread_fork_adopt(void)
 {
     lock_reset(&registry_lock);
     for (struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
-        if (cache != cache_of_thread && load(&cache->is_attached, RELAXED))
+        if (cache != cache_of_thread && load(&cache->is_attached, RELAXED)) {
+            if (load(&cache->edits, RELAXED) != 0)
+                cache_abandon(cache);
             detach(cache);
+        }
 }

@@ -18,8 +18,8 @@ struct cache *thread_newest_cache(void);
 /* Caches that have an owner. */
 size_t thread_count(void);
 
-/* Sets how much all caches may hold together; each gets its share of it. */
-void thread_set_budget(size_t bytes_total, size_t bytes_each);
+/* Sets how much a cache may hold at most; all together hold at most twice that for each CPU. */
+void thread_set_budget(size_t bytes_each, unsigned cpu_count);
 
 void thread_fork_lock(void);
 void thread_fork_unlock(void);

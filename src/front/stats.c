@@ -10,6 +10,7 @@
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/shelf.h"
 #include "core/thread.h"
 #include "front/front.h"
 #include "mem/meta.h"
@@ -57,21 +58,25 @@ void stats_read(struct calm_stats *out)
         cached += classes[class].cached_blocks * classes[class].block_bytes;
         slabs += classes[class].slabs;
     }
+    size_t small_cached = cached;
+    size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
+    for (unsigned units = 1; units <= SPAN_UNITS_MAX; units++)
+        cached += cached_in_bin(bin_of_span(units)) * units * UNIT_BYTES;
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes();
     *out = (struct calm_stats){
-        .allocated_bytes = live + cached + large_bytes(),
+        .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes(),
         .resident_bytes = resident_now(),
         .metadata_bytes = metadata,
-        .dirty_bytes = span_dirty_bytes(),
+        .dirty_bytes = span_dirty_bytes() + shelf_bytes(),
         .purged_bytes = purge_bytes(),
         .foreign_frees = misuse_foreign_count(),
         .misuses = misuse_count(),
         .failed_calls = front_failed_calls(),
-        .failed_os_calls = 0,
+        .failed_os_calls = load(&os_failed_calls, RELAXED),
         .threads = thread_count(),
         .cohorts = site_cohorts(),
     };

@@ -141,7 +141,7 @@ EXPORT size_t nallocx(size_t size, int flags)
     unsigned class = class_aligned(size, alignment);
     if (class != 0)
         return class_facts[class].bytes;
-    return heap_good_size(size_max(size, MEDIUM_MAX + 1));
+    return heap_good_size(size_max(size, MEDIUM_MAX + 1)); /* 0 above PTRDIFF_MAX */
 }
 
 EXPORT void sdallocx(void *block, size_t size, int flags);

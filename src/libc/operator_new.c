@@ -5,7 +5,9 @@
  * compiled with unwind tables, so that an exception passes through. Names: Itanium C++ ABI; C++17 [new.delete];
  * the __hot_cold_t and __size_returning_new forms are LLVM's and P0901's.
  */
-#include <stdlib.h>
+#define _GNU_SOURCE
+
+#include <dlfcn.h>
 
 #include "base/check.h"
 #include "front/front.h"
@@ -16,6 +18,21 @@ typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern NORETURN void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
+/*
+ * The nothrow forms with a new-handler: the handler may throw, and C cannot catch. The C++ library's own nothrow forms
+ * call the throwing form, which is ours, and catch what comes out; without them the handler is not asked.
+ */
+static COLD void *new_caught(size_t bytes, size_t align)
+{
+    static const char no_throw; /* stands for std::nothrow, whose value nobody reads */
+    void *found = dlsym(RTLD_NEXT, align > 1 ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwmRKSt9nothrow_t");
+    if (found == NULL)
+        return NULL;
+    if (align > 1)
+        return ((void *(*)(size_t, size_t, const void *))(uintptr_t)found)(bytes, align, &no_throw);
+    return ((void *(*)(size_t, const void *))(uintptr_t)found)(bytes, &no_throw);
+}
+
 /* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws. */
 static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset, bool may_throw)
 {
@@ -23,6 +40,8 @@ static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset,
         new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
         if (handler == NULL)
             break;
+        if (!may_throw)
+            return new_caught(bytes, align);
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
                       : align > 1         ? heap_alloc_aligned(bytes, align, cohort_offset)

@@ -13,7 +13,7 @@ enum { NO_MEMORY = -12 }; /* -ENOMEM, the only failure there is */
 int extent_reserve(struct extent *extent, size_t size, size_t align, const char *name)
 {
     void *start;
-    int error = os_reserve(size, align, &start);
+    int error = os_counted(os_reserve(size, align, &start));
     if (error != 0)
         return error;
     *extent = (struct extent){.start = start, .reserved = size, .name = name};
@@ -28,10 +28,10 @@ int extent_commit(struct extent *extent, size_t needed, size_t step)
     if (needed > extent->reserved)
         return NO_MEMORY;
     size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->reserved);
-    int error = os_commit(extent->start + committed, target - committed);
+    int error = os_counted(os_commit(extent->start + committed, target - committed));
     if (error != 0 && target > needed) { /* the step is a wish; what is needed may still fit */
         target = needed;
-        error = os_commit(extent->start + committed, target - committed);
+        error = os_counted(os_commit(extent->start + committed, target - committed));
     }
     if (error != 0)
         return error;

@@ -11,7 +11,7 @@
 
 struct extent {
     char *start;
-    size_t reserved;          /* bytes; grows when the address space was limited at start    */
+    _Atomic size_t reserved;  /* bytes; grows when the address space was limited at start    */
     _Atomic size_t committed; /* bytes from start that are readable and writable; the front  */
     const char *name;
 };

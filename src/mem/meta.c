@@ -45,14 +45,18 @@ static bool chunk_open(size_t bytes)
     return true;
 }
 
-static void *chunk_take(size_t bytes, size_t align)
+/* Whether the newest chunk has room; only then does a failure to take mean that the kernel refused. */
+static bool chunk_fits(size_t bytes, size_t align)
 {
     size_t count = load(&meta.chunk_count, RELAXED);
-    if (count == 0)
-        return NULL;
-    struct extent *chunk = &meta.chunks[count - 1];
+    return count > 0 && align_up(meta.used, align) + bytes <= meta.chunks[count - 1].reserved;
+}
+
+static void *chunk_take(size_t bytes, size_t align)
+{
+    struct extent *chunk = &meta.chunks[load(&meta.chunk_count, RELAXED) - 1];
     size_t start = align_up(meta.used, align);
-    if (start + bytes > chunk->reserved || extent_commit(chunk, align_up(start + bytes, meta.page_bytes), COMMIT_STEP))
+    if (extent_commit(chunk, align_up(start + bytes, meta.page_bytes), COMMIT_STEP) != 0)
         return NULL;
     meta.used = start + bytes;
     return chunk->start + start;
@@ -61,9 +65,8 @@ static void *chunk_take(size_t bytes, size_t align)
 void *meta_alloc(size_t bytes, size_t align)
 {
     lock_acquire(&meta.lock, RANK_META);
-    void *result = chunk_take(bytes, align);
-    if (result == NULL && chunk_open(bytes))
-        result = chunk_take(bytes, align);
+    bool is_room = chunk_fits(bytes, align) || chunk_open(bytes);
+    void *result = is_room ? chunk_take(bytes, align) : NULL;
     lock_release(&meta.lock, RANK_META);
     return result;
 }

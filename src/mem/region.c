@@ -16,6 +16,7 @@
 #include "os/lock.h"
 
 #define GIB ((size_t)1 << 30)
+#define REGION_MAX (16384 * GIB)
 
 enum {
     REGION_ALIGN = 2 * 1024 * 1024,
@@ -37,8 +38,8 @@ static size_t page_bytes;
 static size_t region_bytes_wanted(const struct os_facts *facts)
 {
     if (facts->address_space_bytes != SIZE_MAX)
-        return align_down(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_ALIGN);
-    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), 16384 * GIB), REGION_ALIGN);
+        return align_down(size_min(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_MAX), REGION_ALIGN);
+    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), REGION_MAX), REGION_ALIGN);
 }
 
 static int tables_reserve(size_t bytes_max)
@@ -67,7 +68,8 @@ int region_start(const struct os_facts *facts)
     if (error != 0)
         return error;
     bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    error = tables_reserve(is_limited ? align_up(facts->address_space_bytes, REGION_ALIGN) + REGION_ALIGN : wanted);
+    size_t limit = size_min(facts->address_space_bytes, REGION_MAX);
+    error = tables_reserve(is_limited ? align_up(limit, REGION_ALIGN) + REGION_ALIGN : wanted);
     if (error != 0) {
         os_release(heap.start, heap.reserved);
         return error;
@@ -89,8 +91,8 @@ static bool region_extend(size_t needed)
          bytes = align_down(bytes / 2, REGION_ALIGN)) {
         if (heap.reserved + bytes < needed)
             return false;
-        if (os_extend(heap.start + heap.reserved, bytes) == 0) {
-            heap.reserved += bytes;
+        if (os_counted(os_extend(heap.start + heap.reserved, bytes)) == 0) {
+            store(&heap.reserved, heap.reserved + bytes, RELAXED);
             return true;
         }
     }
@@ -129,6 +131,14 @@ int region_grow(size_t units, size_t *first, size_t *count)
         store(&region.units, end, RELEASE);
     }
     lock_release(&region_lock, RANK_GROW);
+    return error;
+}
+
+int region_renew(size_t unit, size_t units)
+{
+    int error = os_counted(os_renew(region_address(unit), units << UNIT_SHIFT));
+    if (error == 0)
+        os_name(region_address(unit), units << UNIT_SHIFT, heap.name);
     return error;
 }
 

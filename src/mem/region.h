@@ -21,9 +21,9 @@ enum {
 
 /* What a unit of the region is, when it is no slab of a bin. */
 enum unit_kind {
-    UNIT_FREE = 0 << CLASS_BITS, /* in a free span, or not yet committed        */
-    UNIT_HEAD = 1 << CLASS_BITS, /* the first unit of a large block             */
-    UNIT_BODY = 2 << CLASS_BITS, /* a later unit of a large block               */
+    UNIT_FREE = 0 << CLASS_BITS, /* in a free span, or not yet committed                      */
+    UNIT_HEAD = 1 << CLASS_BITS, /* the first unit of a large block that no cache would hold  */
+    UNIT_BODY = 2 << CLASS_BITS, /* a later unit of a large block                             */
 };
 
 /* Facts of a span, kept at its first unit, and its length also at its last. */
@@ -36,11 +36,8 @@ struct span_tag {
     bool is_moved; /* pages came from elsewhere: a mapping of its own */
 
     /* Owned by whoever holds the span. */
-    union {
-        void *slab;   /* a slab's bookkeeping    */
-        size_t bytes; /* a large block's request */
-    };
-    void *spare;
+    void *slab;    /* a slab's bookkeeping; written before the map names its bin    */
+    size_t was;    /* what lay here before it was freed, for reports; 0 is unknown */
 };
 _Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
 
@@ -64,6 +61,9 @@ int region_start(const struct os_facts *facts);
  * Returns 0 or -ENOMEM. Any thread; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
+
+/* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
+int region_renew(size_t unit, size_t units);
 
 size_t region_mapped_bytes(void);
 size_t region_reserved_bytes(void);

@@ -85,10 +85,8 @@ static void list_remove(size_t unit)
         in->heads[list] = tag->next;
     if (in->heads[list] == 0)
         in->used[list / 64] &= ~((uint64_t)1 << list % 64);
-    if (state == SPAN_DIRTY) {
+    if (state == SPAN_DIRTY)
         dirty_units -= tag->units;
-        dirty_units_least = size_min(dirty_units_least, dirty_units);
-    }
     tag->state = SPAN_USED;
     region.tags[unit + tag->units - 1].state = SPAN_USED;
 }
@@ -160,6 +158,12 @@ static void carve(size_t unit, size_t first, size_t units)
     tag_used(first, units);
 }
 
+/* At the end of each operation that may take dirty units; in between, a span that is being cut is in no list. */
+static void note_least(void)
+{
+    dirty_units_least = size_min(dirty_units_least, dirty_units);
+}
+
 static struct span take(size_t units, size_t align_units)
 {
     size_t wanted = units + align_units - 1;
@@ -169,6 +173,7 @@ static struct span take(size_t units, size_t align_units)
             size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
             size_t first = align_up(unit + skew, align_units) - skew;
             carve(unit, first, units);
+            note_least();
             return (struct span){first, units, state == SPAN_CLEAN};
         }
     }
@@ -233,6 +238,7 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     if (is_room) {
         carve(behind, behind, more);
         tag_used(unit, units_new);
+        note_least();
     }
     lock_release(&span_lock, RANK_SPAN);
     return is_room;
@@ -255,12 +261,14 @@ static size_t claim_dirty(struct span *claimed, size_t units_max)
     for (unsigned word = LIST_WORDS; word-- > 0 && units_max > 0;) {
         while (dirty->used[word] != 0 && count < PURGE_BATCH && units_max > 0) {
             size_t unit = dirty->heads[word * 64 + bit_highest(dirty->used[word])];
-            size_t units = region.tags[unit].units;
-            list_remove(unit);
-            claimed[count++] = (struct span){unit, units, false};
-            units_max -= size_min(units_max, units);
+            size_t all = region.tags[unit].units;
+            size_t units = size_min(all, units_max);
+            carve(unit, unit + all - units, units);
+            claimed[count++] = (struct span){unit + all - units, units, false};
+            units_max -= units;
         }
     }
+    note_least();
     lock_release(&span_lock, RANK_SPAN);
     return count;
 }
@@ -270,21 +278,17 @@ size_t span_purge(size_t bytes_max)
     struct span claimed[PURGE_BATCH];
     size_t purged = 0;
     bool is_failed = false;
-    while (purged < bytes_max && !is_failed) {
-        size_t count = claim_dirty(claimed, (bytes_max - purged + UNIT_BYTES - 1) >> UNIT_SHIFT);
-        if (count == 0)
-            break;
-        for (size_t i = 0; i < count; i++) {
-            size_t bytes = claimed[i].units << UNIT_SHIFT;
-            claimed[i].is_zero = !is_failed && os_purge(region_address(claimed[i].unit), bytes) == 0;
-            is_failed = is_failed || !claimed[i].is_zero;
-            purged += claimed[i].is_zero ? bytes : 0;
-        }
-        lock_acquire(&span_lock, RANK_SPAN);
-        for (size_t i = 0; i < count; i++)
-            insert(claimed[i].unit, claimed[i].units, claimed[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY);
-        lock_release(&span_lock, RANK_SPAN);
+    size_t count = claim_dirty(claimed, (size_min(bytes_max, SIZE_MAX - UNIT_BYTES) + UNIT_BYTES - 1) >> UNIT_SHIFT);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = claimed[i].units << UNIT_SHIFT;
+        claimed[i].is_zero = !is_failed && os_counted(os_purge(region_address(claimed[i].unit), bytes)) == 0;
+        is_failed = is_failed || !claimed[i].is_zero;
+        purged += claimed[i].is_zero ? bytes : 0;
     }
+    lock_acquire(&span_lock, RANK_SPAN);
+    for (size_t i = 0; i < count; i++)
+        insert(claimed[i].unit, claimed[i].units, claimed[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY);
+    lock_release(&span_lock, RANK_SPAN);
     return purged;
 }
 

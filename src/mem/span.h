@@ -35,8 +35,8 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new);
 void span_shrink(size_t unit, size_t units_old, size_t units_new);
 
 /*
- * Purges about `bytes_max` of dirty spans, the longest first; in batches, without holding a lock during the kernel
- * calls. Returns the bytes purged; stops at the first failure (locked pages), which is counted.
+ * Purges at most about `bytes_max` of dirty spans, the longest first, a batch of them; no lock is held during the
+ * kernel calls. Returns the bytes purged: 0 when nothing is dirty, or the kernel refuses (locked pages).
  */
 size_t span_purge(size_t bytes_max);
 

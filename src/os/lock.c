@@ -4,6 +4,7 @@
 #include "os/lock.h"
 
 _Thread_local uint32_t lock_ranks_held;
+_Atomic uint64_t os_failed_calls;
 
 void lock_wait(struct lock *lock)
 {

@@ -16,7 +16,7 @@ struct os_facts {
     size_t page_bytes;
     size_t memory_bytes;        /* of RAM                                                     */
     size_t address_space_bytes; /* left under RLIMIT_AS at start; SIZE_MAX when unlimited      */
-    unsigned cpu_count;         /* configured, at least 1                                     */
+    unsigned cpu_count;         /* that this process may use, at least 1                      */
     bool is_secure;             /* set-uid and the like: the environment is not to be trusted */
 };
 void os_start(struct os_facts *out);
@@ -29,10 +29,13 @@ void os_start(struct os_facts *out);
  * os_commit: makes [start, start + size) of a reservation readable and writable, reading as zero.
  * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages are locked.
  * os_renew: maps committed zero pages afresh over a committed range, so that it joins its neighbours' mapping.
- * os_move: moves the pages of [from, from + size) to `to`, both committed; `from` reads as zero afterwards.
+ * os_move: moves the pages of [from, from + size) to `to`, both committed; `from` reads as zero afterwards. On failure
+ *   `from` is whole and `to` reads as zero, but after -EFAULT `to` may be a hole and must not be used again.
  * os_release: returns a whole reservation.
  * -ENOMEM: no address space, no mapping left, or a limit.
  */
+enum { OS_HOLE = -14 }; /* -EFAULT */
+
 int os_reserve(size_t size, size_t align, void **out);
 int os_extend(void *start, size_t size);
 int os_commit(void *start, size_t size);
@@ -44,7 +47,7 @@ int os_release(void *start, size_t size);
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 
-/* Bytes of [start, start + size) that are resident, as the kernel counts them. */
+/* Bytes of [start, start + size), whole mappings, that are resident, as the kernel counts them in smaps. */
 size_t os_resident_bytes(const void *start, size_t size);
 
 /* Milliseconds on a clock that never goes back; a few milliseconds coarse, and cheap. */
@@ -78,6 +81,19 @@ void os_set_errno(int error);
  * -EPERM where helper threads cannot run (sanitizers, a seccomp filter).
  */
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
+
+/* Waits until the helper, which has been told to end, is gone from the process; at most `timeout_ms`. */
+void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms);
+
+/* Kernel calls that failed since the start; callers pass a result through os_counted to have it counted. */
+extern _Atomic uint64_t os_failed_calls;
+
+ALWAYS_INLINE int os_counted(int error)
+{
+    if (unlikely(error != 0))
+        fetch_add(&os_failed_calls, 1, RELAXED);
+    return error;
+}
 
 /*
  * Hooks of the C library, installed once from the library's constructor.

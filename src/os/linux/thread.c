@@ -33,6 +33,7 @@
 
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
+static _Atomic long helper_id;
 
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
@@ -47,7 +48,7 @@ void os_wake(_Atomic uint32_t *word, uint32_t count)
 }
 
 enum {
-    FAKE_TLS_BYTES = 8192, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
+    FAKE_TLS_BYTES = 128 * 1024, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
     FAKE_TLS_ABOVE = 1024,
     HELPER_FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                    CLONE_CHILD_CLEARTID,
@@ -136,7 +137,21 @@ int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES, 0, 0);
     long result = clone_helper(body, (char *)stack + size - FAKE_TLS_BYTES, tls, alive);
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES, 0, 0);
+    store(&helper_id, result, RELAXED);
     return result < 0 ? (int)result : 0;
+}
+
+/* The kernel clears *alive a little before the thread leaves the process, so its number is asked for as well. */
+void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms)
+{
+    long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    for (uint64_t waited = 0; waited < timeout_ms; waited++) {
+        long id = load(&helper_id, RELAXED);
+        if (load(alive, ACQUIRE) == 0 && (id <= 0 || system_call(SYS_tgkill, process, id, 0, 0, 0, 0) == -ESRCH))
+            return;
+        struct timespec pause = {.tv_nsec = 1000 * 1000};
+        system_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    }
 }
 
 int os_on_thread_exit(void (*on_exit)(void *value))

@@ -5,6 +5,7 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CALM = os.path.join(ROOT, "calm")
 HERE = os.path.dirname(os.path.abspath(__file__))
+os.environ.setdefault("CALM_PLAIN", "1")  # pretty pages are for people
 
 
 def run(*words, check=True, **more):

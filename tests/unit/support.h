@@ -1,5 +1,5 @@
 /*
- * support.h: lets the unit tests read the lower headers of src/, which are C17, from C++17; and what tests share.
+ * support.h: lets unit tests read the lower headers of src/, which are C17, from C++17; and what they share.
  *
  * Counts as a system header, so that only the tests' own lines are judged as C++. Words that C and C++ spell
  * differently are renamed while the headers are read; the rest is tests/support/cpp.
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

@@ -21,7 +21,8 @@ TEST(CheckDeathTest, AnAssertionNamesItselfAndItsPlace)
 {
     if (CHECKS < 2)
         GTEST_SKIP() << "assertions vanish below CHECKS 2";
-    EXPECT_EXIT(ASSERT(1 + 1 == 3), testing::KilledBySignal(SIGABRT), "1 \\+ 1 == 3 \\(.*check_test.cpp:[0-9]+\\)");
+    EXPECT_EXIT(ASSERT(1 + 1 == 3), testing::KilledBySignal(SIGABRT),
+                "1 \\+ 1 == 3 \\(.*check_test.cpp:[0-9]+\\)");
     ASSERT(1 + 1 == 2);
 }
 

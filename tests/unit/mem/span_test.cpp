@@ -1,0 +1,298 @@
+/*
+ * span_test.cpp: mem/span.c against a naive model that has one character for each unit.
+ */
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "../support.h"
+
+enum Mark : char { USED = 'u', DIRTY = 'd', CLEAN = 'c' };
+
+/* Unit by unit: used, dirty, clean. Runs of one free state are what the lists must hold. */
+class Model
+{
+  public:
+    void grow_to(size_t units)
+    {
+        if (marks_.size() < units)
+            marks_.resize(units, CLEAN);
+        marks_[0] = USED;
+    }
+
+    bool is_all(size_t unit, size_t units, Mark mark) const
+    {
+        for (size_t u = unit; u < unit + units; u++)
+            if (marks_.at(u) != mark)
+                return false;
+        return true;
+    }
+
+    bool has_used(size_t unit, size_t units) const
+    {
+        for (size_t u = unit; u < unit + units; u++)
+            if (marks_.at(u) == USED)
+                return true;
+        return false;
+    }
+
+    void set(size_t unit, size_t units, Mark mark)
+    {
+        for (size_t u = unit; u < unit + units; u++)
+            marks_.at(u) = mark;
+    }
+
+    size_t count(Mark mark) const
+    {
+        return static_cast<size_t>(std::count(marks_.begin(), marks_.end(), mark));
+    }
+
+    size_t longest(Mark mark) const
+    {
+        size_t best = 0, run = 0;
+        for (char m : marks_)
+            best = std::max(best, run = m == mark ? run + 1 : 0);
+        return best;
+    }
+
+    /* Every maximal run of a free state has its length and state in the tags of both its ends. */
+    void expect_tags() const
+    {
+        for (size_t u = 1; u < marks_.size();) {
+            size_t end = u + 1;
+            while (end < marks_.size() && marks_[end] == marks_[u])
+                end++;
+            if (marks_[u] != USED) {
+                unsigned state = marks_[u] == DIRTY ? SPAN_DIRTY : SPAN_CLEAN;
+                ASSERT_EQ(region.tags[u].state, state) << u;
+                ASSERT_EQ(region.tags[u].units, end - u) << u;
+                ASSERT_EQ(region.tags[end - 1].state, state) << end - 1;
+                ASSERT_EQ(region.tags[end - 1].units, end - u) << end - 1;
+            }
+            u = end;
+        }
+    }
+
+    size_t size() const
+    {
+        return marks_.size();
+    }
+
+  private:
+    std::string marks_;
+};
+
+class SpanTest : public testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        if (region.base != nullptr)
+            return;
+        struct os_facts facts;
+        os_start(&facts);
+        ASSERT_EQ(region_start(&facts), 0);
+    }
+
+    void SetUp() override
+    {
+        while (span_purge(SIZE_MAX) > 0)
+            continue;
+        ASSERT_EQ(span_dirty_bytes(), 0u);
+        ASSERT_EQ(span_verify(), nullptr);
+    }
+};
+
+static void expect_aligned(const struct span &span, size_t align_units)
+{
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region_address(span.unit)) % (align_units << UNIT_SHIFT), 0u);
+}
+
+/*
+ * Random acquires, releases, extensions, shrinks and purges, each compared with the model. Seen to fail with
+ * the merge with the span before left out of insert(), with state SPAN_CLEAN returned for dirty spans, and
+ * with carve() losing the remainder behind.
+ */
+TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
+{
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        calm_test::Random random(seed);
+        Model model;
+        std::map<size_t, size_t> live;
+        model.grow_to(region.units == 0 ? 1 : region.units);
+        for (size_t u = 1; u < model.size(); u++) { /* what an earlier test left is learned from its tags */
+            unsigned state = region.tags[u].state;
+            size_t units = state == SPAN_USED ? 1 : region.tags[u].units;
+            model.set(u, units, state == SPAN_USED ? USED : state == SPAN_DIRTY ? DIRTY : CLEAN);
+            u += units - 1;
+        }
+        for (unsigned step = 0; step < 2500; step++) {
+            unsigned what = static_cast<unsigned>(random.below(10));
+            if (what < 5 || live.empty()) {
+                size_t units = 1 + random.below(random.below(4) == 0 ? 200 : 12);
+                size_t align = static_cast<size_t>(1) << (random.below(4) == 0 ? random.below(6) : 0);
+                bool had_room = model.longest(DIRTY) >= units + align - 1 ||
+                                model.longest(CLEAN) >= units + align - 1;
+                size_t before = region.units;
+                struct span span = span_acquire(units, align);
+                ASSERT_NE(span.unit, 0u);
+                ASSERT_EQ(span.units, units);
+                expect_aligned(span, align);
+                model.grow_to(region.units);
+                if (units <= 32 && align == 1 && had_room) {
+                    ASSERT_EQ(before, region.units) << "an exact fit or a longer list must be found";
+                }
+                ASSERT_FALSE(model.has_used(span.unit, units)) << "handed out twice";
+                ASSERT_TRUE(model.is_all(span.unit, units, span.is_zero ? CLEAN : DIRTY));
+                if (span.is_zero) {
+                    ASSERT_TRUE(calm_test::is_zero(region_address(span.unit), units << UNIT_SHIFT));
+                }
+                for (size_t u = span.unit; u < span.unit + units; u++)
+                    region_address(u)[random.below(UNIT_BYTES)] = 1;
+                model.set(span.unit, units, USED);
+                live[span.unit] = units;
+            } else if (what < 8) {
+                auto it = std::next(live.begin(), static_cast<long>(random.below(live.size())));
+                span_release(it->first, it->second, false);
+                model.set(it->first, it->second, DIRTY);
+                live.erase(it);
+            } else if (what == 8) {
+                auto it = std::next(live.begin(), static_cast<long>(random.below(live.size())));
+                size_t more = 1 + random.below(8), behind = it->first + it->second;
+                bool is_free = behind + more <= model.size() &&
+                               (model.is_all(behind, more, DIRTY) || model.is_all(behind, more, CLEAN));
+                bool is_at_front = behind == region.units;
+                ASSERT_EQ(span_extend(it->first, it->second, it->second + more), is_free || is_at_front);
+                model.grow_to(region.units);
+                if (is_free || is_at_front) {
+                    model.set(behind, more, USED);
+                    memset(region_address(behind), 1, more << UNIT_SHIFT);
+                    it->second += more;
+                }
+            } else {
+                auto it = std::next(live.begin(), static_cast<long>(random.below(live.size())));
+                if (it->second > 1) {
+                    size_t left = 1 + random.below(it->second - 1);
+                    span_shrink(it->first, it->second, left);
+                    model.set(it->first + left, it->second - left, DIRTY);
+                    it->second = left;
+                }
+            }
+            ASSERT_EQ(span_verify(), nullptr);
+            ASSERT_EQ(span_dirty_bytes(), model.count(DIRTY) << UNIT_SHIFT);
+            if (step % 50 == 0) {
+                ASSERT_NO_FATAL_FAILURE(model.expect_tags());
+            }
+            if (step % 700 == 699) {
+                while (span_purge(SIZE_MAX) > 0)
+                    continue;
+                for (size_t u = 1; u < model.size(); u++)
+                    if (model.is_all(u, 1, DIRTY))
+                        model.set(u, 1, CLEAN);
+                ASSERT_NO_FATAL_FAILURE(model.expect_tags());
+            }
+        }
+        for (const auto &span : live)
+            span_release(span.first, span.second, false);
+        ASSERT_EQ(span_verify(), nullptr);
+    }
+}
+
+TEST_F(SpanTest, APurgedSpanIsNotResidentAndComesBackAsZero)
+{
+    struct span span = span_acquire(64, 1);
+    char *start = region_address(span.unit);
+    memset(start, 0xAA, 64 << UNIT_SHIFT);
+    span_release(span.unit, 64, false);
+    size_t resident = region_resident_bytes();
+    size_t purged = 0;
+    while (size_t bytes = span_purge(SIZE_MAX))
+        purged += bytes;
+    EXPECT_EQ(purged, 64u << UNIT_SHIFT);
+    EXPECT_EQ(resident - region_resident_bytes(), 64u << UNIT_SHIFT);
+    EXPECT_EQ(span_dirty_bytes(), 0u);
+    span = span_acquire(64, 1);
+    EXPECT_TRUE(span.is_zero);
+    EXPECT_TRUE(calm_test::is_zero(region_address(span.unit), 64 << UNIT_SHIFT));
+    span_release(span.unit, 64, true);
+}
+
+TEST_F(SpanTest, APurgeTakesNotMuchMoreThanItWasAskedFor)
+{
+    struct span span = span_acquire(1000, 1);
+    span_release(span.unit, 1000, false);
+    EXPECT_EQ(span_purge(10 << UNIT_SHIFT), 10u << UNIT_SHIFT);
+    EXPECT_EQ(span_dirty_bytes(), 990u << UNIT_SHIFT);
+}
+
+TEST_F(SpanTest, DirtySpansAreTakenBeforeCleanOnes)
+{
+    struct span clean = span_acquire(8, 1), wall = span_acquire(1, 1), dirty = span_acquire(8, 1);
+    struct span end = span_acquire(1, 1);
+    span_release(clean.unit, 8, true);
+    span_release(dirty.unit, 8, false);
+    struct span taken = span_acquire(8, 1);
+    EXPECT_EQ(taken.unit, dirty.unit);
+    EXPECT_FALSE(taken.is_zero);
+    span_release(taken.unit, 8, false);
+    span_release(wall.unit, 1, false);
+    span_release(end.unit, 1, false);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/*
+ * Idle is what was dirty all the time since the last question. A unit cut out of a long dirty span, or put
+ * back beside it, leaves nearly all of it idle. Seen to fail when the least is noted while the span is in no
+ * list.
+ */
+TEST_F(SpanTest, IdleBytesAreTheLeastThereWereAndALittleWorkDoesNotHideThem)
+{
+    struct span span = span_acquire(1000, 1);
+    span_release(span.unit, 1000, false);
+    span_idle_bytes();
+    EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
+    struct span cut = span_acquire(10, 1);
+    span_release(cut.unit, 10, false);
+    EXPECT_EQ(span_dirty_bytes(), 1000u << UNIT_SHIFT);
+    EXPECT_EQ(span_idle_bytes(), 990u << UNIT_SHIFT);
+    EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
+}
+
+TEST_F(SpanTest, ThreadsNeverShareAUnit)
+{
+    std::atomic<bool> is_shared{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; t++) {
+        threads.emplace_back([&, t] {
+            calm_test::Random random(900 + t);
+            std::vector<struct span> mine;
+            for (unsigned step = 0; step < 2500; step++) {
+                if (mine.size() < 20 && random.below(2) == 0) {
+                    struct span span = span_acquire(1 + random.below(20), 1);
+                    if (span.unit == 0) {
+                        is_shared = true;
+                        return;
+                    }
+                    for (size_t u = 0; u < span.units; u++)
+                        *reinterpret_cast<size_t *>(region_address(span.unit + u)) = t + 1;
+                    mine.push_back(span);
+                } else if (!mine.empty()) {
+                    std::swap(mine[random.below(mine.size())], mine.back());
+                    for (size_t u = 0; u < mine.back().units; u++)
+                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) != t + 1)
+                            is_shared = true;
+                    span_release(mine.back().unit, mine.back().units, false);
+                    mine.pop_back();
+                }
+                if (step % 500 == 0)
+                    span_purge(1 << 22);
+            }
+            for (const struct span &span : mine)
+                span_release(span.unit, span.units, false);
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_FALSE(is_shared);
+    EXPECT_EQ(span_verify(), nullptr);
+}

@@ -9,6 +9,7 @@ from .base import Stop
 from .results import Figure, Ratio, Results, digest_samples, geometric_mean, ratio
 
 FOREIGN_LIMIT = 0.15
+REPEATS_WANTED = 7
 
 
 def _cell(pair: Optional[Ratio]) -> str:
@@ -139,8 +140,22 @@ def render(path: Path, ours: Optional[str], wanted: Optional[Set[str]], metric: 
               f"(up to {max(shares):.0%})." for row, shares in results.disturbed.items()]
     lines += _identical(results, headers)
     lines += [f"- Tries in the file: {len(samples)}; runs that count: {sum(map(len, results.counted.values()))}."]
-    lines += ["", "## Goals", ""] + goals.render(rows_module.GOALS, results, ours)
+    lines += ["", "## Goals", ""] + _caution(headers[-1], results) + goals.render(rows_module.GOALS, results, ours)
     return "\n".join(lines)
+
+
+def _caution(head, results: Results) -> List[str]:
+    """Why verdicts may not be quoted, where that is so."""
+    slow = [len(samples) for (name, _), samples in results.counted.items()
+            if results.row(name).repeats_max > REPEATS_WANTED]
+    reasons = []
+    if head["scale"] != 1:
+        reasons.append(f"the scale is {head['scale']:g}")
+    if slow and min(slow) < REPEATS_WANTED:
+        reasons.append(f"some rows have {min(slow)} of {REPEATS_WANTED} repeats")
+    if results.disturbed:
+        reasons.append(f"{len(results.disturbed)} rows were disturbed")
+    return [f"Verdicts from this file are not for quoting: {', '.join(reasons)}.", ""] if reasons else []
 
 
 def _head(head, libraries: List[str], headers: List) -> List[str]:

@@ -15,6 +15,7 @@ GRAIN_MEDIUM, MEDIUM_MAX = 256, 32768
 CACHE_BYTES_PER_BIN = 64 * 1024
 CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX = 2, 1023
 LISTS_LOG2 = 3
+ENTRY_BYTES = 16
 
 
 def block_sizes():
@@ -58,8 +59,8 @@ def main():
         checks.append(f"    {{{multiplier}u, {limit}}},")
     facts += [nothing] * (64 - count)
     checks += ["    {0, 0},"] * (63 - count) + ["    {1u, 1},"]
-    small = [class_for(sizes, max(i * GRAIN_SMALL, 1)) * 8 for i in range(SMALL_MAX // GRAIN_SMALL + 1)]
-    medium = [class_for(sizes, max(i * GRAIN_MEDIUM, 1)) * 8 for i in range(MEDIUM_MAX // GRAIN_MEDIUM + 1)]
+    small = [class_for(sizes, max(i * GRAIN_SMALL, 1)) * ENTRY_BYTES for i in range(SMALL_MAX // GRAIN_SMALL + 1)]
+    medium = [class_for(sizes, max(i * GRAIN_MEDIUM, 1)) * ENTRY_BYTES for i in range(MEDIUM_MAX // GRAIN_MEDIUM + 1)]
     text = "\n\n".join(
         [
             "/*\n * class_tables.c: written by tools/make_classes.py, which has the rule. Constant.\n */\n"

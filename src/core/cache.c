@@ -6,7 +6,7 @@
  * it passed last, a few at a time. A bin without an array works straight on its depot: a free never needs memory.
  *
  * Owner: the thread the cache belongs to.
- * C1: slots are written before the top that covers them.   C2: an array's slot 0 is NULL and it is aligned to its size.
+ * C1: slots are written before the top that covers them.   C2: an array's slot 1, the first one used, is NULL, and it is aligned to its size.
  * Design: docs/design/caches.md
  */
 #include "core/cache.h"
@@ -140,7 +140,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     edit_begin(cache);
     uint32_t used = old.log2 == 0 ? 0 : load(&entry->top, RELAXED) - old.start;
     if (at != old.start) {
-        store(cache_slot(cache, at), NULL, RELAXED);
+        store(cache_slot(cache, at + SLOT_BYTES), NULL, RELAXED);
         for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
             store(cache_slot(cache, at + offset), load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
         store(&entry->top, at + used, RELEASE);
@@ -162,34 +162,55 @@ static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
         depot_give(bin, blocks, count, user);
 }
 
-/* Gives the oldest `count` blocks of a bin to its depot and moves the others down. */
+/* Blocks of an entry: `first` and all its slots but the lowest, which is NULL. */
+static size_t entry_count(struct cache_entry *entry)
+{
+    return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
+}
+
+/* Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down. */
 static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    struct array array = array_of(entry->limit);
+    uint32_t oldest = array_of(entry->limit).start + 2 * SLOT_BYTES;
     void *blocks[REFILL_MAX];
     uint32_t top = load(&entry->top, RELAXED);
-    size_t held = (top - array.start) / SLOT_BYTES;
-    count = size_min(size_min(count, held), BATCH_BLOCKS);
+    uint32_t bytes = (uint32_t)count * SLOT_BYTES;
+    ASSERT(count < entry_count(entry) && count <= BATCH_BLOCKS);
     for (size_t i = 0; i < count; i++)
-        blocks[i] = load(cache_slot(cache, array.start + (uint32_t)(i + 1) * SLOT_BYTES), RELAXED);
+        blocks[i] = load(cache_slot(cache, oldest + (uint32_t)i * SLOT_BYTES), RELAXED);
     edit_begin(cache);
-    for (size_t i = count; i < held; i++) {
-        void *block = load(cache_slot(cache, array.start + (uint32_t)(i + 1) * SLOT_BYTES), RELAXED);
-        store(cache_slot(cache, array.start + (uint32_t)(i + 1 - count) * SLOT_BYTES), block, RELAXED);
-    }
-    store(&entry->top, top - (uint32_t)count * SLOT_BYTES, RELEASE);
+    for (uint32_t slot = oldest + bytes; slot <= top; slot += SLOT_BYTES)
+        store(cache_slot(cache, slot - bytes), load(cache_slot(cache, slot), RELAXED), RELAXED);
+    store(&entry->top, top - bytes, RELEASE);
     edit_end(cache);
-    if (count > 0)
+    give(bin, blocks, count, cache->number);
+}
+
+/* Gives all blocks of a bin to its depot. */
+static void flush_all(struct cache *cache, unsigned bin)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    while (load(&entry->first, RELAXED) != NULL) {
+        void *blocks[BATCH_BLOCKS];
+        size_t count = 0;
+        edit_begin(cache);
+        for (void *block; count < BATCH_BLOCKS && (block = load(&entry->first, RELAXED)) != NULL; count++) {
+            uint32_t top = load(&entry->top, RELAXED);
+            store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
+            store(&entry->top, top - SLOT_BYTES, RELAXED);
+            blocks[count] = block;
+        }
+        edit_end(cache);
         give(bin, blocks, count, cache->number);
+    }
 }
 
 static void bin_close(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
-    while (load(&entry->top, RELAXED) > array.start)
-        flush_oldest(cache, bin, BATCH_BLOCKS);
+    flush_all(cache, bin);
     edit_begin(cache);
     entry->limit = 0;
     store(&entry->top, 0, RELEASE);
@@ -245,15 +266,16 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
+    size_t stowed = size_min(array.blocks - (array.log2 == 0 ? 0 : entry_count(entry)), count - 1);
     uint32_t top = load(&entry->top, RELAXED);
-    size_t room = array.log2 == 0 ? 0 : array.blocks - (top - array.start) / SLOT_BYTES;
-    size_t stowed = size_min(room, count - 1);
+    void *first = load(&entry->first, RELAXED);
     for (size_t i = stowed; i > 0; i--) {
         top += SLOT_BYTES;
-        store(cache_slot(cache, top), blocks[i], RELAXED);
+        store(cache_slot(cache, top), first, RELAXED);
+        first = blocks[i];
     }
-    if (stowed > 0)
-        store(&entry->top, top, RELEASE);
+    store(&entry->top, top, RELEASE);
+    store(&entry->first, first, RELEASE);
     if (stowed < count - 1)
         depot_put(bin, blocks + 1 + stowed, count - 1 - stowed);
 }
@@ -291,15 +313,19 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return blocks[0];
 }
 
-NOINLINE void cache_free_slow(void *block, unsigned bin)
+NOINLINE void cache_free_slow(void *block, size_t bin_wide)
 {
+    unsigned bin = (unsigned)bin_wide;
     struct cache *cache = cache_here();
     if (cache != NULL) {
         struct cache_entry *entry = &cache->entries[bin];
         if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit)
             grow_after_miss(cache, bin);
-        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit && entry->limit != 0)
-            flush_oldest(cache, bin, (array_of(entry->limit).blocks + 1) / 2);
+        bool is_full = entry->limit != 0 && load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
+        if (is_full && array_of(entry->limit).blocks == 1)
+            flush_all(cache, bin);
+        else if (is_full)
+            flush_oldest(cache, bin, size_min(array_of(entry->limit).blocks / 2, BATCH_BLOCKS));
         if (entry->limit != 0) {
             cache_free(block, bin);
             return;
@@ -320,6 +346,7 @@ void cache_abandon(struct cache *cache)
     for (unsigned bin = 0; bin < BIN_LIMIT; bin++) {
         cache->entries[bin].limit = 0;
         store(&cache->entries[bin].top, 0, RELAXED);
+        store(&cache->entries[bin].first, NULL, RELAXED);
     }
     __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
@@ -329,18 +356,20 @@ void cache_abandon(struct cache *cache)
     store(&cache->edits, 0, RELAXED);
 }
 
-/* Walks down from the top to the NULL below the oldest pointer; arrays move under us, but their memory stays. */
+/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their memory stays. */
 static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
 {
     struct cache *readable = (struct cache *)(uintptr_t)cache;
+    const void *held = load(&readable->entries[bin].first, ACQUIRE);
     size_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
     size_t count = 0;
-    for (; count < (size_t)1 << SLOTS_LOG2_MAX && top >= offsetof(struct cache, arena); top -= SLOT_BYTES, count++) {
-        const void *held = load(cache_slot(readable, top), RELAXED);
-        *is_found = held == block;
-        if (held == NULL || *is_found)
-            break;
+    while (held != NULL && held != block && count < (size_t)1 << SLOTS_LOG2_MAX &&
+           top >= offsetof(struct cache, arena)) {
+        held = load(cache_slot(readable, top), RELAXED);
+        top -= SLOT_BYTES;
+        count++;
     }
+    *is_found = held == block;
     return count;
 }
 

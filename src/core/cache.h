@@ -1,10 +1,13 @@
 /*
  * cache.h: arrays of free blocks, one for each bin, that a single thread works on without synchronising.
  *
- * A cache is one piece of memory; everything in it is found by 32-bit offsets from its start. An entry's `top` is the
- * offset of the newest pointer of its array; below the oldest lies a NULL. A cache that is all zeros is a valid empty
- * one: top 0 points at the NULL at its start, and limit 0 refuses every push. So neither "empty", nor "no array yet",
- * nor "no cache yet" needs a test of its own on the fast paths.
+ * A cache is one piece of memory; arrays in it are found by 32-bit offsets from its start. An entry holds the newest
+ * block itself, `first`, so that a block that goes round between free and malloc passes through one word; a push moves
+ * the old `first` to the array, a pop moves the newest pointer of the array to `first`. The first push onto an empty bin
+ * moves a NULL, which comes back as `first` with the last pop: the array never runs out before `first` does.
+ *
+ * A cache that is all zeros is a valid empty one: `first` is NULL and limit 0 refuses every push. So neither "empty",
+ * nor "no array yet", nor "no cache yet" needs a test of its own on the fast paths.
  *
  * Readers of other threads (the exact check of a suspected double free, statistics) load the same words; see
  * docs/protocols/cache.md.
@@ -24,14 +27,15 @@ enum {
 };
 
 struct cache_entry {
-    _Atomic uint32_t top; /* offset of the newest pointer, or of the NULL below the oldest     */
+    void *_Atomic first;  /* the newest block, or NULL                                             */
+    _Atomic uint32_t top; /* offset of the last slot in use; of the array's start when it is empty */
     uint32_t limit;       /* offset of the last slot to use, plus the array's size in the low bits */
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 
 struct cache {
     /* Constant. */
-    void *nothing;             /* always NULL: what the top of an empty entry points at */
+    void *nothing;             /* always NULL: the slot of offset 0                     */
     struct cache *below;       /* made before this one                                  */
     uint32_t number;           /* from 1                                                */
 
@@ -62,9 +66,9 @@ extern HIDDEN uint64_t cache_mark;
 
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);
-void cache_free_slow(void *block, unsigned bin);
+void cache_free_slow(void *block, size_t bin);
 
-/* Gives every block of the cache to the depots and forgets all arrays. Owner, or nobody runs. */
+/* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns it. */
 void cache_empty(struct cache *cache);
 
 /* Whether `block` lies in the cache's array of `bin`. Exact for a block that no other thread is freeing. Any thread. */
@@ -97,10 +101,11 @@ ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
     struct cache *cache = cache_of_thread;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
-    uint32_t top = load(&entry->top, RELAXED);
-    void *block = load(cache_slot(cache, top), RELAXED);
+    void *block = load(&entry->first, RELAXED);
     if (unlikely(block == NULL))
         return NULL;
+    uint32_t top = load(&entry->top, RELAXED);
+    store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
     store(&entry->top, top - SLOT_BYTES, RELAXED);
     if (CHECKS >= 1)
         *(block_word *)block = 0;
@@ -115,17 +120,18 @@ ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
 }
 
 /* Pushes a free block of `bin`, which has been checked and marked. */
-ALWAYS_INLINE void cache_free(void *block, unsigned bin)
+ALWAYS_INLINE void cache_free(void *block, size_t bin)
 {
     struct cache *cache = cache_of_thread;
-    struct cache_entry *entry = cache_entry_at(cache, (size_t)bin * ENTRY_BYTES);
-    size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
+    struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
+    uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
     if (unlikely(top > entry->limit)) {
         cache_free_slow(block, bin);
         return;
     }
-    store(cache_slot(cache, top), block, RELAXED);
-    store(&entry->top, (uint32_t)top, RELEASE); /* C1: the slot before the top; pairs with cache_holds */
+    store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);
+    store(&entry->top, top, RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
+    store(&entry->first, block, RELEASE);
 }
 
 #endif

@@ -17,7 +17,7 @@ enum {
     BIN_LIMIT = COHORT_LIMIT * CLASS_LIMIT,
     SMALL_MAX = 1024,   /* looked up in steps of 8   */
     MEDIUM_MAX = 32768, /* looked up in steps of 256 */
-    ENTRY_BYTES = 8,    /* of a cache entry          */
+    ENTRY_BYTES = 16,   /* of a cache entry          */
     CLASS_SPAN = CLASS_LIMIT - 1,
     SPAN_UNITS_MAX = COHORT_LIMIT,
 };
@@ -45,9 +45,9 @@ extern HIDDEN const uint16_t class_medium[MEDIUM_MAX / 256 + 1];
 
 typedef uint16_t bin_index;
 
-ALWAYS_INLINE unsigned bin_class(unsigned bin)
+ALWAYS_INLINE unsigned bin_class(size_t bin)
 {
-    return bin & (CLASS_LIMIT - 1);
+    return (unsigned)bin & (CLASS_LIMIT - 1);
 }
 
 ALWAYS_INLINE unsigned bin_cohort(unsigned bin)

@@ -106,7 +106,7 @@ static struct class_total {
 
 static void count_free(struct depot *depot, size_t more, size_t fewer)
 {
-    depot->free_blocks += more - fewer;
+    store(&depot->free_blocks, load(&depot->free_blocks, RELAXED) + more - fewer, RELAXED); /* writers hold the lock */
     fetch_add(&totals[bin_class(depot->bin)].free_blocks, more - fewer, RELAXED);
 }
 

@@ -125,10 +125,20 @@ NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
     return bytes <= PTRDIFF_MAX && heap_start() ? large_acquire(large_units(bytes), 1, NULL) : NULL;
 }
 
+/* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
+static void *large_zeroed(size_t bytes)
+{
+    size_t units = large_units(bytes);
+    void *block = units <= SPAN_UNITS_MAX ? cache_pop(bin_of_span(units) * ENTRY_BYTES) : NULL;
+    if (block == NULL && units <= SPAN_UNITS_MAX)
+        block = shelf_pop(units);
+    return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes);
+}
+
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > MEDIUM_MAX)
-        return heap_start() ? large_alloc_zeroed(bytes) : NULL;
+        return heap_start() ? large_zeroed(bytes) : NULL;
     void *block = cache_alloc(cohort_offset + class_offset(bytes));
     if (likely(block != NULL))
         __builtin_memset(block, 0, bytes);
@@ -143,10 +153,17 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     return align <= PTRDIFF_MAX && heap_start() ? large_alloc_aligned(bytes, align) : NULL;
 }
 
-/* A block that a cache may hold. Its first word can be the mark by chance or copied; only the exact check decides. */
+/* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact check decides. */
+static bool is_free_already(const void *block)
+{
+    unsigned kind = region_kind(region_unit(block));
+    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark && misuse_is_free(block, kind);
+}
+
+/* A block that a cache may hold. */
 static void free_cached(void *block, unsigned bin, const char *verb)
 {
-    if (CHECKS >= 1 && *(block_word *)block == cache_mark && misuse_is_free(block, bin)) {
+    if (is_free_already(block)) {
         misuse_report_double(block, verb, bin_bytes(bin));
         return;
     }
@@ -189,8 +206,9 @@ void heap_free_sized(void *block, size_t bytes, size_t align)
         unsigned kind = region_kind(unit);
         size_t have = bin_class(kind) != 0 ? bin_bytes(kind) : kind == UNIT_HEAD ? large_usable(block) : 0;
         bool fits = is_size_plausible(have, bytes);
-        if (!fits && align > 1 && bytes <= have)
-            fits = bin_class(kind) == class_aligned(bytes, align);
+        if (!fits && align > 1 && bytes <= have) /* an alignment may have asked for a larger class, or for units */
+            fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0 ? bin_class(kind) == class_aligned(bytes, align)
+                                                                         : align >= UNIT_BYTES && have == UNIT_BYTES;
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
             return;
@@ -210,12 +228,13 @@ size_t heap_usable(const void *block)
 {
     if (block == NULL)
         return 0;
-    switch (misuse_classify(block, "usable size of")) {
-    case POINTER_SMALL: return class_facts[bin_class(region_kind(region_unit(block)))].bytes;
-    case POINTER_LARGE: return large_usable(block);
-    case POINTER_BAD:
-    case POINTER_FOREIGN: break;
-    }
+    enum pointer_kind kind = misuse_classify(block, "usable size of");
+    if (kind == POINTER_BAD || kind == POINTER_FOREIGN)
+        return 0;
+    size_t have = kind == POINTER_SMALL ? bin_bytes(region_kind(region_unit(block))) : large_usable(block);
+    if (!is_free_already(block))
+        return have;
+    misuse_report_double(block, "usable size of", have);
     return 0;
 }
 
@@ -232,8 +251,7 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
         return NULL;
     unsigned bin = region_kind(region_unit(block));
     size_t have = kind == POINTER_SMALL ? bin_bytes(bin) : large_usable(block);
-    bool is_suspect = CHECKS >= 1 && bin != UNIT_HEAD && *(block_word *)block == cache_mark;
-    if (is_suspect && misuse_is_free(block, bin)) {
+    if (is_free_already(block)) {
         misuse_report_double(block, "realloc of", have);
         return NULL;
     }

@@ -72,7 +72,7 @@ ALWAYS_INLINE void heap_free(void *block)
         heap_free_odd(block);
         return;
     }
-    unsigned bin = region_kind(unit);
+    size_t bin = region_kind(unit);
     if (CHECKS >= 1) {
         /* One product tells slabs from all else, and starts of blocks from their insides. */
         bool is_block = class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block);

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "core/depot.h"
 #include "core/shelf.h"
+#include "core/thread.h"
 #include "mem/span.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -71,6 +72,20 @@ static size_t purge_slabs(size_t units_max, uint32_t tick_oldest, unsigned calls
     return purged;
 }
 
+/* Caches that ended threads left: all, or one a look. */
+static size_t cool_caches(bool is_all)
+{
+    size_t cooled = 0;
+    bool is_any = true;
+    while (is_any && (is_all || cooled == 0)) {
+        lock_acquire(&purge_lock, RANK_PURGE);
+        is_any = thread_cool_one();
+        lock_release(&purge_lock, RANK_PURGE);
+        cooled += is_any;
+    }
+    return cooled;
+}
+
 /* Batches whose stack did not move since the last look go to the bitmaps, and empty slabs to the spans. */
 static size_t tidy_depots(bool is_all)
 {
@@ -104,6 +119,7 @@ static size_t count_purged(size_t bytes)
 size_t purge_all(void)
 {
     uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2;
+    cool_caches(true);
     tidy_depots(true);
     size_t units = load(&region.units, RELAXED);
     size_t purged = purge_slabs(units, tick, UINT32_MAX);
@@ -124,6 +140,7 @@ static bool look(void)
     size_t work = count_purged(purge_spans(idle));
     if (load(&helper_stop, RELAXED) != 0)
         return true;
+    work += cool_caches(false);
     work += tidy_depots(false);
     work += count_purged(purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK), tick, CALLS_A_LOOK));
     return work > 0;

@@ -30,7 +30,7 @@ static struct shelf *shelf_of(size_t units)
     return &shelves[units - 1];
 }
 
-void *shelf_take(size_t units)
+void *shelf_pop(size_t units)
 {
     struct shelf *shelf = shelf_of(units);
     void *block = NULL;
@@ -39,10 +39,15 @@ void *shelf_take(size_t units)
     if (shelf->count > 0)
         block = shelf->blocks[--shelf->count];
     lock_release(&shelf->lock, RANK_DEPOT);
-    if (block == NULL)
-        return large_acquire(units, 1, NULL);
-    fetch_sub(&shelved, units, RELAXED);
+    if (block != NULL)
+        fetch_sub(&shelved, units, RELAXED);
     return block;
+}
+
+void *shelf_take(size_t units)
+{
+    void *block = shelf_pop(units);
+    return block != NULL ? block : large_acquire(units, 1, NULL);
 }
 
 /* Whether `units` more may lie on shelves; if so they are counted. */

@@ -12,6 +12,9 @@
 /* Takes a block of exactly `units`, marked in the map; NULL: no memory. Its contents are unspecified. */
 void *shelf_take(size_t units);
 
+/* As shelf_take, but only what lies on the shelf. */
+void *shelf_pop(size_t units);
+
 /* Puts blocks of `units` on the shelf, or back to the spans where it is full. Needs no memory. */
 void shelf_give(size_t units, void *const *blocks, size_t count);
 

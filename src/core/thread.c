@@ -3,7 +3,8 @@
  *
  * The C library runs our exit hook among the destructors of thread-specific data, in an order we cannot know. A thread
  * that allocates after it gets a cache again and arms the hook again, up to ATTACHES_MAX times; after that it works
- * without a cache, so nothing stays behind. Caches of ended threads are emptied and reused by later ones.
+ * without a cache, so nothing stays behind. A few caches of ended threads wait as they are for the next threads; the
+ * others are emptied, and so are those few when the purger finds them unused.
  *
  * Owner: the registry, under registry_lock (RANK_REGISTRY).
  * Design: docs/design/threads.md
@@ -21,12 +22,14 @@ enum {
     BUDGET_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
     CACHES_A_CPU = 2,       /* that get their full share                               */
     SPANS_PER_SMALL = 8,    /* bytes of large blocks for each byte of small ones       */
-    UNUSED_WARM = 4,        /* caches kept as they are for the next thread             */
+    UNUSED_WARM = 4,        /* caches of ended threads kept as they are                */
 };
 
 static struct lock registry_lock;
 static _Atomic(struct cache *) newest;
-static struct cache *unused;
+static struct cache *warm; /* unused caches that still hold blocks */
+static struct cache *cold; /* unused caches that are empty         */
+static unsigned warm_count;
 static _Atomic size_t attached;
 static size_t budget_total = 2 * 1024 * 1024;
 static size_t budget_each = 1024 * 1024;
@@ -61,6 +64,20 @@ void thread_set_budget(size_t bytes_each, unsigned cpu_count)
     lock_release(&registry_lock, RANK_REGISTRY);
 }
 
+static void unused_push(struct cache **list, struct cache *cache)
+{
+    cache->next_unused = *list;
+    *list = cache;
+}
+
+static struct cache *unused_pop(struct cache **list)
+{
+    struct cache *cache = *list;
+    if (cache != NULL)
+        *list = cache->next_unused;
+    return cache;
+}
+
 static struct cache *cache_make(void)
 {
     struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));
@@ -78,10 +95,11 @@ struct cache *thread_attach(void)
     if (attaches >= ATTACHES_MAX || !heap_start())
         return NULL;
     lock_acquire(&registry_lock, RANK_REGISTRY);
-    struct cache *cache = unused;
-    if (cache != NULL)
-        unused = cache->next_unused;
-    else
+    struct cache *cache = unused_pop(&warm);
+    warm_count -= cache != NULL;
+    if (cache == NULL)
+        cache = unused_pop(&cold);
+    if (cache == NULL)
         cache = cache_make();
     if (cache != NULL) {
         store(&cache->is_attached, true, RELAXED);
@@ -110,18 +128,41 @@ static void cool_down(struct cache *cache)
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
 }
 
-static void detach(struct cache *cache)
+/* Empties a cache that nobody else can see, and puts it where the next thread finds it. */
+static void retire(struct cache *cache)
 {
     cache_empty(cache);
-    if (load(&attached, RELAXED) + UNUSED_WARM < load(&caches_made, RELAXED))
-        cool_down(cache);
+    cool_down(cache);
     lock_acquire(&registry_lock, RANK_REGISTRY);
-    cache->next_unused = unused;
-    unused = cache;
-    store(&cache->is_attached, false, RELAXED);
+    unused_push(&cold, cache);
+    lock_release(&registry_lock, RANK_REGISTRY);
+}
+
+/* Keeps a few caches as they are, blocks and all, for the threads that come next; empties the others. */
+static void detach(struct cache *cache)
+{
+    lock_acquire(&registry_lock, RANK_REGISTRY);
+    bool is_kept = warm_count < UNUSED_WARM;
+    if (is_kept)
+        unused_push(&warm, cache);
+    warm_count += is_kept;
     fetch_sub(&attached, 1, RELAXED);
+    store(&cache->is_attached, false, RELAXED);
     share_budget();
     lock_release(&registry_lock, RANK_REGISTRY);
+    if (!is_kept)
+        retire(cache);
+}
+
+bool thread_cool_one(void)
+{
+    lock_acquire(&registry_lock, RANK_REGISTRY);
+    struct cache *cache = unused_pop(&warm);
+    warm_count -= cache != NULL;
+    lock_release(&registry_lock, RANK_REGISTRY);
+    if (cache != NULL)
+        retire(cache);
+    return cache != NULL;
 }
 
 static void on_thread_exit(void *value)

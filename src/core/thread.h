@@ -12,6 +12,9 @@ struct cache *thread_attach(void);
 /* Installs the hook for thread exit; from the library's constructor. */
 void thread_start(void);
 
+/* Empties one cache that an ended thread left warm. False: there is none. */
+bool thread_cool_one(void);
+
 /* The newest cache; the others by `below`. Caches are reused but never unmade. */
 struct cache *thread_newest_cache(void);
 

@@ -17,6 +17,7 @@
 
 #define GIB ((size_t)1 << 30)
 #define REGION_MAX (16384 * GIB)
+#define HEAP_NAME "calmalloc heap"
 
 enum {
     REGION_ALIGN = 2 * 1024 * 1024,
@@ -58,18 +59,48 @@ static int tables_reserve(size_t bytes_max)
     return error;
 }
 
+/*
+ * Under a limit the heap will grow behind its end, so it begins far enough below the place where the kernel puts
+ * mappings that all that the limit leaves fits in between.
+ */
+static bool heap_reserve_below(size_t size, size_t room)
+{
+    void *probe;
+    if (os_reserve(REGION_ALIGN, REGION_ALIGN, &probe) != 0)
+        return false;
+    os_release(probe, REGION_ALIGN);
+    if ((uintptr_t)probe < 2 * room)
+        return false;
+    char *start = (char *)align_down((uintptr_t)probe - room, REGION_ALIGN);
+    if (os_extend(start, size) != 0)
+        return false;
+    heap = (struct extent){.start = start, .reserved = size, .name = HEAP_NAME};
+    return true;
+}
+
+static int heap_reserve(const struct os_facts *facts)
+{
+    size_t wanted = region_bytes_wanted(facts);
+    bool is_limited = facts->address_space_bytes != SIZE_MAX;
+    if (is_limited && heap_reserve_below(wanted, align_up(size_min(facts->address_space_bytes, REGION_MAX), GIB) + GIB))
+        return 0;
+    int error = extent_reserve(&heap, wanted, REGION_ALIGN, HEAP_NAME);
+    while (error != 0 && wanted > REGION_ALIGN) {
+        wanted = align_down(wanted / 2, REGION_ALIGN);
+        error = extent_reserve(&heap, wanted, REGION_ALIGN, HEAP_NAME);
+    }
+    return error;
+}
+
 int region_start(const struct os_facts *facts)
 {
     page_bytes = facts->page_bytes;
-    size_t wanted = region_bytes_wanted(facts);
-    int error = extent_reserve(&heap, wanted, REGION_ALIGN, "calmalloc heap");
-    for (; error != 0 && wanted > REGION_ALIGN; error = extent_reserve(&heap, wanted, REGION_ALIGN, "calmalloc heap"))
-        wanted = align_down(wanted / 2, REGION_ALIGN);
+    bool is_limited = facts->address_space_bytes != SIZE_MAX;
+    size_t limit = align_up(size_min(facts->address_space_bytes, REGION_MAX), REGION_ALIGN) + REGION_ALIGN;
+    int error = heap_reserve(facts);
     if (error != 0)
         return error;
-    bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    size_t limit = size_min(facts->address_space_bytes, REGION_MAX);
-    error = tables_reserve(is_limited ? align_up(limit, REGION_ALIGN) + REGION_ALIGN : wanted);
+    error = tables_reserve(is_limited ? limit : heap.reserved);
     if (error != 0) {
         os_release(heap.start, heap.reserved);
         return error;

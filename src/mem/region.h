@@ -98,7 +98,7 @@ ALWAYS_INLINE char *region_address(size_t unit)
     return region.base + (unit << UNIT_SHIFT);
 }
 
-ALWAYS_INLINE unsigned region_kind(size_t unit)
+ALWAYS_INLINE uint32_t region_kind(size_t unit)
 {
     return load(&region.map[unit], RELAXED);
 }

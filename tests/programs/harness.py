@@ -188,9 +188,10 @@ class World:
         return process
 
     def finish(self, process, timeout=60, normalise=None, compare=True, expect=0):
-        step = process.wait(self.seconds_left(timeout))
+        seconds = self.seconds_left(timeout)
+        step = process.wait(seconds)
         if step is None:
-            raise Failure(f"{process.label}: no end after {timeout} s, killed\n  repeat with: {process.command()}")
+            raise Failure(f"{process.label}: no end after {seconds:.0f} s, killed\n  repeat with: {process.command()}")
         if not compare:
             step.stdout = b""
         elif normalise:
@@ -255,12 +256,13 @@ def describe_exit(step, expected):
     return "\n".join(lines + [f"  repeat with: {step.command}"])
 
 
-def describe_difference(label, ours, theirs):
-    left, right = (text.decode(errors="replace").splitlines() for text in (theirs, ours))
+def describe_difference(ours, theirs):
+    left, right = (step.stdout.decode(errors="replace").splitlines() for step in (theirs, ours))
     lines = list(difflib.unified_diff(left, right, "system", "preloaded", lineterm="", n=1))
     more = len(lines) - DIFF_LINES_MAX
     shown = [f"  {line[:200]}" for line in lines[:DIFF_LINES_MAX]] + ([f"  ... {more} more"] if more > 0 else [])
-    return "\n".join([f"{label}: standard output differs", *shown])
+    repeat = [f"  repeat with: {ours.command}"] if ours.command else []
+    return "\n".join([f"{ours.label}: standard output differs", *shown, *repeat])
 
 
 def differences(system, preloaded):
@@ -273,7 +275,7 @@ def differences(system, preloaded):
         if theirs.exit_code != ours.exit_code:
             found.append(describe_exit(ours, theirs.exit_code))
         if theirs.stdout != ours.stdout:
-            found.append(describe_difference(ours.label, ours.stdout, theirs.stdout) + f"\n  repeat with: {ours.command}")
+            found.append(describe_difference(ours, theirs))
     if len(system.steps) != len(preloaded.steps):
         found.append(f"{len(system.steps)} steps on the system, {len(preloaded.steps)} on the library")
     return found

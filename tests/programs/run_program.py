@@ -55,6 +55,10 @@ def run_world(case, root, library, witness, seconds_max):
     return world, trouble, time.monotonic() - started
 
 
+class NothingToCompare(Exception):
+    """The program fails on the system's allocator already."""
+
+
 def run_case(case, library, witness, root, seconds_max):
     """What is wrong, as a list of texts, and one line about how long it took."""
     own_library = root / "libcalmalloc.so"  # A copy where any user may read it, that a rebuild cannot change midway.
@@ -64,7 +68,7 @@ def run_case(case, library, witness, root, seconds_max):
 
     system, trouble, system_seconds = run_world(case, root, None, own_witness, seconds_max)
     if trouble:
-        return [f"{case.name} fails without the library, so there is nothing to compare:", *trouble], ""
+        raise NothingToCompare("\n".join(trouble))
     preloaded, trouble, seconds = run_world(case, root, own_library, own_witness, seconds_max)
     found = trouble if trouble else differences(system, preloaded)
     found += complaints(case, preloaded) + not_loaded(case, preloaded)
@@ -111,6 +115,9 @@ def main():
     except Skip as skip:
         print(f"skipped: {skip}. To have it: apt-get install {' '.join(case.packages)}")
         return SKIPPED
+    except NothingToCompare as nothing:
+        print(f"{case.name} fails without the library, so there is nothing to compare:\n{nothing}")
+        return FAILED
     finally:
         if arguments.keep:
             print(f"kept: {root}")

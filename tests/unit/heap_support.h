@@ -29,4 +29,16 @@ extern "C" {
 #undef class
 #undef _Thread_local
 
+namespace calm_test {
+
+/* A block of `bytes` in the cohort of that number, whatever site asks; without errno. */
+inline void *alloc_in_cohort(size_t bytes, unsigned cohort)
+{
+    uint32_t cohort_offset = cohort * COHORT_ENTRY_BYTES;
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return block != nullptr ? block : heap_alloc_slow(bytes, cohort_offset);
+}
+
+} // namespace calm_test
+
 #endif

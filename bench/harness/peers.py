@@ -128,7 +128,11 @@ def owners(library: str) -> Dict[str, str]:
     environment = {"PATH": os.environ["PATH"]}
     if library:
         environment["LD_PRELOAD"] = library
-    return json.loads(run([build.binaries() / "owner"], "The probe", env=environment))
+    said = run([build.binaries() / "owner"], f"The probe under {library or 'the C library'}", env=environment)
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise Stop(f"The probe under {library or 'the C library'} printed something else: {said[:60]!r}.")
 
 
 def prove(name: str, library: str) -> Dict[str, list]:

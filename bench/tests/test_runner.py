@@ -1,0 +1,192 @@
+"""Checks the runner itself: that it measures what it says, calls identical libraries equal, and catches faults.
+
+Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc and perl.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+
+import rows as rows_module  # noqa: E402
+from harness import build, goals, results  # noqa: E402
+
+FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
+
+
+def faulty(fault: int, name: str) -> Path:
+    library = FOLDER / f"lib{name}.so"
+    if not library.exists():
+        subprocess.run(["gcc", "-O2", "-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}", "-o", str(library),
+                        str(BENCH / "tests" / "faulty.c")], check=True)
+    return library
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, str(BENCH / "calm_bench.py"), *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+
+
+def run_arguments(out: Path, rows: str, libraries: dict, *more: str) -> list:
+    named = [part for name, path in libraries.items() for part in ("--lib", f"{name}={path}")]
+    return ["run", "--without-calm", "--peers", "glibc", *named, "--rows", rows, "--tries", "1", "--out", str(out), *more]
+
+
+def sample(row: str, library: str, repeat: int, seconds: float, **more) -> dict:
+    made = {"kind": "sample", "row": row, "library": library, "repeat": repeat, "try": 0, "failed": "", "check": "1",
+            "foreign_share": 0.0, "result": {"seconds": seconds, "cpu_seconds": seconds},
+            "cost": {"user": seconds, "system": 0.0, "wall": seconds, "peak_kib": 1000}}
+    made.update(more)
+    return made
+
+
+def digest(samples: list, libraries=("calm", "glibc")) -> results.Results:
+    return results.digest_samples(list(rows_module.ROWS), list(libraries), samples, 0.15)
+
+
+class Figures(unittest.TestCase):
+    def pair(self, ours, theirs):
+        return results.ratio(results.Figure(ours), results.Figure(theirs))
+
+    def test_a_difference_within_the_spread_is_a_tie(self):
+        self.assertTrue(self.pair([1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1], [1.05, 1.15, 1.25, 1.05, 1.15, 1.25, 1.15]).is_tie)
+
+    def test_a_difference_beyond_the_spread_is_not(self):
+        pair = self.pair([1.0, 1.01, 1.0, 1.01, 1.0, 1.01, 1.0], [1.1, 1.11, 1.1, 1.11, 1.1, 1.11, 1.1])
+        self.assertFalse(pair.is_tie)
+        self.assertAlmostEqual(pair.median, 1.0 / 1.1, places=6)
+
+    def test_overlapping_quartiles_are_a_tie_whatever_the_medians_say(self):
+        self.assertTrue(self.pair([1.0, 1.0, 1.0, 1.0, 1.3, 1.3, 1.3], [1.2, 1.2, 1.2, 1.3, 1.3, 1.3, 1.3]).is_tie)
+
+    def test_a_single_run_knows_no_spread(self):
+        self.assertIsNone(self.pair([1.0], [2.0]).noise)
+
+    def test_the_quietest_try_counts(self):
+        noisy, quiet = (sample("slots", "calm", 0, seconds, foreign_share=share) for seconds, share in ((9, 0.9), (1, 0.1)))
+        found = digest([noisy, dict(quiet, **{"try": 1})])
+        self.assertEqual(found.figure(found.row("slots"), "calm", "cpu").values, [1])
+        self.assertEqual(found.disturbed, {})
+
+    def test_a_row_that_was_never_quiet_is_marked(self):
+        self.assertIn("slots", digest([sample("slots", "calm", 0, 1, foreign_share=0.9)]).disturbed)
+
+    def test_one_failed_run_takes_the_library_out_of_the_row(self):
+        found = digest([sample("slots", "calm", 0, 1), sample("slots", "calm", 1, 1, failed="it ended by signal 11")])
+        self.assertIsNone(found.figure(found.row("slots"), "calm", "cpu"))
+
+    def test_who_disagrees_with_the_majority_failed(self):
+        found = digest([sample("slots", "calm", 0, 1, check="2"), sample("slots", "glibc", 0, 1),
+                        sample("slots", "jemalloc", 0, 1)], ("calm", "glibc", "jemalloc"))
+        self.assertEqual(list(found.failures), [("slots", "calm")])
+
+
+class Goals(unittest.TestCase):
+    def outcome(self, samples, kind, argument):
+        return goals.KINDS[kind](digest(samples), "calm", argument)
+
+    def test_a_row_is_held_against_its_best_peer(self):
+        made = [sample("python", library, repeat, seconds) for repeat in range(7)
+                for library, seconds in (("calm", 0.7), ("glibc", 1.0))]
+        self.assertAlmostEqual(self.outcome(made, "row_time", ("python",))[0], 0.7)
+
+    def test_a_group_with_a_row_missing_has_no_verdict(self):
+        value, words = self.outcome([sample("python", name, 0, 1) for name in ("calm", "glibc")], "group_time", "programs")
+        self.assertIsNone(value)
+        self.assertIn("no verdict", words)
+
+    def test_a_row_that_failed_falls_short(self):
+        value, words = self.outcome([sample("python", "calm", 0, 1, failed="x"), sample("python", "glibc", 0, 1)],
+                                    "row_time", ("python",))
+        self.assertIsNone(value)
+        self.assertIn("falls short", words)
+
+
+class Runs(unittest.TestCase):
+    def test_faults_are_failures_and_a_sound_library_is_none(self):
+        out = FOLDER / "faults.jsonl"
+        libraries = {"sound": faulty(0, "sound"), "crashes": faulty(1, "crashes"), "overlaps": faulty(2, "overlaps"),
+                     "talks": faulty(3, "talks")}
+        done = bench(*run_arguments(out, "slots|perl", libraries, "--repeats", "2", "--scale", "0.02"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = bench("report", str(out), "--ours", "sound").stdout
+        failures = report[report.index("## Failures"): report.index("## Noise")]
+        for expected in ("slots under crashes: it ended by signal 4", "perl under crashes: it ended by signal 4",
+                         "slots under overlaps: its result differs", "perl under talks: its result differs"):
+            self.assertIn(expected, failures)
+        self.assertNotIn("under sound", failures)
+        self.assertNotIn("under glibc", failures)
+
+    def test_identical_libraries_are_ties_and_a_slow_one_is_not(self):
+        out = FOLDER / "ties.jsonl"
+        libraries = {"one": faulty(0, "sound"), "two": faulty(0, "sound"), "slow": faulty(4, "slow")}
+        done = bench(*run_arguments(out, "slots|batch", libraries, "--repeats", "5", "--scale", "0.05"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = bench("report", str(out), "--ours", "one").stdout
+        self.assertIn("one and two are the same library: 2 of 2 rows are ties", report)
+        line = next(line for line in report.splitlines() if line.startswith("| slots"))
+        self.assertNotIn("tie", line.split("|")[4])
+
+    def test_a_library_without_malloc_is_refused(self):
+        source, library = FOLDER / "empty.c", FOLDER / "libempty.so"
+        source.write_text("int nothing;\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+        done = bench(*run_arguments(FOLDER / "none.jsonl", "slots", {"empty": library}))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("empty is not active: malloc comes from", done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1)
+
+    def test_an_interrupted_run_goes_on_where_it_stopped(self):
+        out, libraries = FOLDER / "resume.jsonl", {"sound": faulty(0, "sound")}
+        arguments = run_arguments(out, "slots|pairs-64", libraries, "--repeats", "6", "--scale", "0.3")
+        first = subprocess.Popen([sys.executable, str(BENCH / "calm_bench.py"), *arguments], stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not (out.exists() and out.read_text().count("\n") >= 4) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(first.wait(), 130)
+        before = out.read_text().splitlines()
+        with open(out, "a") as file:
+            file.write('{"kind": "sam')  # what a kill in the middle of a write leaves
+        self.assertEqual(bench(*arguments).returncode, 0)
+        after = out.read_text().splitlines()
+        self.assertEqual(after[: len(before)], before)
+        runs = [(line["row"], line["library"], line["repeat"]) for line in map(json.loads, after) if line["kind"] == "sample"]
+        self.assertEqual(len(runs), 2 * 2 * 6)
+        self.assertEqual(len(set(runs)), len(runs))
+        self.assertLess(len(before) - 1, len(runs))
+
+    def test_another_build_of_a_library_is_not_mixed_in(self):
+        out = FOLDER / "mixed.jsonl"
+        arguments = lambda library: run_arguments(out, "tiny", {"mine": library}, "--repeats", "1")
+        self.assertEqual(bench(*arguments(faulty(0, "sound"))).returncode, 0)
+        done = bench(*arguments(faulty(4, "slow")))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds another build of mine", done.stderr)
+
+    def test_what_takes_too_long_is_killed_and_said(self):
+        cost = FOLDER / "cost"
+        subprocess.run([str(build.binaries() / "launch"), str(cost), "1", "-", "sleep", "30"], check=True)
+        self.assertTrue(json.loads(cost.read_text())["timed_out"])
+
+    def test_peak_rss_is_not_the_parents(self):
+        ballast = bytearray(os.urandom(1)) * (64 << 20)
+        cost = FOLDER / "peak"
+        subprocess.run([str(build.binaries() / "launch"), str(cost), "10", "-", "true"], check=True)
+        self.assertLess(json.loads(cost.read_text())["peak_kib"], 8 << 10)
+        self.assertEqual(len(ballast), 64 << 20)
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main()
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)

@@ -26,8 +26,10 @@ static void *generation_run(void *argument_)
 {
     struct chain *chain = argument_;
     uint64_t random = chain->random, check = 0;
-    if (chain->generation == 0)
+    if (chain->generation == 0) {
         pthread_barrier_wait(&all_start);
+        thread_started[chain - chains] = read_clocks();
+    }
     for (uint64_t i = 0; i < operations; i++) {
         uint32_t slot = random_below(&random, live);
         check += release(chain->slots[slot]);
@@ -37,6 +39,7 @@ static void *generation_run(void *argument_)
     chain->check += check;
     chain->generation++;
     if (chain->generation == generations) {
+        thread_ended[chain - chains] = read_clocks();
         pthread_barrier_wait(&all_end);
         return NULL;
     }
@@ -59,7 +62,7 @@ int main(int argc, char **argv)
         fail("between 1 and %d threads, and at least one generation", THREADS_MAX);
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    pthread_barrier_init(&all_start, NULL, threads + 1);
+    pthread_barrier_init(&all_start, NULL, threads);
     pthread_barrier_init(&all_end, NULL, threads + 1);
     for (unsigned i = 0; i < threads; i++) {
         struct chain *chain = &chains[i];
@@ -73,10 +76,8 @@ int main(int argc, char **argv)
         if (pthread_create(&first, &detached, generation_run, chain) != 0)
             fail("thread %u could not be created", i);
     }
-    pthread_barrier_wait(&all_start);
-    start_clock();
     pthread_barrier_wait(&all_end);
-    stop_clock();
+    count_threads(threads);
     uint64_t check = 0;
     for (unsigned i = 0; i < threads; i++) {
         check += chains[i].check;

@@ -126,6 +126,26 @@ static inline uint64_t argument(int argc, char **argv, int index, const char *na
 
 static pthread_barrier_t threads_ready, threads_done;
 
+/*
+ * Each thread reads the clocks itself, right behind the barrier and at its end: the main thread may be woken late, on
+ * a busy machine only when all the work is done.
+ */
+static struct reading thread_started[THREADS_MAX], thread_ended[THREADS_MAX];
+
+/* Counts from when the first of `count` threads started until the last one ended. */
+static inline void count_threads(unsigned count)
+{
+    struct reading first = thread_started[0], last = thread_ended[0];
+    for (unsigned i = 1; i < count; i++) {
+        if (thread_started[i].wall < first.wall)
+            first = thread_started[i];
+        if (thread_ended[i].wall > last.wall)
+            last = thread_ended[i];
+    }
+    clock_total.wall += last.wall - first.wall;
+    clock_total.cpu += last.cpu - first.cpu;
+}
+
 struct thread_start {
     void (*body)(unsigned index);
     unsigned index;
@@ -135,14 +155,16 @@ static inline void *thread_entry(void *argument_)
 {
     struct thread_start *start = argument_;
     pthread_barrier_wait(&threads_ready);
+    thread_started[start->index] = read_clocks();
     start->body(start->index);
+    thread_ended[start->index] = read_clocks();
     pthread_barrier_wait(&threads_done);
     return NULL;
 }
 
 /*
- * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when all stand at the barrier until
- * the last one is through. One "thread" runs on the main thread and creates none: a process that never had a second
+ * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when they leave the barrier until the
+ * last one is through; nobody ends before, so that no thread's end is timed. One "thread" runs on the main thread and creates none: a process that never had a second
  * thread is what many programs are, and some allocators are faster there.
  */
 static inline void run_threads(unsigned count, void (*body)(unsigned index))
@@ -157,19 +179,16 @@ static inline void run_threads(unsigned count, void (*body)(unsigned index))
         stop_clock();
         return;
     }
-    pthread_barrier_init(&threads_ready, NULL, count + 1);
-    pthread_barrier_init(&threads_done, NULL, count + 1);
+    pthread_barrier_init(&threads_ready, NULL, count);
+    pthread_barrier_init(&threads_done, NULL, count);
     for (unsigned i = 0; i < count; i++) {
         starts[i] = (struct thread_start){body, i};
         if (pthread_create(&threads[i], NULL, thread_entry, &starts[i]) != 0)
             fail("thread %u could not be created", i);
     }
-    pthread_barrier_wait(&threads_ready);
-    start_clock();
-    pthread_barrier_wait(&threads_done);
-    stop_clock();
     for (unsigned i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
+    count_threads(count);
 }
 
 /* --- memory -------------------------------------------------------------------------------------------------- */

@@ -52,8 +52,11 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < WARM_ROUNDS; i++)
         round_of_threads();
     size_t before = resident();
-    for (uint64_t i = 0; i < arguments.steps * arguments.seeds; i++)
+    for (uint64_t i = 0; i < arguments.steps * arguments.seeds; i++) {
         round_of_threads();
+        if (i % 20 == 0)
+            fprintf(stderr, "%zu\n", resident());
+    }
     size_t after = resident();
     if (after > before + MIB)
         stress_fail("%zu bytes resident after %u rounds of threads, %zu after all", before,

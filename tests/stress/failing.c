@@ -125,6 +125,12 @@ static void fail_moves(uint64_t nth)
     sim_fail_kind(SIM_RENEW, nth);
 }
 
+static void fail_moves_with_holes(uint64_t nth)
+{
+    sim_make_holes(true);
+    sim_fail_kind(SIM_MOVE, nth);
+}
+
 /* A request that fails again and again uses nothing up. */
 static void fail_many_requests(uint64_t requests)
 {
@@ -156,6 +162,7 @@ static void run(const struct arguments *arguments, uint64_t seed)
         in_child(arguments, seed, "all commits from", n, fail_commits);
         in_child(arguments, seed, "all purges from", n, fail_purges);
         in_child(arguments, seed, "all moves from", n, fail_moves);
+        in_child(arguments, seed, "all moves, leaving holes, from", n, fail_moves_with_holes);
         in_child(arguments, seed, "bytes committed at most", n * 3 * MIB, limit_commits);
     }
     in_child(arguments, seed, "failed requests", REPEATS, fail_many_requests);

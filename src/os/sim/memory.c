@@ -222,6 +222,19 @@ static bool is_resident(const char *page)
     return (present & 1) != 0;
 }
 
+/* Whoever touches these pages again, or asks the kernel about them, is stopped. */
+static void make_hole(void *start, size_t size)
+{
+    sim_lock();
+    struct reservation *in = checked("os_move", start, size, true);
+    size_t first = (size_t)((char *)start - in->start) / PAGE;
+    for (size_t page = first; page < first + size / PAGE; page++)
+        in->committed[page / 64] &= ~((uint64_t)1 << page % 64);
+    committed_bytes -= size;
+    mprotect(start, size, PROT_NONE);
+    sim_unlock();
+}
+
 int os_move(void *from, void *to, size_t size)
 {
     int before = errno;
@@ -231,16 +244,20 @@ int os_move(void *from, void *to, size_t size)
     sim_unlock();
     if ((char *)from < (char *)to + size && (char *)to < (char *)from + size)
         sim_stop("os_move: %p and %p overlap", from, to);
-    bool fails = sim_enter_kernel(SIM_MOVE, "os_move");
-    for (size_t done = 0; !fails && done < size; done += PAGE) {
+    int error = !sim_enter_kernel(SIM_MOVE, "os_move") ? 0 : sim_makes_holes() ? OS_HOLE : -ENOMEM;
+    for (size_t done = 0; error == 0 && done < size; done += PAGE) {
         char *source = (char *)from + done, *target = (char *)to + done;
         madvise(target, PAGE, MADV_DONTNEED);
         if (is_resident(source))
             memcpy(target, source, PAGE);
         madvise(source, PAGE, MADV_DONTNEED);
     }
+    if (error != 0)
+        madvise(to, size, MADV_DONTNEED);
+    if (error == OS_HOLE)
+        make_hole(to, size);
     errno = before;
-    return fails ? -ENOMEM : 0;
+    return error;
 }
 
 int os_release(void *start, size_t size)

@@ -25,6 +25,7 @@ static _Atomic uint64_t fail_kind_from[SIM_CALL_COUNT]; /* the same, counted by 
 static _Atomic size_t reserved_max = SIZE_MAX;
 static _Atomic size_t committed_max = SIZE_MAX;
 static _Atomic size_t room;
+static _Atomic bool makes_holes;
 static _Atomic bool is_environment_read;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -102,6 +103,16 @@ void sim_keep_room(size_t bytes)
     store(&room, bytes, RELAXED);
 }
 
+void sim_make_holes(bool is_wanted)
+{
+    store(&makes_holes, is_wanted, RELAXED);
+}
+
+bool sim_makes_holes(void)
+{
+    return load(&makes_holes, RELAXED);
+}
+
 void sim_recover(void)
 {
     store(&fail_once, NEVER, RELAXED);
@@ -110,6 +121,7 @@ void sim_recover(void)
         store(&fail_kind_from[kind], NEVER, RELAXED);
     sim_limit_reserved(SIZE_MAX);
     sim_limit_committed(SIZE_MAX);
+    sim_make_holes(false);
 }
 
 uint64_t sim_calls(enum sim_call kind)

@@ -52,6 +52,9 @@ void sim_fail_kind(enum sim_call kind, uint64_t nth);
 void sim_limit_reserved(size_t bytes);
 void sim_limit_committed(size_t bytes);
 
+/* Whether a move that fails leaves a hole, as some kernels do. */
+void sim_make_holes(bool is_wanted);
+
 /* Address space kept free behind each later reservation, so that os_extend finds room there. */
 void sim_keep_room(size_t bytes);
 

@@ -86,6 +86,18 @@ void sim_helper_run(void)
     os_wake(alive, 1);
 }
 
+/* A helper that nobody ran yet runs now: it was told to end. One that another thread runs is waited for. */
+void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms)
+{
+    sim_helper_run();
+    for (uint64_t waited = 0; waited < timeout_ms && load(alive, ACQUIRE) != 0; waited++) {
+        int before = errno;
+        struct timespec pause = {.tv_nsec = 1000 * 1000};
+        nanosleep(&pause, NULL);
+        errno = before;
+    }
+}
+
 int os_on_thread_exit(void (*on_exit)(void *value))
 {
     if (is_exit_key_made)

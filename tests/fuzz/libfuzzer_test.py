@@ -1,0 +1,39 @@
+"""Builds the fuzz targets with clang's libFuzzer and runs each for a while; exit 77 when there is no clang.
+
+    libfuzzer_test.py SOURCE_DIR BUILD_DIR SECONDS
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+TARGETS = ("api", "options")
+
+
+def main():
+    source, build, seconds = sys.argv[1], sys.argv[2], sys.argv[3]
+    if shutil.which("clang-19") is None:
+        print("skipped: no clang-19; apt-get install clang-19 libclang-rt-19-dev")
+        return 77
+    steps = [["cmake", "-S", source, "--preset", "fuzz", "-B", build],
+             ["cmake", "--build", build, "-j2", "--target"] + ["fuzz_" + name for name in TARGETS]]
+    for step in steps:
+        done = subprocess.run(step, cwd=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            print(done.stdout)
+            return 1
+    for name in TARGETS:
+        corpus = os.path.join(build, "corpus-" + name)
+        os.makedirs(corpus, exist_ok=True)
+        command = [os.path.join(build, "tests", "fuzz", "fuzz_" + name), "-max_total_time=" + seconds, "-max_len=1024",
+                   "-print_final_stats=1", "-rss_limit_mb=4096", "-timeout=20", "-artifact_prefix=" + build + "/",
+                   corpus]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print("\n".join(line for line in done.stdout.splitlines()[-40:]))
+        if done.returncode != 0:
+            print("again:", " ".join(command[:1]), "FILE (see Test unit written above)")
+            return 1
+    return 0
+
+
+sys.exit(main())

@@ -2,8 +2,8 @@
  * cache.c: refill, flush, and the arrays of a cache.
  *
  * A bin's array starts small and doubles when the bin misses, while the cache stays within its budget of bytes. When the
- * budget or the arena is used up, a hand goes round the bins and takes the arrays of those that have not missed since
- * it passed last, a few at a time. A bin without an array works straight on its depot: a free never needs memory.
+ * budget or the arena is used up, a hand goes round the bins and halves those that have not missed since it passed
+ * last, a few at a time. A bin without an array works straight on its depot: a free never needs memory.
  *
  * Owner: the thread the cache belongs to.
  * C1: slots are written before the top that covers them.   C2: an array's slot 1, the first one used, is NULL, and it is aligned to its size.
@@ -20,7 +20,8 @@ enum {
     LOG2_MASK = 7,
     BLOCKS_FIRST = 7, /* a bin's first array holds, where its class allows as many */
     HAND_BINS = 8,    /* used bins the hand looks at in one step                   */
-    SPAN_BYTES_A_BIN = 1024 * 1024,
+    REFUSALS_A_STEP = 32,
+    SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
 
@@ -220,8 +221,22 @@ static void bin_close(struct cache *cache, unsigned bin)
     edit_end(cache);
 }
 
-/* Moves the hand over a few used bins and closes those that have not missed since it passed. Not `except`. */
-static void close_idle_bins(struct cache *cache, unsigned except)
+/* Halves what a bin may hold; a bin that holds one is closed. */
+static void bin_shrink(struct cache *cache, unsigned bin)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    size_t target = array_of(entry->limit).blocks / 2;
+    if (target == 0) {
+        bin_close(cache, bin);
+        return;
+    }
+    for (size_t count = entry_count(entry); count > target; count = entry_count(entry))
+        flush_oldest(cache, bin, size_min(count - target, BATCH_BLOCKS));
+    array_resize(cache, bin, target);
+}
+
+/* Moves the hand over a few used bins and shrinks those that have not missed since it passed. Not `except`. */
+static void shrink_idle_bins(struct cache *cache, unsigned except)
 {
     unsigned seen = 0;
     for (unsigned word = 0; word < BIN_LIMIT / 64 && seen < HAND_BINS; word++) {
@@ -229,7 +244,7 @@ static void close_idle_bins(struct cache *cache, unsigned except)
         for (uint64_t bins = cache->used_bins[index]; bins != 0; bins &= bins - 1) {
             unsigned bin = index * 64 + bit_lowest(bins);
             if (bin != except && !has_bit(cache->recent_bins, bin))
-                bin_close(cache, bin);
+                bin_shrink(cache, bin);
             seen++;
         }
         cache->recent_bins[index] = 0;
@@ -250,8 +265,9 @@ static void grow_after_miss(struct cache *cache, unsigned bin)
         wanted = size_min(blocks + 1, most);
     if (array_resize(cache, bin, wanted))
         return;
-    close_idle_bins(cache, bin);
-    if (!array_resize(cache, bin, wanted) && blocks == 0)
+    if (++cache->refusals % REFUSALS_A_STEP == 0)
+        shrink_idle_bins(cache, bin);
+    if (blocks == 0 && !array_resize(cache, bin, wanted))
         array_resize(cache, bin, size_min(2, most));
 }
 

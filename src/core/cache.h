@@ -48,6 +48,7 @@ struct cache {
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
     size_t capacity_bytes[2];                 /* of small and of large blocks that the arrays may hold */
     uint32_t hand;                            /* where the search for idle bins goes on                */
+    uint32_t refusals;                        /* of growth, since the hand moved last                  */
     uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array                               */
     uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed           */
     _Atomic uint32_t edits;                   /* not 0 while arrays are being changed, for fork        */

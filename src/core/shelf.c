@@ -12,8 +12,8 @@
 #include "os/lock.h"
 
 enum {
-    BLOCKS_A_SHELF = 12,
-    SHELVED_UNITS_MAX = 1024, /* 64 MiB on all shelves */
+    BLOCKS_A_SHELF = 28,
+    SHELVED_UNITS_MAX = 2048, /* 128 MiB on all shelves */
 };
 
 static struct shelf {

@@ -21,7 +21,7 @@ enum {
     ATTACHES_MAX = 4,
     BUDGET_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
     CACHES_A_CPU = 2,       /* that get their full share                               */
-    SPANS_PER_SMALL = 8,    /* bytes of large blocks for each byte of small ones       */
+    SPANS_PER_SMALL = 8,     /* bytes of large blocks for each byte of small ones       */
     UNUSED_WARM = 4,        /* caches of ended threads kept as they are                */
 };
 

@@ -30,8 +30,18 @@ def need_cmake():
         raise Trouble("a C compiler is missing; apt-get install gcc libc6-dev brings one.")
 
 
+def need_build_folder():
+    try:
+        os.makedirs(BUILD, exist_ok=True)
+    except OSError:
+        pass
+    if not os.access(BUILD, os.W_OK):
+        raise Trouble("'%s' cannot be written; set CALM_BUILD_DIR to a folder that can." % BUILD)
+
+
 def need_for_tests(preset):
     need_cmake()
+    need_build_folder()
     compiler = COMPILERS_BY_PRESET.get(preset)
     if compiler is not None and shutil.which(compiler) is None:
         raise Trouble("%s is missing; apt-get install clang-19 libclang-rt-19-dev brings it." % compiler)
@@ -78,9 +88,9 @@ def is_current(preset):
 def library():
     """Builds the libraries when they are missing or old. Returns the path of the preloadable one."""
     path = os.path.join(directory_of("lib"), "libcalmalloc.so")
-    os.makedirs(BUILD, exist_ok=True)
     if is_current("lib") and os.path.exists(path):
         return path
+    need_build_folder()
     with open(os.path.join(BUILD, "lib.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (is_current("lib") and os.path.exists(path)):

@@ -189,7 +189,7 @@ def command_help(command):
         return
     shown = [entry for entry in COMMANDS.values() if not entry.is_hidden]
     print("calmalloc is a memory allocator for Linux. calm puts it under your programs.\n")
-    width = max(len(face.usage(entry)) for entry in shown if entry.name != "run")
+    width = max(length for length in (len(face.usage(entry)) for entry in shown) if length <= 32)
     for entry in shown:
         words = face.usage(entry)
         if len(words) > width:

@@ -19,6 +19,7 @@ extern "C" {
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/shelf.h"
 #include "core/slab.h"
 #include "core/thread.h"
 #include "front/front.h"

@@ -1,0 +1,229 @@
+/*
+ * heap_test.cpp: core/heap.c against a shadow: every live block has a pattern of its own that nobody else may
+ * touch.
+ */
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "../heap_support.h"
+
+struct Held {
+    unsigned char *block;
+    size_t bytes;
+    unsigned char mark;
+};
+
+static void fill(const Held &held)
+{
+    memset(held.block, held.mark, held.bytes);
+}
+
+/* First and last bytes and a sample; whole blocks when they are small. */
+static bool is_whole(const Held &held)
+{
+    size_t step = held.bytes < 2000 ? 1 : 97;
+    for (size_t i = 0; i < held.bytes; i += step)
+        if (held.block[i] != held.mark)
+            return false;
+    return held.bytes == 0 || held.block[held.bytes - 1] == held.mark;
+}
+
+static size_t some_size(calm_test::Random *random)
+{
+    switch (random->below(20)) {
+    case 0: return random->below(3000000);
+    case 1:
+    case 2: return random->below(200000);
+    case 3: return random->below(2);
+    case 4:
+    case 5:
+    case 6: return random->below(40000);
+    default: return random->below(600);
+    }
+}
+
+static unsigned char *allocated(calm_test::Random *random, size_t bytes)
+{
+    unsigned cohort = static_cast<unsigned>(random->below(4));
+    uint32_t offset = cohort * COHORT_ENTRY_BYTES;
+    switch (random->below(4)) {
+    case 0: {
+        void *block = heap_alloc_zeroed(bytes, offset);
+        EXPECT_TRUE(calm_test::is_zero(block, bytes));
+        return static_cast<unsigned char *>(block);
+    }
+    case 1: {
+        size_t align = static_cast<size_t>(1) << random->below(18);
+        void *block = heap_alloc_aligned(bytes, align, offset);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % align, 0u);
+        return static_cast<unsigned char *>(block);
+    }
+    default: return static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, cohort));
+    }
+}
+
+/* One random step on `live`; a free may be handed to `give` instead. */
+static void step(calm_test::Random *random, std::vector<Held> *live)
+{
+    size_t choice = random->below(10);
+    if (live->size() < 300 && choice < 5) {
+        size_t bytes = some_size(random);
+        Held held = {allocated(random, bytes), bytes, static_cast<unsigned char>(random->next())};
+        ASSERT_NE(held.block, nullptr);
+        ASSERT_GE(heap_usable(held.block), bytes);
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(held.block) % (bytes > 8 ? 16 : 8), 0u);
+        fill(held);
+        live->push_back(held);
+        return;
+    }
+    if (live->empty())
+        return;
+    std::swap((*live)[random->below(live->size())], live->back());
+    Held held = live->back();
+    ASSERT_TRUE(is_whole(held)) << "a block of " << held.bytes << " lost its bytes";
+    if (choice < 8) {
+        live->pop_back();
+        if (random->below(2) == 0)
+            heap_free(held.block);
+        else
+            heap_free_sized(held.block, held.bytes, 1);
+        return;
+    }
+    size_t bytes = some_size(random) + 1;
+    unsigned char *moved = static_cast<unsigned char *>(heap_realloc(held.block, bytes, 0));
+    ASSERT_NE(moved, nullptr);
+    ASSERT_TRUE(is_whole({moved, std::min(bytes, held.bytes), held.mark})) << held.bytes << " to " << bytes;
+    live->back() = {moved, bytes, held.mark};
+    fill(live->back());
+}
+
+/*
+ * heap_free_sized is only right for blocks that were not asked for with an alignment larger than their size,
+ * so alignments go up to 128 KiB here and the size told is the block's own. Seen to fail with heap_realloc
+ * copying half, and with class_of() one class low.
+ */
+TEST(Heap, RandomCallsOfOneThreadNeverTouchAnothersBytes)
+{
+    ASSERT_TRUE(heap_start());
+    struct misuse_policy before = misuse_policy;
+    misuse_policy.stops_on_misuse =
+        false; /* a small block of a large alignment has a size that cannot be told */
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        calm_test::Random random(seed);
+        std::vector<Held> live;
+        for (unsigned i = 0; i < 15000; i++) {
+            ASSERT_NO_FATAL_FAILURE(step(&random, &live));
+            if (i % 1500 == 0) {
+                ASSERT_EQ(heap_verify(), nullptr);
+            }
+            if (i % 4000 == 3999)
+                heap_trim();
+        }
+        for (const Held &held : live) {
+            ASSERT_TRUE(is_whole(held));
+            heap_free(held.block);
+        }
+        ASSERT_EQ(heap_verify(), nullptr);
+    }
+    misuse_policy = before;
+}
+
+TEST(Heap, BlocksThatChangeThreadsKeepTheirBytes)
+{
+    ASSERT_TRUE(heap_start());
+    std::mutex mutex;
+    std::vector<Held> shared;
+    std::atomic<bool> is_torn{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; t++) {
+        threads.emplace_back([&, t] {
+            calm_test::Random random(300 + t);
+            for (unsigned i = 0; i < 15000; i++) {
+                size_t bytes = 1 + random.below(random.below(50) == 0 ? 150000 : 500);
+                Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, t % 2)), bytes,
+                             static_cast<unsigned char>(i)};
+                fill(held);
+                std::unique_lock<std::mutex> guard(mutex);
+                shared.push_back(held);
+                if (shared.size() < 500)
+                    continue;
+                std::swap(shared[random.below(shared.size())], shared.back());
+                held = shared.back();
+                shared.pop_back();
+                guard.unlock();
+                if (!is_whole(held))
+                    is_torn = true;
+                heap_free(held.block);
+            }
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    for (const Held &held : shared) {
+        EXPECT_TRUE(is_whole(held));
+        heap_free(held.block);
+    }
+    EXPECT_FALSE(is_torn);
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+TEST(Heap, TheGoodSizeIsWhatABlockOfThatSizeHas)
+{
+    ASSERT_TRUE(heap_start());
+    for (size_t bytes = 0; bytes < 400000; bytes += bytes < 5000 ? 1 : 1511) {
+        void *block = calm_test::alloc_in_cohort(bytes, 0);
+        ASSERT_EQ(heap_good_size(bytes), heap_usable(block)) << bytes;
+        ASSERT_EQ(heap_good_size(heap_good_size(bytes)), heap_good_size(bytes));
+        heap_free(block);
+    }
+    EXPECT_EQ(heap_good_size(static_cast<size_t>(PTRDIFF_MAX) + 1), 0u);
+    EXPECT_EQ(heap_good_size(SIZE_MAX), 0u);
+}
+
+TEST(Heap, AReallocThatCannotBeLeavesTheBlockAsItIs)
+{
+    ASSERT_TRUE(heap_start());
+    for (size_t bytes : {10u, 5000u, 50000u, 5000000u}) {
+        Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, 0)), bytes, 0x77};
+        fill(held);
+        EXPECT_EQ(heap_realloc(held.block, PTRDIFF_MAX, 0), nullptr);
+        EXPECT_EQ(heap_realloc(held.block, SIZE_MAX, 0), nullptr);
+        EXPECT_TRUE(is_whole(held));
+        EXPECT_EQ(heap_realloc(held.block, bytes, 0), held.block);
+        heap_free(held.block);
+    }
+}
+
+/* Bytes that were freed dirty must not show in zeroed memory, whichever way they come back. */
+TEST(Heap, ZeroedMemoryIsZeroAfterAnyHistory)
+{
+    ASSERT_TRUE(heap_start());
+    calm_test::Random random(14);
+    for (unsigned round = 0; round < 3000; round++) {
+        size_t bytes = some_size(&random);
+        unsigned char *dirty = static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, 0));
+        memset(dirty, 0xDD, heap_usable(dirty));
+        heap_free(dirty);
+        if (round % 500 == 0)
+            heap_trim();
+        void *block = heap_alloc_zeroed(bytes, 0);
+        ASSERT_TRUE(calm_test::is_zero(block, bytes)) << bytes;
+        memset(block, 0xCC, bytes);
+        heap_free(block);
+    }
+}
+
+/* A loop of one zeroed large block must not fill caches that only other calls draw from. */
+TEST(Heap, AZeroedBlockThatIsAllocatedAndFreedInTurnStaysCheap)
+{
+    ASSERT_TRUE(heap_start());
+    heap_trim();
+    size_t before = calm_test::kernel_resident(region.base, region_mapped_bytes());
+    for (unsigned i = 0; i < 2000; i++) {
+        void *block = heap_alloc_zeroed(300000, 0);
+        memset(block, 1, 300000);
+        heap_free(block);
+    }
+    EXPECT_LT(calm_test::kernel_resident(region.base, region_mapped_bytes()) - before, 8u << 20);
+}

@@ -1,0 +1,88 @@
+/*
+ * shelf_test.cpp: core/shelf.c keeps a bounded number of large blocks and gives all of them back.
+ */
+#include <gtest/gtest.h>
+
+#include "../heap_support.h"
+
+TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
+{
+    ASSERT_TRUE(heap_start());
+    shelf_drain(true);
+    void *block = shelf_take(5);
+    ASSERT_NE(block, nullptr);
+    EXPECT_FALSE(shelf_holds(5, block));
+    shelf_give(5, &block, 1);
+    EXPECT_TRUE(shelf_holds(5, block));
+    EXPECT_FALSE(shelf_holds(6, block));
+    EXPECT_EQ(shelf_bytes(), 5u * UNIT_BYTES);
+    EXPECT_EQ(shelf_take(5), block);
+    EXPECT_EQ(shelf_bytes(), 0u);
+    large_release(block);
+}
+
+/* Seen to fail with may_shelve() always true. */
+TEST(Shelf, WhatAllShelvesHoldIsBoundedAndADrainEmptiesThem)
+{
+    ASSERT_TRUE(heap_start());
+    size_t count_before = large_count(), most = 0;
+    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
+        void *blocks[40];
+        for (void *&block : blocks)
+            ASSERT_NE(block = large_acquire(units, 1, nullptr), nullptr);
+        shelf_give(units, blocks, 40);
+        most = std::max(most, shelf_bytes());
+    }
+    EXPECT_LE(most, static_cast<size_t>(128) << 20);
+    EXPECT_GT(most, static_cast<size_t>(8) << 20);
+    EXPECT_GT(large_count(), count_before);
+    shelf_drain(true);
+    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_count(), count_before);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
+{
+    ASSERT_TRUE(heap_start());
+    shelf_drain(true);
+    void *busy = large_acquire(7, 1, nullptr), *idle = large_acquire(8, 1, nullptr);
+    shelf_give(8, &idle, 1);
+    shelf_drain(false);
+    shelf_give(7, &busy, 1);
+    EXPECT_EQ(shelf_drain(false), 1u);
+    EXPECT_TRUE(shelf_holds(7, busy));
+    EXPECT_FALSE(shelf_holds(8, idle));
+    EXPECT_EQ(shelf_drain(false), 1u);
+    EXPECT_EQ(shelf_bytes(), 0u);
+}
+
+TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
+{
+    ASSERT_TRUE(heap_start());
+    std::atomic<bool> is_shared{false};
+    std::vector<std::thread> threads;
+    for (size_t t = 1; t <= 4; t++) {
+        threads.emplace_back([&, t] {
+            calm_test::Random random(70 + t);
+            std::vector<void *> mine;
+            for (unsigned step = 0; step < 5000; step++) {
+                if (mine.size() < 20 && random.below(2) == 0) {
+                    mine.push_back(shelf_take(3));
+                    *static_cast<size_t *>(mine.back()) = t;
+                } else if (!mine.empty()) {
+                    if (*static_cast<size_t *>(mine.back()) != t)
+                        is_shared = true;
+                    shelf_give(3, &mine.back(), 1);
+                    mine.pop_back();
+                }
+            }
+            shelf_give(3, mine.data(), mine.size());
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_FALSE(is_shared);
+    shelf_drain(true);
+    EXPECT_EQ(span_verify(), nullptr);
+}

@@ -1,0 +1,208 @@
+/*
+ * thread_test.cpp: core/thread.c: caches come and go with threads, and a fork's child works on.
+ */
+#include <gtest/gtest.h>
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../heap_support.h"
+
+static size_t caches_made()
+{
+    size_t count = 0;
+    for (const struct cache *cache = thread_newest_cache(); cache != nullptr; cache = cache->below)
+        count++;
+    return count;
+}
+
+static void work(uint64_t seed, unsigned steps)
+{
+    calm_test::Random random(seed);
+    std::vector<void *> live;
+    for (unsigned step = 0; step < steps; step++) {
+        if (live.size() < 100 && random.below(2) == 0) {
+            live.push_back(calm_malloc(1 + random.below(random.below(30) == 0 ? 100000 : 1000)));
+            *static_cast<char *>(live.back()) = 1;
+        } else if (!live.empty()) {
+            std::swap(live[random.below(live.size())], live.back());
+            calm_free(live.back());
+            live.pop_back();
+        }
+    }
+    for (void *block : live)
+        calm_free(block);
+}
+
+/* Seen to fail with detach() that does not link the cache for reuse. */
+TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
+{
+    ASSERT_TRUE(heap_start());
+    size_t attached = thread_count();
+    for (unsigned round = 0; round < 40; round++) {
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < 8; t++)
+            threads.emplace_back([=] { work(round * 8 + t, 300); });
+        for (std::thread &thread : threads)
+            thread.join();
+        ASSERT_EQ(thread_count(), attached);
+    }
+    EXPECT_LE(caches_made(), attached + 8 + 1);
+    calm_trim();
+    for (const struct cache *cache = thread_newest_cache(); cache != nullptr; cache = cache->below) {
+        if (cache->is_attached)
+            continue;
+        for (unsigned bin = 0; bin < BIN_LIMIT; bin++)
+            ASSERT_EQ(cache_count(cache, bin), 0u);
+    }
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+TEST(Thread, ManyThreadsAtOnceShareOneBudget)
+{
+    ASSERT_TRUE(heap_start());
+    size_t alone = cache_budgets[false];
+    std::atomic<unsigned> ready{0};
+    std::atomic<bool> is_done{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 60; t++) {
+        threads.emplace_back([&] {
+            work(1, 50);
+            ready++;
+            while (!is_done)
+                std::this_thread::yield();
+        });
+    }
+    while (ready < 60)
+        std::this_thread::yield();
+    EXPECT_GE(thread_count(), 60u);
+    EXPECT_LT(cache_budgets[false], alone);
+    is_done = true;
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(cache_budgets[false], alone);
+}
+
+static pthread_key_t late_key;
+
+/* Runs after our own exit hook in some rounds of destructors, before it in others; both must work. */
+static void late_destructor(void *value)
+{
+    size_t rounds_left = reinterpret_cast<size_t>(value);
+    void *block = calm_malloc(100);
+    memset(block, 1, 100);
+    calm_free(block);
+    if (rounds_left > 1)
+        pthread_setspecific(late_key, reinterpret_cast<void *>(rounds_left - 1));
+}
+
+TEST(Thread, DestructorsThatRunAfterOursMayAllocateAndNothingStaysBehind)
+{
+    ASSERT_TRUE(heap_start());
+    ASSERT_EQ(pthread_key_create(&late_key, late_destructor), 0);
+    size_t attached = thread_count();
+    for (unsigned round = 0; round < 30; round++)
+        std::thread([] {
+            work(2, 50);
+            pthread_setspecific(late_key, reinterpret_cast<void *>(4));
+        }).join();
+    EXPECT_EQ(thread_count(), attached);
+    pthread_key_delete(late_key);
+}
+
+/* The child's exit code: 0 when its heap works and is whole. */
+static int in_child()
+{
+    work(99, 3000);
+    calm_trim();
+    return heap_verify() == nullptr ? 0 : 3;
+}
+
+static int forked(int (*body)())
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(body());
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+TEST(Thread, AForksChildHasAWholeHeapWhateverOtherThreadsWereDoing)
+{
+    ASSERT_TRUE(heap_start());
+    std::atomic<bool> is_done{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 3; t++)
+        threads.emplace_back([&, t] {
+            for (uint64_t round = 0; !is_done; round++)
+                work(1000 * t + round, 500);
+        });
+    for (unsigned i = 0; i < 120; i++)
+        ASSERT_EQ(forked(in_child), 0) << "fork number " << i;
+    is_done = true;
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+/*
+ * A thread is parked while its cache is put in the states that a pop and a push pass through between two
+ * stores; then the process forks. The child must hand no block out twice. Seen to fail while the child took
+ * the cache as it was.
+ */
+TEST(Thread, AChildRepairsACacheWhoseOwnerWasStoppedInsideAPopOrAPush)
+{
+    ASSERT_TRUE(heap_start());
+    std::atomic<struct cache *> parked{nullptr};
+    std::atomic<bool> is_done{false};
+    static unsigned bin;
+    std::thread owner([&] {
+        void *blocks[4];
+        for (void *&block : blocks)
+            block = calm_test::alloc_in_cohort(2000, 0);
+        bin = region_kind(region_unit(blocks[0]));
+        for (void *block : blocks)
+            heap_free(block);
+        parked = cache_of_thread;
+        while (!is_done)
+            std::this_thread::yield();
+    });
+    while (parked == nullptr)
+        std::this_thread::yield();
+    struct cache_entry *entry = &parked.load()->entries[bin];
+    struct cache_entry before = *entry;
+    ASSERT_GE(cache_count(parked, bin), 2u);
+    entry->first = *cache_slot(parked,
+                               entry->top); /* as in a pop, before top is lowered; as in a push, after */
+    int status = forked([] {
+        std::set<void *> fresh;
+        bool is_twice = false;
+        std::thread([&] { /* takes over the cache that the parent's thread left */
+                          for (unsigned i = 0; i < 500; i++)
+                              is_twice = !fresh.insert(calm_test::alloc_in_cohort(2000, 0)).second ||
+                                         is_twice;
+                          for (void *block : fresh)
+                              heap_free(block);
+        })
+            .join();
+        return is_twice ? 5 : in_child();
+    });
+    *entry = before;
+    is_done = true;
+    owner.join();
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+TEST(Thread, AChildMayForkAgainAndStartThreads)
+{
+    ASSERT_TRUE(heap_start());
+    work(3, 1000);
+    EXPECT_EQ(forked([] {
+                  std::thread([] { work(4, 1000); }).join();
+                  return forked(in_child) == 0 && thread_count() == 1 ? 0 : 4;
+              }),
+              0);
+}

@@ -1,0 +1,130 @@
+/*
+ * api_test.cpp: the calm_ names keep the contracts of calmalloc.h.
+ */
+#include <gtest/gtest.h>
+
+#include <errno.h>
+
+#include "../heap_support.h"
+
+TEST(Api, TheVersionIsTheHeaders)
+{
+    EXPECT_STREQ(calm_version(), CALM_VERSION_TEXT);
+    EXPECT_EQ(std::string(calm_version()), std::to_string(CALM_VERSION_MAJOR) + "." +
+                                               std::to_string(CALM_VERSION_MINOR) + "." +
+                                               std::to_string(CALM_VERSION_PATCH));
+}
+
+TEST(Api, ZeroBytesGiveAUniqueBlock)
+{
+    void *first = calm_malloc(0), *second = calm_malloc(0), *third = calm_calloc(0, 5),
+         *fourth = calm_calloc(5, 0);
+    EXPECT_EQ((std::set<void *>{first, second, third, fourth, nullptr}).size(), 5u);
+    for (void *block : {first, second, third, fourth})
+        calm_free(block);
+}
+
+TEST(Api, WhatCannotBeReturnsNullAndENOMEMAndIsCounted)
+{
+    struct calm_stats before, after;
+    calm_stats_read(&before);
+    void *block = calm_malloc(100);
+    const size_t huge = static_cast<size_t>(PTRDIFF_MAX) + 1;
+    void *volatile results[] = {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+    size_t index = 0;
+    auto expect_failure = [&](void *result) {
+        EXPECT_EQ(result, nullptr) << index;
+        EXPECT_EQ(errno, ENOMEM) << index;
+        results[index++] = result;
+        errno = 0;
+    };
+    errno = 0;
+    expect_failure(calm_malloc(huge));
+    expect_failure(calm_malloc(SIZE_MAX));
+    expect_failure(calm_calloc(SIZE_MAX / 2, 3));
+    expect_failure(calm_realloc(block, huge));
+    expect_failure(calm_reallocarray(block, SIZE_MAX / 2, 3));
+    expect_failure(calm_aligned_alloc(16, SIZE_MAX));
+    expect_failure(calm_aligned_alloc(static_cast<size_t>(1) << 63, 1));
+    calm_stats_read(&after);
+    EXPECT_EQ(after.failed_calls - before.failed_calls, 7u);
+    EXPECT_GE(calm_usable_size(block), 100u);
+    calm_free(block);
+}
+
+TEST(Api, AnAlignmentThatIsNoPowerOfTwoIsEINVAL)
+{
+    for (size_t alignment : {0u, 3u, 24u, 4095u}) {
+        errno = 0;
+        EXPECT_EQ(calm_aligned_alloc(alignment, 10), nullptr);
+        EXPECT_EQ(errno, EINVAL) << alignment;
+    }
+}
+
+TEST(Api, FreeKeepsErrno)
+{
+    for (size_t bytes : {10u, 10000u, 100000u, 10000000u}) {
+        std::vector<void *> blocks;
+        for (unsigned i = 0; i < 50; i++)
+            blocks.push_back(calm_malloc(bytes));
+        errno = 1234;
+        for (void *block : blocks)
+            calm_free(block);
+        calm_free(nullptr);
+        EXPECT_EQ(errno, 1234);
+    }
+}
+
+TEST(Api, ReallocOfNullAllocatesAndToZeroFrees)
+{
+    void *block = calm_realloc(nullptr, 50);
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(calm_realloc(block, 0), nullptr);
+    block = calm_reallocarray(nullptr, 5, 10);
+    ASSERT_NE(block, nullptr);
+    EXPECT_GE(calm_usable_size(block), 50u);
+    calm_free(block);
+    EXPECT_EQ(calm_usable_size(nullptr), 0u);
+}
+
+TEST(Api, OptionsAreReadAndWrittenByName)
+{
+    uint64_t value = 0;
+    EXPECT_EQ(calm_option_get("cache_kb", &value), 0);
+    EXPECT_EQ(value, 1024u);
+    EXPECT_EQ(calm_option_get("nothing", &value), ENOENT);
+    EXPECT_EQ(calm_option_set("nothing", 1), ENOENT);
+    EXPECT_EQ(calm_option_set("cohorts", 1), EPERM);
+    EXPECT_EQ(calm_option_set("cache_kb", 1), EINVAL);
+}
+
+/* Seen to fail while the option was stored and nobody read it again. */
+TEST(Api, AnOptionThatMayChangeAnyTimeTakesEffect)
+{
+    calm_free(calm_malloc(10));
+    EXPECT_EQ(calm_option_set("cache_kb", 128), 0);
+    EXPECT_LE(cache_budgets[false], 128u * 1024u);
+    EXPECT_EQ(calm_option_set("purge_delay_ms", 33), 0);
+    EXPECT_EQ(purge_settings.delay_ms, 33u);
+    EXPECT_EQ(calm_option_set("misuse", 0), 0);
+    EXPECT_FALSE(misuse_policy.stops_on_misuse);
+    EXPECT_EQ(calm_option_set("foreign", 1), 0);
+    EXPECT_TRUE(misuse_policy.stops_on_foreign);
+    EXPECT_EQ(calm_option_set("foreign", 0), 0);
+    EXPECT_EQ(calm_option_set("misuse", 1), 0);
+    EXPECT_EQ(calm_option_set("purge_delay_ms", 250), 0);
+    EXPECT_EQ(calm_option_set("cache_kb", 1024), 0);
+}
+
+TEST(Api, AVerifyOfAHeapInUseFindsNothingAndOfABrokenOneTheBreak)
+{
+    void *block = calm_malloc(64);
+    EXPECT_EQ(calm_verify(), nullptr);
+    struct slab *slab = slab_of_unit(region_unit(block));
+    slab->free_map[0] ^= 1;
+    const char *found = calm_verify();
+    slab->free_map[0] ^= 1;
+    EXPECT_NE(found, nullptr);
+    EXPECT_EQ(calm_verify(), nullptr);
+    calm_free(block);
+}

@@ -1,4 +1,5 @@
 """Paths, errors and small tools that every part of the runner uses."""
+
 import hashlib
 import os
 import shutil
@@ -31,8 +32,14 @@ def digest(path: Path) -> str:
 def run(command: list, what: str, **more) -> str:
     """Runs a command and returns what it prints; on failure stops with the last line of its errors."""
     try:
-        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              stdin=subprocess.DEVNULL, text=True, **more)
+        done = subprocess.run(
+            [str(part) for part in command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            **more,
+        )
     except FileNotFoundError:
         raise Stop(f"{what}: {command[0]} is not installed.")
     if done.returncode != 0:
@@ -45,5 +52,7 @@ def first_line(*command: str) -> str:
     """The first line a command prints, or an empty text: for versions, which are recorded but not needed."""
     if shutil.which(command[0]) is None:
         return ""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
+    )
     return (done.stdout.strip().splitlines() or [""])[0]

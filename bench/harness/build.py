@@ -1,4 +1,5 @@
 """Builds the launcher and the workloads into the cache; rebuilds when a source, the flags or the compiler change."""
+
 import functools
 import hashlib
 import os
@@ -8,8 +9,17 @@ from .base import BENCH, CACHE, first_line, note, run
 
 COMPILER = os.environ.get("CC", "gcc")
 # Built-in knowledge of malloc would let the compiler drop a malloc whose block is only freed.
-FLAGS = ["-std=gnu17", "-O2", "-Wall", "-Wextra", "-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc",
-         "-fno-builtin-free", "-pthread"]
+FLAGS = [
+    "-std=gnu17",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-fno-builtin-malloc",
+    "-fno-builtin-calloc",
+    "-fno-builtin-realloc",
+    "-fno-builtin-free",
+    "-pthread",
+]
 
 
 @functools.lru_cache(maxsize=None)

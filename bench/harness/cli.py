@@ -1,4 +1,5 @@
 """The command line. Every mistake of the caller's is one sentence on standard error and exit code 2."""
+
 import argparse
 import re
 import signal
@@ -20,8 +21,9 @@ def _rows(pattern: str) -> List:
         wanted = re.compile(pattern)
     except re.error as error:
         raise Stop(f"--rows is not a regular expression: {error}.")
-    found = [row for row in rows_module.ROWS
-             if wanted.fullmatch(row.name) or (row.default and wanted.fullmatch(row.group))]
+    found = [
+        row for row in rows_module.ROWS if wanted.fullmatch(row.name) or (row.default and wanted.fullmatch(row.group))
+    ]
     if not found:
         raise Stop(f"No row matches {pattern}; `calm_bench.py rows` lists them.")
     return found
@@ -38,9 +40,16 @@ def _arguments(argv: List[str]) -> argparse.Namespace:
 
     def add_choice(command) -> None:
         command.add_argument("--rows", default=".", metavar="REGEX", help="whole row or group names; default: all")
-        command.add_argument("--peers", default="all", metavar="LIST", help="names with commas, default: all that were built")
-        command.add_argument("--lib", action="append", default=[], metavar="NAME=PATH",
-                             help="another library; ';VAR=VALUE' after the path sets its environment; repeatable")
+        command.add_argument(
+            "--peers", default="all", metavar="LIST", help="names with commas, default: all that were built"
+        )
+        command.add_argument(
+            "--lib",
+            action="append",
+            default=[],
+            metavar="NAME=PATH",
+            help="another library; ';VAR=VALUE' after the path sets its environment; repeatable",
+        )
         command.add_argument("--without-calm", action="store_true", help="do not add the library of `./calm lib`")
         command.add_argument("--seed", type=int, default=1)
 
@@ -48,17 +57,28 @@ def _arguments(argv: List[str]) -> argparse.Namespace:
     add_choice(run)
     run.add_argument("--repeats", type=int, default=7)
     run.add_argument("--scale", type=float, default=1.0, help="multiplies the work of each row; figures need 1")
-    run.add_argument("--foreign-limit", type=float, default=0.15, metavar="SHARE",
-                     help="of one core that others may use during a run before it is done again")
+    run.add_argument(
+        "--foreign-limit",
+        type=float,
+        default=0.15,
+        metavar="SHARE",
+        help="of one core that others may use during a run before it is done again",
+    )
     run.add_argument("--tries", type=int, default=3, help="of a run that others disturb; the quietest counts")
     run.add_argument("--out", required=True, type=Path, metavar="FILE")
 
     show = commands.add_parser("report", help="print the tables of a raw file")
     show.add_argument("file", type=Path)
-    show.add_argument("--ours", default=None, metavar="NAME", help="default: calm, else the first library of the file")
+    show.add_argument(
+        "--ours", default=None, metavar="NAME", help="default: calm, else the first library of the file"
+    )
     show.add_argument("--rows", default=None, metavar="REGEX")
-    show.add_argument("--metric", choices=("row", "cpu", "wall", "process"), default="row",
-                      help="figure for the time tables; row: the one each row names")
+    show.add_argument(
+        "--metric",
+        choices=("row", "cpu", "wall", "process"),
+        default="row",
+        help="figure for the time tables; row: the one each row names",
+    )
 
     count = commands.add_parser("callgrind", help="count instructions an operation of one-thread rows")
     add_choice(count)

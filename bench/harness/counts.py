@@ -3,6 +3,7 @@
 Each row runs with a count and with twice the count; the difference, over the count, leaves start-up out. The loop of
 the workload itself is in every figure alike. Instructions are not time: a miss costs none of them.
 """
+
 import json
 import os
 import re
@@ -21,9 +22,16 @@ def _instructions(command: List[str], library) -> int:
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "LC_ALL": "C", **library.env}
         if library.path:
             environment["LD_PRELOAD"] = library.path
-        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command], cwd=folder,
-                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, timeout=600)
+        done = subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=600,
+        )
         total = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.M) if out.exists() else None
         if done.returncode != 0 or total is None:
             said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("==")]
@@ -33,8 +41,10 @@ def _instructions(command: List[str], library) -> int:
 
 def _per_operation(row, library, seed: int) -> float:
     def command(count: int) -> List[str]:
-        arguments = [str(count) if type(part).__name__ == "N" else str(part).replace("{seed}", str(seed))
-                     for part in row.command[1:]]
+        arguments = [
+            str(count) if type(part).__name__ == "N" else str(part).replace("{seed}", str(seed))
+            for part in row.command[1:]
+        ]
         return [str(build.binaries() / row.command[0])] + arguments
 
     once, twice = (_instructions(command(count), library) for count in (row.counted, 2 * row.counted))
@@ -47,8 +57,10 @@ def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
         raise Stop("None of these rows has a count for callgrind; the one-thread rows have.")
     if not first_line("valgrind", "--version"):
         raise Stop("valgrind is not installed.")
-    lines = ["| instructions an operation | " + " | ".join(library.name for library in libraries) + " |",
-             "|---|" + "--:|" * len(libraries)]
+    lines = [
+        "| instructions an operation | " + " | ".join(library.name for library in libraries) + " |",
+        "|---|" + "--:|" * len(libraries),
+    ]
     reasons = []
     for row in rows:
         cells = []
@@ -59,8 +71,19 @@ def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
                 cells.append(f"{count:.1f}")
                 if out:
                     with open(out, "a") as file:
-                        file.write(json.dumps({"kind": "count", "row": row.name, "library": library.name, "seed": seed,
-                                               "sha256": library.sha256, "instructions": count}) + "\n")
+                        file.write(
+                            json.dumps(
+                                {
+                                    "kind": "count",
+                                    "row": row.name,
+                                    "library": library.name,
+                                    "seed": seed,
+                                    "sha256": library.sha256,
+                                    "instructions": count,
+                                }
+                            )
+                            + "\n"
+                        )
             except (Stop, subprocess.TimeoutExpired) as problem:
                 reasons.append(f"- {row.name} under {library.name} failed: {problem}")
                 cells.append("failed")

@@ -2,6 +2,7 @@
 
 A goal whose rows were not all measured, or failed under ours, has no verdict: a part of the rows is not the claim.
 """
+
 from typing import List, Optional, Tuple
 
 import rows as rows_module
@@ -38,7 +39,8 @@ def _gap(results: Results, ours: str, groups=(), names=()) -> str:
         return "falls short: failed " + ", ".join(failed)
     absent = [row.name for row in wanted if not results.counted.get((row.name, ours))]
     if absent:
-        return f"no verdict: {len(absent)} of {len(wanted)} rows without a figure ({', '.join(absent[:3])}{', ...' if absent[3:] else ''})"
+        shown = ", ".join(absent[:3]) + (", ..." if absent[3:] else "")
+        return f"no verdict: {len(absent)} of {len(wanted)} rows without a figure ({shown})"
     return ""
 
 
@@ -55,7 +57,10 @@ def _over_best(results: Results, ours: str, name: str, metric: Optional[str] = N
     peer = best_peer(results, ours, row, metric or row.metric)
     if peer is None:
         return None, None
-    return ratio(results.figure(row, ours, metric or row.metric), results.figure(row, peer, metric or row.metric)), peer
+    return (
+        ratio(results.figure(row, ours, metric or row.metric), results.figure(row, peer, metric or row.metric)),
+        peer,
+    )
 
 
 def _group_time(results: Results, ours: str, group: str) -> Outcome:
@@ -74,8 +79,11 @@ def _group_peak(results: Results, ours: str, groups) -> Outcome:
     gap = _gap(results, ours, groups)
     if gap:
         return None, gap
-    means = [(group_mean(results, ours, peer, groups, "peak"), peer) for peer in ("snmalloc", "rpmalloc")
-             if peer in results.libraries]
+    means = [
+        (group_mean(results, ours, peer, groups, "peak"), peer)
+        for peer in ("snmalloc", "rpmalloc")
+        if peer in results.libraries
+    ]
     means = [pair for pair in means if pair[0]]
     if not means:
         return MISSING
@@ -131,8 +139,16 @@ def _given_back(results: Results, ours: str, name: str) -> Outcome:
     return (parts[1] - parts[2]) / (parts[1] - parts[0]), ""
 
 
-KINDS = {"group_time": _group_time, "group_peak": _group_peak, "row_time": _row_time, "row_peak": _row_peak,
-         "worst_row": _worst_row, "tiny": _tiny, "sites": _sites, "given_back": _given_back}
+KINDS = {
+    "group_time": _group_time,
+    "group_peak": _group_peak,
+    "row_time": _row_time,
+    "row_peak": _row_peak,
+    "worst_row": _worst_row,
+    "tiny": _tiny,
+    "sites": _sites,
+    "given_back": _given_back,
+}
 AT_LEAST = {"given_back"}
 
 

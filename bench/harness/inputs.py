@@ -1,4 +1,5 @@
 """Inputs of program rows that are made once: the solver's problem and the git repository."""
+
 import functools
 import os
 import shutil

@@ -1,4 +1,5 @@
 """The libraries of one run: ours, those named by --lib, and the peers."""
+
 import os
 import shutil
 import subprocess

@@ -1,4 +1,5 @@
 """What the figures were made on: one dictionary for the raw file."""
+
 import os
 import platform
 import re
@@ -8,10 +9,18 @@ from typing import Dict
 from .base import REPOSITORY, first_line
 from .build import COMPILER
 
-VERSIONS = {"gcc": ("g++", "--version"), "perl": ("perl", "-e", "print $^V"), "ruby": ("ruby", "--version"),
-            "lua": ("lua5.4", "-v"), "z3": ("z3", "--version"), "sqlite": ("sqlite3", "--version"),
-            "git": ("git", "--version"), "ghostscript": ("gs", "--version"), "node": ("node", "--version"),
-            "redis": ("redis-server", "--version")}
+VERSIONS = {
+    "gcc": ("g++", "--version"),
+    "perl": ("perl", "-e", "print $^V"),
+    "ruby": ("ruby", "--version"),
+    "lua": ("lua5.4", "-v"),
+    "z3": ("z3", "--version"),
+    "sqlite": ("sqlite3", "--version"),
+    "git": ("git", "--version"),
+    "ghostscript": ("gs", "--version"),
+    "node": ("node", "--version"),
+    "redis": ("redis-server", "--version"),
+}
 
 
 def _read(path: str) -> str:

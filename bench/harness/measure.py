@@ -1,9 +1,11 @@
 """Runs one program under one library, and a whole list of them interleaved.
 
-The order is row by row, and within a row repeat by repeat: A B C, C B A, B C A, A C B, ...
-so that what drifts on the machine drifts for all, and nobody always runs after the same neighbour. A run during which other processes used too much CPU is done again; the quietest try counts. Every
-try is written, one line of JSON each, so that an interrupted run goes on where it stopped.
+The order is row by row, and within a row repeat by repeat: A B C, C B A, B C A, A C B, ... so that what drifts on the
+machine drifts for all, and nobody always runs after the same neighbour. A run during which other processes used too
+much CPU is done again; the quietest try counts. Every try is written, one line of JSON each, so that an interrupted run
+goes on where it stopped.
 """
+
 import hashlib
 import json
 import os
@@ -47,7 +49,12 @@ def _fill(part, replace: Dict[str, str], scale: float) -> str:
 
 
 def command_of(row, parts: Tuple, settings: Settings, work: Path) -> List[str]:
-    replace = {"{seed}": str(settings.seed), "{python}": inputs.PYTHON, "{programs}": str(PROGRAMS), "{work}": str(work)}
+    replace = {
+        "{seed}": str(settings.seed),
+        "{python}": inputs.PYTHON,
+        "{programs}": str(PROGRAMS),
+        "{work}": str(work),
+    }
     command = [_fill(part, replace, settings.scale) for part in parts]
     if row.is_workload:
         command[0] = str(build.binaries() / command[0])
@@ -86,7 +93,13 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
     sample: Dict = {}
     with tempfile.TemporaryDirectory(prefix="calm-bench-") as folder:
         work = Path(folder)
-        environment = {"PATH": os.environ["PATH"], "HOME": folder, "LC_ALL": "C", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1"}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": folder,
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
         environment.update(row.env)
         launch = [str(build.binaries() / "launch"), str(work / "cost"), str(row.timeout), _preload(row, library)]
         # The library's own settings must not reach the client of a server.
@@ -95,12 +108,19 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
         client = command_of(row, row.client, settings, work) if row.client else None
         busy, ours, start = _machine_busy(), _our_cpu(), time.monotonic()
         with open(work / "out", "wb") as out, open(work / "err", "wb") as err:
-            process = subprocess.Popen(launch + command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
-                                       env=for_library)
+            process = subprocess.Popen(
+                launch + command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder, env=for_library
+            )
             try:
                 if client is not None:
-                    served = subprocess.run(client, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.PIPE, cwd=folder, env=environment)
+                    served = subprocess.run(
+                        client,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE,
+                        cwd=folder,
+                        env=environment,
+                    )
                     if served.returncode != 0:
                         sample["failed"] = "the client failed: " + _last_line(served.stderr)
                         process.terminate()
@@ -114,7 +134,9 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
         sample["foreign_seconds"] = round(foreign, 3)
         sample["foreign_share"] = round(foreign / wall, 3) if foreign >= FOREIGN_MIN_SECONDS else 0.0
         if code != 0:
-            sample.setdefault("failed", f"the launcher ended with code {code}: " + _last_line((work / "err").read_bytes()))
+            sample.setdefault(
+                "failed", f"the launcher ended with code {code}: " + _last_line((work / "err").read_bytes())
+            )
             return sample
         cost = json.loads((work / "cost").read_text())
         sample.update(cost=cost)
@@ -164,15 +186,22 @@ class RawFile:
 
     def __init__(self, path: Path, settings: Settings, libraries: List[Library]):
         self.path, self.samples = path, []
-        header = {"kind": "header", "seed": settings.seed, "scale": settings.scale, "machine": machine.describe(),
-                  "libraries": [library.record() for library in libraries]}
+        header = {
+            "kind": "header",
+            "seed": settings.seed,
+            "scale": settings.scale,
+            "machine": machine.describe(),
+            "libraries": [library.record() for library in libraries],
+        }
         if path.exists() and path.stat().st_size > 0:
             headers, self.samples = read(path)
             known = {library["name"]: library for head in headers for library in head["libraries"]}
             for head in headers:
                 if (head["seed"], head["scale"]) != (settings.seed, settings.scale):
-                    raise Stop(f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
-                               "use the same or another --out.")
+                    raise Stop(
+                        f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
+                        "use the same or another --out."
+                    )
                 for key in ("processor", "cores", "kernel"):
                     if head["machine"][key] != header["machine"][key]:
                         raise Stop(f"{path} was measured on another machine ({key} differs); use another --out.")
@@ -193,8 +222,9 @@ class RawFile:
             self.samples.append(line)
 
     def tries(self, row: str, library: str, repeat: int) -> List[Dict]:
-        return [line for line in self.samples
-                if (line["row"], line["library"], line["repeat"]) == (row, library, repeat)]
+        return [
+            line for line in self.samples if (line["row"], line["library"], line["repeat"]) == (row, library, repeat)
+        ]
 
     def failures(self, row: str, library: str) -> int:
         return sum(1 for line in self.samples if (line["row"], line["library"]) == (row, library) and line["failed"])
@@ -243,8 +273,12 @@ def run_rows(rows: List, libraries: List[Library], settings: Settings, path: Pat
         else:
             runnable.append(row)
     raw = RawFile(path, settings, libraries)
-    planned = [(row, repeat, library) for row in runnable for repeat in range(min(settings.repeats, row.repeats_max))
-               for library in _order(libraries, repeat)]
+    planned = [
+        (row, repeat, library)
+        for row in runnable
+        for repeat in range(min(settings.repeats, row.repeats_max))
+        for library in _order(libraries, repeat)
+    ]
     with Progress(len(planned)) as progress:
         for row, repeat, library in planned:
             progress.step(f"{row.name} · {library.name} · {repeat + 1}")
@@ -264,8 +298,14 @@ def _measure(raw: RawFile, row, repeat: int, library: Library, settings: Setting
     while len(tries) < allowed and not any(line["failed"] or _is_quiet(line, settings) for line in tries):
         if raw.failures(row.name, library.name) >= FAILURES_MAX:
             return
-        sample = {"kind": "sample", "row": row.name, "library": library.name, "repeat": repeat, "try": len(tries),
-                  "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        sample = {
+            "kind": "sample",
+            "row": row.name,
+            "library": library.name,
+            "repeat": repeat,
+            "try": len(tries),
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
         sample.update(run_once(row, library, settings))
         raw.append(sample)
         tries.append(sample)

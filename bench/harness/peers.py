@@ -3,6 +3,7 @@
 Nothing is installed on the machine: packages are unpacked below the cache. A peer that cannot be had stays in the list
 with its reason, and so do the standard names that a peer does not own, which then reach the C library.
 """
+
 import json
 import os
 import platform
@@ -20,12 +21,24 @@ MANIFEST = FOLDER / "peers.json"
 
 WHEEL = ("cmeel-mimalloc", "3.4.3", "627d9e379503fd8a1001bed618f7434477c221f017cf31d4caca65d464731ff0")
 DEBIAN = {
-    "mimalloc2": ("libmimalloc2.0", "2.0.9+ds-2", "libmimalloc.so.2",
-                  "a20035605a532be3186f0f48607c7106fe2a5551066c29de663c965692c446c4"),
-    "jemalloc": ("libjemalloc2", "5.3.0-1", "libjemalloc.so.2",
-                 "a4117c23c5c8acf6c9678a6cb086f000b79476369da7efe8a78a70826956ad3d"),
-    "tcmalloc": ("libtcmalloc-minimal4", "2.10-1", "libtcmalloc_minimal.so.4",
-                 "464aa2e804b0d48300ad71edfe525599deed8765db4af7a8d9de60326dc8e4c7"),
+    "mimalloc2": (
+        "libmimalloc2.0",
+        "2.0.9+ds-2",
+        "libmimalloc.so.2",
+        "a20035605a532be3186f0f48607c7106fe2a5551066c29de663c965692c446c4",
+    ),
+    "jemalloc": (
+        "libjemalloc2",
+        "5.3.0-1",
+        "libjemalloc.so.2",
+        "a4117c23c5c8acf6c9678a6cb086f000b79476369da7efe8a78a70826956ad3d",
+    ),
+    "tcmalloc": (
+        "libtcmalloc-minimal4",
+        "2.10-1",
+        "libtcmalloc_minimal.so.4",
+        "464aa2e804b0d48300ad71edfe525599deed8765db4af7a8d9de60326dc8e4c7",
+    ),
 }
 CRATES = {"snmalloc": "snmalloc-sys-0.7.6", "rpmalloc": "rpmalloc-sys-0.2.3+b097fd0"}
 
@@ -55,8 +68,22 @@ def _mimalloc3(name: str) -> Dict:
         raise Stop("its pinned package holds an x86-64 library only.")
     package, version, sha = WHEEL
     folder = _clean(name)
-    run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder,
-         f"{package}=={version}"], f"Fetching {package} {version}")
+    run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "-d",
+            folder,
+            f"{package}=={version}",
+        ],
+        f"Fetching {package} {version}",
+    )
     wheel = next(folder.glob("*.whl"))
     _check(wheel, sha)
     with zipfile.ZipFile(wheel) as archive:
@@ -81,7 +108,11 @@ def _debian(name: str) -> Dict:
         _check(archive, sha)
     run(["dpkg", "-x", archive, folder / "root"], f"Unpacking {package}")
     found = next((folder / "root").rglob(library))
-    return {"path": _keep(found, name), "version": version.split("-")[0].split("+")[0], "source": f"Debian package {package}"}
+    return {
+        "path": _keep(found, name),
+        "version": version.split("-")[0].split("+")[0],
+        "source": f"Debian package {package}",
+    }
 
 
 def _crate(name: str) -> Path:
@@ -91,7 +122,9 @@ def _crate(name: str) -> Path:
         project = _clean("crates-project")
         for part in ("Cargo.toml", "Cargo.lock", "empty.rs"):
             shutil.copyfile(BENCH / "peers" / part, project / part)
-        run(["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs", folder], "Fetching the crates", cwd=project)
+        run(
+            ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs", folder], "Fetching the crates", cwd=project
+        )
     return folder / CRATES[name]
 
 
@@ -99,25 +132,64 @@ def _snmalloc(name: str) -> Dict:
     source = _crate(name) / "upstream"
     folder = _clean(name)
     # Its C++ support library is linked in; hiding that keeps programs on their own.
-    run(["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DSNMALLOC_BUILD_TESTING=OFF",
-         "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--exclude-libs,ALL"], "Configuring snmalloc")
+    run(
+        [
+            "cmake",
+            "-S",
+            source,
+            "-B",
+            folder,
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DSNMALLOC_BUILD_TESTING=OFF",
+            "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--exclude-libs,ALL",
+        ],
+        "Configuring snmalloc",
+    )
     run(["cmake", "--build", folder, "--target", "snmallocshim", "-j2"], "Building snmalloc")
-    return {"path": _keep(folder / "libsnmallocshim.so", name), "version": "0.7.6",
-            "source": "crate snmalloc-sys, its own shim target, Release"}
+    return {
+        "path": _keep(folder / "libsnmallocshim.so", name),
+        "version": "0.7.6",
+        "source": "crate snmalloc-sys, its own shim target, Release",
+    }
 
 
 def _rpmalloc(name: str) -> Dict:
     source = _crate(name) / "rpmalloc" / "rpmalloc" / "rpmalloc.c"
     folder = _clean(name)
-    run([build.COMPILER, "-std=c11", "-O3", "-DNDEBUG", "-D_GNU_SOURCE", "-DENABLE_OVERRIDE=1", "-DENABLE_PRELOAD=1", "-w",
-         "-fPIC", "-shared", "-fno-builtin-malloc", "-ftls-model=initial-exec", "-o", folder / "librpmalloc.so", source,
-         "-lpthread"], "Building rpmalloc")
-    return {"path": _keep(folder / "librpmalloc.so", name), "version": "1.4.3 (crate 0.2.3)",
-            "source": "crate rpmalloc-sys, -O3, override and preload on"}
+    run(
+        [
+            build.COMPILER,
+            "-std=c11",
+            "-O3",
+            "-DNDEBUG",
+            "-D_GNU_SOURCE",
+            "-DENABLE_OVERRIDE=1",
+            "-DENABLE_PRELOAD=1",
+            "-w",
+            "-fPIC",
+            "-shared",
+            "-fno-builtin-malloc",
+            "-ftls-model=initial-exec",
+            "-o",
+            folder / "librpmalloc.so",
+            source,
+            "-lpthread",
+        ],
+        "Building rpmalloc",
+    )
+    return {
+        "path": _keep(folder / "librpmalloc.so", name),
+        "version": "1.4.3 (crate 0.2.3)",
+        "source": "crate rpmalloc-sys, -O3, override and preload on",
+    }
 
 
 RECIPES: Dict[str, Callable[[str], Dict]] = {
-    "mimalloc3": _mimalloc3, "mimalloc2": _debian, "jemalloc": _debian, "tcmalloc": _debian, "snmalloc": _snmalloc,
+    "mimalloc3": _mimalloc3,
+    "mimalloc2": _debian,
+    "jemalloc": _debian,
+    "tcmalloc": _debian,
+    "snmalloc": _snmalloc,
     "rpmalloc": _rpmalloc,
 }
 NAMES = tuple(RECIPES) + ("glibc",)
@@ -175,7 +247,9 @@ def build_all(again: bool) -> Dict[str, Dict]:
         except Stop as problem:
             entry = {"reason": str(problem)}
         known[name] = entry
-        MANIFEST.write_text(json.dumps({key: value for key, value in known.items() if key != "glibc"}, indent=1) + "\n")
+        MANIFEST.write_text(
+            json.dumps({key: value for key, value in known.items() if key != "glibc"}, indent=1) + "\n"
+        )
     return known
 
 

@@ -1,4 +1,5 @@
 """Progress on standard error: a bar where the rich package and a terminal are there, plain lines where not."""
+
 import sys
 import time
 
@@ -13,8 +14,15 @@ class Progress:
                 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
                 from rich.progress import Progress as Bar
 
-                self.bar = Bar(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"),
-                               console=Console(stderr=True), transient=True, refresh_per_second=2)
+                self.bar = Bar(
+                    BarColumn(),
+                    MofNCompleteColumn(),
+                    TimeRemainingColumn(),
+                    TextColumn("{task.description}"),
+                    console=Console(stderr=True),
+                    transient=True,
+                    refresh_per_second=2,
+                )
                 self.task = self.bar.add_task("", total=total)
             except ImportError:
                 pass

@@ -1,4 +1,5 @@
 """Prints the tables of a raw file as Markdown."""
+
 from pathlib import Path
 from typing import List, Optional, Set
 
@@ -28,8 +29,10 @@ def _amount(figure: Optional[Figure], metric: str) -> str:
 
 
 def _ratio_table(results: Results, rows: List, ours: str, others: List[str], metric: str) -> List[str]:
-    lines = ["| row | " + ours + " | " + " | ".join(others) + " | best peer |",
-             "|---|--:|" + "--:|" * len(others) + "---|"]
+    lines = [
+        "| row | " + ours + " | " + " | ".join(others) + " | best peer |",
+        "|---|--:|" + "--:|" * len(others) + "---|",
+    ]
     pairs = {other: [] for other in others}
     for row in rows:
         here = row.metric if metric == "row" else metric
@@ -41,11 +44,18 @@ def _ratio_table(results: Results, rows: List, ours: str, others: List[str], met
             if pair:
                 pairs[other].append(pair)
             failed = (row.name, other) in results.failures
-            cells.append("failed" if failed else _cell(pair) if mine else f"({_amount(theirs, here)})" if theirs else "-")
+            cells.append(
+                "failed" if failed else _cell(pair) if mine else f"({_amount(theirs, here)})" if theirs else "-"
+            )
         best = goals.best_peer(results, ours, row, here)
         best_pair = ratio(mine, results.figure(row, best, here)) if best else None
-        verdict = "" if best is None else best if best_pair is None else \
-            f"{best} {best_pair.median:.2f}" + (" tie" if best_pair.is_tie else "")
+        verdict = (
+            ""
+            if best is None
+            else (
+                best if best_pair is None else f"{best} {best_pair.median:.2f}" + (" tie" if best_pair.is_tie else "")
+            )
+        )
         mark = " †" if row.name in results.disturbed else ""
         lines.append(f"| {row.name}{mark} | {_amount(mine, here)} | " + " | ".join(cells) + f" | {verdict} |")
     if len(rows) == 1:
@@ -64,8 +74,12 @@ def _ratio_table(results: Results, rows: List, ours: str, others: List[str], met
 def _fields_table(results: Results, row) -> List[str]:
     names = [name for name in row.fields]
     heads = [name.replace("resident_", "").replace("_kib", "").replace("_", " ") for name in names]
-    lines = [f"### {row.name}: {row.why} (resident KiB, medians)", "", "| library | peak | " + " | ".join(heads) + " |",
-             "|---|--:|" + "--:|" * len(names)]
+    lines = [
+        f"### {row.name}: {row.why} (resident KiB, medians)",
+        "",
+        "| library | peak | " + " | ".join(heads) + " |",
+        "|---|--:|" + "--:|" * len(names),
+    ]
     for library in results.libraries:
         if (row.name, library) in results.failures:
             lines.append(f"| {library} | failed |" + " |" * len(names))
@@ -74,7 +88,9 @@ def _fields_table(results: Results, row) -> List[str]:
         if peak is None:
             continue
         cells = [results.number(row, library, name) for name in names]
-        lines.append(f"| {library} | {peak.median:.0f} | " + " | ".join("-" if c is None else f"{c:.0f}" for c in cells) + " |")
+        lines.append(
+            f"| {library} | {peak.median:.0f} | " + " | ".join("-" if c is None else f"{c:.0f}" for c in cells) + " |"
+        )
     return lines
 
 
@@ -83,18 +99,22 @@ def _identical(results: Results, headers: List) -> List[str]:
     last = {library["name"]: library for head in headers for library in head["libraries"]}
     lines = []
     for index, one in enumerate(results.libraries):
-        for other in results.libraries[index + 1:]:
+        for other in results.libraries[index + 1 :]:
             if (last[one]["sha256"], last[one]["env"]) != (last[other]["sha256"], last[other]["env"]):
                 continue
-            pairs = [(ratio(results.figure(row, one, row.metric), results.figure(row, other, row.metric)), row.name)
-                     for row in results.rows]
+            pairs = [
+                (ratio(results.figure(row, one, row.metric), results.figure(row, other, row.metric)), row.name)
+                for row in results.rows
+            ]
             pairs = [(pair, name) for pair, name in pairs if pair]
             if not pairs:
                 continue
             ties = sum(1 for pair, _ in pairs if pair.is_tie)
             widest = max(pairs, key=lambda item: abs(item[0].median - 1))
-            lines.append(f"- {one} and {other} are the same library: {ties} of {len(pairs)} rows are ties, the widest "
-                         f"difference is {widest[0].median:.3f} on {widest[1]}.")
+            lines.append(
+                f"- {one} and {other} are the same library: {ties} of {len(pairs)} rows are ties, the widest "
+                f"difference is {widest[0].median:.3f} on {widest[1]}."
+            )
     return lines
 
 
@@ -112,9 +132,13 @@ def render(path: Path, ours: Optional[str], wanted: Optional[Set[str]], metric: 
     others = [name for name in libraries if name != ours]
     lines = [f"# {ours} against {', '.join(others) or 'nothing'}", ""]
     lines += _head(headers[-1], libraries, headers)
-    lines += ["", f"A cell is {ours} over the column: ratio of medians (ratio of the best runs) ± how far identical runs "
-              "lie apart (the quartiles of the worse of the two). Below 1 is better. A difference within that spread is a "
-              "tie, and so is one where these ranges overlap. † marks rows that other processes disturbed. CPU time, but wall time for the threads group, unless said."]
+    lines += [
+        "",
+        f"A cell is {ours} over the column: ratio of medians (ratio of the best runs) ± how far identical runs "
+        "lie apart (the quartiles of the worse of the two). Below 1 is better. A difference within that spread is a "
+        "tie, and so is one where these ranges overlap. † marks rows that other processes disturbed. CPU time, but "
+        "wall time for the threads group, unless said.",
+    ]
     for group in rows_module.GROUPS:
         here = [row for row in rows if row.group == group]
         if here and group != "memory":
@@ -131,13 +155,18 @@ def render(path: Path, ours: Optional[str], wanted: Optional[Set[str]], metric: 
         if row.fields:
             lines += [""] + _fields_table(results, row)
     lines += ["", "## Failures", ""]
-    lines += [f"- {row} under {library}: {reason}." for (row, library), reason in sorted(results.failures.items())] or ["None."]
+    lines += [
+        f"- {row} under {library}: {reason}." for (row, library), reason in sorted(results.failures.items())
+    ] or ["None."]
     absent = [row.name for row in rows_module.ROWS if row.default and row.name not in measured]
     if absent and wanted is None:
         lines += ["", "Rows without a sample: " + ", ".join(absent) + "."]
     lines += ["", "## Noise", ""]
-    lines += [f"- † {row}: others used more than {FOREIGN_LIMIT:.0%} of a core even in the quietest try of {len(shares)} runs "
-              f"(up to {max(shares):.0%})." for row, shares in results.disturbed.items()]
+    lines += [
+        f"- † {row}: others used over {FOREIGN_LIMIT:.0%} of a core even in the quietest try of {len(shares)} runs "
+        f"(up to {max(shares):.0%})."
+        for row, shares in results.disturbed.items()
+    ]
     lines += _identical(results, headers)
     lines += [f"- Tries in the file: {len(samples)}; runs that count: {sum(map(len, results.counted.values()))}."]
     lines += ["", "## Goals", ""] + _caution(headers[-1], results) + goals.render(rows_module.GOALS, results, ours)
@@ -146,8 +175,11 @@ def render(path: Path, ours: Optional[str], wanted: Optional[Set[str]], metric: 
 
 def _caution(head, results: Results) -> List[str]:
     """Why verdicts may not be quoted, where that is so."""
-    slow = [len(samples) for (name, _), samples in results.counted.items()
-            if results.row(name).repeats_max > REPEATS_WANTED]
+    slow = [
+        len(samples)
+        for (name, _), samples in results.counted.items()
+        if results.row(name).repeats_max > REPEATS_WANTED
+    ]
     reasons = []
     if head["scale"] != 1:
         reasons.append(f"the scale is {head['scale']:g}")
@@ -161,8 +193,10 @@ def _caution(head, results: Results) -> List[str]:
 def _head(head, libraries: List[str], headers: List) -> List[str]:
     machine = head["machine"]
     versions = {library["name"]: library for each in headers for library in each["libraries"]}
-    lines = [f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_kib'] / 1048576:.0f} GiB, "
-             f"kernel {machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}."]
+    lines = [
+        f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_kib'] / 1048576:.0f} GiB, "
+        f"kernel {machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}."
+    ]
     if head["scale"] != 1:
         lines.append(f"- **Scaled to {head['scale']:g}: good for a look, not for a figure.**")
     for name in libraries:

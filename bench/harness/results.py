@@ -1,4 +1,5 @@
 """Raw samples made into figures: which try counts, which run is a failure, medians, bests, spreads, ratios, ties."""
+
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -129,8 +130,11 @@ def digest_samples(rows: List, libraries: List[str], samples: List[Dict], foreig
 def _compare_checks(results: Results) -> None:
     """The same work must have the same outcome under every library: the dissenters failed."""
     for row in results.rows:
-        checks = Counter(sample["check"] for library in results.libraries
-                         for sample in results.counted.get((row.name, library), []))
+        checks = Counter(
+            sample["check"]
+            for library in results.libraries
+            for sample in results.counted.get((row.name, library), [])
+        )
         if len(checks) < 2:
             continue
         agreed = checks.most_common(1)[0][0]

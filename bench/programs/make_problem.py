@@ -2,6 +2,7 @@
 
 Measures a solver's terms and clauses: small blocks of many sizes, with vectors that grow by realloc.
 """
+
 import random
 import sys
 
@@ -23,8 +24,12 @@ def main() -> None:
         for one in range(jobs):
             for other in range(one):
                 a, b = f"s_{one}_{machine}", f"s_{other}_{machine}"
-                lines.append(f"(assert (or (>= {a} (+ {b} {times[other][machine]})) (>= {b} (+ {a} {times[one][machine]}))))")
-                lines.append(f"(assert (=> (= (owner {a}) (owner {b})) (distinct (owner (+ {a} 1)) (owner (+ {b} {machine})))))")
+                lines.append(
+                    f"(assert (or (>= {a} (+ {b} {times[other][machine]})) (>= {b} (+ {a} {times[one][machine]}))))"
+                )
+                lines.append(
+                    f"(assert (=> (= (owner {a}) (owner {b})) (distinct (owner (+ {a} 1)) (owner (+ {b} {machine})))))"
+                )
     lines.append("(check-sat)")
     print("\n".join(lines))
 

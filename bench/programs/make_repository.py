@@ -1,4 +1,5 @@
 """Makes a git repository of generated text at the path given, the same each time: some files, a few hundred commits."""
+
 import random
 import subprocess
 import sys

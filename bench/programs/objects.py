@@ -3,6 +3,7 @@
 Run with PYTHONMALLOC=malloc, or the interpreter's own small-object allocator hides the library. Measures many small
 blocks of a few sizes from a few call sites, freed much later and in another order. Prints a checksum.
 """
+
 import json
 import random
 import sys

@@ -1,5 +1,6 @@
 // A C++ translation unit that makes the compiler work: containers, algorithms and recursive templates.
-// Compiled to assembly with -O1, never run. Measures the compiler's own trees: very many small nodes that live long.
+// Compiled to assembly with -O1, never run. Measures the compiler's own trees: very many small nodes that
+// live long.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -15,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-template <unsigned Depth, typename... Types>
-struct chain : chain<Depth - 1, std::integral_constant<unsigned, Depth>, Types...> {
+template <unsigned Depth, typename... Types> struct chain
+    : chain<Depth - 1, std::integral_constant<unsigned, Depth>, Types...> {
     using below = chain<Depth - 1, std::integral_constant<unsigned, Depth>, Types...>;
     static constexpr unsigned long sum()
     {
@@ -24,8 +25,7 @@ struct chain : chain<Depth - 1, std::integral_constant<unsigned, Depth>, Types..
     }
 };
 
-template <typename... Types>
-struct chain<0, Types...> {
+template <typename... Types> struct chain<0, Types...> {
     using all = std::tuple<Types...>;
     static constexpr unsigned long sum()
     {
@@ -33,8 +33,7 @@ struct chain<0, Types...> {
     }
 };
 
-template <unsigned Number>
-struct record {
+template <unsigned Number> struct record {
     std::array<int, Number % 7 + 1> values{};
     std::string name = std::to_string(Number);
     bool operator<(const record &other) const
@@ -43,13 +42,14 @@ struct record {
     }
 };
 
-template <unsigned Number>
-unsigned long exercise(unsigned long start)
+template <unsigned Number> unsigned long exercise(unsigned long start)
 {
     std::map<record<Number>, std::vector<std::string>> by_record;
     std::unordered_map<std::string, std::shared_ptr<record<Number>>> by_name;
     std::deque<std::variant<int, std::string, record<Number>>> mixed;
-    std::function<unsigned long(unsigned long)> step = [&](unsigned long value) { return value * 31 + by_name.size(); };
+    std::function<unsigned long(unsigned long)> step = [&](unsigned long value) {
+        return value * 31 + by_name.size();
+    };
     for (unsigned i = 0; i < Number; i++) {
         record<Number> fresh;
         fresh.values[0] = static_cast<int>(start + i);

@@ -2,6 +2,7 @@
 
 Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc and perl.
 """
+
 import json
 import os
 import shutil
@@ -25,25 +26,63 @@ FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 def faulty(fault: int, name: str) -> Path:
     library = FOLDER / f"lib{name}.so"
     if not library.exists():
-        subprocess.run(["gcc", "-O2", "-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}", "-o", str(library),
-                        str(BENCH / "tests" / "faulty.c")], check=True)
+        subprocess.run(
+            [
+                "gcc",
+                "-O2",
+                "-fno-builtin",
+                "-shared",
+                "-fPIC",
+                f"-DFAULT={fault}",
+                "-o",
+                str(library),
+                str(BENCH / "tests" / "faulty.c"),
+            ],
+            check=True,
+        )
     return library
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, str(BENCH / "calm_bench.py"), *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True)
+    return subprocess.run(
+        [sys.executable, str(BENCH / "calm_bench.py"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def run_arguments(out: Path, rows: str, libraries: dict, *more: str) -> list:
     named = [part for name, path in libraries.items() for part in ("--lib", f"{name}={path}")]
-    return ["run", "--without-calm", "--peers", "glibc", *named, "--rows", rows, "--tries", "1", "--out", str(out), *more]
+    return [
+        "run",
+        "--without-calm",
+        "--peers",
+        "glibc",
+        *named,
+        "--rows",
+        rows,
+        "--tries",
+        "1",
+        "--out",
+        str(out),
+        *more,
+    ]
 
 
 def sample(row: str, library: str, repeat: int, seconds: float, **more) -> dict:
-    made = {"kind": "sample", "row": row, "library": library, "repeat": repeat, "try": 0, "failed": "", "check": "1",
-            "foreign_share": 0.0, "result": {"seconds": seconds, "cpu_seconds": seconds},
-            "cost": {"user": seconds, "system": 0.0, "wall": seconds, "peak_kib": 1000}}
+    made = {
+        "kind": "sample",
+        "row": row,
+        "library": library,
+        "repeat": repeat,
+        "try": 0,
+        "failed": "",
+        "check": "1",
+        "foreign_share": 0.0,
+        "result": {"seconds": seconds, "cpu_seconds": seconds},
+        "cost": {"user": seconds, "system": 0.0, "wall": seconds, "peak_kib": 1000},
+    }
     made.update(more)
     return made
 
@@ -57,7 +96,9 @@ class Figures(unittest.TestCase):
         return results.ratio(results.Figure(ours), results.Figure(theirs))
 
     def test_a_difference_within_the_spread_is_a_tie(self):
-        self.assertTrue(self.pair([1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1], [1.05, 1.15, 1.25, 1.05, 1.15, 1.25, 1.15]).is_tie)
+        self.assertTrue(
+            self.pair([1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1], [1.05, 1.15, 1.25, 1.05, 1.15, 1.25, 1.15]).is_tie
+        )
 
     def test_a_difference_beyond_the_spread_is_not(self):
         pair = self.pair([1.0, 1.01, 1.0, 1.01, 1.0, 1.01, 1.0], [1.1, 1.11, 1.1, 1.11, 1.1, 1.11, 1.1])
@@ -71,7 +112,9 @@ class Figures(unittest.TestCase):
         self.assertIsNone(self.pair([1.0], [2.0]).noise)
 
     def test_the_quietest_try_counts(self):
-        noisy, quiet = (sample("slots", "calm", 0, seconds, foreign_share=share) for seconds, share in ((9, 0.9), (1, 0.1)))
+        noisy, quiet = (
+            sample("slots", "calm", 0, seconds, foreign_share=share) for seconds, share in ((9, 0.9), (1, 0.1))
+        )
         found = digest([noisy, dict(quiet, **{"try": 1})])
         self.assertEqual(found.figure(found.row("slots"), "calm", "cpu").values, [1])
         self.assertEqual(found.disturbed, {})
@@ -84,8 +127,14 @@ class Figures(unittest.TestCase):
         self.assertIsNone(found.figure(found.row("slots"), "calm", "cpu"))
 
     def test_who_disagrees_with_the_majority_failed(self):
-        found = digest([sample("slots", "calm", 0, 1, check="2"), sample("slots", "glibc", 0, 1),
-                        sample("slots", "jemalloc", 0, 1)], ("calm", "glibc", "jemalloc"))
+        found = digest(
+            [
+                sample("slots", "calm", 0, 1, check="2"),
+                sample("slots", "glibc", 0, 1),
+                sample("slots", "jemalloc", 0, 1),
+            ],
+            ("calm", "glibc", "jemalloc"),
+        )
         self.assertEqual(list(found.failures), [("slots", "calm")])
 
 
@@ -94,18 +143,24 @@ class Goals(unittest.TestCase):
         return goals.KINDS[kind](digest(samples), "calm", argument)
 
     def test_a_row_is_held_against_its_best_peer(self):
-        made = [sample("python", library, repeat, seconds) for repeat in range(7)
-                for library, seconds in (("calm", 0.7), ("glibc", 1.0))]
+        made = [
+            sample("python", library, repeat, seconds)
+            for repeat in range(7)
+            for library, seconds in (("calm", 0.7), ("glibc", 1.0))
+        ]
         self.assertAlmostEqual(self.outcome(made, "row_time", ("python",))[0], 0.7)
 
     def test_a_group_with_a_row_missing_has_no_verdict(self):
-        value, words = self.outcome([sample("python", name, 0, 1) for name in ("calm", "glibc")], "group_time", "programs")
+        value, words = self.outcome(
+            [sample("python", name, 0, 1) for name in ("calm", "glibc")], "group_time", "programs"
+        )
         self.assertIsNone(value)
         self.assertIn("no verdict", words)
 
     def test_a_row_that_failed_falls_short(self):
-        value, words = self.outcome([sample("python", "calm", 0, 1, failed="x"), sample("python", "glibc", 0, 1)],
-                                    "row_time", ("python",))
+        value, words = self.outcome(
+            [sample("python", "calm", 0, 1, failed="x"), sample("python", "glibc", 0, 1)], "row_time", ("python",)
+        )
         self.assertIsNone(value)
         self.assertIn("falls short", words)
 
@@ -113,14 +168,22 @@ class Goals(unittest.TestCase):
 class Runs(unittest.TestCase):
     def test_faults_are_failures_and_a_sound_library_is_none(self):
         out = FOLDER / "faults.jsonl"
-        libraries = {"sound": faulty(0, "sound"), "crashes": faulty(1, "crashes"), "overlaps": faulty(2, "overlaps"),
-                     "talks": faulty(3, "talks")}
+        libraries = {
+            "sound": faulty(0, "sound"),
+            "crashes": faulty(1, "crashes"),
+            "overlaps": faulty(2, "overlaps"),
+            "talks": faulty(3, "talks"),
+        }
         done = bench(*run_arguments(out, "slots|perl", libraries, "--repeats", "2", "--scale", "0.02"))
         self.assertEqual(done.returncode, 0, done.stderr)
         report = bench("report", str(out), "--ours", "sound").stdout
-        failures = report[report.index("## Failures"): report.index("## Noise")]
-        for expected in ("slots under crashes: it ended by signal 4", "perl under crashes: it ended by signal 4",
-                         "slots under overlaps: its result differs", "perl under talks: its result differs"):
+        failures = report[report.index("## Failures") : report.index("## Noise")]
+        for expected in (
+            "slots under crashes: it ended by signal 4",
+            "perl under crashes: it ended by signal 4",
+            "slots under overlaps: its result differs",
+            "perl under talks: its result differs",
+        ):
             self.assertIn(expected, failures)
         self.assertNotIn("under sound", failures)
         self.assertNotIn("under glibc", failures)
@@ -148,7 +211,9 @@ class Runs(unittest.TestCase):
     def test_an_interrupted_run_goes_on_where_it_stopped(self):
         out, libraries = FOLDER / "resume.jsonl", {"sound": faulty(0, "sound")}
         arguments = run_arguments(out, "slots|pairs-64", libraries, "--repeats", "6", "--scale", "0.3")
-        first = subprocess.Popen([sys.executable, str(BENCH / "calm_bench.py"), *arguments], stderr=subprocess.DEVNULL)
+        first = subprocess.Popen(
+            [sys.executable, str(BENCH / "calm_bench.py"), *arguments], stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + 60
         while not (out.exists() and out.read_text().count("\n") >= 4) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -160,7 +225,11 @@ class Runs(unittest.TestCase):
         self.assertEqual(bench(*arguments).returncode, 0)
         after = out.read_text().splitlines()
         self.assertEqual(after[: len(before)], before)
-        runs = [(line["row"], line["library"], line["repeat"]) for line in map(json.loads, after) if line["kind"] == "sample"]
+        runs = [
+            (line["row"], line["library"], line["repeat"])
+            for line in map(json.loads, after)
+            if line["kind"] == "sample"
+        ]
         self.assertEqual(len(runs), 2 * 2 * 6)
         self.assertEqual(len(set(runs)), len(runs))
         self.assertLess(len(before) - 1, len(runs))
@@ -182,9 +251,13 @@ class Runs(unittest.TestCase):
         """However late the main thread wakes on a loaded machine, no operation can take less than 2 ns."""
         hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(6)]
         try:
+
             def seconds(operations: int) -> float:
-                said = subprocess.run([str(build.binaries() / "replace"), "1", "4", "100", "64", "64", str(operations)],
-                                      stdout=subprocess.PIPE, check=True).stdout
+                said = subprocess.run(
+                    [str(build.binaries() / "replace"), "1", "4", "100", "64", "64", str(operations)],
+                    stdout=subprocess.PIPE,
+                    check=True,
+                ).stdout
                 return json.loads(said)["cpu_seconds"]
 
             for _ in range(10):

@@ -1,11 +1,11 @@
 /*
- * larson SEED THREADS LIVE BYTES_MIN BYTES_MAX GENERATIONS OPERATIONS: a server that forks off its successors.
- * Each of THREADS chains starts with LIVE blocks. A chain's thread replaces random blocks OPERATIONS times, hands its
- * table to a new thread and ends; GENERATIONS times.
+ * larson SEED THREADS LIVE BYTES_MIN BYTES_MAX GENERATIONS OPERATIONS: a server that forks off its
+ * successors. Each of THREADS chains starts with LIVE blocks. A chain's thread replaces random blocks
+ * OPERATIONS times, hands its table to a new thread and ends; GENERATIONS times.
  *
- * Measures blocks freed by a thread that did not allocate them, whose allocator may be gone, and what a thread's birth
- * and death cost an allocator: here, unlike elsewhere, creating the successor is part of the work and is timed.
- * Does not measure two threads that free at each other at the same time.
+ * Measures blocks freed by a thread that did not allocate them, whose allocator may be gone, and what a
+ * thread's birth and death cost an allocator: here, unlike elsewhere, creating the successor is part of the
+ * work and is timed. Does not measure two threads that free at each other at the same time.
  */
 #include "workload.h"
 
@@ -72,7 +72,8 @@ int main(int argc, char **argv)
         if (chain->slots == NULL)
             fail("no memory for the slots");
         for (uint32_t slot = 0; slot < live; slot++)
-            chain->slots[slot] = allocate(bytes_min + random_below(&chain->random, bytes_span), (unsigned char)slot);
+            chain->slots[slot] = allocate(bytes_min + random_below(&chain->random, bytes_span),
+                                          (unsigned char)slot);
         if (pthread_create(&first, &detached, generation_run, chain) != 0)
             fail("thread %u could not be created", i);
     }

@@ -2,9 +2,9 @@
  * order SEED ORDER COUNT ROUNDS: allocates COUNT blocks of 64 B, frees them all in an order (0 last first,
  * 1 first first, 2 random), allocates COUNT again, frees those first first; ROUNDS times.
  *
- * Measures whether the order of frees is inherited by the blocks handed out next. Prints the nanoseconds of each
- * pass; the row's time is their sum. The random order is made before the clock starts. Does not measure what a walk
- * over the blocks costs afterwards.
+ * Measures whether the order of frees is inherited by the blocks handed out next. Prints the nanoseconds of
+ * each pass; the row's time is their sum. The random order is made before the clock starts. Does not measure
+ * what a walk over the blocks costs afterwards.
  */
 #include "workload.h"
 

@@ -1,10 +1,10 @@
 /*
- * workload.h: what every workload shares: seed, random numbers, clocks, threads behind a barrier, memory readings
- * and the one line of JSON that the runner reads.
+ * workload.h: what every workload shares: seed, random numbers, clocks, threads behind a barrier, memory
+ * readings and the one line of JSON that the runner reads.
  *
- * A workload is called as `program SEED NUMBER...` and exits 0 only if its own checks hold. `check` depends on the
- * seed and the arguments alone, never on addresses or on timing, so it must be the same under every allocator.
- * Nothing here allocates between start_clock() and stop_clock().
+ * A workload is called as `program SEED NUMBER...` and exits 0 only if its own checks hold. `check` depends
+ * on the seed and the arguments alone, never on addresses or on timing, so it must be the same under every
+ * allocator. Nothing here allocates between start_clock() and stop_clock().
  */
 #ifndef CALM_BENCH_WORKLOAD_H
 #define CALM_BENCH_WORKLOAD_H
@@ -49,7 +49,8 @@ static inline void start_clock(void)
     clock_start = read_clocks();
 }
 
-/* May be called again after another start_clock(): the parts add up, and what lies between them is not counted. */
+/* May be called again after another start_clock(): the parts add up, and what lies between them is not
+ * counted. */
 static inline void stop_clock(void)
 {
     struct reading now = read_clocks();
@@ -122,13 +123,14 @@ static inline uint64_t argument(int argc, char **argv, int index, const char *na
     return value;
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------- */
+/* --- threads
+ * ------------------------------------------------------------------------------------------------- */
 
 static pthread_barrier_t threads_ready, threads_done;
 
 /*
- * Each thread reads the clocks itself, right behind the barrier and at its end: the main thread may be woken late, on
- * a busy machine only when all the work is done.
+ * Each thread reads the clocks itself, right behind the barrier and at its end: the main thread may be woken
+ * late, on a busy machine only when all the work is done.
  */
 static struct reading thread_started[THREADS_MAX], thread_ended[THREADS_MAX];
 
@@ -163,9 +165,10 @@ static inline void *thread_entry(void *argument_)
 }
 
 /*
- * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when they leave the barrier until the
- * last one is through; nobody ends before, so that no thread's end is timed. One "thread" runs on the main thread and creates none: a process that never had a second
- * thread is what many programs are, and some allocators are faster there.
+ * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when they leave the barrier
+ * until the last one is through; nobody ends before, so that no thread's end is timed. One "thread" runs on
+ * the main thread and creates none: a process that never had a second thread is what many programs are, and
+ * some allocators are faster there.
  */
 static inline void run_threads(unsigned count, void (*body)(unsigned index))
 {
@@ -191,7 +194,8 @@ static inline void run_threads(unsigned count, void (*body)(unsigned index))
     count_threads(count);
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------- */
+/* --- memory
+ * -------------------------------------------------------------------------------------------------- */
 
 struct memory {
     long resident_kib;
@@ -218,7 +222,8 @@ static inline struct memory read_memory(void)
         filled += (size_t)got;
     text[filled] = '\0';
     close(file);
-    return (struct memory){field_of(text, "\nRss:"), field_of(text, "\nLazyFree:"), field_of(text, "\nAnonHugePages:")};
+    return (struct memory){field_of(text, "\nRss:"), field_of(text, "\nLazyFree:"),
+                           field_of(text, "\nAnonHugePages:")};
 }
 
 static inline void sleep_until(double wall)
@@ -229,7 +234,8 @@ static inline void sleep_until(double wall)
     }
 }
 
-/* --- the result ---------------------------------------------------------------------------------------------- */
+/* --- the result
+ * ---------------------------------------------------------------------------------------------- */
 
 static char result_extra[2048];
 static size_t result_extra_length;
@@ -238,7 +244,8 @@ static size_t result_extra_length;
 static inline void result_number(const char *name, double value)
 {
     result_extra_length += (size_t)snprintf(result_extra + result_extra_length,
-                                            sizeof result_extra - result_extra_length, ", \"%s\": %.6g", name, value);
+                                            sizeof result_extra - result_extra_length, ", \"%s\": %.6g", name,
+                                            value);
     if (result_extra_length >= sizeof result_extra)
         fail("too many numbers in one result");
 }
@@ -255,7 +262,8 @@ static inline void result_memory(const char *when, struct memory memory)
     result_number(name, (double)memory.huge_kib);
 }
 
-/* Prints the line. `malloc_from` says which file malloc came from: the proof that the preloaded library was used. */
+/* Prints the line. `malloc_from` says which file malloc came from: the proof that the preloaded library was
+ * used. */
 static inline int result_print(uint64_t check)
 {
     Dl_info where;

@@ -1,10 +1,12 @@
 /*
- * xpattern SEED LIVE REPLACEMENTS WAIT: grow, churn, shrink. Fills LIVE blocks of 15 sizes (16 to 8192 B), replaces a
- * random one REPLACEMENTS times, frees 95 % at random, replaces among the survivors a tenth as often, frees all.
+ * xpattern SEED LIVE REPLACEMENTS WAIT: grow, churn, shrink. Fills LIVE blocks of 15 sizes (16 to 8192 B),
+ * replaces a random one REPLACEMENTS times, frees 95 % at random, replaces among the survivors a tenth as
+ * often, frees all.
  *
- * Measures time for the whole, and what stays resident at each step when live memory falls to a twentieth but its
- * blocks lie scattered. With WAIT 1 it also samples 1 and 11 s after the shrink and after the end, without calling
- * the allocator meanwhile; waiting is not timed. First and last byte are touched. Does not measure several threads.
+ * Measures time for the whole, and what stays resident at each step when live memory falls to a twentieth but
+ * its blocks lie scattered. With WAIT 1 it also samples 1 and 11 s after the shrink and after the end,
+ * without calling the allocator meanwhile; waiting is not timed. First and last byte are touched. Does not
+ * measure several threads.
  */
 #include "workload.h"
 
@@ -45,7 +47,8 @@ static void churn(uint32_t among, uint64_t replacements)
     }
 }
 
-/* Frees all but `keep` blocks, chosen at random, and moves the survivors' entries to the front of the table. */
+/* Frees all but `keep` blocks, chosen at random, and moves the survivors' entries to the front of the table.
+ */
 static void shrink(uint32_t keep)
 {
     while (live > keep) {

@@ -1,8 +1,8 @@
 /*
  * churn.c: threads that live for a moment, most of them leaving blocks to their successors.
  *
- * What is resident after the first hundred threads is what is resident after all of them, to within a small
- * bound.
+ * After thousands of threads no more is resident than after the first hundred, to within less than 1 KiB a
+ * thread.
  */
 #include <pthread.h>
 
@@ -46,19 +46,16 @@ static size_t resident(void)
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments = arguments_read(argc, argv, 1, 120);
+    struct arguments arguments = arguments_read(argc, argv, 1, 300);
     arguments_repro(&arguments, arguments.seed);
     atomic_store(&next_seed, arguments.seed);
     for (unsigned i = 0; i < WARM_ROUNDS; i++)
         round_of_threads();
     size_t before = resident();
-    for (uint64_t i = 0; i < arguments.steps * arguments.seeds; i++) {
+    for (uint64_t i = 0; i < arguments.steps * arguments.seeds; i++)
         round_of_threads();
-        if (i % 20 == 0)
-            fprintf(stderr, "%zu\n", resident());
-    }
     size_t after = resident();
-    if (after > before + MIB)
+    if (after > before + 4 * (size_t)MIB)
         stress_fail("%zu bytes resident after %u rounds of threads, %zu after all", before,
                     (unsigned)WARM_ROUNDS, after);
     struct calm_stats stats;

@@ -22,8 +22,9 @@ static unsigned long cases;
 static void begin(uint64_t seed)
 {
     oracle_begin(&oracle, seed);
-    oracle.live_max = 80 * (size_t)MIB;
-    oracle.size_max = seed % 2 == 0 ? 8192 : 48 * (size_t)MIB;
+    static const size_t size_max[] = {8192, 2 * (size_t)MIB, 48 * (size_t)MIB};
+    oracle.size_max = size_max[seed % 3];
+    oracle.live_max = oracle.size_max;
 }
 
 static void check_and_recover(uint64_t steps)
@@ -153,7 +154,7 @@ static void run(const struct arguments *arguments, uint64_t seed)
         stress_fail("the sequence makes only %llu kernel calls", (unsigned long long)calls);
     uint64_t stride = calls > 120 ? calls / 120
                                   : 1; /* each of the first sixty, then as many spread over the rest */
-    for (uint64_t n = 1; n <= calls; n += n < 60 ? 1 : stride) {
+    for (uint64_t n = 1; n <= calls; n += n < 30 ? 1 : stride) {
         in_child(arguments, seed, "only call", n, sim_fail_nth);
         if (n % 3 == 1)
             in_child(arguments, seed, "all calls from", n, sim_fail_from);
@@ -170,7 +171,7 @@ static void run(const struct arguments *arguments, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments = arguments_read(argc, argv, 2, 1200);
+    struct arguments arguments = arguments_read(argc, argv, 3, 500);
     for (uint64_t i = 0; i < arguments.seeds; i++)
         run(&arguments, arguments.seed + i);
     if (cases < 50)

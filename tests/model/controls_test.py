@@ -1,0 +1,70 @@
+"""Shows that the explorer catches mistakes in the shipped code: each mutant of a source must fail its model.
+
+    controls_test.py SOURCE_DIR BUILD_SHIM_DIR CC
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+# (model, source, text, replacement, words of the complaint)
+MUTANTS = [
+    ("batch", "src/core/batch.c", "(word >> (NUMBER_BITS + COUNT_BITS)) + 1;", "(word >> (NUMBER_BITS + COUNT_BITS));",
+     "twice|two places|lost|length"),
+    ("batch", "src/core/batch.c", "if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), "
+     "ACQUIRE, RELAXED))", "store(&stack->top, word_after(top, next, count - (count > 0)), RELAXED);",
+     "twice|two places|lost|length"),
+    ("batch", "src/core/batch.c", "return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;",
+     "store(&numbers_used, used + 1, RELAXED); return used + 1;", "twice|two places|lost|length"),
+    ("lock", "src/os/lock.c", "exchange(&lock->state, LOCK_WAITED, ACQUIRE)", "exchange(&lock->state, LOCK_HELD, ACQUIRE)",
+     "wake-up was lost|too many steps"),
+    ("lock", "src/os/lock.h", "== LOCK_WAITED))", "== LOCK_FREE))", "wake-up was lost"),
+    ("lock", "src/os/lock.h", "if (!compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))",
+     "if (load(&lock->state, RELAXED) != expected || (store(&lock->state, LOCK_HELD, ACQUIRE), false))",
+     "two threads are inside"),
+    ("cache", "src/core/cache.h", "store(&entry->top, top - SLOT_BYTES, RELAXED);", "store(&entry->top, top, RELAXED);",
+     "not what lies there|newest block"),
+]
+
+
+def run_mutant(source_dir, shim, compiler, mutant):
+    model, path, text, replacement, words = mutant
+    with open(os.path.join(source_dir, path)) as file:
+        original = file.read()
+    if original.count(text) != 1:
+        return "the text to change is there %d times, not once; bring this list up to date" % original.count(text)
+    with tempfile.TemporaryDirectory() as work:
+        copy = os.path.join(work, *path.split("/")[1:])
+        os.makedirs(os.path.dirname(copy))
+        changed = original.replace(text, replacement)
+        if path == "src/os/lock.h":
+            changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
+        with open(copy, "w") as file:
+            file.write(changed)
+        tests = os.path.join(source_dir, "tests", "model")
+        program = os.path.join(work, "model")
+        built = subprocess.run(
+            [compiler, "-std=gnu17", "-O1", "-w", "-DCALM_CHECKS=1", "-static", "-Wl,--unresolved-symbols=ignore-all",
+             "-I" + work, "-I" + shim, "-I" + os.path.join(tests, "shim"), "-I" + os.path.join(source_dir, "src"),
+             "-I" + tests, os.path.join(tests, model + "_model.c"), os.path.join(tests, "explore.c"),
+             os.path.join(source_dir, "src", "core", "class_tables.c"), "-o", program],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if built.returncode != 0:
+            return "the mutant does not compile:\n" + built.stdout
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        if done.returncode == 0 or not any(word in done.stdout for word in words.split("|")):
+            return "the mutant was not caught (exit %d):\n%s" % (done.returncode, done.stdout[-600:])
+    return None
+
+
+def main():
+    source_dir, shim, compiler = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
+    failed = 0
+    for mutant in MUTANTS:
+        trouble = run_mutant(source_dir, shim, compiler, mutant)
+        print("%s: %s -> %s" % (mutant[1], mutant[3][:60], trouble or "caught"))
+        failed += trouble is not None
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -60,7 +60,10 @@ def ratio(ours: Optional[Figure], peer: Optional[Figure]) -> Optional[Ratio]:
     noise = None if None in spreads else max(spreads + [NOISE_FLOOR])
     median = ours.median / peer.median
     overlap = ours.usual[0] <= peer.usual[1] and peer.usual[0] <= ours.usual[1]
-    return Ratio(median, ours.best / peer.best, noise, overlap or abs(median - 1) <= (noise or NOISE_FLOOR))
+    # The same verdict whichever of the two is called ours.
+    difference = max(median, 1 / median) - 1
+    is_tie = overlap or difference <= (noise or NOISE_FLOOR)
+    return Ratio(median, ours.best / peer.best, noise, is_tie)
 
 
 def geometric_mean(values: Iterable[float]) -> Optional[float]:

@@ -37,7 +37,22 @@ extern "C" {
 }
 #undef _Thread_local
 
+#if defined(__has_feature)
+#define CALM_TESTS_HAS_FEATURE(name) __has_feature(name)
+#else
+#define CALM_TESTS_HAS_FEATURE(name) 0
+#endif
+
 namespace calm_test {
+
+/* Sanitizers map terabytes and have threads of their own: limits and thread counts mean nothing then. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CALM_TESTS_SANITIZED 1
+#else
+#define CALM_TESTS_SANITIZED 0
+#endif
+constexpr bool is_sanitized = CALM_TESTS_SANITIZED || CALM_TESTS_HAS_FEATURE(address_sanitizer) ||
+                              CALM_TESTS_HAS_FEATURE(thread_sanitizer);
 
 /* Random numbers with a seed, the same on every machine: a counter through the finaliser of splitmix64. */
 class Random {

@@ -103,6 +103,8 @@ TEST(Region, TheKernelSeesAHandfulOfMappingsHoweverLargeItGrows)
  */
 TEST(RegionDeathTest, NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange)
 {
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
     auto grow_under_limit = [] {
         region = {};
         struct rlimit limit = {2 * gib, 2 * gib};
@@ -121,6 +123,8 @@ TEST(RegionDeathTest, NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange)
 
 TEST(RegionDeathTest, AHugeButFiniteLimitIsNoReasonToFail)
 {
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
     auto start_under = [](size_t bytes) {
         region = {};
         struct os_facts facts = facts_with(bytes);
@@ -133,6 +137,8 @@ TEST(RegionDeathTest, AHugeButFiniteLimitIsNoReasonToFail)
 
 TEST(RegionDeathTest, WithoutAddressSpaceTheStartFailsAndALaterOneWorks)
 {
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
     auto start_twice = [] {
         region = {};
         struct os_facts facts = facts_with(SIZE_MAX);

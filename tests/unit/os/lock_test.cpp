@@ -12,7 +12,7 @@ static uint64_t cpu_ms()
 {
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    XX
+    return static_cast<uint64_t>(used.tv_sec) * 1000 + static_cast<uint64_t>(used.tv_nsec / 1000000);
 }
 
 /*

@@ -27,6 +27,8 @@ TEST(Process, FactsAgreeWithWhatTheCLibrarySays)
 
 TEST(Process, ALimitOnAddressSpaceIsWhatIsLeftOfIt)
 {
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
     struct rlimit before;
     ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
     struct os_facts facts;

@@ -50,6 +50,11 @@ struct form {
     std::size_t alignment;
 };
 
+void PrintTo(const form &which, std::ostream *out)
+{
+    *out << which.name;
+}
+
 const form FORMS[] = {
     {"Plain", [](std::size_t n) { return ::operator new(n); }, true, 16},
     {"Array", [](std::size_t n) { return ::operator new[](n); }, true, 16},

@@ -103,6 +103,27 @@ TEST_P(DoubleFree, OfABlockThatALivingThreadHasFreedStopsTheProgram)
     });
 }
 
+/* What one thread allocates and another frees travels in whole batches. */
+TEST_P(DoubleFree, OfABlockOnItsWayBetweenThreadsStopsTheProgram)
+{
+    expect_stop([] {
+        company others(company_size(), 10002);
+        void *block = victim(others);
+        std::size_t usable = malloc_usable_size(block);
+        std::atomic<bool> is_freed{false};
+        std::thread holder([&] {
+            free(block);
+            others.free_others();
+            is_freed = true;
+            for (;;)
+                std::this_thread::sleep_for(std::chrono::seconds(60));
+        });
+        while (!is_freed)
+            std::this_thread::yield();
+        free_again(block, usable);
+    });
+}
+
 TEST_P(DoubleFree, OfABlockThatAnEndedThreadHasFreedStopsTheProgram)
 {
     expect_stop([] {

@@ -59,6 +59,11 @@ struct origin {
     void *(*get)();
 };
 
+void PrintTo(const origin &which, std::ostream *out)
+{
+    *out << which.name;
+}
+
 const origin ORIGINS[] = {
     {"TheStack",
      [] {

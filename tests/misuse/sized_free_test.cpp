@@ -23,6 +23,11 @@ struct way {
     void (*release)(void *block, std::size_t size);
 };
 
+void PrintTo(const way &which, std::ostream *out)
+{
+    *out << which.name;
+}
+
 const way WAYS[] = {
     {"FreeSized", free_sized},
     {"FreeAlignedSized", [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},

@@ -24,6 +24,19 @@ enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHA
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
 
+/* Memory is short: what lies about unused is brought together, this thread's cache included. */
+static bool collect(void)
+{
+    static _Atomic bool is_collecting;
+    if (exchange(&is_collecting, true, ACQ_REL))
+        return false;
+    if (cache_of_thread != &cache_none)
+        cache_empty(cache_of_thread);
+    bool is_worth_it = purge_collect();
+    store(&is_collecting, false, RELEASE);
+    return is_worth_it;
+}
+
 static void start_now(void)
 {
     struct os_facts facts;
@@ -32,6 +45,7 @@ static void start_now(void)
     heap_configure(&facts, &settings);
     cpu_count = facts.cpu_count;
     heap_apply(&settings);
+    span_on_shortage = collect;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
     meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN), META_CHUNK_MAX),
                         facts.page_bytes),

@@ -127,6 +127,16 @@ size_t purge_all(void)
     return count_purged(purged);
 }
 
+bool purge_collect(void)
+{
+    if (!lock_try(&purge_lock, RANK_PURGE)) /* somebody is at it */
+        return false;
+    lock_release(&purge_lock, RANK_PURGE);
+    size_t work = cool_caches(true);
+    work += tidy_depots(true);
+    return work + purge_spans(SIZE_MAX) > 0; /* clean and dirty spans merge only when both are clean */
+}
+
 size_t purge_bytes(void)
 {
     return load(&purged_bytes, RELAXED);

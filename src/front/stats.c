@@ -36,10 +36,14 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
         size_t slabs = depot->slab_count;
         size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
         lock_release(&depot->lock, RANK_DEPOT);
-        size_t cached = size_min(cached_in_bin(depot->bin) + batch_blocks(&depot->batches), taken);
         class->slabs += slabs;
-        class->cached_blocks += cached;
-        class->live_blocks += taken - cached;
+        class->cached_blocks += cached_in_bin(depot->bin) + batch_blocks(&depot->batches);
+        class->live_blocks += taken;
+    }
+    /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted. */
+    for (unsigned class = 0; class < CLASS_LIMIT; class++) {
+        out[class].cached_blocks = size_min(out[class].cached_blocks, out[class].live_blocks);
+        out[class].live_blocks -= out[class].cached_blocks;
     }
 }
 

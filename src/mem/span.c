@@ -35,6 +35,7 @@ struct span_lists {
 
 static struct lock span_lock;
 static struct span_lists lists[2]; /* dirty, clean */
+bool (*span_on_shortage)(void);
 static size_t dirty_units;
 static size_t dirty_units_least; /* since span_idle_bytes was asked last */
 
@@ -180,7 +181,8 @@ static struct span take(size_t units, size_t align_units)
     return (struct span){0, 0, false};
 }
 
-struct span span_acquire(size_t units, size_t align_units)
+/* From the lists, or from the front. */
+static struct span take_or_grow(size_t units, size_t align_units)
 {
     lock_acquire(&span_lock, RANK_SPAN);
     struct span span = take(units, align_units);
@@ -200,6 +202,14 @@ struct span span_acquire(size_t units, size_t align_units)
         insert(aligned + units, first + count - aligned - units, SPAN_CLEAN);
     lock_release(&span_lock, RANK_SPAN);
     return (struct span){aligned, units, true};
+}
+
+struct span span_acquire(size_t units, size_t align_units)
+{
+    struct span span = take_or_grow(units, align_units);
+    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage())
+        span = take_or_grow(units, align_units);
+    return span;
 }
 
 void span_release(size_t unit, size_t units, bool is_zero)

@@ -19,6 +19,9 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
+/* Asked once when there is no span: whether something was given back, so that it is worth another try. */
+extern bool (*span_on_shortage)(void);
+
 /* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two). Any thread. */
 struct span span_acquire(size_t units, size_t align_units);
 

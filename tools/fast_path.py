@@ -60,7 +60,7 @@ def trace(tracer, library, size):
     return json.loads(done.stdout)
 
 
-def judge(name, offsets, outside, code, allowed):
+def judge(name, offsets, outside, code, allowed, limit):
     """Prints the listing; returns the sentences of what is wrong with it."""
     wrong = []
     print("%s: %d instructions%s" % (name, len(offsets), "" if allowed is None else ", %d allowed" % allowed))
@@ -74,7 +74,9 @@ def judge(name, offsets, outside, code, allowed):
         wrong.append("%s never entered the library." % name)
     if outside:
         wrong.append("%s ran %d instructions outside the library." % (name, outside))
-    if allowed is not None and len(offsets) > allowed:
+    if limit is not None and len(offsets) > limit:
+        wrong.append("%s has %d instructions; the limit is %d." % (name, len(offsets), limit))
+    elif allowed is not None and len(offsets) > allowed:
         wrong.append("%s has %d instructions; the golden file allows %d. If that is wanted, --update records it." %
                      (name, len(offsets), allowed))
     return wrong
@@ -103,7 +105,7 @@ def main():
             limit = LIMITS[function].get(options.checks)
             known = [most for most in (None if options.update else allowed.get(name), limit) if most is not None]
             most = min(known, default=None)
-            wrong += judge(name, traced[function], traced[function + "_outside"], code, most)
+            wrong += judge(name, traced[function], traced[function + "_outside"], code, most, limit)
     if options.update and not wrong:
         golden.setdefault(options.compiler, {})["checks " + options.checks] = counts
         with open(options.golden, "w") as file:

@@ -14,9 +14,11 @@ MUTANTS = [
     ("batch", "src/core/batch.c", "if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), "
      "ACQUIRE, RELAXED))", "store(&stack->top, word_after(top, next, count - (count > 0)), RELAXED);",
      "twice|two places|lost|length"),
-    ("batch", "src/core/batch.c", "return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;",
+    ("batch", "src/core/batch.c",
+     "return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;",
      "store(&numbers_used, used + 1, RELAXED); return used + 1;", "twice|two places|lost|length"),
-    ("lock", "src/os/lock.c", "exchange(&lock->state, LOCK_WAITED, ACQUIRE)", "exchange(&lock->state, LOCK_HELD, ACQUIRE)",
+    ("lock", "src/os/lock.c", "exchange(&lock->state, LOCK_WAITED, ACQUIRE)",
+     "exchange(&lock->state, LOCK_HELD, ACQUIRE)",
      "wake-up was lost|too many steps"),
     ("lock", "src/os/lock.h", "== LOCK_WAITED))", "== LOCK_FREE))", "wake-up was lost"),
     ("lock", "src/os/lock.h", "if (!compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))",

@@ -150,7 +150,7 @@ static void fail_many_requests(uint64_t requests)
 static void run(const struct arguments *arguments, uint64_t seed)
 {
     uint64_t calls = count_calls(seed, arguments->steps);
-    if (calls < 10)
+    if (calls < 6)
         stress_fail("the sequence makes only %llu kernel calls", (unsigned long long)calls);
     uint64_t stride = calls > 120 ? calls / 120
                                   : 1; /* each of the first sixty, then as many spread over the rest */

@@ -41,7 +41,7 @@ static void wait_for(pid_t child)
 
 static void work_in_child(struct oracle *oracle)
 {
-    alarm(CHILD_SECONDS);
+    alarm((unsigned)arguments_environment("CALM_STRESS_CHILD_SECONDS", CHILD_SECONDS));
     oracle_check(oracle);
     verify();
     oracle->mailbox = NULL; /* blocks of threads that are not here stay where they are */

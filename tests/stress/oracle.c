@@ -304,8 +304,22 @@ void oracle_begin(struct oracle *oracle, uint64_t seed)
                               .blocks_max = ORACLE_BLOCKS};
 }
 
+/* Many blocks of one size at once, and most of them back: what goes past the caches to the depots. */
+static void burst(struct oracle *oracle)
+{
+    size_t size = oracle->is_storm ? 48 : below(oracle, 200), start = oracle->count;
+    for (size_t i = below(oracle, oracle->is_storm ? ORACLE_BLOCKS : 600);
+         i > 0 && oracle->count < oracle->blocks_max; i--)
+        oracle_malloc(oracle, size, 0);
+    size_t kept = start < 500 ? start + 50 : start - 50;
+    while (oracle->count > kept)
+        oracle_free(oracle, below(oracle, oracle->count), 0);
+}
+
 void oracle_step(struct oracle *oracle)
 {
+    if (oracle->is_storm || below(oracle, 128) == 0)
+        burst(oracle);
     oracle->steps_done++;
     size_t lot = below(oracle, 100);
     bool is_full = oracle->count == oracle->blocks_max || oracle->live_bytes > oracle->live_max;

@@ -39,6 +39,7 @@ struct oracle {
     size_t live_max; /* no new block while more than this is live */
     size_t size_max;
     unsigned blocks_max;
+    bool is_storm; /* every step is thousands of blocks of one class: threads meet in one depot */
     bool may_fail; /* the kernel is made to fail: NULL with ENOMEM is an answer */
     uint64_t failures;
     struct mailbox *mailbox; /* or NULL */

@@ -50,13 +50,16 @@ static void phase(void)
 
 static void run(uint64_t seed, uint64_t steps)
 {
-    steps_a_phase = steps / PHASES;
+    bool is_storm = seed % 3 == 0;
+    steps_a_phase = steps / PHASES / (is_storm ? 80 : 1);
     atomic_store(&stress_peak_bytes, atomic_load(&stress_live_bytes));
     for (unsigned i = 0; i < THREADS; i++) {
         oracle_begin(oracles[i], seed * THREADS + i);
         oracles[i]->mailbox = &mailbox;
         oracles[i]->live_max = 24 * (size_t)MIB;
-        oracles[i]->size_max = seed % 2 == 0 ? 4096 : 4 * (size_t)MIB;
+        static const size_t size_max[] = {128, 4096, 4 * (size_t)MIB};
+        oracles[i]->size_max = size_max[seed % 3];
+        oracles[i]->is_storm = is_storm;
     }
     for (unsigned i = 0; i < PHASES; i++) {
         phase();

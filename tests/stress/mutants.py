@@ -1,0 +1,119 @@
+"""Positive controls: each mutant of the library, one mistake in one source, must make the named test fail.
+
+    mutants.py SOURCE_DIR CC STRICT_SIM_LIB STRICT_LIB [NAME...]
+
+A mutant is its one source, compiled anew, linked before the library, so that it takes the place of the right one.
+The same tests without a mistake must pass first. With NAMEs only these are tried.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+# name: (source, text, replacement, test and its arguments). The text must be there; ALL of its places are changed.
+MUTANTS = {
+    "a flush loses a block": (
+        "core/cache.c", "depot_give(bin, blocks, count, ", "depot_give(bin, blocks, count - (count > 3), ", "single"),
+    "a bit of its neighbour is set": (
+        "core/slab.c", "|= (uint64_t)1 << index % 64;", "|= (uint64_t)1 << (index ^ 1) % 64;", "single"),
+    "a class is taken that is not aligned": (
+        "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
+    "calloc does not clear small blocks": (
+        "core/heap.c", "        __builtin_memset(block, 0, bytes);\n", "        (void)bytes;\n", "single"),
+    "free neighbours are not merged": (
+        "mem/span.c", "if (unit > 1 && region.tags[unit - 1].state == state)", "if (false && state == 0)", "single"),
+    "realloc copies a byte too few": (
+        "core/heap.c", "__builtin_memcpy(moved, block, size_min(have, bytes));",
+        "__builtin_memcpy(moved, block, size_min(have, bytes) - 1);", "single"),
+    "pages with live blocks are purged": (
+        "core/depot.c", "&& is_range_free(slab, first, last))", "&& (is_range_free(slab, first, last) || last > 0))",
+        "single"),
+    "dirty spans are called zero": (
+        "mem/span.c", "insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);", "(void)is_zero; insert(unit, units, "
+        "SPAN_CLEAN);", "single"),
+    "large blocks are never given back": (
+        "core/large.c", "span_release(unit, units, is_zero);", "(void)is_zero;", "single"),
+    "a commit that failed is believed": (
+        "mem/extent.c", "    if (error != 0)\n        return error;\n    os_name",
+        "    if (error != 0)\n        error = 0;\n    os_name", "failing"),
+    "the kernel is called under a lock": (
+        "mem/span.c", "    note_least();\n    lock_release(&span_lock, RANK_SPAN);\n    return count;",
+        "    note_least();\n    return count;", "single"),
+    "depots are not locked": (
+        "core/depot.c", "lock_acquire(&depot->lock, RANK_DEPOT);", ";", "threads"),
+    "a forked child keeps the locks": (
+        "core/heap.c", "    depot_fork_reset();\n", "", "forks"),
+}
+ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
+             "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"], "forks": ["--seeds", "1", "--steps", "20"]}
+TIMEOUT_S = {"single": 100, "failing": 200, "threads": 60, "forks": 100}
+
+
+class Shop:
+    def __init__(self, source, compiler, library_sim, library):
+        self.source, self.compiler = os.path.abspath(source), compiler
+        self.libraries = {"single": library_sim, "failing": library_sim, "threads": library, "forks": library}
+        self.work = tempfile.TemporaryDirectory()
+        self.objects = {}
+        self.flags = ["-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", "-DCALM_CHECKS=2",
+                      "-I" + os.path.join(self.source, "src"), "-I" + os.path.join(self.source, "include"),
+                      "-I" + os.path.join(self.source, "tests", "stress")]
+
+    def compile(self, path, name):
+        out = os.path.join(self.work.name, name + ".o")
+        subprocess.run([self.compiler, *self.flags, "-c", path, "-o", out], check=True)
+        return out
+
+    def test_object(self, test):
+        if test not in self.objects:
+            self.objects[test] = self.compile(os.path.join(self.source, "tests", "stress", test + ".c"), "test_" + test)
+        return self.objects[test]
+
+    def run(self, test, extra):
+        program = os.path.join(self.work.name, "program")
+        subprocess.run([self.compiler, self.test_object(test), self.test_object("oracle"), *extra,
+                        self.libraries[test], "-lpthread", "-o", program], check=True)
+        environment = {**os.environ, "CALM_STRESS_CHILD_SECONDS": "5"}  # a child that hangs is a mutant caught
+        if test == "threads":
+            environment["CALM_OPTIONS"] = "cache_kb=16,sites=off"  # more work for fewer depots
+        try:
+            done = subprocess.run([program, *ARGUMENTS[test]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=TIMEOUT_S[test], env=environment, errors="replace")
+        except subprocess.TimeoutExpired:
+            return None, "no end after %d s" % TIMEOUT_S[test]
+        return done.returncode, done.stdout
+
+    def mutate(self, path, text, replacement):
+        with open(os.path.join(self.source, "src", path)) as file:
+            original = file.read()
+        if text not in original:
+            sys.exit("%s no longer has the text %r: bring the list of mutants up to date" % (path, text))
+        changed = os.path.join(self.work.name, path.replace("/", "_"))
+        with open(changed, "w") as file:
+            file.write(original.replace(text, replacement))
+        return self.compile(changed, "mutant")
+
+
+def main():
+    shop = Shop(*sys.argv[1:5])
+    names = sys.argv[5:] or list(MUTANTS)
+    failed = 0
+    for test in sorted({MUTANTS[name][3] for name in names}):
+        code, output = shop.run(test, [])
+        if code != 0:
+            print("%s fails without any mutant:\n%s" % (test, output[-2000:]))
+            return 1
+    for name in names:
+        path, text, replacement, test = MUTANTS[name]
+        code, output = shop.run(test, [shop.mutate(path, text, replacement)])
+        words = next((line for line in output.splitlines() if line.startswith(("stress:", "calmalloc"))), "no words")
+        is_caught = code is not None and code != 0
+        failed += not is_caught
+        print("%-38s %s: %s" % (name, test, "caught: " + words if is_caught else "NOT CAUGHT " + output[-500:]),
+              flush=True)
+    print("%d of %d mutants caught" % (len(names) - failed, len(names)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,6 +26,7 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 COMPLAINT = re.compile(rb"^calmalloc:.*$", re.MULTILINE)
 DIFF_LINES_MAX = 40
 OUTPUT_BYTES_MAX = 64 << 20
+FOREVER = float("inf")  # as long as the world's deadline allows
 
 
 class Skip(Exception):
@@ -187,7 +188,7 @@ class World:
         self.processes.append(process)
         return process
 
-    def finish(self, process, timeout=60, normalise=None, compare=True, expect=0):
+    def finish(self, process, timeout=FOREVER, normalise=None, compare=True, expect=0):
         seconds = self.seconds_left(timeout)
         step = process.wait(seconds)
         if step is None:
@@ -201,7 +202,7 @@ class World:
             raise Failure(describe_exit(step, expect))
         return step
 
-    def run(self, *argv, timeout=60, normalise=None, compare=True, expect=0, **how):
+    def run(self, *argv, timeout=FOREVER, normalise=None, compare=True, expect=0, **how):
         """
         Runs a program to its end and takes it into the list. Another exit code than `expect` ends the case;
         with expect=None any will do, as long as both worlds agree.

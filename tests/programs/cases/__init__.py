@@ -8,7 +8,7 @@ CASES = {}
 FAMILIES = ("python", "interpreters", "compilers", "versions", "databases", "pictures", "solvers")
 
 
-def case(name, label, packages, seconds_max=60, must_see=(), own_allocator=(), complaints=()):
+def case(name, label, packages, seconds_max=120, must_see=(), own_allocator=(), complaints=()):
     """Declares the function below it as a case; see harness.Case for what the words mean."""
 
     def declare(drive):

@@ -85,7 +85,7 @@ def redis(world):
     world.finish(server, compare=False)
 
 
-@case("memcached", "full", ("memcached",), 90)
+@case("memcached", "full", ("memcached",))
 def memcached(world):
     program = find_program("memcached")
     path = world.work / "m"
@@ -158,10 +158,10 @@ def postgres(world):
     where = ["-h", world.work, "-U", name]
     ready = [find_program("pg_isready"), "-q", *map(str, where)]
     world.until(lambda: os.spawnv(os.P_WAIT, ready[0], ready) == 0, "postgres answers", server)
-    world.run(psql, *where, "-X", "-A", "-t", "postgres", stdin=POSTGRES_WORK, user=user, timeout=120)
+    world.run(psql, *where, "-X", "-A", "-t", "postgres", stdin=POSTGRES_WORK, user=user)
     world.run(bench, *where, "-i", "-q", "-s", "3", "postgres", user=user, compare=False)
-    world.run(bench, *where, "-c", "6", "-j", "2", "-t", "400", "-M", "prepared", "postgres", user=user, compare=False, timeout=120)
-    world.run(bench, *where, "-C", "-c", "4", "-t", "40", "-S", "postgres", user=user, compare=False, timeout=120)
+    world.run(bench, *where, "-c", "6", "-j", "2", "-t", "400", "-M", "prepared", "postgres", user=user, compare=False)
+    world.run(bench, *where, "-C", "-c", "4", "-t", "40", "-S", "postgres", user=user, compare=False)
     world.run(psql, *where, "-X", "-A", "-t", "-c", "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),"
               " (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches),"
               " (select count(*) from pgbench_history)", "postgres", user=user)

@@ -34,7 +34,7 @@ def chromium(world):
     width, height = WINDOW
     world.run(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
               "--force-device-scale-factor=1", f"--user-data-dir={world.work}/profile", f"--window-size={width},{height}",
-              "--screenshot=page.png", "--virtual-time-budget=3000", f"file://{SCRIPTS}/page.html", timeout=80)
+              "--screenshot=page.png", "--virtual-time-budget=3000", f"file://{SCRIPTS}/page.html")
     rows, channels = decode_png((world.work / "page.png").read_bytes())
     if (len(rows[0]) // channels, len(rows)) != WINDOW:
         raise Failure(f"the picture is {len(rows[0]) // channels} x {len(rows)} pixels, not {width} x {height}")

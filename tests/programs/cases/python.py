@@ -43,9 +43,9 @@ def suite_multiprocessing(world):
 @case("python_suite_full", "full", SUITE_PACKAGES, 900)
 def suite_full(world):
     run_suite(world, ["test_multiprocessing_fork", "test_gc", "test_list", "test_set", "test_memoryview", "test_unicode",
-                      "test_re", "test_decimal", "test_pickle", "test_io", "test_zlib", "test_asyncio",
-                      "test_concurrent_futures", "test_fork1", "test_exceptions", "test_weakref", "test_array",
-                      "test_collections", "test_long", "test_sort", "test_generators", "test_tracemalloc", "test_ssl"])
+                      "test_re", "test_decimal", "test_pickle", "test_io", "test_zlib",
+                      "test_fork1", "test_exceptions", "test_weakref", "test_array",
+                      "test_collections", "test_long", "test_sort", "test_generators", "test_tracemalloc"])
 
 
 def run_suite(world, tests, options=()):
@@ -59,27 +59,32 @@ def run_suite(world, tests, options=()):
         found = subprocess.run([python, "-c", f"import test.{test}"], cwd=world.work, env=ENVIRONMENT, capture_output=True)
         if found.returncode:
             raise Skip(f"{python} has no test.{test}")
-    step, results, crashes = run_tests(world, python, tests, options)
+    for test in tests:
+        run_test(world, python, test, options)
+
+
+def run_test(world, python, test, options):
+    step, results, crashes = try_test(world, python, test, options)
     failed = [name for name, result in results.items() if result == "failed"]
     if failed and not crashes:
-        again, second, crashes = run_tests(world, python, tests, [word for name in failed for word in ("-m", name)])
+        again, second, crashes = try_test(world, python, test, [word for name in failed for word in ("-m", name)])
         results.update({name: second.get(name, "failed") for name in failed})
         step.stderr += again.stderr
     world.steps.append(step)
-    world.state("results", "\n".join(f"{name} {result}" for name, result in sorted(results.items())))
+    world.state(f"results of {test}", "\n".join(f"{name} {result}" for name, result in sorted(results.items())))
     if crashes:
         raise Failure("\n".join(crashes))
 
 
-def run_tests(world, python, tests, options):
+def try_test(world, python, test, options):
     report = world.work / "results.xml"
-    process = world.start(python, "-m", "test", "-q", "--timeout", "120", "--junit-xml", report, *options, *tests,
-                          env=ENVIRONMENT, label="python -m test")
-    step = process.wait(world.seconds_left(800))
+    process = world.start(python, "-m", "test", "-q", "--timeout", "120", "--junit-xml", report, *options, test,
+                          env=ENVIRONMENT, label=f"python -m test {test}")
+    step = process.wait(world.seconds_left(300))
     if step is None or step.exit_code < 0 or not report.exists():
         end = "no end, killed" if step is None else f"exit code {step.exit_code}, no results"
         said = "" if step is None else (step.stdout + step.stderr).decode(errors="replace")[-3000:]
-        raise Failure(f"python -m test: {end}\n{said}\n  repeat with: {process.command()}")
+        raise Failure(f"python -m test {test}: {end}\n{said}\n  repeat with: {process.command()}")
     step.exit_code, step.stdout = 0, b""  # The results say more, and a second try may mend them.
     results, crashes = {}, []
     for entry in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):

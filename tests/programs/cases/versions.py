@@ -61,7 +61,7 @@ def git(world):
     run("rebase", "-q", "main")
     run("checkout", "-q", "main")
     run("merge", "-q", "--no-ff", "-m", "merged", "side")
-    run("gc", "-q", "--aggressive", "--prune=now", timeout=100)
+    run("gc", "-q", "--aggressive", "--prune=now")
     run("fsck", "--full", "--strict")
     run("repack", "-a", "-d", "-f", "-q", "--window=20")
     run("verify-pack", "-v", *[f".git/objects/pack/{path.name}" for path in (repository / ".git/objects/pack").glob("*.idx")],

@@ -71,8 +71,8 @@ TEST(Batch, ABlockIsFoundWhileItsBatchLiesInTheStackAndNotAfterwards)
     EXPECT_FALSE(batch_holds(&stack, blocks[0]));
 }
 
-/* Seen to fail with a tag that stays the same: a batch was popped twice after its number had been used again.
- */
+/* Seen to fail with a pop that stores instead of comparing. What the tag is for is too rare here:
+ * tests/model. */
 TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)
 {
     ASSERT_TRUE(heap_start());

@@ -16,8 +16,8 @@ static uint64_t cpu_ms()
 }
 
 /*
- * Two plain words that only the lock keeps equal. Seen to fail with a release that stores LOCK_FREE before
- * the section ends, and to hang with a release that never wakes.
+ * Two plain words that only the lock keeps equal. Seen to fail with a wait that takes a held lock, and to
+ * hang with a release that wakes nobody.
  */
 TEST(Lock, ManyThreadsSeeEachOthersWritesWholeAndNoneSleepsForEver)
 {
@@ -57,7 +57,7 @@ TEST(Lock, ATryTakesAFreeLockAndRefusesAHeldOne)
     lock_release(&lock, RANK_SPAN);
 }
 
-/* Seen to fail with LOOKS_MAX looked at for ever: the waiter used 300 ms of processor time. */
+/* Seen to fail with two thousand million looks: the waiter used 300 ms of processor time. */
 TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
 {
     struct lock lock = {};

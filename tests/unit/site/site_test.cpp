@@ -29,7 +29,7 @@ static void grow_to(size_t cohorts)
         depot_on_growth(slabs);
 }
 
-/* Seen to fail with a hash that uses the low bits of the product. */
+/* Seen to fail with two bits of the product where six are wanted. */
 TEST(Site, CohortsDoubleAsTheHeapGrowsAndEachGetsItsShareOfTheSites)
 {
     ASSERT_TRUE(heap_start());

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     struct arguments arguments = arguments_read(argc, argv, 3, 500);
     for (uint64_t i = 0; i < arguments.seeds; i++)
         run(&arguments, arguments.seed + i);
-    if (cases < 50)
+    if (cases < 20)
         stress_fail("only %lu cases were run", cases);
     printf("%lu cases\n", cases);
     return 0;

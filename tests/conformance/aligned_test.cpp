@@ -1,6 +1,6 @@
 /*
- * aligned_test.cpp: posix_memalign, aligned_alloc, memalign, valloc and pvalloc as POSIX and the manual pages have
- * them, with alignments from 1 byte to 64 MiB and sizes on both sides of each.
+ * aligned_test.cpp: posix_memalign, aligned_alloc, memalign, valloc and pvalloc as POSIX and the manual pages
+ * have them, with alignments from 1 byte to 64 MiB and sizes on both sides of each.
  */
 #include "support.h"
 
@@ -13,7 +13,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 const std::size_t LARGEST_ALIGNMENT = 64 * MIB;
 
@@ -92,7 +93,8 @@ TEST(AlignedAlloc, ALargeAlignmentDoesNotMakeItsPaddingResident)
 
 TEST(AlignedAlloc, AnAlignmentThatIsNoPowerOfTwoFailsWithEinval)
 {
-    for (std::size_t alignment : {std::size_t{0}, std::size_t{3}, std::size_t{24}, std::size_t{100}, SIZE_MAX}) {
+    for (std::size_t alignment :
+         {std::size_t{0}, std::size_t{3}, std::size_t{24}, std::size_t{100}, SIZE_MAX}) {
         errno = 0;
         EXPECT_EQ(aligned_alloc(opaque(alignment), 64), nullptr) << alignment;
         EXPECT_EQ(errno, EINVAL) << alignment;

@@ -1,6 +1,6 @@
 /*
- * failure_test.cpp: requests that fail where errno and exceptions are most easily lost: in many threads at once, in a
- * fork's child, and when memory runs out for real (a limit on the address space).
+ * failure_test.cpp: requests that fail where errno and exceptions are most easily lost: in many threads at
+ * once, in a fork's child, and when memory runs out for real (a limit on the address space).
  */
 #include "support.h"
 
@@ -18,7 +18,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 /* Runs `work` in a child and returns its wait status; a child that hangs is killed by its alarm. */
 int status_of_child(const std::function<int()> &work)
@@ -132,9 +133,9 @@ bool is_writable(void *block, std::size_t size)
 }
 
 /*
- * Takes blocks of `size` bytes until there are no more, gives all back, and takes as many again. The blocks are
- * chained through their first word, so that the books need no memory. At most `most` are taken: a heap that reserved
- * its range before the limit was set may go on beyond it.
+ * Takes blocks of `size` bytes until there are no more, gives all back, and takes as many again. The blocks
+ * are chained through their first word, so that the books need no memory. At most `most` are taken: a heap
+ * that reserved its range before the limit was set may go on beyond it.
  */
 int exhaust_and_recover(std::size_t size, std::size_t most)
 {

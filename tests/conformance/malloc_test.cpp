@@ -1,6 +1,6 @@
 /*
- * malloc_test.cpp: malloc, calloc, realloc, reallocarray, free and cfree as ISO C, POSIX and the manual pages have
- * them: zero sizes, overflow, errno, contents through growth and shrinkage over every kind of block.
+ * malloc_test.cpp: malloc, calloc, realloc, reallocarray, free and cfree as ISO C, POSIX and the manual pages
+ * have them: zero sizes, overflow, errno, contents through growth and shrinkage over every kind of block.
  */
 #include "support.h"
 
@@ -16,7 +16,8 @@
 
 extern "C" void cfree(void *block);
 
-namespace {
+namespace
+{
 
 const std::size_t LARGEST = 128 * MIB;
 
@@ -197,8 +198,9 @@ TEST(Calloc, MemoryThatWasGivenBackAndReusedInOtherSizesIsZero)
 TEST(Calloc, AProductThatOverflowsFailsWithEnomem)
 {
     const std::size_t half = std::size_t{1} << 32;
-    const std::size_t cases[][2] = {{half, half},         {SIZE_MAX, 2}, {2, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2},
-                                    {SIZE_MAX, SIZE_MAX}, {half + 1, half - 1}, {3, SIZE_MAX / 2}};
+    const std::size_t cases[][2] = {{half, half},          {SIZE_MAX, 2},        {2, SIZE_MAX},
+                                    {SIZE_MAX / 2 + 1, 2}, {SIZE_MAX, SIZE_MAX}, {half + 1, half - 1},
+                                    {3, SIZE_MAX / 2}};
     for (const auto &[count, size] : cases) {
         errno = 0;
         EXPECT_EQ(calloc(opaque(count), opaque(size)), nullptr) << count << " * " << size;
@@ -266,8 +268,8 @@ TEST(Realloc, KeepsTheContentsThroughGrowthAndShrinkageOverEveryKindOfBlock)
         ASSERT_NO_FATAL_FAILURE(resize(to));
     for (std::size_t i = sizes.size(); i-- > 0;)
         ASSERT_NO_FATAL_FAILURE(resize(sizes[i] - 1));
-    for (std::size_t to : {8, 1 << 20, 17, 40 << 20, 4096, 32768, 32769, 65536, 65535, 65537, 2 << 20, 100, 96 << 20,
-                           33 << 20, 31 << 20, 34 << 20, 1})
+    for (std::size_t to : {8, 1 << 20, 17, 40 << 20, 4096, 32768, 32769, 65536, 65535, 65537, 2 << 20, 100,
+                           96 << 20, 33 << 20, 31 << 20, 34 << 20, 1})
         ASSERT_NO_FATAL_FAILURE(resize(to));
     free(block);
 }
@@ -342,7 +344,8 @@ TEST(Reallocarray, GrowsLikeReallocAndChecksTheProduct)
     ASSERT_NE(block, nullptr);
     EXPECT_EQ(pattern_errors(block, 100, 2), 0u);
     pattern_write(block, 100000, 2);
-    const std::size_t cases[][2] = {{SIZE_MAX, 2}, {std::size_t{1} << 33, std::size_t{1} << 31}, {too_large(), 1}};
+    const std::size_t cases[][2] = {
+        {SIZE_MAX, 2}, {std::size_t{1} << 33, std::size_t{1} << 31}, {too_large(), 1}};
     for (const auto &[count, size] : cases) {
         errno = 0;
         EXPECT_EQ(reallocarray(block, opaque(count), opaque(size)), nullptr);

@@ -1,8 +1,10 @@
 /*
- * names_test.cpp: every standard name resolves inside libcalmalloc, for the program and for the libraries it uses.
+ * names_test.cpp: every standard name resolves inside libcalmalloc, for the program and for the libraries it
+ * uses.
  *
- * A name that is missing reaches the C library's heap without a word, and the block then meets our free as a foreign
- * pointer. So each name is looked up as the dynamic linker would, and the object that defines it is asked for.
+ * A name that is missing reaches the C library's heap without a word, and the block then meets our free as a
+ * foreign pointer. So each name is looked up as the dynamic linker would, and the object that defines it is
+ * asked for.
  */
 #include "support.h"
 
@@ -17,15 +19,39 @@
 #include <unistd.h>
 #include <wchar.h>
 
-namespace {
+namespace
+{
 
 const char *const C_NAMES[] = {
-    "malloc",           "calloc",           "realloc",        "free",           "reallocarray",
-    "posix_memalign",   "aligned_alloc",    "memalign",       "valloc",         "pvalloc",
-    "malloc_usable_size", "free_sized",     "free_aligned_sized", "nallocx",    "sdallocx",
-    "malloc_trim",      "mallinfo",         "mallinfo2",      "malloc_info",    "malloc_stats",
-    "mallopt",          "cfree",            "__libc_malloc",  "__libc_calloc",  "__libc_realloc",
-    "__libc_free",      "__libc_memalign",  "__libc_valloc",  "__libc_pvalloc",
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "reallocarray",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "free_sized",
+    "free_aligned_sized",
+    "nallocx",
+    "sdallocx",
+    "malloc_trim",
+    "mallinfo",
+    "mallinfo2",
+    "malloc_info",
+    "malloc_stats",
+    "mallopt",
+    "cfree",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_free",
+    "__libc_memalign",
+    "__libc_valloc",
+    "__libc_pvalloc",
 };
 
 const char *const NEW_AND_DELETE_NAMES[] = {
@@ -77,7 +103,8 @@ std::string owner_of(const char *name)
     return info.dli_fname;
 }
 
-class StandardName : public testing::TestWithParam<const char *> {
+class StandardName : public testing::TestWithParam<const char *>
+{
 };
 
 std::string readable(const testing::TestParamInfo<const char *> &info)

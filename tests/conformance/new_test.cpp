@@ -1,6 +1,6 @@
 /*
- * new_test.cpp: operator new and delete in all their forms, the new-handler, bad_alloc, and the forms that only
- * compilers call: with a hint of temperature, and returning the size together with the block.
+ * new_test.cpp: operator new and delete in all their forms, the new-handler, bad_alloc, and the forms that
+ * only compilers call: with a hint of temperature, and returning the size together with the block.
  */
 #include "support.h"
 
@@ -21,8 +21,10 @@ void *operator new(std::size_t size, const std::nothrow_t &, __hot_cold_t hint) 
 void *operator new[](std::size_t size, const std::nothrow_t &, __hot_cold_t hint) noexcept;
 void *operator new(std::size_t size, std::align_val_t alignment, __hot_cold_t hint);
 void *operator new[](std::size_t size, std::align_val_t alignment, __hot_cold_t hint);
-void *operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t &, __hot_cold_t hint) noexcept;
-void *operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t &, __hot_cold_t hint) noexcept;
+void *operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t &,
+                   __hot_cold_t hint) noexcept;
+void *operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t &,
+                     __hot_cold_t hint) noexcept;
 
 struct sized_block {
     void *block;
@@ -32,10 +34,12 @@ extern "C" {
 sized_block __size_returning_new(std::size_t size);
 sized_block __size_returning_new_hot_cold(std::size_t size, __hot_cold_t hint);
 sized_block __size_returning_new_aligned(std::size_t size, std::align_val_t alignment);
-sized_block __size_returning_new_aligned_hot_cold(std::size_t size, std::align_val_t alignment, __hot_cold_t hint);
+sized_block __size_returning_new_aligned_hot_cold(std::size_t size, std::align_val_t alignment,
+                                                  __hot_cold_t hint);
 }
 
-namespace {
+namespace
+{
 
 const __hot_cold_t COLD = static_cast<__hot_cold_t>(0);
 const __hot_cold_t HOT = static_cast<__hot_cold_t>(255);
@@ -63,26 +67,33 @@ const form FORMS[] = {
     {"Aligned", [](std::size_t n) { return ::operator new(n, BY_4096); }, true, 4096},
     {"ArrayAligned", [](std::size_t n) { return ::operator new[](n, BY_4096); }, true, 4096},
     {"AlignedNothrow", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow); }, false, 4096},
-    {"ArrayAlignedNothrow", [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow); }, false, 4096},
+    {"ArrayAlignedNothrow", [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow); }, false,
+     4096},
     {"Hot", [](std::size_t n) { return ::operator new(n, HOT); }, true, 16},
     {"ArrayHot", [](std::size_t n) { return ::operator new[](n, HOT); }, true, 16},
     {"NothrowCold", [](std::size_t n) { return ::operator new(n, std::nothrow, COLD); }, false, 16},
     {"ArrayNothrowCold", [](std::size_t n) { return ::operator new[](n, std::nothrow, COLD); }, false, 16},
     {"AlignedHot", [](std::size_t n) { return ::operator new(n, BY_4096, HOT); }, true, 4096},
     {"ArrayAlignedHot", [](std::size_t n) { return ::operator new[](n, BY_4096, HOT); }, true, 4096},
-    {"AlignedNothrowCold", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow, COLD); }, false, 4096},
-    {"ArrayAlignedNothrowCold", [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow, COLD); }, false,
-     4096},
+    {"AlignedNothrowCold", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow, COLD); },
+     false, 4096},
+    {"ArrayAlignedNothrowCold",
+     [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow, COLD); }, false, 4096},
     {"SizeReturning", [](std::size_t n) { return __size_returning_new(n).block; }, true, 16},
     {"SizeReturningHot", [](std::size_t n) { return __size_returning_new_hot_cold(n, HOT).block; }, true, 16},
-    {"SizeReturningAligned", [](std::size_t n) { return __size_returning_new_aligned(n, BY_4096).block; }, true, 4096},
+    {"SizeReturningAligned", [](std::size_t n) { return __size_returning_new_aligned(n, BY_4096).block; },
+     true, 4096},
     {"SizeReturningAlignedCold",
      [](std::size_t n) { return __size_returning_new_aligned_hot_cold(n, BY_4096, COLD).block; }, true, 4096},
 };
 
-class OperatorNew : public testing::TestWithParam<form> {
-protected:
-    void TearDown() override { std::set_new_handler(nullptr); }
+class OperatorNew : public testing::TestWithParam<form>
+{
+  protected:
+    void TearDown() override
+    {
+        std::set_new_handler(nullptr);
+    }
 
     /* Returns "a block", "null" or the kind of exception that came out. */
     static std::string outcome(std::size_t size)
@@ -102,7 +113,10 @@ protected:
         }
     }
 
-    static std::string failure() { return GetParam().throws ? "bad_alloc" : "null"; }
+    static std::string failure()
+    {
+        return GetParam().throws ? "bad_alloc" : "null";
+    }
 };
 
 std::string readable(const testing::TestParamInfo<form> &info)
@@ -183,7 +197,8 @@ TEST_P(OperatorNew, TheHandlerMayAllocateAndFree)
 
 INSTANTIATE_TEST_SUITE_P(Form, OperatorNew, testing::ValuesIn(FORMS), readable);
 
-class ThrowingOperatorNew : public OperatorNew {
+class ThrowingOperatorNew : public OperatorNew
+{
 };
 
 TEST_P(ThrowingOperatorNew, HandsOnWhateverElseTheHandlerThrows)
@@ -261,8 +276,8 @@ TEST(SizeReturningNew, ReturnsTheUsableSize)
             pattern_write(got.block, got.size, 1);
             ::operator delete(got.block, got.size);
         }
-        for (sized_block got :
-             {__size_returning_new_aligned(size, BY_4096), __size_returning_new_aligned_hot_cold(size, BY_4096, COLD)}) {
+        for (sized_block got : {__size_returning_new_aligned(size, BY_4096),
+                                __size_returning_new_aligned_hot_cold(size, BY_4096, COLD)}) {
             EXPECT_TRUE(is_aligned(got.block, 4096));
             EXPECT_EQ(got.size, malloc_usable_size(got.block)) << size;
             ::operator delete(got.block, got.size, BY_4096);

@@ -1,6 +1,6 @@
 /*
- * report_test.cpp: the calls that ask the heap about itself or tune it: malloc_trim, mallinfo, mallinfo2, malloc_info,
- * malloc_stats, mallopt.
+ * report_test.cpp: the calls that ask the heap about itself or tune it: malloc_trim, mallinfo, mallinfo2,
+ * malloc_info, malloc_stats, mallopt.
  */
 #include "support.h"
 
@@ -16,7 +16,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 std::size_t resident_bytes()
 {
@@ -101,7 +102,8 @@ TEST(Mallinfo, AgreesWithMallinfo2WhereTheFiguresFit)
     EXPECT_EQ(static_cast<std::size_t>(narrow.hblkhd), wide.hblkhd);
 }
 
-/* Returns the first thing that makes `text` no well-formed XML element, or an empty string. Knows tags only. */
+/* Returns the first thing that makes `text` no well-formed XML element, or an empty string. Knows tags only.
+ */
 std::string xml_error(const std::string &text)
 {
     std::vector<std::string> open;

@@ -1,6 +1,6 @@
 /*
- * usable_test.cpp: how much of a block may be used, and the calls that are told a size: malloc_usable_size, nallocx,
- * sdallocx, free_sized, free_aligned_sized.
+ * usable_test.cpp: how much of a block may be used, and the calls that are told a size: malloc_usable_size,
+ * nallocx, sdallocx, free_sized, free_aligned_sized.
  *
  * What happens when the told size is wrong is in tests/misuse.
  */
@@ -21,7 +21,8 @@ std::size_t nallocx(std::size_t size, int flags);
 void sdallocx(void *block, std::size_t size, int flags);
 }
 
-namespace {
+namespace
+{
 
 const std::size_t LARGEST = 128 * MIB;
 
@@ -163,8 +164,8 @@ TEST(FreeSized, PreservesErrno)
 TEST(FreeAlignedSized, TakesTheAlignmentAndSizeThatWereAskedFor)
 {
     for (std::size_t alignment = 1; alignment <= 64 * MIB; alignment *= 2)
-        for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, alignment - 1, alignment,
-                                 alignment + 1}) {
+        for (std::size_t size :
+             {std::size_t{0}, std::size_t{1}, std::size_t{1000}, alignment - 1, alignment, alignment + 1}) {
             void *block = aligned_alloc(alignment, size);
             ASSERT_NE(block, nullptr);
             free_aligned_sized(block, opaque(alignment), opaque(size));
@@ -210,7 +211,8 @@ TEST(SizedFrees, ReallyFree)
         }
     rusage usage;
     ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
-    EXPECT_LT(usage.ru_maxrss, 1024 * 1024) << "six gigabytes were allocated in turn, so one of them frees nothing";
+    EXPECT_LT(usage.ru_maxrss, 1024 * 1024)
+        << "six gigabytes were allocated in turn, so one of them frees nothing";
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 /*
- * address_limit.c: started under `ulimit -v` (the argument, in MiB; the program sets it and starts itself again), a
- * program can use most of its budget, gets NULL and ENOMEM when it is used up, frees, and can do the same again. The
- * chain of blocks runs through the blocks, so that the test needs no memory of its own.
+ * address_limit.c: started under `ulimit -v` (the argument, in MiB; the program sets it and starts itself
+ * again), a program can use most of its budget, gets NULL and ENOMEM when it is used up, frees, and can do
+ * the same again. The chain of blocks runs through the blocks, so that the test needs no memory of its own.
  */
 #define _GNU_SOURCE
 
@@ -79,8 +79,8 @@ int main(int argc, char **argv)
         size_t total = take_all(sizes[i]);
         printf("%zu MiB in blocks of %zu bytes\n", total / MIB, sizes[i]);
         fflush(stdout);
-        CHECK(total >= budget / 100 * 65, "only %zu of %zu MiB can be had in blocks of %zu", total / MIB, budget / MIB,
-              sizes[i]);
+        CHECK(total >= budget / 100 * 65, "only %zu of %zu MiB can be had in blocks of %zu", total / MIB,
+              budget / MIB, sizes[i]);
         check_failing_calls();
         give_all();
         void *after = malloc(budget / 4);

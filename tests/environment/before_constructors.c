@@ -1,6 +1,7 @@
 /*
- * before_constructors.c: the heap is used before any constructor has run, from the executable's .preinit_array, which
- * the dynamic linker runs first of all; what is allocated there is used by constructors and by main.
+ * before_constructors.c: the heap is used before any constructor has run, from the executable's
+ * .preinit_array, which the dynamic linker runs first of all; what is allocated there is used by constructors
+ * and by main.
  */
 #define _GNU_SOURCE
 
@@ -47,7 +48,8 @@ static void before_all(int argc, char **argv, char **environment)
     renew_blocks(0);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **, char **) = before_all;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **,
+                                                                              char **) = before_all;
 
 __attribute__((constructor(101))) static void first_constructor(void)
 {
@@ -65,7 +67,8 @@ int main(void)
     check_time_limit(20);
     renew_blocks(3);
     for (size_t i = 0; i < BLOCKS; i++) {
-        CHECK(malloc_usable_size(blocks[i]) >= size_of(i), "a block from before the constructors is not ours");
+        CHECK(malloc_usable_size(blocks[i]) >= size_of(i),
+              "a block from before the constructors is not ours");
         free(blocks[i]);
     }
     return 0;

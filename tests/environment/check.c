@@ -105,22 +105,67 @@ size_t mapping_count(void)
     return count;
 }
 
-size_t task_count(void)
+/* Calls `visit` with the id of every task and `sum`. */
+static void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
 {
     char part[4096];
-    size_t count = 0;
     long length;
     int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(folder >= 0, "no /proc/self/task");
     while ((length = syscall(SYS_getdents64, folder, part, sizeof part)) > 0)
         for (long at = 0; at < length;) {
-            struct dirent64 entry;
-            memcpy(&entry, part + at, offsetof(struct dirent64, d_name) + 1);
-            count += entry.d_name[0] != '.';
-            at += entry.d_reclen;
+            unsigned short entry_bytes;
+            const char *name = part + at + offsetof(struct dirent64, d_name);
+            memcpy(&entry_bytes, part + at + offsetof(struct dirent64, d_reclen), sizeof entry_bytes);
+            if (name[0] != '.')
+                visit(name, sum);
+            at += entry_bytes;
         }
     close(folder);
+}
+
+static void count_task(const char *task, void *sum)
+{
+    (void)task;
+    ++*(size_t *)sum;
+}
+
+size_t task_count(void)
+{
+    size_t count = 0;
+    tasks_visit(count_task, &count);
     return count;
+}
+
+/* The second number of a task's schedstat is its time in the run queue, in nanoseconds. */
+static void add_wait(const char *task, void *sum)
+{
+    char path[64], text[100];
+    snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task);
+    const char *second = read_all(path, text, sizeof text) > 0 ? strchr(text, ' ') : NULL;
+    *(double *)sum += second == NULL ? 0 : strtod(second, NULL) * 1e-9;
+}
+
+double seconds_without_processor(void)
+{
+    double sum = 0;
+    tasks_visit(add_wait, &sum);
+    return sum;
+}
+
+size_t resident_bytes_within(size_t target, double seconds)
+{
+    double start = seconds_now(), waited_before = seconds_without_processor(), waited = 0;
+    size_t bytes = resident_bytes();
+    while (bytes > target && seconds_now() - start < seconds + waited) {
+        sleep_ms(20);
+        double waited_now = seconds_without_processor() - waited_before;
+        waited = waited_now > waited ? waited_now : waited;
+        bytes = resident_bytes();
+    }
+    printf("%zu MiB resident after %.2f s, of which %.2f s without a processor\n", bytes / MIB,
+           seconds_now() - start, waited);
+    return bytes;
 }
 
 double seconds_now(void)

@@ -1,7 +1,7 @@
 /*
- * dlopen_library.c: a program on another allocator opens libcalmalloc at run time (its path is the first argument),
- * uses it by its calm_ names, and closes it: in the main thread, many times, and in a thread that ends afterwards.
- * The destructors of that thread must not jump into memory where the library was.
+ * dlopen_library.c: a program on another allocator opens libcalmalloc at run time (its path is the first
+ * argument), uses it by its calm_ names, and closes it: in the main thread, many times, and in a thread that
+ * ends afterwards. The destructors of that thread must not jump into memory where the library was.
  */
 #define _GNU_SOURCE
 

@@ -1,7 +1,8 @@
 /*
- * exit_handlers.c: handlers that run at exit allocate, free what was allocated in main, and leave blocks to the
- * handlers that run after them; the very last is a destructor of the lowest priority number. The argument says how the
- * program ends: return, exit, quick_exit, thread (exit is called by a thread), pthread_exit (main ends first).
+ * exit_handlers.c: handlers that run at exit allocate, free what was allocated in main, and leave blocks to
+ * the handlers that run after them; the very last is a destructor of the lowest priority number. The argument
+ * says how the program ends: return, exit, quick_exit, thread (exit is called by a thread), pthread_exit
+ * (main ends first).
  */
 #define _GNU_SOURCE
 

@@ -1,9 +1,11 @@
 /*
- * few_mappings.c: however the heap is used, the process stays under 200 mappings: small and large blocks from many
- * threads, growth by realloc over tens of MiB (which the kernel may serve by moving pages), huge alignments, trims.
+ * few_mappings.c: however the heap is used, the process stays under 200 mappings: small and large blocks from
+ * many threads, growth by realloc over tens of MiB (which the kernel may serve by moving pages), huge
+ * alignments, trims.
  *
- * With the argument `moves`, 120 blocks of 33 MiB are live and all grow: each could be moved by the kernel, and each
- * move costs mappings as long as its block lives, so that only some of them may. This takes 4 GB of memory.
+ * With the argument `moves`, 120 blocks of 33 MiB are live and all grow: each could be moved by the kernel,
+ * and each move costs mappings as long as its block lives, so that only some of them may. This takes 4 GB of
+ * memory.
  */
 #define _GNU_SOURCE
 
@@ -24,14 +26,10 @@ static size_t some_size(unsigned long *seed)
 {
     size_t random = random_next(seed);
     switch (random % 8) {
-    case 0:
-        return 32769 + random / 8 % MIB;
-    case 1:
-        return MIB + random / 8 % (8 * MIB);
-    case 2:
-        return random / 8 % 200 == 0 ? 32 * MIB + random / 1600 % (20 * MIB) : 40000;
-    default:
-        return 1 + random / 8 % 5000;
+    case 0: return 32769 + random / 8 % MIB;
+    case 1: return MIB + random / 8 % (8 * MIB);
+    case 2: return random / 8 % 200 == 0 ? 32 * MIB + random / 1600 % (20 * MIB) : 40000;
+    default: return 1 + random / 8 % 5000;
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * fork_under_load.c: threads allocate and free without pause while others fork. Each child, which has one thread
- * only, must be able to use the whole heap: allocate, free what other threads had allocated, start threads, and fork
- * again while its own threads work.
+ * fork_under_load.c: threads allocate and free without pause while others fork. Each child, which has one
+ * thread only, must be able to use the whole heap: allocate, free what other threads had allocated, start
+ * threads, and fork again while its own threads work.
  */
 #define _GNU_SOURCE
 
@@ -70,7 +70,8 @@ static void live_as_child(int depth)
     check_time_limit(CHILD_SECONDS);
     for (size_t w = 0; w < WORKERS; w++)
         for (size_t i = 0; i < PARKED; i++) {
-            CHECK(block_is_signed(parked[w][i], size_of(i)), "a block of another thread changed in the child");
+            CHECK(block_is_signed(parked[w][i], size_of(i)),
+                  "a block of another thread changed in the child");
             if (depth == 0)
                 free(parked[w][i]);
         }

@@ -1,7 +1,7 @@
 /*
- * idle_threads.c: 100 threads allocate a little, once, and sleep. What they cost together is bounded: a sleeping thread
- * must not hold a cache of megabytes, nor make huge pages appear. Then 100 threads that had worked hard, and freed all,
- * sleep: what they hold stays bounded too.
+ * idle_threads.c: 100 threads allocate a little, once, and sleep. What they cost together is bounded: a
+ * sleeping thread must not hold a cache of megabytes, nor make huge pages appear. Then 100 threads that had
+ * worked hard, and freed all, sleep: what they hold stays bounded too.
  */
 #define _GNU_SOURCE
 

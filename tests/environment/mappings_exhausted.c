@@ -1,7 +1,8 @@
 /*
- * mappings_exhausted.c: the program itself uses up every mapping that the kernel grants a process (65,530 by default).
- * From then on every call that would need one more returns NULL with ENOMEM or does without; frees, trims and the
- * blocks that live are not touched by it; and when mappings are available again everything works.
+ * mappings_exhausted.c: the program itself uses up every mapping that the kernel grants a process (65,530 by
+ * default). From then on every call that would need one more returns NULL with ENOMEM or does without; frees,
+ * trims and the blocks that live are not touched by it; and when mappings are available again everything
+ * works.
  */
 #define _GNU_SOURCE
 
@@ -91,7 +92,8 @@ int main(void)
         free(blocks[i]);
     }
     malloc_trim(0);
-    CHECK(resident_bytes() + 35 * MIB < resident_before, "a trim gives nothing back without a mapping to spare");
+    CHECK(resident_bytes() + 35 * MIB < resident_before,
+          "a trim gives nothing back without a mapping to spare");
     CHECK(mprotect(range, (size_t)PAGES * PAGE, PROT_NONE) == 0 && munmap(range, (size_t)PAGES * PAGE) == 0,
           "cannot free %zu mappings", changed);
     for (size_t i = 0; i < BLOCKS; i++) {

@@ -1,7 +1,7 @@
 /*
- * no_memory.c: the limit on the address space falls below what the process uses already, so that every request to the
- * kernel fails. Calls return NULL with ENOMEM or serve from what is there; frees go on; threads that never allocated
- * before can free; and when the limit rises again everything works as before.
+ * no_memory.c: the limit on the address space falls below what the process uses already, so that every
+ * request to the kernel fails. Calls return NULL with ENOMEM or serve from what is there; frees go on;
+ * threads that never allocated before can free; and when the limit rises again everything works as before.
  */
 #define _GNU_SOURCE
 

@@ -1,6 +1,6 @@
 /*
- * ordinary.c: an ordinary program: it allocates, works in a few threads, and leaves in good order. What makes the test
- * is what it is started with: other preloaded libraries, limits, settings of the machine.
+ * ordinary.c: an ordinary program: it allocates, works in a few threads, and leaves in good order. What makes
+ * the test is what it is started with: other preloaded libraries, limits, settings of the machine.
  *
  * usage: ordinary [traced]
  */

@@ -1,13 +1,14 @@
 /*
- * plugin.cpp: a shared object that allocates while it is loaded, in every thread that calls it, and while it is
- * unloaded. dlopen_plugin.c opens and closes it.
+ * plugin.cpp: a shared object that allocates while it is loaded, in every thread that calls it, and while it
+ * is unloaded. dlopen_plugin.c opens and closes it.
  */
 #include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
-namespace {
+namespace
+{
 
 std::map<int, std::string> made_at_load;
 std::string *kept_until_unload;

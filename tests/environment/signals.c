@@ -1,7 +1,8 @@
 /*
- * signals.c: handlers that do not allocate interrupt the heap anywhere, a thousand times a second and more, and change
- * nothing; and signals reach the program's own threads only: a process-wide signal that every thread of the program
- * blocks stays pending until it is asked for, whatever helper the heap may have started.
+ * signals.c: handlers that do not allocate interrupt the heap anywhere, a thousand times a second and more,
+ * and change nothing; and signals reach the program's own threads only: a process-wide signal that every
+ * thread of the program blocks stays pending until it is asked for, whatever helper the heap may have
+ * started.
  */
 #define _GNU_SOURCE
 
@@ -96,7 +97,8 @@ static void run_interrupted(void)
           atomic_load(&handled_by_strangers));
 }
 
-/* Frees much, so that whatever gives memory back starts, and asks for the signal that must still be pending. */
+/* Frees much, so that whatever gives memory back starts, and asks for the signal that must still be pending.
+ */
 static void run_blocked(void)
 {
     sigset_t set;
@@ -120,7 +122,8 @@ static void run_blocked(void)
         for (int i = 0; i < 2; i++) {
             struct timespec patience = {5, 0};
             int got = sigtimedwait(&set, NULL, &patience);
-            CHECK(got == SIGTERM || got == SIGUSR2, "a blocked signal went to a thread that is not the program's");
+            CHECK(got == SIGTERM || got == SIGUSR2,
+                  "a blocked signal went to a thread that is not the program's");
         }
     }
 }

@@ -1,6 +1,7 @@
 /*
- * thread_churn.c: 10,000 threads are created and joined, 184 at a time. Each allocates in many sizes, frees half and
- * hands the other half to whoever comes next. In the end the process is within 2 MiB of where it was.
+ * thread_churn.c: 10,000 threads are created and joined, 184 at a time. Each allocates in many sizes, frees
+ * half and hands the other half to whoever comes next. In the end the process is within 2 MiB of where it
+ * was.
  */
 #define _GNU_SOURCE
 
@@ -41,7 +42,8 @@ static void run_threads(size_t count)
     for (size_t done = 0; done < count; done += AT_A_TIME) {
         pthread_t threads[AT_A_TIME];
         for (size_t t = 0; t < AT_A_TIME; t++)
-            CHECK(pthread_create(&threads[t], &small_stack, worker, (void *)(done + t * 7)) == 0, "no thread");
+            CHECK(pthread_create(&threads[t], &small_stack, worker, (void *)(done + t * 7)) == 0,
+                  "no thread");
         for (size_t t = 0; t < AT_A_TIME; t++)
             pthread_join(threads[t], NULL);
     }

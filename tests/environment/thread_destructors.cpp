@@ -1,8 +1,8 @@
 /*
- * thread_destructors.cpp: a thread's last acts. Destructors of thread-specific data allocate and free, set their own
- * keys again so that they run for several rounds, and free blocks of other threads; thread_local objects of C++ do the
- * same. All of this may happen after the heap has done its own work for the thread's end, and nothing may be lost:
- * many such threads leave the process as small as it was.
+ * thread_destructors.cpp: a thread's last acts. Destructors of thread-specific data allocate and free, set
+ * their own keys again so that they run for several rounds, and free blocks of other threads; thread_local
+ * objects of C++ do the same. All of this may happen after the heap has done its own work for the thread's
+ * end, and nothing may be lost: many such threads leave the process as small as it was.
  */
 #include "check.h"
 
@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace
+{
 
 const int KEYS = 20;
 const int ROUNDS = 4; /* as many as the C library promises to run */

@@ -1,7 +1,7 @@
 /*
- * two_copies.c: one calmalloc is linked into the program statically, and a shared one is in the process as well:
- * preloaded, or opened by its path (the argument). Each works; a block of one that is given to the other is foreign
- * there, which is counted and harmless.
+ * two_copies.c: one calmalloc is linked into the program statically, and a shared one is in the process as
+ * well: preloaded, or opened by its path (the argument). Each works; a block of one that is given to the
+ * other is foreign there, which is counted and harmless.
  */
 #define _GNU_SOURCE
 
@@ -24,7 +24,8 @@ static void use(const struct heap *heap)
     void *blocks[500];
     for (size_t i = 0; i < 500; i++) {
         blocks[i] = heap->allocate(1 + i * 200);
-        CHECK(blocks[i] != NULL && heap->usable_size(blocks[i]) > i * 200, "a copy does not know its own block");
+        CHECK(blocks[i] != NULL && heap->usable_size(blocks[i]) > i * 200,
+              "a copy does not know its own block");
         block_sign(blocks[i], 1 + i * 200);
     }
     for (size_t i = 0; i < 500; i++) {
@@ -51,7 +52,8 @@ static struct heap of_library(const char *path)
     *(void **)&heap.allocate = dlsym(handle, "calm_malloc");
     *(void **)&heap.release = dlsym(handle, "calm_free");
     *(void **)&heap.usable_size = dlsym(handle, "calm_usable_size");
-    CHECK(heap.allocate != NULL && heap.release != NULL && heap.usable_size != NULL, "%s has no calm_ names", path);
+    CHECK(heap.allocate != NULL && heap.release != NULL && heap.usable_size != NULL, "%s has no calm_ names",
+          path);
     CHECK(heap.allocate != calm_malloc, "there is one copy only");
     return heap;
 }
@@ -76,7 +78,8 @@ int main(int argc, char **argv)
         pthread_join(threads[t], NULL);
 
     void *theirs = heaps[1].allocate(100);
-    CHECK(calm_usable_size(theirs) == 0 && heaps[1].usable_size(mine) == 0, "a copy claims the other's block");
+    CHECK(calm_usable_size(theirs) == 0 && heaps[1].usable_size(mine) == 0,
+          "a copy claims the other's block");
     memset(theirs, 0x11, 100);
     free(theirs); /* foreign here: ignored, so the block is still live there */
     heaps[1].release(mine);

@@ -1,6 +1,6 @@
 /*
- * blocks.h: small helpers of the misuse tests: values the compiler cannot see through, and blocks in company, so that
- * the slab of the misused block neither empties nor stays in one cache.
+ * blocks.h: small helpers of the misuse tests: values the compiler cannot see through, and blocks in company,
+ * so that the slab of the misused block neither empties nor stays in one cache.
  */
 #ifndef TESTS_MISUSE_BLOCKS_H
 #define TESTS_MISUSE_BLOCKS_H
@@ -22,15 +22,19 @@ inline void *at(void *block, std::ptrdiff_t offset)
 }
 
 /* Blocks of one size; the odd ones are meant to stay, so that no slab of theirs becomes empty. */
-class company {
-public:
+class company
+{
+  public:
     company(std::size_t size, std::size_t count) : blocks(count)
     {
         for (void *&block : blocks)
             block = opaque(malloc(opaque(size)));
     }
 
-    void *middle() const { return blocks[blocks.size() / 4 * 2]; }
+    void *middle() const
+    {
+        return blocks[blocks.size() / 4 * 2];
+    }
 
     /* Frees every even block but the middle one. */
     void free_others()

@@ -1,6 +1,6 @@
 /*
- * child.cpp: see child.h. Standard error of the child is a memory file, so that it can write any amount without
- * anyone reading; what it foretells is in shared memory, so that an abort cannot lose it.
+ * child.cpp: see child.h. Standard error of the child is a memory file, so that it can write any amount
+ * without anyone reading; what it foretells is in shared memory, so that an abort cannot lose it.
  */
 #include "child.h"
 
@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 const std::size_t FORETOLD_CAPACITY = 1 << 16;
 const unsigned CHILD_SECONDS_MAX = 60;
@@ -91,7 +92,8 @@ outcome run_child(const std::function<void()> &misuse)
     return got;
 }
 
-outcome run_program(const std::string &program, const std::vector<std::string> &arguments, const std::string &options)
+outcome run_program(const std::string &program, const std::vector<std::string> &arguments,
+                    const std::string &options)
 {
     std::vector<char *> words{const_cast<char *>(program.c_str())};
     for (const std::string &argument : arguments)

@@ -1,6 +1,6 @@
 /*
- * counted_test.cpp: with misuse=count a misuse is counted and left undone, and the heap stays intact: the block that
- * was freed twice is handed out once, the block that was freed from its middle is still live.
+ * counted_test.cpp: with misuse=count a misuse is counted and left undone, and the heap stays intact: the
+ * block that was freed twice is handed out once, the block that was freed from its middle is still live.
  */
 #include "blocks.h"
 #include "child.h"
@@ -15,7 +15,8 @@
 
 extern "C" void sdallocx(void *block, std::size_t size, int flags);
 
-namespace {
+namespace
+{
 
 std::uint64_t misuses()
 {
@@ -24,7 +25,8 @@ std::uint64_t misuses()
     return stats.misuses;
 }
 
-/* Runs `misuse` with misuse=count, then demands that `count` were counted and that the heap is intact and works. */
+/* Runs `misuse` with misuse=count, then demands that `count` were counted and that the heap is intact and
+ * works. */
 void expect_counted(std::uint64_t count, const std::function<void()> &misuse)
 {
     outcome got = run_child([&] {

@@ -1,6 +1,6 @@
 /*
- * double_free_test.cpp: a block that is freed twice stops the program, wherever its first free has brought it: a
- * cache, a batch, a depot's bitmap, another thread's cache, or the free spans.
+ * double_free_test.cpp: a block that is freed twice stops the program, wherever its first free has brought
+ * it: a cache, a batch, a depot's bitmap, another thread's cache, or the free spans.
  *
  * docs/misuse.md says which sentence appears when.
  */
@@ -13,7 +13,8 @@
 #include <string>
 #include <thread>
 
-namespace {
+namespace
+{
 
 const std::size_t SMALL_SIZES[] = {1, 8, 16, 24, 64, 100, 128, 1000, 4096, 10000, 32768};
 const std::size_t LARGE_SIZES[] = {40000, 100000, 1 << 20, 8 << 20, 48 << 20};
@@ -25,13 +26,23 @@ void free_again(void *block, std::size_t usable)
     free(opaque(block));
 }
 
-class DoubleFree : public testing::TestWithParam<std::size_t> {
-protected:
-    static bool is_small() { return GetParam() <= 32768; }
+class DoubleFree : public testing::TestWithParam<std::size_t>
+{
+  protected:
+    static bool is_small()
+    {
+        return GetParam() <= 32768;
+    }
 
     /* Small blocks are in the company of their own kind. */
-    static std::size_t company_size() { return is_small() ? GetParam() : 100; }
-    static void *victim(const company &others) { return is_small() ? others.middle() : opaque(malloc(GetParam())); }
+    static std::size_t company_size()
+    {
+        return is_small() ? GetParam() : 100;
+    }
+    static void *victim(const company &others)
+    {
+        return is_small() ? others.middle() : opaque(malloc(GetParam()));
+    }
 };
 
 std::string size_name(const testing::TestParamInfo<std::size_t> &info)
@@ -186,7 +197,8 @@ TEST(DoubleFreeOfAnAlignedBlock, StopsTheProgram)
         });
 }
 
-/* Its neighbours on the same page are live, so the page stays, and with it the mark that raises the suspicion. */
+/* Its neighbours on the same page are live, so the page stays, and with it the mark that raises the
+ * suspicion. */
 TEST(DoubleFreeAfterATrim, OfABlockAmongLiveOnesStopsTheProgram)
 {
     for (std::size_t size : {8, 24, 64, 100, 1000})
@@ -237,7 +249,8 @@ TEST(DoubleFreeCheck, DoesNotMistakeAReusedBlockForAFreeOne)
     });
 }
 
-/* Contents of a freed block that look like whatever mark the heap may keep must not make a live block look free. */
+/* Contents of a freed block that look like whatever mark the heap may keep must not make a live block look
+ * free. */
 TEST(DoubleFreeCheck, DoesNotBelieveWhatALiveBlockHolds)
 {
     expect_survival([] {

@@ -1,6 +1,6 @@
 /*
- * foreign_test.cpp: pointers that never came from calmalloc are counted, named once a process, and ignored; with
- * foreign=stop they stop the program. No address whatsoever may make free fault.
+ * foreign_test.cpp: pointers that never came from calmalloc are counted, named once a process, and ignored;
+ * with foreign=stop they stop the program. No address whatsoever may make free fault.
  */
 #include "blocks.h"
 #include "child.h"
@@ -19,7 +19,8 @@
 extern "C" void sdallocx(void *block, std::size_t size, int flags);
 extern "C" void free_sized(void *block, std::size_t size);
 
-namespace {
+namespace
+{
 
 std::uint64_t foreign_frees()
 {
@@ -93,7 +94,8 @@ const origin ORIGINS[] = {
     {"TheLastUserAddress", [] { return address(0x7fffffffffffu); }},
 };
 
-class Foreign : public testing::TestWithParam<origin> {
+class Foreign : public testing::TestWithParam<origin>
+{
 };
 
 std::string origin_name(const testing::TestParamInfo<origin> &info)
@@ -201,12 +203,14 @@ TEST(AnyAddress, NeverFaults)
             random ^= random >> 7;
             random ^= random << 17;
             std::uintptr_t any = random >> (random % 40);
-            std::uintptr_t near = base + (random >> (10 + random % 50)) * (random & 64 ? 1 : std::uintptr_t(-1));
+            std::uintptr_t near = base +
+                                  (random >> (10 + random % 50)) * (random & 64 ? 1 : std::uintptr_t(-1));
             free(address((i % 2 ? any : near) | 1));
         }
         demand(calm_verify() == nullptr, "the heap is intact");
     });
-    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0) << got.status << got.errors.substr(0, 500);
+    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0)
+        << got.status << got.errors.substr(0, 500);
 }
 
 /* The same through the calls that look at a pointer before they act on it. */
@@ -226,7 +230,8 @@ TEST(AnyAddress, NeverFaultsInReallocAndUsableSize)
         }
         demand(calm_verify() == nullptr, "the heap is intact");
     });
-    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0) << got.status << got.errors.substr(0, 500);
+    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0)
+        << got.status << got.errors.substr(0, 500);
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 /*
- * misuse_program.c: commits the misuse that its argument names, for the tests that set CALM_OPTIONS from outside.
- * Says on standard output what it expects to read on standard error.
+ * misuse_program.c: commits the misuse that its argument names, for the tests that set CALM_OPTIONS from
+ * outside. Says on standard output what it expects to read on standard error.
  */
 #define _GNU_SOURCE
 

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace
+{
 
 outcome run_misuse(const std::string &misuse, const std::string &options)
 {

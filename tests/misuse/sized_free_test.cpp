@@ -1,6 +1,7 @@
 /*
- * sized_free_test.cpp: a free that is told a size which fits neither the block nor a shrink in place stops the
- * program. What may be told: any size for which an allocation would have given a block of this usable size.
+ * sized_free_test.cpp: a free that is told a size which fits neither the block nor a shrink in place stops
+ * the program. What may be told: any size for which an allocation would have given a block of this usable
+ * size.
  */
 #include "blocks.h"
 #include "child.h"
@@ -16,7 +17,8 @@ void free_aligned_sized(void *block, std::size_t alignment, std::size_t size);
 void sdallocx(void *block, std::size_t size, int flags);
 }
 
-namespace {
+namespace
+{
 
 struct way {
     const char *name;
@@ -40,7 +42,8 @@ const way WAYS[] = {
      [](void *block, std::size_t size) { ::operator delete[](block, size, std::align_val_t{16}); }},
 };
 
-class SizedFree : public testing::TestWithParam<way> {
+class SizedFree : public testing::TestWithParam<way>
+{
 };
 
 std::string way_name(const testing::TestParamInfo<way> &info)
@@ -60,7 +63,8 @@ void expect_refusal(std::size_t size, std::size_t told)
 TEST_P(SizedFree, ToldMoreThanTheBlockHasStopsTheProgram)
 {
     for (std::size_t size : {8, 64, 1000, 32768, 100000, 1 << 20})
-        expect_refusal(size, malloc_usable_size(std::unique_ptr<void, void (*)(void *)>(malloc(size), free).get()) + 1);
+        expect_refusal(
+            size, malloc_usable_size(std::unique_ptr<void, void (*)(void *)>(malloc(size), free).get()) + 1);
     expect_refusal(64, SIZE_MAX);
     expect_refusal(64, 1 << 20);
     expect_refusal(1 << 20, 2 << 20);

@@ -1,6 +1,7 @@
 /*
- * wrong_address_test.cpp: addresses inside the heap where no block begins: inside a block, beside a slab's last
- * block, in free memory, before and behind all blocks. Each stops the program with what is there instead.
+ * wrong_address_test.cpp: addresses inside the heap where no block begins: inside a block, beside a slab's
+ * last block, in free memory, before and behind all blocks. Each stops the program with what is there
+ * instead.
  */
 #include "blocks.h"
 #include "child.h"
@@ -10,7 +11,8 @@
 #include <malloc.h>
 #include <string>
 
-namespace {
+namespace
+{
 
 struct place {
     std::size_t size;
@@ -22,7 +24,8 @@ void PrintTo(const place &where, std::ostream *out)
     *out << where.offset << " inside " << where.size;
 }
 
-class InteriorPointer : public testing::TestWithParam<place> {
+class InteriorPointer : public testing::TestWithParam<place>
+{
 };
 
 std::string place_name(const testing::TestParamInfo<place> &info)
@@ -57,8 +60,8 @@ TEST_P(InteriorPointer, GivenToUsableSizeStopsTheProgramWithItsOffset)
     expect_stop([] {
         void *block = opaque(malloc(GetParam().size));
         void *inside = at(block, GetParam().offset);
-        foretell("calmalloc: usable size of %p: %zu bytes inside a block of %zu bytes, not at its start", inside,
-                 static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
+        foretell("calmalloc: usable size of %p: %zu bytes inside a block of %zu bytes, not at its start",
+                 inside, static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
         opaque(malloc_usable_size(inside));
     });
 }
@@ -69,9 +72,10 @@ INSTANTIATE_TEST_SUITE_P(Small, InteriorPointer,
                                          place{10000, 4096}, place{32768, 1}, place{32768, 16384}),
                          place_name);
 INSTANTIATE_TEST_SUITE_P(Large, InteriorPointer,
-                         testing::Values(place{100000, 1}, place{100000, 16}, place{100000, 65536}, place{1 << 20, 4096},
-                                         place{1 << 20, 1 << 19}, place{1 << 20, (1 << 20) - 1},
-                                         place{48 << 20, 40 << 20}, place{48 << 20, 65536}),
+                         testing::Values(place{100000, 1}, place{100000, 16}, place{100000, 65536},
+                                         place{1 << 20, 4096}, place{1 << 20, 1 << 19},
+                                         place{1 << 20, (1 << 20) - 1}, place{48 << 20, 40 << 20},
+                                         place{48 << 20, 65536}),
                          place_name);
 
 TEST(InteriorPointer, OfAnAlignedBlockStopsTheProgramWithItsOffset)
@@ -108,7 +112,8 @@ TEST(SlabTail, WhereNoBlockBeginsStopsTheProgram)
     std::sort(blocks.blocks.begin(), blocks.blocks.end());
     for (std::size_t i = 0; i + 1 < blocks.blocks.size() && tail == nullptr; i++) {
         void *end = at(blocks.blocks[i], static_cast<std::ptrdiff_t>(usable));
-        if (at(blocks.blocks[i + 1], 0) > end && at(blocks.blocks[i + 1], 0) < at(end, static_cast<std::ptrdiff_t>(usable)))
+        if (at(blocks.blocks[i + 1], 0) > end &&
+            at(blocks.blocks[i + 1], 0) < at(end, static_cast<std::ptrdiff_t>(usable)))
             tail = end;
     }
     if (tail == nullptr)
@@ -122,7 +127,8 @@ TEST(SlabTail, WhereNoBlockBeginsStopsTheProgram)
         free(block);
 }
 
-/* A large block that was freed may be kept whole for the next request, and is described as the block it was. */
+/* A large block that was freed may be kept whole for the next request, and is described as the block it was.
+ */
 TEST(FreeMemory, InsideALargeBlockThatIsKeptWholeStopsTheProgram)
 {
     for (std::ptrdiff_t offset : {16, 4096, 65536, 1 << 20})
@@ -183,7 +189,8 @@ TEST(ReallocOfAFreedBlock, StopsTheProgram)
                 void *block = opaque(malloc(size));
                 std::size_t usable = malloc_usable_size(block);
                 free(block);
-                foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free", block, usable);
+                foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free", block,
+                         usable);
                 opaque(realloc(opaque(block), to));
             });
 }
@@ -207,7 +214,8 @@ TEST(UsableSizeOfAFreedBlock, StopsTheProgram)
             void *block = opaque(malloc(size));
             std::size_t usable = malloc_usable_size(block);
             free(block);
-            foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free", block, usable);
+            foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free", block,
+                     usable);
             opaque(malloc_usable_size(opaque(block)));
         });
 }

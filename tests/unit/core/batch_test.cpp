@@ -87,10 +87,10 @@ TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)
         threads.emplace_back([&, t] {
             calm_test::Random random(40 + t);
             std::vector<void *> &hand = hands[t];
-            for (unsigned step = 0; step < 60000; step++) {
+            for (unsigned step = 0; step < 150000; step++) {
                 struct batch_stack *stack = &stacks[random.below(2)];
                 if (random.below(2) == 0) {
-                    size_t count = std::min<size_t>(1 + random.below(BATCH_BLOCKS), hand.size());
+                    size_t count = std::min<size_t>(1 + random.below(6), hand.size());
                     if (count > 0 && batch_give(stack, hand.data() + hand.size() - count, count, 16))
                         hand.resize(hand.size() - count);
                 } else {

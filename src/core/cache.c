@@ -285,6 +285,7 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
     size_t stowed = size_min(array.blocks - (array.log2 == 0 ? 0 : entry_count(entry)), count - 1);
     uint32_t top = load(&entry->top, RELAXED);
     void *first = load(&entry->first, RELAXED);
+    edit_begin(cache);
     for (size_t i = stowed; i > 0; i--) {
         top += SLOT_BYTES;
         store(cache_slot(cache, top), first, RELAXED);
@@ -292,6 +293,7 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
     }
     store(&entry->top, top, RELEASE);
     store(&entry->first, first, RELEASE);
+    edit_end(cache);
     if (stowed < count - 1)
         depot_put(bin, blocks + 1 + stowed, count - 1 - stowed);
 }
@@ -329,9 +331,9 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return blocks[0];
 }
 
-NOINLINE void cache_free_slow(void *block, size_t bin_wide)
+NOINLINE void cache_free_slow(void *block)
 {
-    unsigned bin = (unsigned)bin_wide;
+    unsigned bin = region_kind(region_unit(block));
     struct cache *cache = cache_here();
     if (cache != NULL) {
         struct cache_entry *entry = &cache->entries[bin];
@@ -355,6 +357,19 @@ void cache_empty(struct cache *cache)
     for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
         for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1)
             bin_close(cache, word * 64 + bit_lowest(bins));
+}
+
+void cache_mend(struct cache *cache)
+{
+    for (unsigned word = 0; word < BIN_LIMIT / 64; word++) {
+        for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1) {
+            struct cache_entry *entry = &cache->entries[word * 64 + bit_lowest(bins)];
+            uint32_t top = load(&entry->top, RELAXED);
+            bool is_between = top > array_of(entry->limit).start &&
+                              load(cache_slot(cache, top), RELAXED) == load(&entry->first, RELAXED);
+            store(&entry->top, is_between ? top - SLOT_BYTES : top, RELAXED);
+        }
+    }
 }
 
 void cache_abandon(struct cache *cache)

@@ -67,7 +67,7 @@ extern HIDDEN uint64_t cache_mark;
 
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);
-void cache_free_slow(void *block, size_t bin);
+void cache_free_slow(void *block);
 
 /* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns it. */
 void cache_empty(struct cache *cache);
@@ -77,6 +77,9 @@ bool cache_holds(const struct cache *cache, unsigned bin, const void *block);
 
 /* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread. */
 size_t cache_count(const struct cache *cache, unsigned bin);
+
+/* Mends what a fork between two stores of a fast path left: a block that is both `first` and on top of its array. */
+void cache_mend(struct cache *cache);
 
 /* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot trust. */
 void cache_abandon(struct cache *cache);
@@ -127,7 +130,7 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
     struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
     uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
     if (unlikely(top > entry->limit)) {
-        cache_free_slow(block, bin);
+        cache_free_slow(block);
         return;
     }
     store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);

@@ -16,7 +16,7 @@
 #include "mem/meta.h"
 #include "os/os.h"
 
-enum { USER_NONE = 0, USER_SEVERAL = UINT32_MAX, SUB_PAGE = 4096, SUB_PAGES = UNIT_BYTES / SUB_PAGE };
+enum { USER_NONE = 0, USER_SEVERAL = -1, SUB_PAGE = 4096, SUB_PAGES = UNIT_BYTES / SUB_PAGE };
 
 static _Atomic(struct depot *) depots[BIN_LIMIT];
 static _Atomic(struct depot *) newest;
@@ -58,8 +58,8 @@ static bool note_user(struct depot *depot, uint32_t user)
         return false;
     if (known == USER_NONE)
         store(&depot->user, user, RELAXED);
-    else if (known != USER_SEVERAL)
-        store(&depot->user, USER_SEVERAL, RELAXED);
+    else if (known != (uint32_t)USER_SEVERAL)
+        store(&depot->user, (uint32_t)USER_SEVERAL, RELAXED);
     return known != USER_NONE;
 }
 

@@ -25,16 +25,17 @@ static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
 
 /* Memory is short: what lies about unused is brought together, this thread's cache included. */
-static bool collect(void)
+static bool collect(size_t units)
 {
-    static _Atomic bool is_collecting;
-    if (exchange(&is_collecting, true, ACQ_REL))
+    static _Thread_local bool is_collecting;
+    if (is_collecting || units > region.units_mapped)
         return false;
+    is_collecting = true;
     if (cache_of_thread != &cache_none)
         cache_empty(cache_of_thread);
-    bool is_worth_it = purge_collect();
-    store(&is_collecting, false, RELEASE);
-    return is_worth_it;
+    purge_collect();
+    is_collecting = false;
+    return true; /* also when another thread was faster: what it brought together is there for all */
 }
 
 static void start_now(void)
@@ -211,7 +212,7 @@ static bool is_size_plausible(size_t have, size_t told)
     return told <= have && (told >= have / 2 || heap_good_size(told) == have);
 }
 
-void heap_free_sized(void *block, size_t bytes, size_t align)
+NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
 {
     if (block == NULL)
         return;

@@ -45,8 +45,8 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
 /* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL, bytes > 0. */
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset);
 
-/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit. */
-void heap_free_sized(void *block, size_t bytes, size_t align);
+/* As heap_free_sized, for all but small blocks told their own class. */
+void heap_free_sized_odd(void *block, size_t bytes, size_t align);
 
 /* 0 for NULL and, reported, for what is not a block. */
 size_t heap_usable(const void *block);
@@ -86,6 +86,18 @@ ALWAYS_INLINE void heap_free(void *block)
         return;
     }
     cache_free(block, bin);
+}
+
+/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit the block. */
+ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
+{
+    size_t unit = region_unit(block);
+    bool is_plain = bytes <= SMALL_MAX && region_maps(unit) &&
+                    class_small[(bytes + 7) >> 3] == bin_class(region_kind(unit)) * ENTRY_BYTES;
+    if (CHECKS >= 1 && unlikely(!is_plain))
+        heap_free_sized_odd(block, bytes, align);
+    else
+        heap_free(block);
 }
 
 #endif

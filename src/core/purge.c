@@ -118,23 +118,20 @@ static size_t count_purged(size_t bytes)
 
 size_t purge_all(void)
 {
-    uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2;
     cool_caches(true);
     tidy_depots(true);
+    uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2; /* after tidying, which changes slabs */
     size_t units = load(&region.units, RELAXED);
     size_t purged = purge_slabs(units, tick, UINT32_MAX);
     purged += purge_spans(SIZE_MAX);
     return count_purged(purged);
 }
 
-bool purge_collect(void)
+void purge_collect(void)
 {
-    if (!lock_try(&purge_lock, RANK_PURGE)) /* somebody is at it */
-        return false;
-    lock_release(&purge_lock, RANK_PURGE);
-    size_t work = cool_caches(true);
-    work += tidy_depots(true);
-    return work + purge_spans(SIZE_MAX) > 0; /* clean and dirty spans merge only when both are clean */
+    cool_caches(true);
+    tidy_depots(true);
+    count_purged(purge_spans(SIZE_MAX)); /* neighbours merge only when both are clean */
 }
 
 size_t purge_bytes(void)

@@ -18,8 +18,8 @@ void purge_note(size_t bytes);
 /* Purges everything that is free now: batches, slabs, spans. Returns bytes given back. */
 size_t purge_all(void);
 
-/* Moves what lies in batches, on shelves and in empty slabs to the spans. Whether anything moved. */
-bool purge_collect(void);
+/* Moves what lies in batches, on shelves, in empty slabs and ended threads' caches to the spans, and purges those. */
+void purge_collect(void);
 
 /* Bytes given back since the start. */
 size_t purge_bytes(void);

@@ -9,6 +9,7 @@
 
 #include "core/class.h"
 #include "core/large.h"
+#include "core/purge.h"
 #include "os/lock.h"
 
 enum {
@@ -69,7 +70,9 @@ static bool shelve(struct shelf *shelf, size_t units, void *block)
     if (is_room)
         shelf->blocks[shelf->count++] = block;
     lock_release(&shelf->lock, RANK_DEPOT);
-    if (!is_room)
+    if (is_room)
+        purge_note(units << UNIT_SHIFT);
+    else
         fetch_sub(&shelved, units, RELAXED);
     return is_room;
 }

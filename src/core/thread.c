@@ -13,6 +13,7 @@
 
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/purge.h"
 #include "mem/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -150,7 +151,9 @@ static void detach(struct cache *cache)
     store(&cache->is_attached, false, RELAXED);
     share_budget();
     lock_release(&registry_lock, RANK_REGISTRY);
-    if (!is_kept)
+    if (is_kept)
+        purge_note(cache->capacity_bytes[false] + cache->capacity_bytes[true]);
+    else
         retire(cache);
 }
 
@@ -197,6 +200,8 @@ void thread_fork_adopt(void)
         if (cache != cache_of_thread && load(&cache->is_attached, RELAXED)) {
             if (load(&cache->edits, RELAXED) != 0)
                 cache_abandon(cache);
+            else
+                cache_mend(cache);
             detach(cache);
         }
 }

@@ -9,6 +9,7 @@
 enum { COMPLAINTS_MAX = 1024 };
 
 static _Atomic uint64_t failed_calls;
+static uint64_t report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
 
 static struct heap_settings settings_now(void)
 {
@@ -31,6 +32,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         check_write(complaints.start, complaints.length);
     }
     *out = settings_now();
+    os_file_identity((int)option_value(OPTION_report_fd), report_file);
     size_t cohorts = (size_t)1 << bit_highest(option_value(OPTION_cohorts));
     site_start((enum site_policy)option_value(OPTION_sites), cohorts);
 }
@@ -95,6 +97,8 @@ DESTRUCTOR_LAST static void at_exit(void)
 {
     if (option_value(OPTION_stats) != 0)
         stats_write_text(2);
-    if (option_value(OPTION_report_fd) != 0)
-        stats_write_json((int)option_value(OPTION_report_fd));
+    int report_fd = (int)option_value(OPTION_report_fd);
+    uint64_t file[2];
+    if (report_fd != 0 && os_file_identity(report_fd, file) && file[0] == report_file[0] && file[1] == report_file[1])
+        stats_write_json(report_fd);
 }

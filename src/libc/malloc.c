@@ -34,17 +34,6 @@ EXPORT void *realloc(void *block, size_t size)
     return front_realloc(block, size, CALLER);
 }
 
-static void *realloc_array(void *block, size_t count, size_t size, const void *site)
-{
-    size_t product = front_product(count, size);
-    return product > PTRDIFF_MAX ? front_fail() : front_realloc(block, product, site);
-}
-
-EXPORT void *reallocarray(void *block, size_t count, size_t size)
-{
-    return realloc_array(block, count, size, CALLER);
-}
-
 /* memalign's reading: any alignment, rounded up to a power of two; NULL, EINVAL when there is none. */
 static void *aligned(size_t alignment, size_t size, const void *site)
 {
@@ -180,12 +169,6 @@ EXPORT void *__libc_realloc(void *block, size_t size);
 EXPORT void *__libc_realloc(void *block, size_t size)
 {
     return front_realloc(block, size, CALLER);
-}
-
-EXPORT void *__libc_reallocarray(void *block, size_t count, size_t size);
-EXPORT void *__libc_reallocarray(void *block, size_t count, size_t size)
-{
-    return realloc_array(block, count, size, CALLER);
 }
 
 EXPORT void *__libc_memalign(size_t alignment, size_t size);

@@ -35,7 +35,7 @@ struct span_lists {
 
 static struct lock span_lock;
 static struct span_lists lists[2]; /* dirty, clean */
-bool (*span_on_shortage)(void);
+bool (*span_on_shortage)(size_t units);
 static size_t dirty_units;
 static size_t dirty_units_least; /* since span_idle_bytes was asked last */
 
@@ -207,7 +207,7 @@ static struct span take_or_grow(size_t units, size_t align_units)
 struct span span_acquire(size_t units, size_t align_units)
 {
     struct span span = take_or_grow(units, align_units);
-    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage())
+    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(units + align_units - 1))
         span = take_or_grow(units, align_units);
     return span;
 }

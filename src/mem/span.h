@@ -19,8 +19,8 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
-/* Asked once when there is no span: whether something was given back, so that it is worth another try. */
-extern bool (*span_on_shortage)(void);
+/* Asked once when there is no span of `units`: whether something may have come back, so that another try is worth it. */
+extern bool (*span_on_shortage)(size_t units);
 
 /* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two). Any thread. */
 struct span span_acquire(size_t units, size_t align_units);

@@ -59,6 +59,9 @@ void os_random(void *out, size_t size);
 /* Writes all of `words` to `fd`. */
 int os_write(int fd, const char *words, size_t length);
 
+/* Tells files apart: two numbers that are the same for the same open file. False when `fd` is not open. */
+bool os_file_identity(int fd, uint64_t out[2]);
+
 /* The value of an environment variable, or NULL; also NULL before the C library has an environment. */
 const char *os_environment(const char *name);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,6 +99,16 @@ int os_write(int fd, const char *words, size_t length)
         length -= (size_t)written;
     }
     return 0;
+}
+
+bool os_file_identity(int fd, uint64_t out[2])
+{
+    struct stat facts;
+    if (system_call(SYS_fstat, fd, (long)&facts, 0, 0, 0, 0) != 0)
+        return false;
+    out[0] = facts.st_dev;
+    out[1] = facts.st_ino;
+    return true;
 }
 
 const char *os_environment(const char *name)

@@ -1,0 +1,41 @@
+/*
+ * operator.h: what the two files of C++ operators share.
+ *
+ * A program may replace just the basic operators; all other forms must then reach its own. So the forms live in a file
+ * that does not define the basic ones, and ask whether the basic ones are still ours.
+ */
+#ifndef CALM_LIBC_OPERATOR_H
+#define CALM_LIBC_OPERATOR_H
+
+#include "front/front.h"
+
+/* A static program may define the same names; ours then step back. */
+#define WEAK __attribute__((weak))
+
+/* The basic operators as the program has them. */
+EXPORT void *_Znwm(size_t bytes);
+EXPORT void *_ZnwmSt11align_val_t(size_t bytes, size_t align);
+EXPORT void _ZdlPv(void *block);
+EXPORT void _ZdlPvSt11align_val_t(void *block, size_t align);
+
+/* The basic operators as we have them. */
+HIDDEN void *operator_own_new(size_t bytes);
+HIDDEN void *operator_own_new_aligned(size_t bytes, size_t align);
+HIDDEN void operator_own_delete(void *block);
+HIDDEN void operator_own_delete_aligned(void *block, size_t align);
+
+/* After heap_alloc_fast found nothing; asks the new-handler and throws when it may. */
+HIDDEN void *operator_new_missed(size_t bytes, uint32_t cohort_offset, bool may_throw);
+HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, bool may_throw);
+
+/* Through the C++ library's nothrow forms, which call the program's basic ones and catch; NULL without that library. */
+HIDDEN void *operator_new_caught(size_t bytes, size_t align);
+
+ALWAYS_INLINE void *operator_new_plain(size_t bytes, const void *site, bool may_throw)
+{
+    uint32_t cohort_offset = site_offset(site);
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return likely(block != NULL) ? block : operator_new_missed(bytes, cohort_offset, may_throw);
+}
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * operator_forms.c: the forms of C++ operator new and delete that the standard defines by the basic ones: array,
+ * nothrow, sized, hinted, size-returning.
+ *
+ * Each is as quick as the basic one while that is ours, and calls it when the program has replaced it. Names: Itanium
+ * C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are LLVM's and P0901's.
+ */
+#include "libc/operator.h"
+
+typedef uint8_t hot_cold; /* __hot_cold_t: how hot, 0 to 255; a hint we have no use for yet */
+typedef const void *nothrow;
+
+struct sized_block {
+    void *block;
+    size_t bytes;
+};
+
+/* The comparisons cost one load: the address of the program's operator comes from the linker's table. */
+
+ALWAYS_INLINE bool is_new_ours(void)
+{
+    return likely(_Znwm == operator_own_new);
+}
+
+ALWAYS_INLINE bool is_new_aligned_ours(void)
+{
+    return likely(_ZnwmSt11align_val_t == operator_own_new_aligned);
+}
+
+ALWAYS_INLINE void *form_nothrow(size_t bytes, const void *site)
+{
+    return is_new_ours() ? operator_new_plain(bytes, site, false) : operator_new_caught(bytes, 1);
+}
+
+static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
+{
+    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, false) : operator_new_caught(bytes, align);
+}
+
+ALWAYS_INLINE void form_sized(void *block, size_t bytes)
+{
+    if (likely(_ZdlPv == operator_own_delete))
+        heap_free_sized(block, bytes, 1);
+    else
+        _ZdlPv(block);
+}
+
+static void form_sized_aligned(void *block, size_t bytes, size_t align)
+{
+    if (likely(_ZdlPvSt11align_val_t == operator_own_delete_aligned))
+        heap_free_sized(block, bytes, align);
+    else
+        _ZdlPvSt11align_val_t(block, align);
+}
+
+/* The usable size, when the block is ours to know. */
+static struct sized_block with_size(void *block, size_t bytes, bool is_ours)
+{
+    return (struct sized_block){block, block != NULL && is_ours ? size_max(heap_usable(block), bytes) : bytes};
+}
+
+#define DEFINE(result, name, parameters)                                                                               \
+    EXPORT result name parameters;                                                                                     \
+    EXPORT WEAK result name parameters
+
+/* new: array, and with a hint. The basic operator is the last step, so the caller stays the site. */
+DEFINE(void *, _Znam, (size_t n))
+{
+    return _Znwm(n);
+}
+
+DEFINE(void *, _ZnamSt11align_val_t, (size_t n, size_t a))
+{
+    return _ZnwmSt11align_val_t(n, a);
+}
+
+DEFINE(void *, _Znwm12__hot_cold_t, (size_t n, hot_cold h))
+{
+    (void)h;
+    return _Znwm(n);
+}
+
+DEFINE(void *, _Znam12__hot_cold_t, (size_t n, hot_cold h))
+{
+    (void)h;
+    return _Znwm(n);
+}
+
+DEFINE(void *, _ZnwmSt11align_val_t12__hot_cold_t, (size_t n, size_t a, hot_cold h))
+{
+    (void)h;
+    return _ZnwmSt11align_val_t(n, a);
+}
+
+DEFINE(void *, _ZnamSt11align_val_t12__hot_cold_t, (size_t n, size_t a, hot_cold h))
+{
+    (void)h;
+    return _ZnwmSt11align_val_t(n, a);
+}
+
+/* new, nothrow. */
+DEFINE(void *, _ZnwmRKSt9nothrow_t, (size_t n, nothrow t))
+{
+    (void)t;
+    return form_nothrow(n, CALLER);
+}
+
+DEFINE(void *, _ZnamRKSt9nothrow_t, (size_t n, nothrow t))
+{
+    (void)t;
+    return form_nothrow(n, CALLER);
+}
+
+DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
+{
+    (void)t;
+    return form_nothrow_aligned(n, a, CALLER);
+}
+
+DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
+{
+    (void)t;
+    return form_nothrow_aligned(n, a, CALLER);
+}
+
+DEFINE(void *, _ZnwmRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
+{
+    (void)t, (void)h;
+    return form_nothrow(n, CALLER);
+}
+
+DEFINE(void *, _ZnamRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
+{
+    (void)t, (void)h;
+    return form_nothrow(n, CALLER);
+}
+
+DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t, (size_t n, size_t a, nothrow t, hot_cold h))
+{
+    (void)t, (void)h;
+    return form_nothrow_aligned(n, a, CALLER);
+}
+
+DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t, (size_t n, size_t a, nothrow t, hot_cold h))
+{
+    (void)t, (void)h;
+    return form_nothrow_aligned(n, a, CALLER);
+}
+
+/* new that also returns what may be used. */
+DEFINE(struct sized_block, __size_returning_new, (size_t n))
+{
+    bool is_ours = is_new_ours();
+    return with_size(is_ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, is_ours);
+}
+
+DEFINE(struct sized_block, __size_returning_new_hot_cold, (size_t n, hot_cold h))
+{
+    (void)h;
+    bool is_ours = is_new_ours();
+    return with_size(is_ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, is_ours);
+}
+
+DEFINE(struct sized_block, __size_returning_new_aligned, (size_t n, size_t a))
+{
+    bool is_ours = is_new_aligned_ours();
+    void *block = is_ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    return with_size(block, n, is_ours);
+}
+
+DEFINE(struct sized_block, __size_returning_new_aligned_hot_cold, (size_t n, size_t a, hot_cold h))
+{
+    (void)h;
+    bool is_ours = is_new_aligned_ours();
+    void *block = is_ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    return with_size(block, n, is_ours);
+}
+
+/* delete: array, nothrow, sized. */
+DEFINE(void, _ZdaPv, (void *p))
+{
+    _ZdlPv(p);
+}
+
+DEFINE(void, _ZdlPvRKSt9nothrow_t, (void *p, nothrow t))
+{
+    (void)t;
+    _ZdlPv(p);
+}
+
+DEFINE(void, _ZdaPvRKSt9nothrow_t, (void *p, nothrow t))
+{
+    (void)t;
+    _ZdlPv(p);
+}
+
+DEFINE(void, _ZdlPvm, (void *p, size_t n))
+{
+    form_sized(p, n);
+}
+
+DEFINE(void, _ZdaPvm, (void *p, size_t n))
+{
+    form_sized(p, n);
+}
+
+DEFINE(void, _ZdaPvSt11align_val_t, (void *p, size_t a))
+{
+    _ZdlPvSt11align_val_t(p, a);
+}
+
+DEFINE(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *p, size_t a, nothrow t))
+{
+    (void)t;
+    _ZdlPvSt11align_val_t(p, a);
+}
+
+DEFINE(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *p, size_t a, nothrow t))
+{
+    (void)t;
+    _ZdlPvSt11align_val_t(p, a);
+}
+
+DEFINE(void, _ZdlPvmSt11align_val_t, (void *p, size_t n, size_t a))
+{
+    form_sized_aligned(p, n, a);
+}
+
+DEFINE(void, _ZdaPvmSt11align_val_t, (void *p, size_t n, size_t a))
+{
+    form_sized_aligned(p, n, a);
+}

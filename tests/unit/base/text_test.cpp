@@ -5,7 +5,7 @@
 
 #include "../support.h"
 
-static std::string formatted(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static std::string formatted(const char *format, ...)
 {
     char buffer[4096];
     struct text text = text_begin(buffer, sizeof buffer);

@@ -15,7 +15,7 @@ import re
 import sys
 
 PATH = re.compile(r"^[\w.-]+(/[\w.-]+)+$")
-FILE_KINDS = (".c", ".h", ".cpp", ".py", ".md", ".def", ".json", ".txt")
+FILE_KINDS = (".c", ".h", ".cpp", ".py", ".md", ".def", ".json", ".txt", ".pml")
 CALL = re.compile(r"^([A-Za-z_]\w*)\(\)$")
 CAPITALS = re.compile(r"^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")

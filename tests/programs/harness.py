@@ -304,7 +304,8 @@ def not_loaded(case, preloaded):
         elif testimony.name not in case.own_allocator and {testimony.malloc_from, testimony.free_from} != {library}:
             found.append(f"{testimony.name} takes malloc from {testimony.malloc_from}, free from {testimony.free_from}")
     pids = {testimony.pid for testimony in seen}
-    found += [f"{step.label}: never seen by the witness" for step in preloaded.steps if step.pid and step.pid not in pids]
+    unseen = (step for step in preloaded.steps if step.pid and step.pid not in pids)
+    found += [f"{step.label}: never seen by the witness" for step in unseen]
     names = {testimony.name for testimony in seen}
     found += [f"no process {wanted} was seen" for wanted in case.must_see if not any_match(wanted, names)]
     return list(dict.fromkeys(found))

@@ -73,7 +73,8 @@ def run_case(case, library, witness, root, seconds_max):
     found = trouble if trouble else differences(system, preloaded)
     found += complaints(case, preloaded) + not_loaded(case, preloaded)
     processes = len({testimony.pid for testimony in preloaded.testimonies()})
-    return found, f"{len(preloaded.steps)} steps, {processes} processes; {system_seconds:.1f} s without, {seconds:.1f} s with"
+    times = f"{system_seconds:.1f} s without, {seconds:.1f} s with"
+    return found, f"{len(preloaded.steps)} steps, {processes} processes; {times}"
 
 
 def verdict(found, must_fail):

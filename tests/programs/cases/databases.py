@@ -18,7 +18,8 @@ def sqlite(world):
     """On disk and in memory; the soft limit makes sqlite give memory back all the time."""
     program, script = find_program("sqlite3"), (SCRIPTS / "tour.sql").read_bytes()
     world.run(program, "tour.db", stdin=script)
-    world.run(program, ":memory:", stdin=b"PRAGMA cache_size = 20000;\n" + script.replace(b"PRAGMA journal_mode = WAL;", b""))
+    in_memory = script.replace(b"PRAGMA journal_mode = WAL;", b"PRAGMA cache_size = 20000;")
+    world.run(program, ":memory:", stdin=in_memory)
     world.run(program, "small.db", stdin=b"PRAGMA soft_heap_limit = 400000;\n" + script)
     world.run(program, "tour.db", ".dump")
 
@@ -47,7 +48,13 @@ def redis_commands():
     return bytes(out)
 
 
-@case("redis", "programs", ("redis-server", "redis-tools"), 120, must_see=("redis-server|redis-check-rdb", "redis-benchmark", "redis-cli"))
+@case(
+    "redis",
+    "programs",
+    ("redis-server", "redis-tools"),
+    120,
+    must_see=("redis-server|redis-check-rdb", "redis-benchmark", "redis-cli"),
+)
 def redis(world):
     """
     Debian links redis with jemalloc. A preloaded library comes before it, so every block is ours in the preloaded
@@ -55,8 +62,25 @@ def redis(world):
     """
     server_path, client, bench = map(find_program, ("redis-server", "redis-cli", "redis-benchmark"))
     path = "redis.sock"  # Relative, for the name of a socket has at most 107 bytes.
-    server = world.start(server_path, "--port", "0", "--unixsocket", path, "--save", "", "--enable-debug-command", "local",
-                         "--loglevel", "warning", "--io-threads", "2", "--lazyfree-lazy-user-del", "yes", "--daemonize", "no")
+    server = world.start(
+        server_path,
+        "--port",
+        "0",
+        "--unixsocket",
+        path,
+        "--save",
+        "",
+        "--enable-debug-command",
+        "local",
+        "--loglevel",
+        "warning",
+        "--io-threads",
+        "2",
+        "--lazyfree-lazy-user-del",
+        "yes",
+        "--daemonize",
+        "no",
+    )
     world.until(lambda: (world.work / path).exists(), "redis-server listens", server)
 
     def ask(*words, **how):
@@ -67,8 +91,23 @@ def redis(world):
 
     ask("--pipe", stdin=redis_commands(), normalise=last_line)
     ask("DEBUG", "DIGEST")
-    world.run(bench, "-s", path, "-q", "-n", "12000", "-c", "30", "-P", "16", "-r", "5000",
-              "-t", "set,get,lpush,rpop,sadd,hset,zadd,mset", compare=False)
+    world.run(
+        bench,
+        "-s",
+        path,
+        "-q",
+        "-n",
+        "12000",
+        "-c",
+        "30",
+        "-P",
+        "16",
+        "-r",
+        "5000",
+        "-t",
+        "set,get,lpush,rpop,sadd,hset,zadd,mset",
+        compare=False,
+    )
     ask("SAVE")
     ask("BGSAVE", compare=False)
     ask("DEBUG", "SLEEP", "0.2")
@@ -111,29 +150,6 @@ def memcached(world):
     world.finish(server, expect=None)
 
 
-POSTGRES_WORK = """\
-create table item as select i as id, md5(i::text) as name, (i * 7919) % 1000 as kind, jsonb_build_object('n', i, 's', repeat('x', i % 90)) as doc
-  from generate_series(1, 120000) i;
-analyze item;
-create index on item using btree (name);
-create index on item using gin (doc);
-select count(*), sum(length(doc->>'s')) from item;
-select kind, count(*), max(name) from item group by kind order by max(name) limit 9;
-select count(*) from item a join item b on a.kind = b.kind and b.id < 60 where a.name > '8';
-select md5(string_agg(name, ',' order by name desc)) from item;
-select md5(jsonb_agg(doc order by id)::text) from item where id % 5 = 0;
-with recursive t(n, s) as (select 1, 'a' union all select n + 1, left(s || n, 200) from t where n < 4000) select max(length(s)), count(*) from t;
-do $$ declare t text := ''; begin for i in 1..20000 loop t := right(t || md5(i::text), 4000); end loop; raise notice '%', md5(t); end $$;
-set jit_above_cost = 0; set jit_inline_above_cost = 0; set jit_optimize_above_cost = 0;
-select sum(sqrt(id) * kind)::bigint, count(*) filter (where name ~ '^[a-c]+[0-9]') from item;
-set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0;
-select kind % 10 as k, count(distinct name), percentile_cont(0.5) within group (order by id) from item group by k order by k;
-select 1 / 0;
-vacuum full item;
-select count(*), md5(max(name) || min(name)) from item;
-"""
-
-
 def postgres_program(name):
     """Debian keeps the server's programs out of PATH, in a directory a version."""
     newest = sorted(os.listdir("/usr/lib/postgresql"), key=float) if os.path.isdir("/usr/lib/postgresql") else []
@@ -141,6 +157,13 @@ def postgres_program(name):
         if os.access(path := f"/usr/lib/postgresql/{version}/bin/{name}", os.X_OK):
             return path
     return find_program(name)
+
+
+BALANCES = """\
+select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),
+  (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches),
+  (select count(*) from pgbench_history);
+"""
 
 
 @case("postgres", "full", ("postgresql",), 240, must_see=("initdb", "postgres", "psql", "pgbench"))
@@ -152,19 +175,29 @@ def postgres(world):
     if user:
         shutil.chown(world.work, user)
     world.run(initdb, "-D", "data", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", user=user, compare=False)
-    server = world.start(server_path, "-D", "data", "-c", "listen_addresses=", "-k", world.work, "-c", "fsync=off",
-                         "-c", "log_min_messages=log", user=user)
+    server = world.start(
+        server_path,
+        "-D",
+        "data",
+        "-c",
+        "listen_addresses=",
+        "-k",
+        world.work,
+        "-c",
+        "fsync=off",
+        "-c",
+        "log_min_messages=log",
+        user=user,
+    )
     world.until(lambda: (world.work / ".s.PGSQL.5432").exists(), "postgres listens", server)
     where = ["-h", world.work, "-U", name]
     ready = [find_program("pg_isready"), "-q", *map(str, where)]
     world.until(lambda: os.spawnv(os.P_WAIT, ready[0], ready) == 0, "postgres answers", server)
-    world.run(psql, *where, "-X", "-A", "-t", "postgres", stdin=POSTGRES_WORK, user=user)
+    world.run(psql, *where, "-X", "-A", "-t", "postgres", stdin=(SCRIPTS / "tour_postgres.sql").read_bytes(), user=user)
     world.run(bench, *where, "-i", "-q", "-s", "3", "postgres", user=user, compare=False)
     world.run(bench, *where, "-c", "6", "-j", "2", "-t", "400", "-M", "prepared", "postgres", user=user, compare=False)
     world.run(bench, *where, "-C", "-c", "4", "-t", "40", "-S", "postgres", user=user, compare=False)
-    world.run(psql, *where, "-X", "-A", "-t", "-c", "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history),"
-              " (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches),"
-              " (select count(*) from pgbench_history)", "postgres", user=user)
+    world.run(psql, *where, "-X", "-A", "-t", "postgres", stdin=BALANCES, user=user)
     server.signal(signal.SIGINT)
     step = world.finish(server, compare=False)
     if b"terminated by signal" in step.stderr:

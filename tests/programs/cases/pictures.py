@@ -15,16 +15,37 @@ MIDDLE = (200, 100, 50)
 def ghostscript(world):
     program = find_program("gs")
     quiet = ["-q", "-dNOPAUSE", "-dBATCH", "-dSAFER"]
-    for device, extra in (("ppmraw", []), ("png16m", ["-dNumRenderingThreads=3", "-dTextAlphaBits=4"]), ("jpeg", ["-dJPEGQ=70"])):
-        world.run(program, *quiet, f"-sDEVICE={device}", "-r90", *extra, f"-sOutputFile={device}%d", SCRIPTS / "page.ps", label=f"gs {device}")
+    for device, extra in (
+        ("ppmraw", []),
+        ("png16m", ["-dNumRenderingThreads=3", "-dTextAlphaBits=4"]),
+        ("jpeg", ["-dJPEGQ=70"]),
+    ):
+        world.run(
+            program,
+            *quiet,
+            f"-sDEVICE={device}",
+            "-r90",
+            *extra,
+            f"-sOutputFile={device}%d",
+            SCRIPTS / "page.ps",
+            label=f"gs {device}",
+        )
         for page in (1, 2, 3):
-            world.state(f"{device} page {page}", hashlib.sha256((world.work / f"{device}{page}").read_bytes()).hexdigest())
+            world.state(
+                f"{device} page {page}", hashlib.sha256((world.work / f"{device}{page}").read_bytes()).hexdigest()
+            )
     world.run(program, *quiet, "-sDEVICE=pdfwrite", "-sOutputFile=page.pdf", SCRIPTS / "page.ps", label="gs pdfwrite")
     world.run(program, *quiet, "-sDEVICE=ppmraw", "-r60", "-sOutputFile=again%d", "page.pdf", label="gs reads its pdf")
     world.state("the pdf's page", hashlib.sha256((world.work / "again2").read_bytes()).hexdigest())
 
 
-@case("chromium", "full", ("chromium-headless-shell",), 180, own_allocator=("chromium-headless-shell", "headless_shell", "chromium", "chrome"))
+@case(
+    "chromium",
+    "full",
+    ("chromium-headless-shell",),
+    180,
+    own_allocator=("chromium-headless-shell", "headless_shell", "chromium", "chrome"),
+)
 def chromium(world):
     """
     A browser exports a malloc of its own, so its blocks and those of the libraries below it are not all from one
@@ -32,9 +53,20 @@ def chromium(world):
     """
     program = find_program("chromium-headless-shell", "chromium", "chrome")
     width, height = WINDOW
-    world.run(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-              "--force-device-scale-factor=1", f"--user-data-dir={world.work}/profile", f"--window-size={width},{height}",
-              "--screenshot=page.png", "--virtual-time-budget=3000", f"file://{SCRIPTS}/page.html")
+    world.run(
+        program,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--force-device-scale-factor=1",
+        f"--user-data-dir={world.work}/profile",
+        f"--window-size={width},{height}",
+        "--screenshot=page.png",
+        "--virtual-time-budget=3000",
+        f"file://{SCRIPTS}/page.html",
+    )
     rows, channels = decode_png((world.work / "page.png").read_bytes())
     if (len(rows[0]) // channels, len(rows)) != WINDOW:
         raise Failure(f"the picture is {len(rows[0]) // channels} x {len(rows)} pixels, not {width} x {height}")

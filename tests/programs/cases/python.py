@@ -35,17 +35,45 @@ def suite_subprocess(world):
 @case("python_suite_multiprocessing", "programs", SUITE_PACKAGES, 200)
 def suite_multiprocessing(world):
     """The classes that allocate and fork most; the rest of this test mostly sleeps, and runs with all the others."""
-    wanted = ("WithProcessesTestPool", "WithProcessesTestQueue", "TestHeap", "TestSharedCTypes", "TestSharedMemory", "TestForkAware*")
+    wanted = (
+        "WithProcessesTestPool",
+        "WithProcessesTestQueue",
+        "TestHeap",
+        "TestSharedCTypes",
+        "TestSharedMemory",
+        "TestForkAware*",
+    )
     patterns = [word for name in wanted for word in ("-m", f"*.*{name}.*")]
     run_suite(world, ["test_multiprocessing_fork"], patterns + ["-i", "test_map_no_failfast"])
 
 
 @case("python_suite_full", "full", SUITE_PACKAGES, 900)
 def suite_full(world):
-    run_suite(world, ["test_multiprocessing_fork", "test_gc", "test_list", "test_set", "test_memoryview", "test_unicode",
-                      "test_re", "test_decimal", "test_pickle", "test_io", "test_zlib",
-                      "test_fork1", "test_exceptions", "test_weakref", "test_array",
-                      "test_collections", "test_long", "test_sort", "test_generators", "test_tracemalloc"])
+    run_suite(
+        world,
+        [
+            "test_multiprocessing_fork",
+            "test_gc",
+            "test_list",
+            "test_set",
+            "test_memoryview",
+            "test_unicode",
+            "test_re",
+            "test_decimal",
+            "test_pickle",
+            "test_io",
+            "test_zlib",
+            "test_fork1",
+            "test_exceptions",
+            "test_weakref",
+            "test_array",
+            "test_collections",
+            "test_long",
+            "test_sort",
+            "test_generators",
+            "test_tracemalloc",
+        ],
+    )
 
 
 def run_suite(world, tests, options=()):
@@ -56,7 +84,9 @@ def run_suite(world, tests, options=()):
     """
     python = find_program("python3")
     for test in tests:
-        found = subprocess.run([python, "-c", f"import test.{test}"], cwd=world.work, env=ENVIRONMENT, capture_output=True)
+        found = subprocess.run(
+            [python, "-c", f"import test.{test}"], cwd=world.work, env=ENVIRONMENT, capture_output=True
+        )
         if found.returncode:
             raise Skip(f"{python} has no test.{test}")
     for test in tests:
@@ -78,8 +108,20 @@ def run_test(world, python, test, options):
 
 def try_test(world, python, test, options):
     report = world.work / "results.xml"
-    process = world.start(python, "-m", "test", "-q", "--timeout", "120", "--junit-xml", report, *options, test,
-                          env=ENVIRONMENT, label=f"python -m test {test}")
+    process = world.start(
+        python,
+        "-m",
+        "test",
+        "-q",
+        "--timeout",
+        "120",
+        "--junit-xml",
+        report,
+        *options,
+        test,
+        env=ENVIRONMENT,
+        label=f"python -m test {test}",
+    )
     step = process.wait(world.seconds_left(300))
     if step is None or step.exit_code < 0 or not report.exists():
         end = "no end, killed" if step is None else f"exit code {step.exit_code}, no results"

@@ -6,19 +6,24 @@ from harness import find_program
 ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_PAGER": "cat",
-    **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER")
-       for what, value in (("NAME", "A Name"), ("EMAIL", "name@example.org"), ("DATE", "2020-01-01T00:00:00Z"))},
+    **{
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "A Name"), ("EMAIL", "name@example.org"), ("DATE", "2020-01-01T00:00:00Z"))
+    },
 }
 IMPORTED, COMMITTED = 460, 40
 
 
 def file_text(name, version):
-    lines = [f"line {i} of {name}, written at {version if i % 13 == version % 13 else version // 100}" for i in range(120 + version % 50)]
+    lines = []
+    for i in range(120 + version % 50):
+        lines.append(f"line {i} of {name}, written at {version if i % 13 == version % 13 else version // 100}")
     return "\n".join(lines) + "\n"
 
 
 def history():
-    """A stream for `git fast-import`: each commit changes a few of forty files; every fifth adds bytes that do not compress."""
+    """A stream for `git fast-import`: each commit changes a few of forty files; some add what does not compress."""
     out, state = [], 1
     for commit in range(IMPORTED):
         out.append(f"commit refs/heads/main\ncommitter A Name <name@example.org> {1500000000 + commit * 60} +0000\n")
@@ -64,8 +69,7 @@ def git(world):
     run("gc", "-q", "--aggressive", "--prune=now")
     run("fsck", "--full", "--strict")
     run("repack", "-a", "-d", "-f", "-q", "--window=20")
-    run("verify-pack", "-v", *[f".git/objects/pack/{path.name}" for path in (repository / ".git/objects/pack").glob("*.idx")],
-        compare=False)
+    run("verify-pack", "-v", *(repository / ".git/objects/pack").glob("*.idx"), compare=False)
     run("log", "--oneline", "--stat", "-M", "-n", "120")
     run("rev-list", "--objects", "--all")
     run("blame", "dir3/new.txt")

@@ -1,8 +1,8 @@
 /*
  * broken.c: a deliberately wrong allocator on top of the C library's, to show that these tests can fail.
  *
- * BROKEN says what is wrong; each value becomes a library of its own. The faults are small ones, such as a real
- * allocator could have: programs still start on them, and most of what they do still works.
+ * BROKEN says what is wrong; each value becomes a library of its own. The faults are small ones, such as a
+ * real allocator could have: programs still start on them, and most of what they do still works.
  */
 #include <malloc.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * witness.c: a second preloaded library that writes down, for each process that starts, where its malloc comes from.
+ * witness.c: a second preloaded library that writes down, for each process, where its malloc comes from.
  *
- * One line, appended with one write to the file named by WITNESS_LOG: process id, executable, the file that malloc
- * binds to, the file that free binds to, and whether WITNESS_LIBRARY is mapped. It allocates nothing itself, leaves
- * errno alone, and is silent when the variable is absent.
+ * One line, appended with one write to the file named by WITNESS_LOG: process id, executable, the file that
+ * malloc binds to, the file that free binds to, and whether WITNESS_LIBRARY is mapped. It leaves errno alone,
+ * and is silent when the variable is absent.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,13 +28,13 @@ static const char *definer_in(void *scope, const char *name)
 }
 
 /*
- * A program at a fixed address that takes the address of malloc answers with an entry of its own jump table. The
- * calls still go to the first object behind it that defines the name, so that one is looked up by hand.
+ * A program at a fixed address that takes the address of malloc answers with an entry of its own jump table.
+ * The calls still go to the first object behind it that defines the name, so that one is looked up by hand.
  */
 static const char *owner_of(const char *name)
 {
     const char *owner = definer_in(RTLD_DEFAULT, name);
-    for (const struct link_map *map = _r_debug.r_map->l_next; owner == NULL && map != NULL; map = map->l_next) {
+    for (struct link_map *map = _r_debug.r_map->l_next; owner == NULL && map != NULL; map = map->l_next) {
         void *object = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
         if (object == NULL)
             continue;
@@ -66,8 +66,8 @@ __attribute__((constructor)) static void testify(void)
         executable[length] = '\0';
 
     char line[3 * PATH_MAX];
-    int bytes = snprintf(line, sizeof line, "%d\t%s\t%s\t%s\t%d\n", (int)getpid(), executable, owner_of("malloc"),
-                         owner_of("free"), dl_iterate_phdr(is_wanted, library));
+    int bytes = snprintf(line, sizeof line, "%d\t%s\t%s\t%s\t%d\n", (int)getpid(), executable,
+                         owner_of("malloc"), owner_of("free"), dl_iterate_phdr(is_wanted, library));
     int fd = open(log, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd >= 0) {
         if (bytes <= 0 || write(fd, line, (size_t)bytes) != bytes)

@@ -50,7 +50,8 @@ public class Tour {
         for (int i = 0; i < 24; i++) {
             int from = i * 1000;
             futures.add(pool.submit(() -> {
-                var digest = MessageDigest.getInstance("SHA-256").digest(packed(Arrays.copyOfRange(data, from, data.length)));
+                var part = packed(Arrays.copyOfRange(data, from, data.length));
+                var digest = MessageDigest.getInstance("SHA-256").digest(part);
                 return HexFormat.of().formatHex(digest, 0, 4);
             }));
         }

@@ -1,5 +1,5 @@
-// A C++ program that a tested compiler compiles and that then runs itself on the library: templates to make the
-// compiler work, containers, strings, threads, exceptions and over-aligned types to make the allocator work.
+// A C++ program that a tested compiler compiles and that then runs itself on the library: templates to make
+// the compiler work, containers, strings, threads, exceptions and over-aligned types for the allocator.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -145,7 +145,8 @@ std::size_t text()
         out << i << ' ' << i * 0.5 << '\n';
     const std::string all = out.str();
     const std::regex pattern("([0-9]+)\\.5");
-    return static_cast<std::size_t>(std::distance(std::sregex_iterator(all.begin(), all.begin() + 60000, pattern), {}));
+    const std::sregex_iterator first(all.begin(), all.begin() + 60000, pattern);
+    return static_cast<std::size_t>(std::distance(first, std::sregex_iterator()));
 }
 
 } // namespace

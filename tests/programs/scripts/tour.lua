@@ -65,7 +65,8 @@ show("weak", alive >= #kept, #kept, kept[77][2])
 
 local chunks = {}
 for i = 1, 3000 do
-  chunks[i] = load("local t = {...}; return function(x) return x * " .. i .. " + #t, '" .. ("s"):rep(i % 300) .. "' end")(i, i)
+  local text = ("s"):rep(i % 300)
+  chunks[i] = load("local t = {...}; return function(x) return x * " .. i .. " + #t, '" .. text .. "' end")(i, i)
 end
 local total = 0
 for i, chunk in ipairs(chunks) do local n, s = chunk(i); total = total + n + #s end

@@ -8,7 +8,10 @@ use Storable qw(freeze thaw);
 srand(42);
 my $state = 12345;
 sub next_number { $state = ($state * 1103515245 + 12345) % 2147483648; return $state >> 8 }
-sub show { my ($name, @facts) = @_; print "$name: ", md5_hex(join "|", @facts), " ", substr(join(" ", @facts), 0, 60), "\n" }
+sub show {
+    my ($name, @facts) = @_;
+    print "$name: ", md5_hex(join "|", @facts), " ", substr(join(" ", @facts), 0, 60), "\n";
+}
 
 my %table;
 for my $i (1 .. 150000) {

@@ -48,7 +48,7 @@ def grown_buffers():
 
 
 def cleared_blocks():
-    """Memory from calloc must read as zero to its last byte, above all where dirty blocks of that size were freed before."""
+    """Memory from calloc reads as zero to its last byte, above all where dirty blocks of that size were freed."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = libc.calloc.restype = ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
@@ -85,8 +85,10 @@ def dictionaries():
 def numbers():
     n = 3**20011 // 7**77
     decimal.getcontext().prec = 600
-    pi = sum((fractions.Fraction(1, 16**k) * fractions.Fraction(120 * k * k + 151 * k + 47, 512 * k**4 + 1024 * k**3 + 712 * k * k + 194 * k + 15))
-             for k in range(60))
+    pi = fractions.Fraction(0)
+    for k in range(60):
+        below = 512 * k**4 + 1024 * k**3 + 712 * k * k + 194 * k + 15
+        pi += fractions.Fraction(1, 16**k) * fractions.Fraction(120 * k * k + 151 * k + 47, below)
     return hex(n % 10**300), str(decimal.Decimal(2).sqrt())[-20:], str(pi.numerator)[-30:]
 
 
@@ -168,8 +170,13 @@ def processes():
     [churner.join() for churner in churners]
     with multiprocessing.get_context("fork").Pool(3) as pool:
         squares = pool.map(square_all, [range(k, k + 500) for k in range(0, 20000, 500)])
-    echo = subprocess.run([sys.executable, "-c", "import sys; print(sys.stdin.read()[::-1], end='')"],
-                          input="abc" * 70000, text=True, capture_output=True, check=True).stdout
+    echo = subprocess.run(
+        [sys.executable, "-c", "import sys; print(sys.stdin.read()[::-1], end='')"],
+        input="abc" * 70000,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout
     return codes, sum(map(len, squares)), zlib.crc32(echo.encode())
 
 
@@ -226,5 +233,16 @@ def containers():
     return heap[0][1], sum(ring), zlib.crc32(cells.tobytes()), zlib.crc32(stream.getvalue()), letters
 
 
-for section in (grown_buffers, cleared_blocks, dictionaries, numbers, text, cycles, threads, processes, foreign, containers):
+for section in (
+    grown_buffers,
+    cleared_blocks,
+    dictionaries,
+    numbers,
+    text,
+    cycles,
+    threads,
+    processes,
+    foreign,
+    containers,
+):
     show(section.__name__, section())

@@ -32,10 +32,11 @@ show :string, grown.size, Digest::SHA256.hexdigest(grown)
 
 words = Array.new(40_000) { Array.new(1 + next_number(12)) { (97 + next_number(8)).chr }.join }
 text = words.join(" ")
-show :regexp, text.scan(/\b(?:ab|cd|e)+[f-h]*\b/).tally.sort.first(20), text.gsub(/([a-c])([d-h]+)/) { "#{$2}\u4e2d#{$1}" }.hash.class
+show :regexp, text.scan(/\b(?:ab|cd|e)+[f-h]*\b/).tally.sort.first(20)
 show :gsub, Digest::SHA256.hexdigest(text.gsub(/([a-c])([d-h]+)/, "\\2\u{1f600}\\1"))
 show :sort, words.sort_by { |w| [w.size, w] }.each_slice(997).map(&:last)
-show :json, Digest::SHA256.hexdigest(JSON.pretty_generate(JSON.parse(JSON.generate(words.group_by(&:size).transform_keys(&:to_s)))))
+by_size = words.group_by(&:size).transform_keys(&:to_s)
+show :json, Digest::SHA256.hexdigest(JSON.pretty_generate(JSON.parse(JSON.generate(by_size))))
 show :symbols, words.first(20_000).map(&:to_sym).to_set.size
 show :bignum, (3**9001 / 7**501).digits.each_slice(100).map(&:sum)
 
@@ -48,12 +49,21 @@ show :compacted, points.size, points.sum(&:x), points.map(&:tag).tally.sort
 
 pipe = SizedQueue.new(100)
 makers = Array.new(4) { |t| Thread.new { 2_000.times { |i| pipe << ["#{t}-#{i}" * (i % 40), i] } } }
-takers = Array.new(4) { Thread.new { sum = 0; while (item = pipe.pop) != :end; sum += item[0].size + item[1]; end; sum } }
+takers = Array.new(4) do
+  Thread.new do
+    sum = 0
+    while (item = pipe.pop) != :end
+      sum += item[0].size + item[1]
+    end
+    sum
+  end
+end
 makers.each(&:join)
 4.times { pipe << :end }
 show :threads, takers.sum(&:value)
 show :brief_threads, Array.new(300) { |i| Thread.new { ("z" * i).bytes.sum } }.sum(&:value)
-show :fibers, Enumerator.new { |y| 5_000.times { |i| y << "f#{i}" } }.lazy.select { |s| s.end_with?("7") }.first(50).last
+many = Enumerator.new { |y| 5_000.times { |i| y << "f#{i}" } }
+show :fibers, many.lazy.select { |s| s.end_with?("7") }.first(50).last
 
 answers = Array.new(6) do |i|
   reader, writer = IO.pipe
@@ -68,4 +78,9 @@ answers = Array.new(6) do |i|
   [value, Process.wait2(pid)[1].exitstatus]
 end
 show :fork, answers
-show :exec, `echo from a shell`, IO.popen(["tr", "a-z", "A-Z"], "r+") { |io| io.write("quiet " * 9000); io.close_write; io.read.size }
+loud = IO.popen(["tr", "a-z", "A-Z"], "r+") do |io|
+  io.write("quiet " * 9000)
+  io.close_write
+  io.read.size
+end
+show :exec, `echo from a shell`, loud

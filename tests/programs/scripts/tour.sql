@@ -13,11 +13,13 @@ CREATE VIRTUAL TABLE words USING fts5(body);
 INSERT INTO words SELECT group_concat(name, ' ') FROM item GROUP BY id / 40;
 SELECT count(*) FROM words WHERE words MATCH 'name AND 77*';
 SELECT substr(snippet(words, 0, '[', ']', '..', 6), 1, 60) FROM words WHERE words MATCH '4242' ORDER BY rowid LIMIT 3;
-SELECT count(*), sum(json_extract(value, '$.w')) FROM json_each((SELECT json_group_array(json_object('w', weight, 'n', name)) FROM item));
+SELECT count(*), sum(json_extract(value, '$.w'))
+  FROM json_each((SELECT json_group_array(json_object('w', weight, 'n', name)) FROM item));
 WITH RECURSIVE q(n, board) AS (SELECT 0, '' UNION ALL SELECT n + 1, board || char(65 + c.i) FROM q,
   (WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 5) SELECT i FROM c) c
   WHERE n < 6 AND instr(board, char(65 + c.i)) = 0) SELECT count(*), max(board) FROM q WHERE n = 6;
-SELECT id, sum(weight) OVER (ORDER BY id ROWS 3 PRECEDING), rank() OVER (ORDER BY length(note), id) FROM item ORDER BY id LIMIT 9;
+SELECT id, sum(weight) OVER (ORDER BY id ROWS 3 PRECEDING), rank() OVER (ORDER BY length(note), id)
+  FROM item ORDER BY id LIMIT 9;
 BEGIN; DROP INDEX by_name; DELETE FROM item WHERE id > 100; ROLLBACK;
 VACUUM;
 PRAGMA integrity_check;

@@ -69,7 +69,7 @@ TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
     });
     struct timespec pause = {0, 300000000};
     nanosleep(&pause, nullptr);
-    EXPECT_EQ(lock.state, static_cast<uint32_t>(LOCK_WAITED));
+    EXPECT_EQ(load(&lock.state, RELAXED), static_cast<uint32_t>(LOCK_WAITED));
     lock_release(&lock, RANK_SPAN);
     waiter.join();
     EXPECT_LT(cpu_ms() - before, 100u);

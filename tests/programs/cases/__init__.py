@@ -5,7 +5,7 @@ import importlib
 from harness import Case
 
 CASES = {}
-FAMILIES = ("python", "interpreters", "compilers", "versions", "databases", "pictures", "solvers")
+FAMILIES = ("python", "interpreters", "compilers", "versions", "databases", "pictures", "solvers", "replacing")
 
 
 def case(name, label, packages, seconds_max=120, must_see=(), own_allocator=(), complaints=()):

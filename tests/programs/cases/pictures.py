@@ -48,8 +48,9 @@ def ghostscript(world):
 )
 def chromium(world):
     """
-    A browser exports a malloc of its own, so its blocks and those of the libraries below it are not all from one
-    heap: whoever frees what, nothing may crash. Its sandbox does not work for root, so it is off.
+    A browser exports a malloc of its own, and an executable's names come before any preloaded library's. So here the
+    library is loaded and hardly used; the test is that the names which the browser lacks bring no block of one heap to
+    the other. Its sandbox does not work for root, so it is off.
     """
     program = find_program("chromium-headless-shell", "chromium", "chrome")
     width, height = WINDOW

@@ -99,7 +99,7 @@ static void run_load(void)
     for (size_t w = 0; w < WORKERS; w++)
         CHECK(pthread_create(&workers[w], NULL, worker, (void *)(w + 1)) == 0, "no thread");
     size_t most = 0;
-    double end = seconds_now() + SECONDS;
+    double end = seconds_now() + (double)SECONDS;
     while (seconds_now() < end) {
         size_t count = mapping_count();
         most = count > most ? count : most;

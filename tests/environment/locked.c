@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,6 +88,7 @@ static void run_bound(void)
             chain = block;
         }
     }
+    printf("%zu requests failed\n", failures);
     while (chain != NULL) {
         void *next = *(void **)chain;
         free(chain);

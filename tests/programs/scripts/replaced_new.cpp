@@ -1,5 +1,5 @@
 // A program with its own operator new and delete, in the base forms only: the others must come to these, with
-// the pointers unchanged. Its blocks carry a header: whoever frees one behind its back gets an interior pointer.
+// the pointers unchanged. Its blocks carry a header: who frees one behind its back has an interior pointer.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

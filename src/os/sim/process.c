@@ -4,11 +4,14 @@
  *
  * Output, the environment and errno are the real ones.
  */
+#define _GNU_SOURCE
+
 #include "os/os.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -74,6 +77,19 @@ int os_write(int fd, const char *words, size_t length)
     }
     errno = before;
     return result;
+}
+
+bool os_file_identity(int fd, uint64_t out[2])
+{
+    int before = errno;
+    struct stat file;
+    bool is_open = fstat(fd, &file) == 0;
+    errno = before;
+    if (is_open) {
+        out[0] = file.st_dev;
+        out[1] = file.st_ino;
+    }
+    return is_open;
 }
 
 const char *os_environment(const char *name)

@@ -19,8 +19,11 @@
 enum {
     LOG2_MASK = 7,
     BLOCKS_FIRST = 7, /* a bin's first array holds, where its class allows as many */
+    BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
+    LUXURY_SHARE = 4,
     HAND_BINS = 8,    /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 32,
+    WALKS_MAX = 8,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -132,7 +135,8 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin);
     size_t *capacity = &cache->capacity_bytes[is_span_bin(bin)];
-    if (*capacity + more > load(&cache_budgets[is_span_bin(bin)], RELAXED))
+    size_t budget = load(&cache_budgets[is_span_bin(bin)], RELAXED);
+    if (*capacity + more > (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
     uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
@@ -406,8 +410,14 @@ static size_t walk(const struct cache *cache, unsigned bin, const void *block, b
 
 bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
 {
+    const struct cache_entry *entry = &cache->entries[bin];
     bool is_found = false;
-    walk(cache, bin, block, &is_found);
+    for (unsigned walks = 0; walks < WALKS_MAX && !is_found; walks++) {
+        const void *first = load(&entry->first, ACQUIRE);
+        walk(cache, bin, block, &is_found);
+        if (load(&entry->first, ACQUIRE) == first)
+            break; /* else the owner moved a block past us, perhaps this one */
+    }
     return is_found;
 }
 

@@ -235,11 +235,22 @@ static void settle(struct depot *depot, struct slab *slab, struct slab **empty, 
 /* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
 static void prefetch_maps(void *const *blocks, size_t count)
 {
+    size_t last = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct slab *slab = slab_of_unit(region_unit(blocks[i]));
+        size_t unit = region_unit(blocks[i]);
+        if (unit == last)
+            continue;
+        last = unit;
+        const struct slab *slab = slab_of_unit(unit);
         __builtin_prefetch(slab, 1);
         __builtin_prefetch(&slab->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096], 1);
     }
+}
+
+/* The slab of a unit if it is the depot's own. Under the lock. */
+static struct slab *own_slab(const struct depot *depot, size_t unit)
+{
+    return region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
 }
 
 /* Sets the bits of those blocks that are the depot's own; the others are left at the start of `others`. */
@@ -247,23 +258,28 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
 {
     struct slab *empty[REFILL_MAX];
     size_t empty_count = 0, other_count = 0, put = 0;
-    struct slab *slab = NULL;
     lock_acquire(&depot->lock, RANK_DEPOT);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count;) {
         size_t unit = region_unit(blocks[i]);
-        if (slab == NULL || slab->unit != unit) {
-            if (slab != NULL)
-                settle(depot, slab, empty, &empty_count);
-            slab = region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
+        struct slab *slab = own_slab(depot, unit);
+        if (slab == NULL) {
+            others[other_count++] = blocks[i++];
+            continue;
         }
-        if (slab != NULL && slab_put(slab, blocks[i]))
-            put++;
-        else
-            others[other_count++] = blocks[i];
+        size_t run = 1;
+        while (i + run < count && region_unit(blocks[i + run]) == unit)
+            run++;
+        size_t twice = slab_put(slab, blocks + i, run, others + other_count);
+        other_count += twice;
+        put += run - twice;
+        if (slab->free_count == slab->capacity) { /* it may leave, with all that was counted */
+            count_free(depot, put, 0);
+            put = 0;
+        }
+        settle(depot, slab, empty, &empty_count);
+        i += run;
     }
     count_free(depot, put, 0);
-    if (slab != NULL)
-        settle(depot, slab, empty, &empty_count);
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, empty_count);
     return other_count;

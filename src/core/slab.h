@@ -39,8 +39,8 @@ void slab_retire(struct slab *slab);
 /* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many. */
 size_t slab_take(struct slab *slab, void **out, size_t want);
 
-/* Sets the bit of a block. Returns false when it was set already: the block is free twice. */
-bool slab_put(struct slab *slab, const void *block);
+/* Sets the bits of `count` blocks of the slab. Those that were set already, free twice, go to `twice`; returns how many. */
+size_t slab_put(struct slab *slab, void *const *blocks, size_t count, void **twice);
 
 bool slab_is_free(const struct slab *slab, unsigned block);
 

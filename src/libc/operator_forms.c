@@ -15,16 +15,26 @@ struct sized_block {
     size_t bytes;
 };
 
-/* The comparisons cost one load: the address of the program's operator comes from the linker's table. */
+typedef void (*any_function)(void);
+
+/*
+ * Whether the program's operator is our own. Costs one load, of the linker's entry. To a compiler two names are two
+ * functions, so one of the addresses is hidden from it.
+ */
+ALWAYS_INLINE bool is_ours(any_function programs, any_function own)
+{
+    __asm__("" : "+r"(own));
+    return likely(programs == own);
+}
 
 ALWAYS_INLINE bool is_new_ours(void)
 {
-    return likely(_Znwm == operator_own_new);
+    return is_ours((any_function)_Znwm, (any_function)operator_own_new);
 }
 
 ALWAYS_INLINE bool is_new_aligned_ours(void)
 {
-    return likely(_ZnwmSt11align_val_t == operator_own_new_aligned);
+    return is_ours((any_function)_ZnwmSt11align_val_t, (any_function)operator_own_new_aligned);
 }
 
 ALWAYS_INLINE void *form_nothrow(size_t bytes, const void *site)
@@ -39,7 +49,7 @@ static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
 
 ALWAYS_INLINE void form_sized(void *block, size_t bytes)
 {
-    if (likely(_ZdlPv == operator_own_delete))
+    if (is_ours((any_function)_ZdlPv, (any_function)operator_own_delete))
         heap_free_sized(block, bytes, 1);
     else
         _ZdlPv(block);
@@ -47,16 +57,16 @@ ALWAYS_INLINE void form_sized(void *block, size_t bytes)
 
 static void form_sized_aligned(void *block, size_t bytes, size_t align)
 {
-    if (likely(_ZdlPvSt11align_val_t == operator_own_delete_aligned))
+    if (is_ours((any_function)_ZdlPvSt11align_val_t, (any_function)operator_own_delete_aligned))
         heap_free_sized(block, bytes, align);
     else
         _ZdlPvSt11align_val_t(block, align);
 }
 
 /* The usable size, when the block is ours to know. */
-static struct sized_block with_size(void *block, size_t bytes, bool is_ours)
+static struct sized_block with_size(void *block, size_t bytes, bool is_known)
 {
-    return (struct sized_block){block, block != NULL && is_ours ? size_max(heap_usable(block), bytes) : bytes};
+    return (struct sized_block){block, block != NULL && is_known ? size_max(heap_usable(block), bytes) : bytes};
 }
 
 #define DEFINE(result, name, parameters)                                                                               \
@@ -150,30 +160,30 @@ DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t, (size_t n, size
 /* new that also returns what may be used. */
 DEFINE(struct sized_block, __size_returning_new, (size_t n))
 {
-    bool is_ours = is_new_ours();
-    return with_size(is_ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, is_ours);
+    bool ours = is_new_ours();
+    return with_size(ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, ours);
 }
 
 DEFINE(struct sized_block, __size_returning_new_hot_cold, (size_t n, hot_cold h))
 {
     (void)h;
-    bool is_ours = is_new_ours();
-    return with_size(is_ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, is_ours);
+    bool ours = is_new_ours();
+    return with_size(ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, ours);
 }
 
 DEFINE(struct sized_block, __size_returning_new_aligned, (size_t n, size_t a))
 {
-    bool is_ours = is_new_aligned_ours();
-    void *block = is_ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
-    return with_size(block, n, is_ours);
+    bool ours = is_new_aligned_ours();
+    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    return with_size(block, n, ours);
 }
 
 DEFINE(struct sized_block, __size_returning_new_aligned_hot_cold, (size_t n, size_t a, hot_cold h))
 {
     (void)h;
-    bool is_ours = is_new_aligned_ours();
-    void *block = is_ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
-    return with_size(block, n, is_ours);
+    bool ours = is_new_aligned_ours();
+    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    return with_size(block, n, ours);
 }
 
 /* delete: array, nothrow, sized. */

@@ -24,6 +24,7 @@ enum {
     HAND_BINS = 8,    /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 32,
     WALKS_MAX = 8,
+    FLUSH_MAX = 1 << (SLOTS_LOG2_MAX - 1), /* blocks: half of the largest array */
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -173,15 +174,18 @@ static size_t entry_count(struct cache_entry *entry)
     return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
 }
 
-/* Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down. */
+/*
+ * Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down. They leave the
+ * array before they are given: another thread may have them a moment later.
+ */
 static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
     uint32_t oldest = array_of(entry->limit).start + 2 * SLOT_BYTES;
-    void *blocks[REFILL_MAX];
+    void *blocks[FLUSH_MAX];
     uint32_t top = load(&entry->top, RELAXED);
     uint32_t bytes = (uint32_t)count * SLOT_BYTES;
-    ASSERT(count < entry_count(entry) && count <= BATCH_BLOCKS);
+    ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
     for (size_t i = 0; i < count; i++)
         blocks[i] = load(cache_slot(cache, oldest + (uint32_t)i * SLOT_BYTES), RELAXED);
     edit_begin(cache);
@@ -189,7 +193,8 @@ static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
         store(cache_slot(cache, slot - bytes), load(cache_slot(cache, slot), RELAXED), RELAXED);
     store(&entry->top, top - bytes, RELEASE);
     edit_end(cache);
-    give(bin, blocks, count, cache->number);
+    for (size_t given = 0; given < count; given += BATCH_BLOCKS)
+        give(bin, blocks + given, size_min(count - given, BATCH_BLOCKS), cache->number);
 }
 
 /* Gives all blocks of a bin to its depot. */
@@ -235,7 +240,7 @@ static void bin_shrink(struct cache *cache, unsigned bin)
         return;
     }
     for (size_t count = entry_count(entry); count > target; count = entry_count(entry))
-        flush_oldest(cache, bin, size_min(count - target, BATCH_BLOCKS));
+        flush_oldest(cache, bin, size_min(count - target, FLUSH_MAX));
     array_resize(cache, bin, target);
 }
 
@@ -347,7 +352,7 @@ NOINLINE void cache_free_slow(void *block)
         if (is_full && array_of(entry->limit).blocks == 1)
             flush_all(cache, bin);
         else if (is_full)
-            flush_oldest(cache, bin, size_min(array_of(entry->limit).blocks / 2, BATCH_BLOCKS));
+            flush_oldest(cache, bin, (array_of(entry->limit).blocks + 1) / 2);
         if (entry->limit != 0) {
             cache_free(block, bin);
             return;

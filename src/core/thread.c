@@ -142,6 +142,7 @@ static void retire(struct cache *cache)
 /* Keeps a few caches as they are, blocks and all, for the threads that come next; empties the others. */
 static void detach(struct cache *cache)
 {
+    size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
     lock_acquire(&registry_lock, RANK_REGISTRY);
     bool is_kept = warm_count < UNUSED_WARM;
     if (is_kept)
@@ -152,7 +153,7 @@ static void detach(struct cache *cache)
     share_budget();
     lock_release(&registry_lock, RANK_REGISTRY);
     if (is_kept)
-        purge_note(cache->capacity_bytes[false] + cache->capacity_bytes[true]);
+        purge_note(capacity);
     else
         retire(cache);
 }

@@ -1,13 +1,14 @@
 /*
- * launch: starts one program under one library and says what it cost, as one line of JSON in a file.
+ * launch: starts one program under one library and says what it cost, as one line of JSON in a
+ * file.
  *
  *   launch RESULT SECONDS LIBRARY|- PROGRAM ARGUMENT...
  *
- * A process inherits the peak of the one that started it, so a large parent would hide the peaks of small
- * programs. This one is linked statically and stays well under a megabyte. CPU time and peak RSS are those of
- * the program and of all its descendants that were waited for (the largest peak, the sum of times). After
- * SECONDS the whole process group is killed and the run says so. LIBRARY reaches the program through
- * LD_PRELOAD; the launcher runs without it.
+ * A process inherits the peak of the one that started it, so a large parent would hide the peaks of
+ * small programs. This one is linked statically and stays well under a megabyte. CPU time and peak
+ * RSS are those of the program and of all its descendants that were waited for (the largest peak,
+ * the sum of times). After SECONDS the whole process group is killed and the run says so. LIBRARY
+ * reaches the program through LD_PRELOAD; the launcher runs without it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -106,14 +107,15 @@ int main(int argc, char **argv)
         perror("launch: result");
         return 2;
     }
-    fprintf(out,
-            "{\"exec_error\": \"%s\", \"exit\": %d, \"signal\": %d, \"timed_out\": %s, \"wall\": %.6f, "
-            "\"user\": %.6f, "
-            "\"system\": %.6f, \"peak_kib\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld, "
-            "\"switches_voluntary\": %ld, \"switches_forced\": %ld}\n",
-            error == 0 ? "" : strerror(error), WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-            WIFSIGNALED(status) ? WTERMSIG(status) : 0, timed_out ? "true" : "false", wall,
-            seconds_of(usage.ru_utime), seconds_of(usage.ru_stime), usage.ru_maxrss, usage.ru_minflt,
-            usage.ru_majflt, usage.ru_nvcsw, usage.ru_nivcsw);
+    fprintf(
+        out,
+        "{\"exec_error\": \"%s\", \"exit\": %d, \"signal\": %d, \"timed_out\": %s, \"wall\": %.6f, "
+        "\"user\": %.6f, "
+        "\"system\": %.6f, \"peak_kib\": %ld, \"minor_faults\": %ld, \"major_faults\": %ld, "
+        "\"switches_voluntary\": %ld, \"switches_forced\": %ld}\n",
+        error == 0 ? "" : strerror(error), WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+        WIFSIGNALED(status) ? WTERMSIG(status) : 0, timed_out ? "true" : "false", wall,
+        seconds_of(usage.ru_utime), seconds_of(usage.ru_stime), usage.ru_maxrss, usage.ru_minflt,
+        usage.ru_majflt, usage.ru_nvcsw, usage.ru_nivcsw);
     return fclose(out) == 0 ? 0 : 2;
 }

@@ -1,6 +1,6 @@
-// A C++ translation unit that makes the compiler work: containers, algorithms and recursive templates.
-// Compiled to assembly with -O1, never run. Measures the compiler's own trees: very many small nodes that
-// live long.
+// A C++ translation unit that makes the compiler work: containers, algorithms and recursive
+// templates. Compiled to assembly with -O1, never run. Measures the compiler's own trees: very many
+// small nodes that live long.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -61,7 +61,8 @@ template <unsigned Number> unsigned long exercise(unsigned long start)
     std::vector<unsigned long> weights(by_record.size(), start);
     std::sort(weights.begin(), weights.end(), std::greater<>());
     for (const auto &item : mixed)
-        start += std::visit([](const auto &value) { return static_cast<unsigned long>(sizeof value); }, item);
+        start += std::visit(
+            [](const auto &value) { return static_cast<unsigned long>(sizeof value); }, item);
     return std::accumulate(weights.begin(), weights.end(), start) + chain<Number % 60 + 40>::sum();
 }
 

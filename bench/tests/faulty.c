@@ -1,5 +1,6 @@
 /*
- * faulty: the C library's allocator with one fault, chosen at compile time, to see the runner catch it.
+ * faulty: the C library's allocator with one fault, chosen at compile time, to see the runner catch
+ * it.
  *
  *   FAULT 0  none
  *   FAULT 1  crashes after a few thousand calls

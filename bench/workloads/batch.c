@@ -1,7 +1,9 @@
 /*
- * batch SEED BYTES LIVE ROUNDS: allocates LIVE blocks, then frees them in the order they came, ROUNDS times.
+ * batch SEED BYTES LIVE ROUNDS: allocates LIVE blocks, then frees them in the order they came,
+ * ROUNDS times.
  *
- * Measures what happens when a cache runs empty and then full, again and again. Does not measure mixed sizes.
+ * Measures what happens when a cache runs empty and then full, again and again. Does not measure
+ * mixed sizes.
  */
 #include "workload.h"
 

@@ -1,8 +1,9 @@
 /*
  * control SEED OPERATIONS: the loop of `replace` with fixed buffers in the place of an allocator.
  *
- * Measures the clock, the scheduler and the caches of the machine. No allocator takes part, so every library
- * must come out equal here: what is left is noise, and a difference smaller than this row's says nothing.
+ * Measures the clock, the scheduler and the caches of the machine. No allocator takes part, so
+ * every library must come out equal here: what is left is noise, and a difference smaller than this
+ * row's says nothing.
  */
 #include "workload.h"
 

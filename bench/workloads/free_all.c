@@ -1,11 +1,11 @@
 /*
- * free_all SEED COUNT BYTES WAIT: allocates COUNT blocks, frees them all in order, and never calls the
- * allocator again. With WAIT 1 it samples resident memory at 0, 1 and 11 s after the last free, else at 0 s
- * only.
+ * free_all SEED COUNT BYTES WAIT: allocates COUNT blocks, frees them all in order, and never calls
+ * the allocator again. With WAIT 1 it samples resident memory at 0, 1 and 11 s after the last free,
+ * else at 0 s only.
  *
- * Measures whether an idle process gives memory back without being asked. The blocks form a list through
- * their own first bytes, so there is no table beside them. Waiting is not timed. Does not measure scattered
- * survivors (see `xpattern`).
+ * Measures whether an idle process gives memory back without being asked. The blocks form a list
+ * through their own first bytes, so there is no table beside them. Waiting is not timed. Does not
+ * measure scattered survivors (see `xpattern`).
  */
 #include "workload.h"
 

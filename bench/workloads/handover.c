@@ -1,13 +1,13 @@
 /*
- * handover SEED MODE THREADS BATCHES BYTES_MIN BYTES_MAX: blocks cross threads in batches of 120 through
- * lists with a lock. MODE 0 (xmalloc): half of the THREADS only allocate, the others only free. MODE 1: every
- * thread allocates a batch, gives it to the next thread, and frees one that it was given. BATCHES are
- * allocated by each allocating thread.
+ * handover SEED MODE THREADS BATCHES BYTES_MIN BYTES_MAX: blocks cross threads in batches of 120
+ * through lists with a lock. MODE 0 (xmalloc): half of the THREADS only allocate, the others only
+ * free. MODE 1: every thread allocates a batch, gives it to the next thread, and frees one that it
+ * was given. BATCHES are allocated by each allocating thread.
  *
- * Measures memory that always moves one way: caches fill where blocks are freed and run dry where they are
- * allocated. At most 64 batches wait in a list, so the benchmark's own queue stays small. A block's first
- * byte is its place in the batch; the freeing thread adds these up. Does not measure single blocks in flight
- * (see `remote`).
+ * Measures memory that always moves one way: caches fill where blocks are freed and run dry where
+ * they are allocated. At most 64 batches wait in a list, so the benchmark's own queue stays small.
+ * A block's first byte is its place in the batch; the freeing thread adds these up. Does not
+ * measure single blocks in flight (see `remote`).
  */
 #include "workload.h"
 
@@ -140,8 +140,8 @@ int main(int argc, char **argv)
         pthread_cond_init(&lists[i].changed, NULL);
     }
     run_threads(threads, mode == 0 ? one_way : in_a_ring);
-    uint64_t check = 0,
-             expected = (uint64_t)BATCH * (BATCH - 1) / 2 * batches * (mode == 0 ? threads / 2 : threads);
+    uint64_t check = 0, expected = (uint64_t)BATCH * (BATCH - 1) / 2 * batches *
+                                   (mode == 0 ? threads / 2 : threads);
     for (unsigned i = 0; i < threads; i++)
         check += sums[i].check;
     if (check != expected)

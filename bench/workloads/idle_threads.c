@@ -1,10 +1,10 @@
 /*
- * idle_threads SEED THREADS BYTES: THREADS threads that each allocate once and then sleep, all at the same
- * time.
+ * idle_threads SEED THREADS BYTES: THREADS threads that each allocate once and then sleep, all at
+ * the same time.
  *
- * Measures what a thread costs that hardly allocates. The figure includes the thread's own stack and control
- * block, the same under every allocator: compare rows, do not read them as the allocator's own. Does not
- * measure time.
+ * Measures what a thread costs that hardly allocates. The figure includes the thread's own stack
+ * and control block, the same under every allocator: compare rows, do not read them as the
+ * allocator's own. Does not measure time.
  */
 #include "workload.h"
 

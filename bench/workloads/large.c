@@ -1,13 +1,13 @@
 /*
- * large SEED MODE ROUNDS: MODE 0 allocates and frees one block of 64 KiB, 128 KiB, ... 16 MiB, each in turn;
- * MODE 1 grows one block from 64 KiB to at least 16 MiB by realloc, half as much again each time, then frees
- * it.
+ * large SEED MODE ROUNDS: MODE 0 allocates and frees one block of 64 KiB, 128 KiB, ... 16 MiB, each
+ * in turn; MODE 1 grows one block from 64 KiB to at least 16 MiB by realloc, half as much again
+ * each time, then frees it.
  *
- * Measures the path of large blocks: whether spans are kept for a moment or mapped each time, and whether a
- * block grows without a copy. Only the first byte is touched in MODE 0. In MODE 1 every new byte is written,
- * as by a program that fills a buffer, and the last byte of each step is compared at the end: growing what
- * nobody writes to would time one system call. Does not measure many large blocks alive at once (see the
- * medium rows).
+ * Measures the path of large blocks: whether spans are kept for a moment or mapped each time, and
+ * whether a block grows without a copy. Only the first byte is touched in MODE 0. In MODE 1 every
+ * new byte is written, as by a program that fills a buffer, and the last byte of each step is
+ * compared at the end: growing what nobody writes to would time one system call. Does not measure
+ * many large blocks alive at once (see the medium rows).
  */
 #include "workload.h"
 

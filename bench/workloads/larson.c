@@ -1,11 +1,12 @@
 /*
  * larson SEED THREADS LIVE BYTES_MIN BYTES_MAX GENERATIONS OPERATIONS: a server that forks off its
- * successors. Each of THREADS chains starts with LIVE blocks. A chain's thread replaces random blocks
- * OPERATIONS times, hands its table to a new thread and ends; GENERATIONS times.
+ * successors. Each of THREADS chains starts with LIVE blocks. A chain's thread replaces random
+ * blocks OPERATIONS times, hands its table to a new thread and ends; GENERATIONS times.
  *
- * Measures blocks freed by a thread that did not allocate them, whose allocator may be gone, and what a
- * thread's birth and death cost an allocator: here, unlike elsewhere, creating the successor is part of the
- * work and is timed. Does not measure two threads that free at each other at the same time.
+ * Measures blocks freed by a thread that did not allocate them, whose allocator may be gone, and
+ * what a thread's birth and death cost an allocator: here, unlike elsewhere, creating the successor
+ * is part of the work and is timed. Does not measure two threads that free at each other at the
+ * same time.
  */
 #include "workload.h"
 
@@ -33,7 +34,8 @@ static void *generation_run(void *argument_)
     for (uint64_t i = 0; i < operations; i++) {
         uint32_t slot = random_below(&random, live);
         check += release(chain->slots[slot]);
-        chain->slots[slot] = allocate(bytes_min + random_below(&random, bytes_span), (unsigned char)slot);
+        chain->slots[slot] = allocate(bytes_min + random_below(&random, bytes_span),
+                                      (unsigned char)slot);
     }
     chain->random = random;
     chain->check += check;

@@ -1,10 +1,10 @@
 /*
- * order SEED ORDER COUNT ROUNDS: allocates COUNT blocks of 64 B, frees them all in an order (0 last first,
- * 1 first first, 2 random), allocates COUNT again, frees those first first; ROUNDS times.
+ * order SEED ORDER COUNT ROUNDS: allocates COUNT blocks of 64 B, frees them all in an order (0 last
+ * first, 1 first first, 2 random), allocates COUNT again, frees those first first; ROUNDS times.
  *
- * Measures whether the order of frees is inherited by the blocks handed out next. Prints the nanoseconds of
- * each pass; the row's time is their sum. The random order is made before the clock starts. Does not measure
- * what a walk over the blocks costs afterwards.
+ * Measures whether the order of frees is inherited by the blocks handed out next. Prints the
+ * nanoseconds of each pass; the row's time is their sum. The random order is made before the clock
+ * starts. Does not measure what a walk over the blocks costs afterwards.
  */
 #include "workload.h"
 
@@ -47,8 +47,10 @@ static void free_in_order(void)
 
 int main(int argc, char **argv)
 {
-    static void (*const pass[PASSES])(void) = {allocate_all, free_in_sequence, allocate_all, free_in_order};
-    static const char *const name[PASSES] = {"first_alloc_ns", "free_ns", "alloc_again_ns", "free_again_ns"};
+    static void (*const pass[PASSES])(void) = {allocate_all, free_in_sequence, allocate_all,
+                                               free_in_order};
+    static const char *const name[PASSES] = {"first_alloc_ns", "free_ns", "alloc_again_ns",
+                                             "free_again_ns"};
     double spent[PASSES] = {0};
     uint64_t random = random_stream(argument(argc, argv, 1, "seed"), 0);
     unsigned order = (unsigned)argument(argc, argv, 2, "order");

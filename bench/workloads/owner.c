@@ -1,9 +1,9 @@
 /*
  * owner: says, for each standard name, which file it resolves to; one JSON object.
  *
- * The proof that a preloaded library is active, and the list of names it leaves to others. Linked with
- * libstdc++, so that operator new resolves somewhere in any case. Allocates and frees through each family to
- * see that they agree.
+ * The proof that a preloaded library is active, and the list of names it leaves to others. Linked
+ * with libstdc++, so that operator new resolves somewhere in any case. Allocates and frees through
+ * each family to see that they agree.
  */
 #include "workload.h"
 
@@ -35,8 +35,9 @@ static const char *const names[] = {
 
 int main(void)
 {
-    void *blocks[6] = {
-        malloc(100), calloc(10, 10), realloc(NULL, 100), aligned_alloc(64, 128), memalign(32, 100), NULL};
+    void *blocks[6] = {malloc(100),        calloc(10, 10),
+                       realloc(NULL, 100), aligned_alloc(64, 128),
+                       memalign(32, 100),  NULL};
     if (posix_memalign(&blocks[5], 4096, 100) != 0)
         fail("posix_memalign failed");
     for (unsigned i = 0; i < 6; i++) {

@@ -1,8 +1,9 @@
 /*
  * pairs SEED BYTES COUNT: malloc, touch, free, one after the other, always the same size.
  *
- * Measures the shortest way through an allocator: the block that comes back is the one that just went. Does
- * not measure locality, fragmentation or growth; a program that does only this does not exist.
+ * Measures the shortest way through an allocator: the block that comes back is the one that just
+ * went. Does not measure locality, fragmentation or growth; a program that does only this does not
+ * exist.
  */
 #include "workload.h"
 

@@ -1,12 +1,12 @@
 /*
- * remote SEED THREADS PERCENT OPERATIONS: each thread has 400 slots for blocks of 16 to 2048 B. An empty slot
- * is filled; a full one is freed: with PERCENT probability by the next thread, through a ring of 4096, else
- * at once.
+ * remote SEED THREADS PERCENT OPERATIONS: each thread has 400 slots for blocks of 16 to 2048 B. An
+ * empty slot is filled; a full one is freed: with PERCENT probability by the next thread, through a
+ * ring of 4096, else at once.
  *
- * Measures frees that come from another thread while both keep allocating. Nobody runs away: a thread whose
- * ring is full takes what its own predecessor left, yields and tries again, so at most 4096 blocks a thread
- * are in flight. With more threads than cores the time includes those yields, equally for all allocators.
- * Does not measure batches.
+ * Measures frees that come from another thread while both keep allocating. Nobody runs away: a
+ * thread whose ring is full takes what its own predecessor left, yields and tries again, so at most
+ * 4096 blocks a thread are in flight. With more threads than cores the time includes those yields,
+ * equally for all allocators. Does not measure batches.
  */
 #include "workload.h"
 

@@ -1,10 +1,12 @@
 /*
- * replace SEED THREADS LIVE BYTES_MIN BYTES_MAX OPERATIONS: each thread keeps LIVE blocks and, OPERATIONS
- * times, frees a random one and allocates another of a random size in its place. Nothing crosses threads.
+ * replace SEED THREADS LIVE BYTES_MIN BYTES_MAX OPERATIONS: each thread keeps LIVE blocks and,
+ * OPERATIONS times, frees a random one and allocates another of a random size in its place. Nothing
+ * crosses threads.
  *
- * Measures steady churn: with few live blocks the fast paths, with many the locality of what is handed out,
- * with large ones the reuse of spans and the cost of giving pages back too soon. The first fill is not timed
- * for one thread; frees at the end are not timed. Does not measure hand-over between threads.
+ * Measures steady churn: with few live blocks the fast paths, with many the locality of what is
+ * handed out, with large ones the reuse of spans and the cost of giving pages back too soon. The
+ * first fill is not timed for one thread; frees at the end are not timed. Does not measure
+ * hand-over between threads.
  */
 #include "workload.h"
 

@@ -1,9 +1,9 @@
 /*
  * tiny SEED: allocates one block of 32 B, frees it and ends.
  *
- * Measures what merely being there costs: the peak RSS of the process, seen from the launcher, against the
- * one without a library. Includes the library's own code and relocations and those of libraries it needs.
- * Does not measure time.
+ * Measures what merely being there costs: the peak RSS of the process, seen from the launcher,
+ * against the one without a library. Includes the library's own code and relocations and those of
+ * libraries it needs. Does not measure time.
  */
 #include "workload.h"
 

@@ -1,10 +1,10 @@
 /*
- * workload.h: what every workload shares: seed, random numbers, clocks, threads behind a barrier, memory
- * readings and the one line of JSON that the runner reads.
+ * workload.h: what every workload shares: seed, random numbers, clocks, threads behind a barrier,
+ * memory readings and the one line of JSON that the runner reads.
  *
- * A workload is called as `program SEED NUMBER...` and exits 0 only if its own checks hold. `check` depends
- * on the seed and the arguments alone, never on addresses or on timing, so it must be the same under every
- * allocator. Nothing here allocates between start_clock() and stop_clock().
+ * A workload is called as `program SEED NUMBER...` and exits 0 only if its own checks hold. `check`
+ * depends on the seed and the arguments alone, never on addresses or on timing, so it must be the
+ * same under every allocator. Nothing here allocates between start_clock() and stop_clock().
  */
 #ifndef CALM_BENCH_WORKLOAD_H
 #define CALM_BENCH_WORKLOAD_H
@@ -32,7 +32,8 @@ struct reading {
     double cpu;
 };
 
-/* Seconds of wall time, and of CPU time of the whole process: helper threads of an allocator count. */
+/* Seconds of wall time, and of CPU time of the whole process: helper threads of an allocator count.
+ */
 static inline struct reading read_clocks(void)
 {
     struct timespec wall, cpu;
@@ -49,8 +50,8 @@ static inline void start_clock(void)
     clock_start = read_clocks();
 }
 
-/* May be called again after another start_clock(): the parts add up, and what lies between them is not
- * counted. */
+/* May be called again after another start_clock(): the parts add up, and what lies between them is
+ * not counted. */
 static inline void stop_clock(void)
 {
     struct reading now = read_clocks();
@@ -74,7 +75,8 @@ static inline uint32_t random_below(uint64_t *state, uint32_t bound)
     return (uint32_t)(((next_random(state) >> 32) * bound) >> 32);
 }
 
-/* The state of stream `index` under `seed`: spread first, so that seeds 1 and 2 do not start alike. */
+/* The state of stream `index` under `seed`: spread first, so that seeds 1 and 2 do not start alike.
+ */
 static inline uint64_t random_stream(uint64_t seed, uint64_t index)
 {
     uint64_t z = seed * 0x9e3779b97f4a7c15u + (index + 1) * 0xbf58476d1ce4e5b9u;
@@ -93,7 +95,8 @@ static inline void fail(const char *format, ...)
     exit(1);
 }
 
-/* Allocates and touches the first byte: an allocation nobody writes to costs no page and proves little. */
+/* Allocates and touches the first byte: an allocation nobody writes to costs no page and proves
+ * little. */
 static inline void *allocate(size_t bytes, unsigned char tag)
 {
     unsigned char *block = malloc(bytes);
@@ -103,7 +106,8 @@ static inline void *allocate(size_t bytes, unsigned char tag)
     return block;
 }
 
-/* Frees, and returns the first byte, for the caller's check: two live blocks that overlap would show here. */
+/* Frees, and returns the first byte, for the caller's check: two live blocks that overlap would
+ * show here. */
 static inline unsigned char release(void *block)
 {
     unsigned char tag = *(volatile unsigned char *)block;
@@ -111,7 +115,8 @@ static inline unsigned char release(void *block)
     return tag;
 }
 
-/* Argument `index` (1 is the seed) as a number. Too few arguments or no number: one sentence, exit 1. */
+/* Argument `index` (1 is the seed) as a number. Too few arguments or no number: one sentence,
+ * exit 1. */
 static inline uint64_t argument(int argc, char **argv, int index, const char *name)
 {
     char *end = NULL;
@@ -123,14 +128,13 @@ static inline uint64_t argument(int argc, char **argv, int index, const char *na
     return value;
 }
 
-/* --- threads
- * ------------------------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 static pthread_barrier_t threads_ready, threads_done;
 
 /*
- * Each thread reads the clocks itself, right behind the barrier and at its end: the main thread may be woken
- * late, on a busy machine only when all the work is done.
+ * Each thread reads the clocks itself, right behind the barrier and at its end: the main thread may
+ * be woken late, on a busy machine only when all the work is done.
  */
 static struct reading thread_started[THREADS_MAX], thread_ended[THREADS_MAX];
 
@@ -165,10 +169,10 @@ static inline void *thread_entry(void *argument_)
 }
 
 /*
- * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when they leave the barrier
- * until the last one is through; nobody ends before, so that no thread's end is timed. One "thread" runs on
- * the main thread and creates none: a process that never had a second thread is what many programs are, and
- * some allocators are faster there.
+ * Runs body(0) .. body(count - 1), each on a thread of its own, and times from when they leave the
+ * barrier until the last one is through; nobody ends before, so that no thread's end is timed. One
+ * "thread" runs on the main thread and creates none: a process that never had a second thread is
+ * what many programs are, and some allocators are faster there.
  */
 static inline void run_threads(unsigned count, void (*body)(unsigned index))
 {
@@ -194,8 +198,7 @@ static inline void run_threads(unsigned count, void (*body)(unsigned index))
     count_threads(count);
 }
 
-/* --- memory
- * -------------------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 struct memory {
     long resident_kib;
@@ -209,7 +212,8 @@ static inline long field_of(const char *text, const char *name)
     return at == NULL ? -1 : strtol(at + strlen(name), NULL, 10);
 }
 
-/* The kernel's exact count (the one in `status` may lag by a few pages a thread). Makes no malloc call. */
+/* The kernel's exact count (the one in `status` may lag by a few pages a thread). Makes no malloc
+ * call. */
 static inline struct memory read_memory(void)
 {
     static char text[8192];
@@ -218,7 +222,8 @@ static inline struct memory read_memory(void)
     int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         fail("/proc/self/smaps_rollup cannot be read");
-    while (filled < sizeof text - 1 && (got = read(file, text + filled, sizeof text - 1 - filled)) > 0)
+    while (filled < sizeof text - 1 &&
+           (got = read(file, text + filled, sizeof text - 1 - filled)) > 0)
         filled += (size_t)got;
     text[filled] = '\0';
     close(file);
@@ -244,13 +249,14 @@ static size_t result_extra_length;
 static inline void result_number(const char *name, double value)
 {
     result_extra_length += (size_t)snprintf(result_extra + result_extra_length,
-                                            sizeof result_extra - result_extra_length, ", \"%s\": %.6g", name,
-                                            value);
+                                            sizeof result_extra - result_extra_length,
+                                            ", \"%s\": %.6g", name, value);
     if (result_extra_length >= sizeof result_extra)
         fail("too many numbers in one result");
 }
 
-/* Adds `resident_<when>_kib` and its companions. Call after all samples are taken: printing may allocate. */
+/* Adds `resident_<when>_kib` and its companions. Call after all samples are taken: printing may
+ * allocate. */
 static inline void result_memory(const char *when, struct memory memory)
 {
     char name[96];
@@ -262,15 +268,17 @@ static inline void result_memory(const char *when, struct memory memory)
     result_number(name, (double)memory.huge_kib);
 }
 
-/* Prints the line. `malloc_from` says which file malloc came from: the proof that the preloaded library was
- * used. */
+/* Prints the line. `malloc_from` says which file malloc came from: the proof that the preloaded
+ * library was used. */
 static inline int result_print(uint64_t check)
 {
     Dl_info where;
     if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &where) == 0)
         where.dli_fname = "?";
-    printf("{\"seconds\": %.9f, \"cpu_seconds\": %.9f, \"check\": \"%016llx\", \"malloc_from\": \"%s\"%s}\n",
-           clock_total.wall, clock_total.cpu, (unsigned long long)check, where.dli_fname, result_extra);
+    printf("{\"seconds\": %.9f, \"cpu_seconds\": %.9f, \"check\": \"%016llx\", \"malloc_from\": "
+           "\"%s\"%s}\n",
+           clock_total.wall, clock_total.cpu, (unsigned long long)check, where.dli_fname,
+           result_extra);
     return 0;
 }
 

@@ -1,16 +1,17 @@
 /*
- * xpattern SEED LIVE REPLACEMENTS WAIT: grow, churn, shrink. Fills LIVE blocks of 15 sizes (16 to 8192 B),
- * replaces a random one REPLACEMENTS times, frees 95 % at random, replaces among the survivors a tenth as
- * often, frees all.
+ * xpattern SEED LIVE REPLACEMENTS WAIT: grow, churn, shrink. Fills LIVE blocks of 15 sizes (16 to
+ * 8192 B), replaces a random one REPLACEMENTS times, frees 95 % at random, replaces among the
+ * survivors a tenth as often, frees all.
  *
- * Measures time for the whole, and what stays resident at each step when live memory falls to a twentieth but
- * its blocks lie scattered. With WAIT 1 it also samples 1 and 11 s after the shrink and after the end,
- * without calling the allocator meanwhile; waiting is not timed. First and last byte are touched. Does not
- * measure several threads.
+ * Measures time for the whole, and what stays resident at each step when live memory falls to a
+ * twentieth but its blocks lie scattered. With WAIT 1 it also samples 1 and 11 s after the shrink
+ * and after the end, without calling the allocator meanwhile; waiting is not timed. First and last
+ * byte are touched. Does not measure several threads.
  */
 #include "workload.h"
 
-static const uint16_t sizes[15] = {16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192};
+static const uint16_t sizes[15] = {16,  32,  48,  64,   96,   128,  192, 256,
+                                   384, 512, 768, 1024, 2048, 4096, 8192};
 
 static struct slot {
     unsigned char *block;
@@ -47,7 +48,8 @@ static void churn(uint32_t among, uint64_t replacements)
     }
 }
 
-/* Frees all but `keep` blocks, chosen at random, and moves the survivors' entries to the front of the table.
+/* Frees all but `keep` blocks, chosen at random, and moves the survivors' entries to the front of
+ * the table.
  */
 static void shrink(uint32_t keep)
 {
@@ -58,7 +60,8 @@ static void shrink(uint32_t keep)
         slots[index] = slots[live];
         if (index != live) {
             /* The entry moved, so its tag must follow. */
-            slots[index].block[0] = slots[index].block[slots[index].bytes - 1] = (unsigned char)index;
+            slots[index].block[0] = slots[index].block[slots[index].bytes - 1] = (unsigned char)
+                index;
         }
     }
 }

@@ -1,13 +1,14 @@
 /*
  * calmalloc.h: the public interface of the general heap.
  *
- * The library also exports the standard names (malloc, free, operator new, ...); a program that is linked with it
- * or started with it preloaded needs nothing from this header. The calm_ names below are for programs that want
- * to be explicit, or that run beside another allocator.
+ * The library also exports the standard names (malloc, free, operator new, ...); a program that is
+ * linked with it or started with it preloaded needs nothing from this header. The calm_ names below
+ * are for programs that want to be explicit, or that run beside another allocator.
  *
- * Unless a comment says otherwise: sizes are bytes; every function may be called from any thread, at any time
- * from before the first constructor to after the last destructor, in a fork's child, but not from a signal
- * handler that interrupted one of them; a failed request returns NULL and sets errno to ENOMEM.
+ * Unless a comment says otherwise: sizes are bytes; every function may be called from any thread,
+ * at any time from before the first constructor to after the last destructor, in a fork's child,
+ * but not from a signal handler that interrupted one of them; a failed request returns NULL and
+ * sets errno to ENOMEM.
  */
 #ifndef CALMALLOC_CALMALLOC_H
 #define CALMALLOC_CALMALLOC_H
@@ -25,7 +26,8 @@ extern "C" {
 #define CALM_VERSION_PATCH 0
 #define CALM_VERSION_TEXT "0.1.0"
 
-/* Returns "major.minor.patch" of the library that runs, which may differ from the header's. Cost: none. */
+/* Returns "major.minor.patch" of the library that runs, which may differ from the header's. Cost:
+ * none. */
 const char *calm_version(void);
 
 /*
@@ -40,89 +42,98 @@ void *calm_calloc(size_t count, size_t size);
 
 /*
  * Changes the size of `block`, in place where it can, else by moving the lesser of both sizes.
- * NULL behaves as calm_malloc(size); size 0 frees the block and returns NULL (glibc's reading of the standard).
- * On failure `block` is untouched.
+ * NULL behaves as calm_malloc(size); size 0 frees the block and returns NULL (glibc's reading of
+ * the standard). On failure `block` is untouched.
  */
 void *calm_realloc(void *block, size_t size);
 
-/* As calm_realloc(block, count * size), with the overflow checked. On overflow NULL, ENOMEM, block untouched. */
+/* As calm_realloc(block, count * size), with the overflow checked. On overflow NULL, ENOMEM, block
+ * untouched. */
 void *calm_reallocarray(void *block, size_t count, size_t size);
 
 /*
- * Allocates `size` bytes aligned to `alignment`, a power of two of any magnitude that memory allows.
- * Any size is accepted. An alignment that is no power of two: NULL, EINVAL.
+ * Allocates `size` bytes aligned to `alignment`, a power of two of any magnitude that memory
+ * allows. Any size is accepted. An alignment that is no power of two: NULL, EINVAL.
  */
 void *calm_aligned_alloc(size_t alignment, size_t size);
 
 /*
  * Frees `block`. NULL is ignored; errno is preserved.
- * A pointer that calmalloc never handed out is counted, named once on standard error, and ignored. A pointer into a
- * block, or one whose block is already free, stops the program with one sentence (option `misuse`).
- * Cost: about 30 instructions when the cache has room. Needs no memory, ever.
+ * A pointer that calmalloc never handed out is counted, named once on standard error, and ignored.
+ * A pointer into a block, or one whose block is already free, stops the program with one sentence
+ * (option `misuse`). Cost: about 30 instructions when the cache has room. Needs no memory, ever.
  */
 void calm_free(void *block);
 
 /*
- * Frees `block`, promising it was allocated with `size` bytes (C23). NULL is ignored, whatever `size` is.
- * A size that can be neither this block's nor a shrink in place stops the program:
+ * Frees `block`, promising it was allocated with `size` bytes (C23). NULL is ignored, whatever
+ * `size` is. A size that can be neither this block's nor a shrink in place stops the program:
  * "calmalloc: sized free of %p: has %zu, told %zu". Cost: as calm_free, plus one compare.
  */
 void calm_free_sized(void *block, size_t size);
 
-/* As calm_free_sized for a block from an aligned allocation; alignment and size as they were passed there (C23). */
+/* As calm_free_sized for a block from an aligned allocation; alignment and size as they were passed
+ * there (C23). */
 void calm_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* Returns how many bytes of `block` may be used, at least what was asked for; 0 for NULL or a foreign pointer. */
+/* Returns how many bytes of `block` may be used, at least what was asked for; 0 for NULL or a
+ * foreign pointer. */
 size_t calm_usable_size(const void *block);
 
-/* Returns the usable size that calm_malloc(size) would give, or 0 when it would fail for its size alone. */
+/* Returns the usable size that calm_malloc(size) would give, or 0 when it would fail for its size
+ * alone. */
 size_t calm_good_size(size_t size);
 
 /*
- * Gives back to the kernel every page that holds no live block, as far as it can be reached: the calling thread's
- * cache, all batches, depots and free spans. Returns true when any page was given back.
- * Cost: system calls in proportion to what is free; other threads go on meanwhile.
+ * Gives back to the kernel every page that holds no live block, as far as it can be reached: the
+ * calling thread's cache, all batches, depots and free spans. Returns true when any page was given
+ * back. Cost: system calls in proportion to what is free; other threads go on meanwhile.
  */
 bool calm_trim(void);
 
 /* What the heap holds. Bytes unless said. allocated <= active <= mapped. */
 struct calm_stats {
-    size_t allocated_bytes;     /* in live blocks, by their usable size, and in caches: see cached_bytes        */
-    size_t cached_bytes;        /* of these, free blocks that wait in thread caches and in batches              */
-    size_t active_bytes;        /* in slabs and large blocks, free parts of slabs included                      */
-    size_t mapped_bytes;        /* of address space that is readable and writable                               */
-    size_t reserved_bytes;      /* of address space that is reserved                                            */
-    size_t resident_bytes;      /* of pages the kernel holds for us, metadata included, as the kernel counts it */
-    size_t metadata_bytes;      /* of the mapped bytes, bookkeeping                                             */
-    size_t dirty_bytes;         /* in free spans that wait to be given back                                     */
-    size_t purged_bytes;        /* given back since the start                                                   */
-    uint64_t foreign_frees;     /* frees of pointers that were never ours                                       */
-    uint64_t misuses;           /* double, interior and wrongly sized frees that were counted, not fatal        */
-    uint64_t failed_calls;      /* requests that returned NULL                                                  */
-    uint64_t failed_os_calls;   /* kernel calls that failed                                                     */
-    size_t threads;             /* caches in use                                                                */
-    size_t cohorts;             /* cohorts in use                                                               */
+    size_t
+        allocated_bytes; /* in live blocks, by their usable size, and in caches: see cached_bytes */
+    size_t cached_bytes; /* of these, free blocks that wait in thread caches and in batches */
+    size_t active_bytes; /* in slabs and large blocks, free parts of slabs included */
+    size_t mapped_bytes; /* of address space that is readable and writable */
+    size_t reserved_bytes;  /* of address space that is reserved  */
+    size_t resident_bytes;  /* of pages the kernel holds for us, metadata included, as the kernel
+                               counts it */
+    size_t metadata_bytes;  /* of the mapped bytes, bookkeeping  */
+    size_t dirty_bytes;     /* in free spans that wait to be given back     */
+    size_t purged_bytes;    /* given back since the start    */
+    uint64_t foreign_frees; /* frees of pointers that were never ours */
+    uint64_t misuses; /* double, interior and wrongly sized frees that were counted, not fatal */
+    uint64_t failed_calls;    /* requests that returned NULL    */
+    uint64_t failed_os_calls; /* kernel calls that failed */
+    size_t threads;           /* caches in use           */
+    size_t cohorts;           /* cohorts in use           */
 };
 
-/* Fills `*out`. Cost: walks depots and asks the kernel for resident pages: milliseconds on large heaps. */
+/* Fills `*out`. Cost: walks depots and asks the kernel for resident pages: milliseconds on large
+ * heaps. */
 void calm_stats_read(struct calm_stats *out);
 
 /*
- * Writes statistics to the file descriptor `fd`, as text for people or as one JSON object. Allocates nothing.
- * Returns 0, or a positive errno value when writing failed.
+ * Writes statistics to the file descriptor `fd`, as text for people or as one JSON object.
+ * Allocates nothing. Returns 0, or a positive errno value when writing failed.
  */
 int calm_stats_text(int fd);
 int calm_stats_json(int fd);
 
 /*
- * Checks every invariant of the whole heap. Returns NULL when all hold, else the number and name of the first that
- * does not (a static string). Other threads must not allocate meanwhile. Cost: proportional to the heap.
+ * Checks every invariant of the whole heap. Returns NULL when all hold, else the number and name of
+ * the first that does not (a static string). Other threads must not allocate meanwhile. Cost:
+ * proportional to the heap.
  */
 const char *calm_verify(void);
 
 /*
- * Reads and writes an option by its name in CALM_OPTIONS. Values are unsigned numbers, as `calm options` lists them.
- * Returns 0, or ENOENT (no such option), EINVAL (value out of range) or EPERM (fixed once the heap is in use).
+ * Reads and writes an option by its name in CALM_OPTIONS. Values are unsigned numbers, as `calm
+ * options` lists them. Returns 0, or ENOENT (no such option), EINVAL (value out of range) or EPERM
+ * (fixed once the heap is in use).
  */
 int calm_option_get(const char *name, uint64_t *out);
 int calm_option_set(const char *name, uint64_t value);

@@ -1,8 +1,9 @@
 /*
  * atomic.h: the standard's atomics under names short enough that a line still shows its order.
  *
- * Every use names its order. Words that the fast paths share with readers of other threads are loaded and stored
- * relaxed, which costs no more than a plain access and keeps the program free of data races.
+ * Every use names its order. Words that the fast paths share with readers of other threads are
+ * loaded and stored relaxed, which costs no more than a plain access and keeps the program free of
+ * data races.
  */
 #ifndef CALM_BASE_ATOMIC_H
 #define CALM_BASE_ATOMIC_H
@@ -19,7 +20,7 @@
 #define fetch_add(word, value, order) atomic_fetch_add_explicit((word), (value), (order))
 #define fetch_sub(word, value, order) atomic_fetch_sub_explicit((word), (value), (order))
 #define exchange(word, value, order) atomic_exchange_explicit((word), (value), (order))
-#define compare_swap(word, expected, value, success, failure)                                                          \
+#define compare_swap(word, expected, value, success, failure)                                      \
     atomic_compare_exchange_strong_explicit((word), (expected), (value), (success), (failure))
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * attr.h: what the compiler must be told, in one place.
  *
- * The only file of base with conditionals. CHECKS is a constant, so both branches of `if (CHECKS ...)` always compile:
- * 0 no check of the caller, 1 the cheap checks that ship by default, 2 also our own assertions.
+ * The only file of base with conditionals. CHECKS is a constant, so both branches of `if (CHECKS
+ * ...)` always compile: 0 no check of the caller, 1 the cheap checks that ship by default, 2 also
+ * our own assertions.
  */
 #ifndef CALM_BASE_ATTR_H
 #define CALM_BASE_ATTR_H
@@ -30,7 +31,9 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
-#define HIDDEN __attribute__((visibility("hidden"))) /* on data of the fast paths: reached without a detour */
+#define HIDDEN                                                                                     \
+    __attribute__((visibility("hidden"))) /* on data of the fast paths: reached without a detour   \
+                                           */
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))
 

@@ -1,5 +1,6 @@
 /*
- * check.c: stops the program with one sentence. The kernel's part, writing and dying, belongs to os.
+ * check.c: stops the program with one sentence. The kernel's part, writing and dying, belongs to
+ * os.
  */
 #include "base/check.h"
 

@@ -8,27 +8,31 @@
 
 #include "base/attr.h"
 
-/* Writes "calmalloc: " and the sentence to standard error and aborts. Takes what text_format takes. */
+/* Writes "calmalloc: " and the sentence to standard error and aborts. Takes what text_format takes.
+ */
 NORETURN void check_stop(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* The two words base needs from the kernel; os gives them. Writes `length` bytes at `words` to standard error. */
+/* The two words base needs from the kernel; os gives them. Writes `length` bytes at `words` to
+ * standard error. */
 void check_write(const char *words, size_t length);
 NORETURN void check_abort(void);
 
 /* A walker returns NULL when its invariants hold, else the sentence of the first that does not. */
 typedef const char *verdict;
 
-#define ASSERT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (CHECKS >= 2 && unlikely(!(condition)))                                                                     \
-            check_stop("internal error, please report: %s (%s:%u)", #condition, __FILE__, (unsigned)__LINE__);          \
+#define ASSERT(condition)                                                                          \
+    do {                                                                                           \
+        if (CHECKS >= 2 && unlikely(!(condition)))                                                 \
+            check_stop("internal error, please report: %s (%s:%u)", #condition, __FILE__,          \
+                       (unsigned)__LINE__);                                                        \
     } while (0)
 
-#define VERIFY(walk)                                                                                                   \
-    do {                                                                                                               \
-        verdict verdict_ = CHECKS >= 2 ? (walk) : NULL;                                                                \
-        if (unlikely(verdict_ != NULL))                                                                                \
-            check_stop("internal error, please report: %s (%s:%u)", verdict_, __FILE__, (unsigned)__LINE__);            \
+#define VERIFY(walk)                                                                               \
+    do {                                                                                           \
+        verdict verdict_ = CHECKS >= 2 ? (walk) : NULL;                                            \
+        if (unlikely(verdict_ != NULL))                                                            \
+            check_stop("internal error, please report: %s (%s:%u)", verdict_, __FILE__,            \
+                       (unsigned)__LINE__);                                                        \
     } while (0)
 
 #endif

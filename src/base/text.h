@@ -1,7 +1,8 @@
 /*
  * text.h: builds short texts in memory the caller owns, for messages and reports.
  *
- * The C library's printf may allocate; these never do. What does not fit is cut, and `is_cut` says so.
+ * The C library's printf may allocate; these never do. What does not fit is cut, and `is_cut` says
+ * so.
  */
 #ifndef CALM_BASE_TEXT_H
 #define CALM_BASE_TEXT_H

@@ -1,11 +1,14 @@
 /*
- * batch.c: batches, their free stack, and the depots' stacks, all lock-free with tags against reuse.
+ * batch.c: batches, their free stack, and the depots' stacks, all lock-free with tags against
+ * reuse.
  *
- * Batches live in chunks that are made on demand and never unmapped, so a stale number can always be followed; the
- * tag makes the compare-and-swap that follows fail. `count` is 0 while a batch lies unused: a reader that follows a
- * stale number sees an empty batch or a later owner's, never a block that has left.
+ * Batches live in chunks that are made on demand and never unmapped, so a stale number can always
+ * be followed; the tag makes the compare-and-swap that follows fail. `count` is 0 while a batch
+ * lies unused: a reader that follows a stale number sees an empty batch or a later owner's, never a
+ * block that has left.
  *
- * Steps (docs/protocols/batch.md): G1 fill, G2 push; T1 pop, T2 empty; both stacks are the same code.
+ * Steps (docs/protocols/batch.md): G1 fill, G2 push; T1 pop, T2 empty; both stacks are the same
+ * code.
  */
 #include "core/batch.h"
 
@@ -57,8 +60,10 @@ static bool push(struct batch_stack *stack, uint32_t number, uint32_t count_max)
         if (count >= count_max)
             return false;
         store(&batch_at(number)->next, word_number(top), RELAXED);
-        /* G2 release: publishes the batch's pointers; pairs with T1. The tag defeats reuse of the number. */
-        if (compare_swap(&stack->top, &top, word_after(top, number, count + (count_max < 255)), RELEASE, RELAXED))
+        /* G2 release: publishes the batch's pointers; pairs with T1. The tag defeats reuse of the
+         * number. */
+        if (compare_swap(&stack->top, &top, word_after(top, number, count + (count_max < 255)),
+                         RELEASE, RELAXED))
             return true;
     }
     return false;
@@ -74,7 +79,8 @@ static uint32_t pop(struct batch_stack *stack)
         uint32_t next = load(&batch_at(number)->next, RELAXED);
         uint32_t count = word_count(top);
         /* T1 acquire: the pointers that G2 published are ours now. */
-        if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), ACQUIRE, RELAXED))
+        if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), ACQUIRE,
+                         RELAXED))
             return number;
     }
     return 0;
@@ -83,7 +89,8 @@ static uint32_t pop(struct batch_stack *stack)
 /* The unused stack does not count its batches: they are bounded by BATCHES_MAX already. */
 enum { UNCOUNTED = 255 };
 
-/* Makes sure the chunk of `number` exists. Two threads may both make one; the loser's stays unused. */
+/* Makes sure the chunk of `number` exists. Two threads may both make one; the loser's stays unused.
+ */
 static bool chunk_ready(uint32_t number)
 {
     _Atomic(struct batch *) *chunk = &chunks[(number - 1) / CHUNK_BATCHES];
@@ -108,7 +115,8 @@ static uint32_t batch_acquire(void)
     return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;
 }
 
-/* A failed push leaves the batch out of every stack; retried until it succeeds or others have made progress enough. */
+/* A failed push leaves the batch out of every stack; retried until it succeeds or others have made
+ * progress enough. */
 static void batch_release(uint32_t number)
 {
     while (!push(&unused, number, UNCOUNTED))

@@ -1,8 +1,10 @@
 /*
- * batch.h: full caches handed over whole: bounded stacks of batches in front of the depots' bitmaps.
+ * batch.h: full caches handed over whole: bounded stacks of batches in front of the depots'
+ * bitmaps.
  *
- * A batch is an array of block pointers of one bin. Giving one and taking one is one atomic step each; the blocks
- * themselves are not touched. Used by bins that more than one thread works on; see docs/protocols/batch.md.
+ * A batch is an array of block pointers of one bin. Giving one and taking one is one atomic step
+ * each; the blocks themselves are not touched. Used by bins that more than one thread works on; see
+ * docs/protocols/batch.md.
  */
 #ifndef CALM_CORE_BATCH_H
 #define CALM_CORE_BATCH_H
@@ -22,13 +24,16 @@ struct batch_stack {
     _Atomic uint64_t top;
 };
 
-/* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack is full, or no batch is to be had. */
+/* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack is full, or no batch is
+ * to be had. */
 bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, size_t block_bytes);
 
-/* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when there is none. */
+/* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when
+ * there is none. */
 size_t batch_take(struct batch_stack *stack, void **out);
 
-/* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing. */
+/* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing.
+ */
 bool batch_holds(const struct batch_stack *stack, const void *block);
 
 /* How many batches the stack has. */

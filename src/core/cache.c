@@ -1,13 +1,14 @@
 /*
  * cache.c: refill, flush, and the arrays of a cache.
  *
- * A bin's array starts small and doubles when the bin misses, while the cache stays within its budget of bytes. When the
- * budget or the arena is used up, a hand goes round the bins and halves those that have not missed since it passed
- * last, a few at a time. A bin without an array works straight on its depot: a free never needs memory.
+ * A bin's array starts small and doubles when the bin misses, while the cache stays within its
+ * budget of bytes. When the budget or the arena is used up, a hand goes round the bins and halves
+ * those that have not missed since it passed last, a few at a time. A bin without an array works
+ * straight on its depot: a free never needs memory.
  *
  * Owner: the thread the cache belongs to.
- * C1: slots are written before the top that covers them.   C2: an array's slot 1, the first one used, is NULL, and it is aligned to its size.
- * Design: docs/design/caches.md
+ * C1: slots are written before the top that covers them.   C2: an array's slot 1, the first one
+ * used, is NULL, and it is aligned to its size. Design: docs/design/caches.md
  */
 #include "core/cache.h"
 
@@ -18,10 +19,10 @@
 
 enum {
     LOG2_MASK = 7,
-    BLOCKS_FIRST = 7, /* a bin's first array holds, where its class allows as many */
+    BLOCKS_FIRST = 7,   /* a bin's first array holds, where its class allows as many */
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 4,
-    HAND_BINS = 8,    /* used bins the hand looks at in one step                   */
+    HAND_BINS = 8, /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 32,
     WALKS_MAX = 8,
     FLUSH_MAX = 1 << (SLOTS_LOG2_MAX - 1), /* blocks: half of the largest array */
@@ -29,7 +30,8 @@ enum {
     SPAN_BLOCKS_MAX = 7,
 };
 
-_Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK, "an array's size fits an entry's low bits");
+_Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
+               "an array's size fits an entry's low bits");
 
 struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
@@ -51,7 +53,8 @@ static void clear_bit(uint64_t *set, unsigned bin)
     set[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* A forked child must not trust a cache whose owner was changing it. The fences keep the compiler honest. */
+/* A forked child must not trust a cache whose owner was changing it. The fences keep the compiler
+ * honest. */
 static void edit_begin(struct cache *cache)
 {
     store(&cache->edits, load(&cache->edits, RELAXED) + 1, RELAXED);
@@ -94,7 +97,8 @@ static size_t blocks_max(unsigned bin)
     return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
 }
 
-/* Unused arrays are linked through their first slot, as a whole word, which no reader can take for a block. */
+/* Unused arrays are linked through their first slot, as a whole word, which no reader can take for
+ * a block. */
 static void arena_link(struct cache *cache, uint32_t at, unsigned log2)
 {
     store(cache_slot(cache, at), (void *)(uintptr_t)cache->free_arrays[log2], RELAXED);
@@ -129,7 +133,8 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
     return arena_split(cache, at, SLOTS_LOG2_MAX, log2);
 }
 
-/* Lets a bin hold `blocks`, in a larger array if need be, with the same blocks in it. False: no room. */
+/* Lets a bin hold `blocks`, in a larger array if need be, with the same blocks in it. False: no
+ * room. */
 static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 {
     struct cache_entry *entry = &cache->entries[bin];
@@ -148,7 +153,8 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     if (at != old.start) {
         store(cache_slot(cache, at + SLOT_BYTES), NULL, RELAXED);
         for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
-            store(cache_slot(cache, at + offset), load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
+            store(cache_slot(cache, at + offset),
+                  load(cache_slot(cache, old.start + offset), RELAXED), RELAXED);
         store(&entry->top, at + used, RELEASE);
     }
     entry->limit = (at + (uint32_t)blocks * SLOT_BYTES) | (log2 - SLOTS_LOG2_MIN);
@@ -175,8 +181,8 @@ static size_t entry_count(struct cache_entry *entry)
 }
 
 /*
- * Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down. They leave the
- * array before they are given: another thread may have them a moment later.
+ * Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down.
+ * They leave the array before they are given: another thread may have them a moment later.
  */
 static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
 {
@@ -205,7 +211,8 @@ static void flush_all(struct cache *cache, unsigned bin)
         void *blocks[BATCH_BLOCKS];
         size_t count = 0;
         edit_begin(cache);
-        for (void *block; count < BATCH_BLOCKS && (block = load(&entry->first, RELAXED)) != NULL; count++) {
+        for (void *block; count < BATCH_BLOCKS && (block = load(&entry->first, RELAXED)) != NULL;
+             count++) {
             uint32_t top = load(&entry->top, RELAXED);
             store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
             store(&entry->top, top - SLOT_BYTES, RELAXED);
@@ -244,7 +251,8 @@ static void bin_shrink(struct cache *cache, unsigned bin)
     array_resize(cache, bin, target);
 }
 
-/* Moves the hand over a few used bins and shrinks those that have not missed since it passed. Not `except`. */
+/* Moves the hand over a few used bins and shrinks those that have not missed since it passed. Not
+ * `except`. */
 static void shrink_idle_bins(struct cache *cache, unsigned except)
 {
     unsigned seen = 0;
@@ -286,7 +294,8 @@ static struct cache *cache_here(void)
     return likely(cache != &cache_none) ? cache : thread_attach();
 }
 
-/* Puts blocks[1 .. count) on the entry so that the lowest address is taken first; what has no room goes back. */
+/* Puts blocks[1 .. count) on the entry so that the lowest address is taken first; what has no room
+ * goes back. */
 static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
@@ -396,7 +405,8 @@ void cache_abandon(struct cache *cache)
     store(&cache->edits, 0, RELAXED);
 }
 
-/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their memory stays. */
+/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their
+ * memory stays. */
 static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
 {
     struct cache *readable = (struct cache *)(uintptr_t)cache;

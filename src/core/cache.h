@@ -1,16 +1,19 @@
 /*
- * cache.h: arrays of free blocks, one for each bin, that a single thread works on without synchronising.
+ * cache.h: arrays of free blocks, one for each bin, that a single thread works on without
+ * synchronising.
  *
- * A cache is one piece of memory; arrays in it are found by 32-bit offsets from its start. An entry holds the newest
- * block itself, `first`, so that a block that goes round between free and malloc passes through one word; a push moves
- * the old `first` to the array, a pop moves the newest pointer of the array to `first`. The first push onto an empty bin
- * moves a NULL, which comes back as `first` with the last pop: the array never runs out before `first` does.
+ * A cache is one piece of memory; arrays in it are found by 32-bit offsets from its start. An entry
+ * holds the newest block itself, `first`, so that a block that goes round between free and malloc
+ * passes through one word; a push moves the old `first` to the array, a pop moves the newest
+ * pointer of the array to `first`. The first push onto an empty bin moves a NULL, which comes back
+ * as `first` with the last pop: the array never runs out before `first` does.
  *
- * A cache that is all zeros is a valid empty one: `first` is NULL and limit 0 refuses every push. So neither "empty",
- * nor "no array yet", nor "no cache yet" needs a test of its own on the fast paths.
+ * A cache that is all zeros is a valid empty one: `first` is NULL and limit 0 refuses every push.
+ * So neither "empty", nor "no array yet", nor "no cache yet" needs a test of its own on the fast
+ * paths.
  *
- * Readers of other threads (the exact check of a suspected double free, statistics) load the same words; see
- * docs/protocols/cache.md.
+ * Readers of other threads (the exact check of a suspected double free, statistics) load the same
+ * words; see docs/protocols/cache.md.
  */
 #ifndef CALM_CORE_CACHE_H
 #define CALM_CORE_CACHE_H
@@ -27,38 +30,41 @@ enum {
 };
 
 struct cache_entry {
-    void *_Atomic first;  /* the newest block, or NULL                                             */
-    _Atomic uint32_t top; /* offset of the last slot in use; of the array's start when it is empty */
-    uint32_t limit;       /* offset of the last slot to use, plus the array's size in the low bits */
+    void *_Atomic first; /* the newest block, or NULL                                             */
+    _Atomic uint32_t
+        top;        /* offset of the last slot in use; of the array's start when it is empty */
+    uint32_t limit; /* offset of the last slot to use, plus the array's size in the low bits */
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 
 struct cache {
     /* Constant. */
-    void *nothing;             /* always NULL: the slot of offset 0                     */
-    struct cache *below;       /* made before this one                                  */
-    uint32_t number;           /* from 1                                                */
+    void *nothing;       /* always NULL: the slot of offset 0                     */
+    struct cache *below; /* made before this one                                  */
+    uint32_t number;     /* from 1                                                */
 
     /* Under the registry's lock. */
     struct cache *next_unused;
     _Atomic bool is_attached;
 
     /* The owner's. */
-    uint32_t arena_used;                       /* offset of the first byte no array ever used          */
-    uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
-    size_t capacity_bytes[2];                 /* of small and of large blocks that the arrays may hold */
-    uint32_t hand;                            /* where the search for idle bins goes on                */
-    uint32_t refusals;                        /* of growth, since the hand moved last                  */
-    uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array                               */
-    uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed           */
-    _Atomic uint32_t edits;                   /* not 0 while arrays are being changed, for fork        */
+    uint32_t arena_used; /* offset of the first byte no array ever used          */
+    uint32_t
+        free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
+    size_t capacity_bytes[2];            /* of small and of large blocks that the arrays may hold */
+    uint32_t hand;                       /* where the search for idle bins goes on                */
+    uint32_t refusals;                   /* of growth, since the hand moved last                  */
+    uint64_t used_bins[BIN_LIMIT / 64];  /* bins that have an array                               */
+    uint64_t recent_bins[BIN_LIMIT / 64]; /* bins that missed since the hand last passed */
+    _Atomic uint32_t edits; /* not 0 while arrays are being changed, for fork        */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES / 4, "most of a cache is arrays");
 
-/* The calling thread's cache; before the first use and in a thread that is ending, an empty one that stays empty. */
+/* The calling thread's cache; before the first use and in a thread that is ending, an empty one
+ * that stays empty. */
 extern HIDDEN _Thread_local struct cache *cache_of_thread;
 extern struct cache cache_none;
 
@@ -69,19 +75,24 @@ extern HIDDEN uint64_t cache_mark;
 void *cache_alloc_slow(uint32_t entry_offset);
 void cache_free_slow(void *block);
 
-/* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns it. */
+/* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns
+ * it. */
 void cache_empty(struct cache *cache);
 
-/* Whether `block` lies in the cache's array of `bin`. Exact for a block that no other thread is freeing. Any thread. */
+/* Whether `block` lies in the cache's array of `bin`. Exact for a block that no other thread is
+ * freeing. Any thread. */
 bool cache_holds(const struct cache *cache, unsigned bin, const void *block);
 
-/* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread. */
+/* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread.
+ */
 size_t cache_count(const struct cache *cache, unsigned bin);
 
-/* Mends what a fork between two stores of a fast path left: a block that is both `first` and on top of its array. */
+/* Mends what a fork between two stores of a fast path left: a block that is both `first` and on top
+ * of its array. */
 void cache_mend(struct cache *cache);
 
-/* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot trust. */
+/* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot
+ * trust. */
 void cache_abandon(struct cache *cache);
 
 /* How many bytes of small and of large blocks each cache may hold. */
@@ -100,7 +111,8 @@ ALWAYS_INLINE void *_Atomic *cache_slot(struct cache *cache, size_t offset)
 /* A block's first word, whatever type the program gave it. */
 typedef uint64_t __attribute__((may_alias)) block_word;
 
-/* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache has none. */
+/* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache
+ * has none. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
     struct cache *cache = cache_of_thread;
@@ -134,7 +146,8 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
         return;
     }
     store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);
-    store(&entry->top, top, RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
+    store(&entry->top, top,
+          RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
     store(&entry->first, block, RELEASE);
 }
 

@@ -12,6 +12,6 @@ unsigned class_aligned(size_t bytes, size_t align)
         return 0;
     unsigned class = class_of(rounded);
     while (class < CLASS_COUNT && class_facts[class].bytes % align != 0)
-        class++;
+        class += 1;
     return class < CLASS_COUNT ? class : 0;
 }

@@ -1,9 +1,10 @@
 /*
  * class.h: block sizes, and the arithmetic that turns an address inside a slab into a block.
  *
- * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it is answered no.
- * A bin is a cohort and a class: cohort * CLASS_LIMIT + class. CLASS_SPAN, the last number, is that of large blocks
- * that caches may hold; they have no cohort, and a bin of theirs has its count of units, less one, in that place.
+ * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it
+ * is answered no. A bin is a cohort and a class: cohort * CLASS_LIMIT + class. CLASS_SPAN, the last
+ * number, is that of large blocks that caches may hold; they have no cohort, and a bin of theirs
+ * has its count of units, less one, in that place.
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -82,7 +83,8 @@ ALWAYS_INLINE unsigned class_of(size_t bytes)
     return class_offset(bytes) / ENTRY_BYTES;
 }
 
-/* The smallest class whose blocks hold `bytes` and all begin at multiples of `align`; 0 when there is none. */
+/* The smallest class whose blocks hold `bytes` and all begin at multiples of `align`; 0 when there
+ * is none. */
 unsigned class_aligned(size_t bytes, size_t align);
 
 /* Whether `offset` from a slab's start is the start of one of its blocks. */

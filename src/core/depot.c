@@ -1,13 +1,15 @@
 /*
- * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps, purges slabs' idle pages.
+ * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps, purges
+ * slabs' idle pages.
  *
- * A depot is made when its bin is first used and never unmade. Lists hold the slabs that have free blocks, by eighths
- * of their capacity that are free; taking from the fullest first lets the others empty. One wholly free slab stays
- * with its depot, so that a program at the edge of a slab does not carve and retire in turn; the purger takes it.
+ * A depot is made when its bin is first used and never unmade. Lists hold the slabs that have free
+ * blocks, by eighths of their capacity that are free; taking from the fullest first lets the others
+ * empty. One wholly free slab stays with its depot, so that a program at the edge of a slab does
+ * not carve and retire in turn; the purger takes it.
  *
- * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over a system call.
- * D1: free_blocks == sum of free_count.   D2: a slab is in the list of its free_count.   Checked by depot_verify().
- * Design: docs/design/depots.md
+ * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
+ * a system call. D1: free_blocks == sum of free_count.   D2: a slab is in the list of its
+ * free_count.   Checked by depot_verify(). Design: docs/design/depots.md
  */
 #include "core/depot.h"
 
@@ -67,7 +69,9 @@ static unsigned list_for(const struct slab *slab)
 {
     if (slab->free_count == 0)
         return SLAB_UNLISTED;
-    return slab->free_count == slab->capacity ? LIST_EMPTY : (slab->free_count - 1u) >> class_facts[bin_class(slab->bin)].list_shift;
+    return slab->free_count == slab->capacity
+               ? LIST_EMPTY
+               : (slab->free_count - 1u) >> class_facts[bin_class(slab->bin)].list_shift;
 }
 
 static void list_remove(struct depot *depot, struct slab *slab)
@@ -106,13 +110,15 @@ static struct class_total {
 
 static void count_free(struct depot *depot, size_t more, size_t fewer)
 {
-    store(&depot->free_blocks, load(&depot->free_blocks, RELAXED) + more - fewer, RELAXED); /* writers hold the lock */
+    store(&depot->free_blocks, load(&depot->free_blocks, RELAXED) + more - fewer,
+          RELAXED); /* writers hold the lock */
     fetch_add(&totals[bin_class(depot->bin)].free_blocks, more - fewer, RELAXED);
 }
 
 static void adopt(struct depot *depot, struct slab *slab)
 {
-    store(&region.map[slab->unit], slab->bin, RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
+    store(&region.map[slab->unit], slab->bin,
+          RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
     depot->slab_count++;
     count_free(depot, slab->free_count, 0);
     fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
@@ -152,7 +158,8 @@ static size_t take_listed(struct depot *depot, void **out, size_t want)
     return taken;
 }
 
-/* The cohort that has most free blocks of a class, or NULL; a look at every depot of the class, without locks. */
+/* The cohort that has most free blocks of a class, or NULL; a look at every depot of the class,
+ * without locks. */
 static struct depot *richest(unsigned class)
 {
     struct depot *best = NULL;
@@ -169,8 +176,9 @@ static struct depot *richest(unsigned class)
 }
 
 /*
- * Instead of a new slab: blocks of another cohort, when more than a share of the class's blocks lie free. So sites that
- * have stopped allocating feed those that go on, and what separation costs in memory is bounded by that share.
+ * Instead of a new slab: blocks of another cohort, when more than a share of the class's blocks lie
+ * free. So sites that have stopped allocating feed those that go on, and what separation costs in
+ * memory is bounded by that share.
  */
 static size_t borrow(unsigned bin, void **out, size_t want)
 {
@@ -205,7 +213,8 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
         return taken;
     struct slab *slab = slab_carve(bin);
     if (slab == NULL)
-        return batch_take(&depot->batches, out); /* memory is short: what others left is welcome, user or not */
+        return batch_take(&depot->batches,
+                          out); /* memory is short: what others left is welcome, user or not */
     size_t total = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
     lock_acquire(&depot->lock, RANK_DEPOT);
     adopt(depot, slab);
@@ -253,7 +262,8 @@ static struct slab *own_slab(const struct depot *depot, size_t unit)
     return region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
 }
 
-/* Sets the bits of those blocks that are the depot's own; the others are left at the start of `others`. */
+/* Sets the bits of those blocks that are the depot's own; the others are left at the start of
+ * `others`. */
 static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **others)
 {
     struct slab *empty[REFILL_MAX];
@@ -293,10 +303,12 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
     size_t other_count = put_own(depot_of(bin), blocks, count, others);
     purge_note(count * class_facts[bin_class(bin)].bytes);
     for (size_t i = 0; i < other_count; i++) {
-        /* A block of another cohort goes home; one of this depot, or of a slab that is gone, is here twice. */
+        /* A block of another cohort goes home; one of this depot, or of a slab that is gone, is
+         * here twice. */
         unsigned home = region_kind(region_unit(others[i]));
         void *left;
-        if (home == bin || bin_class(home) != bin_class(bin) || put_own(depot_of(home), &others[i], 1, &left) > 0)
+        if (home == bin || bin_class(home) != bin_class(bin) ||
+            put_own(depot_of(home), &others[i], 1, &left) > 0)
             misuse_report_double(others[i], "free of", class_facts[bin_class(bin)].bytes);
     }
 }
@@ -318,7 +330,8 @@ bool depot_holds(unsigned bin, const void *block)
     size_t unit = region_unit(block);
     lock_acquire(&depot->lock, RANK_DEPOT);
     bool is_free = region_kind(unit) == bin &&
-                   slab_is_free(slab_of_unit(unit), class_block(bin_class(bin), (uint16_t)(uintptr_t)block));
+                   slab_is_free(slab_of_unit(unit),
+                                class_block(bin_class(bin), (uint16_t)(uintptr_t)block));
     lock_release(&depot->lock, RANK_DEPOT);
     for (unsigned cohort = 0; cohort < COHORT_LIMIT && !is_free; cohort++) {
         const struct depot *other = depot_of(cohort << CLASS_BITS | bin_class(bin));
@@ -369,17 +382,21 @@ static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
     uint32_t idle = 0;
     for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
-        uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1) << offset / SUB_PAGE);
+        uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1)
+                                   << offset / SUB_PAGE);
         unsigned first = (unsigned)(offset / bytes);
         unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
-        /* A page behind the last block has nothing that could be claimed; it was never touched either. */
-        if (first < slab->capacity && (slab->dropped & mask) != mask && is_range_free(slab, first, last))
+        /* A page behind the last block has nothing that could be claimed; it was never touched
+         * either. */
+        if (first < slab->capacity && (slab->dropped & mask) != mask &&
+            is_range_free(slab, first, last))
             idle |= mask;
     }
     return idle;
 }
 
-/* Moves the free bits of all blocks that touch `pages` from the slab to `claimed`. Returns how many. */
+/* Moves the free bits of all blocks that touch `pages` from the slab to `claimed`. Returns how
+ * many. */
 static unsigned claim(struct slab *slab, uint32_t pages, uint64_t *claimed)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;

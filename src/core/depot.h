@@ -18,20 +18,21 @@ struct depot {
 
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches;
-    _Atomic uint32_t user;     /* the one cache that has come here; SEVERAL once a second came */
+    _Atomic uint32_t user;      /* the one cache that has come here; SEVERAL once a second came */
     _Atomic uint32_t drain_tag; /* top of batches when the purger last looked                  */
 
     /* Under lock. */
     struct lock lock;
     uint32_t slab_count;
-    _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                           */
-    uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest, the last wholly free */
+    _Atomic size_t free_blocks; /* D1: sum of free_count over the slabs                           */
+    uint32_t
+        lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest, the last wholly free */
 };
 
 /*
- * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from slabs; room for
- * REFILL_MAX. They may be another cohort's, of the same class, when that has plenty. `user` names the caller's cache.
- * Returns 0 when there is no memory. Any thread.
+ * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from
+ * slabs; room for REFILL_MAX. They may be another cohort's, of the same class, when that has
+ * plenty. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
  */
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
 
@@ -39,8 +40,8 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
 enum { USER_WITHOUT_CACHE = INT32_MAX };
 
 /*
- * Gives `count` <= REFILL_MAX blocks back; those that are another cohort's find their depot. Needs no memory.
- * Reports a block that lies in a depot already.
+ * Gives `count` <= REFILL_MAX blocks back; those that are another cohort's find their depot. Needs
+ * no memory. Reports a block that lies in a depot already.
  */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 
@@ -53,7 +54,8 @@ struct depot *depot_of(unsigned bin);
 /* The newest depot; the others by `below`. */
 struct depot *depot_newest(void);
 
-/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch of its class. */
+/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch of its
+ * class. */
 bool depot_holds(unsigned bin, const void *block);
 
 /* Empties the stack of batches into the bitmaps. Returns blocks moved. */
@@ -63,8 +65,9 @@ size_t depot_drain(struct depot *depot);
 size_t depot_retire_empty(struct depot *depot);
 
 /*
- * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed since before
- * `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged; *calls is counted up.
+ * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed
+ * since before `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged;
+ * *calls is counted up.
  */
 size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls);
 
@@ -74,7 +77,8 @@ extern _Atomic uint32_t depot_tick;
 /* The OS page, at most a unit. Set at start. */
 extern size_t depot_page_bytes;
 
-/* A cohort takes another's blocks instead of a slab once one block in this many of their class lies free. */
+/* A cohort takes another's blocks instead of a slab once one block in this many of their class lies
+ * free. */
 extern size_t depot_lend_share;
 
 /* Called with the number of slabs in use whenever one is added, outside all locks. */

@@ -1,6 +1,6 @@
 /*
- * heap.c: starts the heap, and the paths that are not fast: medium and large sizes, zeroing, alignment, realloc, and
- * frees that look odd.
+ * heap.c: starts the heap, and the paths that are not fast: medium and large sizes, zeroing,
+ * alignment, realloc, and frees that look odd.
  *
  * Owner: start is serialised by start_state; everything else belongs to the layers below.
  * Design: docs/design/heap.md
@@ -35,7 +35,8 @@ static bool collect(size_t units)
         cache_empty(cache_of_thread);
     purge_collect();
     is_collecting = false;
-    return true; /* also when another thread was faster: what it brought together is there for all */
+    return true; /* also when another thread was faster: what it brought together is there for all
+                  */
 }
 
 static void start_now(void)
@@ -48,7 +49,8 @@ static void start_now(void)
     heap_apply(&settings);
     span_on_shortage = collect;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
-    meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN), META_CHUNK_MAX),
+    meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN),
+                                 META_CHUNK_MAX),
                         facts.page_bytes),
                facts.page_bytes);
     uint64_t mark;
@@ -168,11 +170,13 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     return align <= PTRDIFF_MAX && heap_start() ? large_alloc_aligned(bytes, align) : NULL;
 }
 
-/* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact check decides. */
+/* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact
+ * check decides. */
 static bool is_free_already(const void *block)
 {
     unsigned kind = region_kind(region_unit(block));
-    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark && misuse_is_free(block, kind);
+    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark &&
+           misuse_is_free(block, kind);
 }
 
 /* A block that a cache may hold. */
@@ -219,11 +223,15 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
     size_t unit = region_unit(block);
     if (CHECKS >= 1 && region_holds(unit)) {
         unsigned kind = region_kind(unit);
-        size_t have = bin_class(kind) != 0 ? bin_bytes(kind) : kind == UNIT_HEAD ? large_usable(block) : 0;
+        size_t have = bin_class(kind) != 0 ? bin_bytes(kind)
+                      : kind == UNIT_HEAD  ? large_usable(block)
+                                           : 0;
         bool fits = is_size_plausible(have, bytes);
-        if (!fits && align > 1 && bytes <= have) /* an alignment may have asked for a larger class, or for units */
-            fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0 ? bin_class(kind) == class_aligned(bytes, align)
-                                                                         : align >= UNIT_BYTES && have == UNIT_BYTES;
+        if (!fits && align > 1 &&
+            bytes <= have) /* an alignment may have asked for a larger class, or for units */
+            fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0
+                       ? bin_class(kind) == class_aligned(bytes, align)
+                       : align >= UNIT_BYTES && have == UNIT_BYTES;
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
             return;
@@ -246,7 +254,8 @@ size_t heap_usable(const void *block)
     enum pointer_kind kind = misuse_classify(block, "usable size of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN)
         return 0;
-    size_t have = kind == POINTER_SMALL ? bin_bytes(region_kind(region_unit(block))) : large_usable(block);
+    size_t have = kind == POINTER_SMALL ? bin_bytes(region_kind(region_unit(block)))
+                                        : large_usable(block);
     if (!is_free_already(block))
         return have;
     misuse_report_double(block, "usable size of", have);

@@ -1,8 +1,9 @@
 /*
  * heap.h: the general heap as one interface: what front and libc call.
  *
- * The inline halves are the fast paths. The caller's cohort comes in as `cohort_offset`, the offset of the cohort's
- * entries in a cache (site/site.h looks it up). Functions return NULL when there is no memory; errno is not touched.
+ * The inline halves are the fast paths. The caller's cohort comes in as `cohort_offset`, the offset
+ * of the cohort's entries in a cache (site/site.h looks it up). Functions return NULL when there is
+ * no memory; errno is not touched.
  */
 #ifndef CALM_CORE_HEAP_H
 #define CALM_CORE_HEAP_H
@@ -22,13 +23,15 @@ struct heap_settings {
     bool stops_on_foreign;
 };
 
-/* Called once, by whichever thread needs the heap first, before anything is allocated. Front implements it. */
+/* Called once, by whichever thread needs the heap first, before anything is allocated. Front
+ * implements it. */
 void heap_configure(const struct os_facts *facts, struct heap_settings *out);
 
 /* Applies what may change while the heap runs. */
 void heap_apply(const struct heap_settings *settings);
 
-/* Makes the heap ready; the first request does it by itself. False: no memory; a later request tries again. */
+/* Makes the heap ready; the first request does it by itself. False: no memory; a later request
+ * tries again. */
 bool heap_start(void);
 
 /* Installs the hooks for thread exit and fork. From the library's constructor. */
@@ -42,7 +45,8 @@ void heap_free_odd(void *block);
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);
 void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
 
-/* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL, bytes > 0. */
+/* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL,
+ * bytes > 0. */
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset);
 
 /* As heap_free_sized, for all but small blocks told their own class. */
@@ -57,7 +61,8 @@ bool heap_trim(void);
 
 verdict heap_verify(void);
 
-/* A small block if the cache holds one; NULL says nothing but that heap_alloc_slow must be asked. */
+/* A small block if the cache holds one; NULL says nothing but that heap_alloc_slow must be asked.
+ */
 ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 {
     if (unlikely(bytes > SMALL_MAX))

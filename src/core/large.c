@@ -1,9 +1,10 @@
 /*
  * large.c: blocks of whole units.
  *
- * The map marks the first unit HEAD and the others BODY, so that an interior pointer is seen as such. Growth tries the
- * free span behind the block, then, from MOVE_MIN up, moves the pages by the kernel instead of copying them. A moved
- * block is a mapping of its own; at most MOVES_ALIVE_MAX of them live at a time, and a free makes the range ordinary.
+ * The map marks the first unit HEAD and the others BODY, so that an interior pointer is seen as
+ * such. Growth tries the free span behind the block, then, from MOVE_MIN up, moves the pages by the
+ * kernel instead of copying them. A moved block is a mapping of its own; at most MOVES_ALIVE_MAX of
+ * them live at a time, and a free makes the range ordinary.
  *
  * Owner: the caller of a block owns it; spans have their own lock.
  * Design: docs/design/large.md
@@ -128,7 +129,8 @@ void *large_resize(void *block, size_t bytes)
     size_t unit = region_unit(block);
     size_t units_old = region.tags[unit].units;
     size_t units = large_units(bytes);
-    bool is_moved = region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
+    bool is_moved =
+        region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
     if (units == units_old || (is_moved && units < units_old && units >= units_old / 2))
         return block;
     if (is_moved)

@@ -1,8 +1,9 @@
 /*
- * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, moved by the kernel when huge.
+ * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, moved by the kernel
+ * when huge.
  *
- * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may hold such blocks, else
- * with UNIT_HEAD, and the others UNIT_BODY.
+ * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may
+ * hold such blocks, else with UNIT_HEAD, and the others UNIT_BODY.
  */
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
@@ -16,8 +17,8 @@ ALWAYS_INLINE size_t large_units(size_t bytes)
 }
 
 /*
- * Takes a block of `units`, its first one a multiple of `align_units`, from the spans, or gives it back.
- * *is_zero, unless NULL, says whether it reads as zero. NULL: no memory. Any thread.
+ * Takes a block of `units`, its first one a multiple of `align_units`, from the spans, or gives it
+ * back. *is_zero, unless NULL, says whether it reads as zero. NULL: no memory. Any thread.
  */
 void *large_acquire(size_t units, size_t align_units, bool *is_zero);
 void large_release(void *block);
@@ -26,13 +27,15 @@ void large_release(void *block);
 void *large_alloc_zeroed(size_t bytes);
 void *large_alloc_aligned(size_t bytes, size_t align);
 
-/* Changes the size of a large block in place, or by moving its pages. NULL: neither can be done; nothing changed. */
+/* Changes the size of a large block in place, or by moving its pages. NULL: neither can be done;
+ * nothing changed. */
 void *large_resize(void *block, size_t bytes);
 
 /* Usable bytes of the large block at `block`. */
 size_t large_usable(const void *block);
 
-/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to its head. */
+/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to
+ * its head. */
 size_t large_around(const void *address, size_t *inside);
 
 /* Large blocks that are out, and their bytes; what caches and shelves hold is among them. */

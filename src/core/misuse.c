@@ -1,8 +1,9 @@
 /*
  * misuse.c: classifies pointers exactly and reports the bad ones.
  *
- * Reached only when a fast path sees something odd, so it may take its time: it locks a depot, follows batches and
- * reads other threads' caches. It never says "double free" of a live block; docs/misuse.md says what it can miss.
+ * Reached only when a fast path sees something odd, so it may take its time: it locks a depot,
+ * follows batches and reads other threads' caches. It never says "double free" of a live block;
+ * docs/misuse.md says what it can miss.
  *
  * Owner: any thread; must not be called under a lock.
  */
@@ -44,7 +45,8 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes)
     if (is_only_counted())
         return;
     const char *what = verb[0] == 'f' ? "double free of" : verb;
-    check_stop("%s %p: a block of %zu bytes that is already free", what, (void *)(uintptr_t)block, bytes);
+    check_stop("%s %p: a block of %zu bytes that is already free", what, (void *)(uintptr_t)block,
+               bytes);
 }
 
 void misuse_report_sized(const void *block, size_t bytes, size_t told)
@@ -56,14 +58,15 @@ void misuse_report_sized(const void *block, size_t bytes, size_t told)
 static void report_inside(const void *block, const char *verb, size_t inside, size_t bytes)
 {
     if (!is_only_counted())
-        check_stop("%s %p: %zu bytes inside a block of %zu bytes, not at its start", verb, (void *)(uintptr_t)block,
-                   inside, bytes);
+        check_stop("%s %p: %zu bytes inside a block of %zu bytes, not at its start", verb,
+                   (void *)(uintptr_t)block, inside, bytes);
 }
 
 static void report_nothing_there(const void *block, const char *verb)
 {
     if (!is_only_counted())
-        check_stop("%s %p: no block begins here; the memory is free", verb, (void *)(uintptr_t)block);
+        check_stop("%s %p: no block begins here; the memory is free", verb,
+                   (void *)(uintptr_t)block);
 }
 
 static void report_foreign(const void *block, const char *verb)
@@ -145,5 +148,6 @@ bool misuse_is_free(const void *block, unsigned bin)
 {
     if (is_cached(block, bin))
         return true;
-    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_cohort(bin) + 1, block) : depot_holds(bin, block);
+    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_cohort(bin) + 1, block)
+                                        : depot_holds(bin, block);
 }

@@ -1,5 +1,6 @@
 /*
- * misuse.h: the caller's mistakes: found out exactly, said in one sentence, fatal or counted by option.
+ * misuse.h: the caller's mistakes: found out exactly, said in one sentence, fatal or counted by
+ * option.
  */
 #ifndef CALM_CORE_MISUSE_H
 #define CALM_CORE_MISUSE_H
@@ -19,16 +20,18 @@ uint64_t misuse_foreign_count(void);
 
 /* What a block pointer turned out to be. */
 enum pointer_kind {
-    POINTER_SMALL,    /* the start of a block of a slab, live as far as bits tell */
-    POINTER_LARGE,    /* the start of a large block                               */
-    POINTER_BAD,      /* ours, but no live block begins there; has been reported  */
-    POINTER_FOREIGN,  /* not ours; has been reported                              */
+    POINTER_SMALL,   /* the start of a block of a slab, live as far as bits tell */
+    POINTER_LARGE,   /* the start of a large block                               */
+    POINTER_BAD,     /* ours, but no live block begins there; has been reported  */
+    POINTER_FOREIGN, /* not ours; has been reported                              */
 };
 
-/* Classifies `block`, not NULL, for the call named `verb` ("free of"), and reports what is wrong with it. */
+/* Classifies `block`, not NULL, for the call named `verb` ("free of"), and reports what is wrong
+ * with it. */
 enum pointer_kind misuse_classify(const void *block, const char *verb);
 
-/* Whether the block of a slab lies in a cache, a batch or a depot; the exact check behind a suspicion. */
+/* Whether the block of a slab lies in a cache, a batch or a depot; the exact check behind a
+ * suspicion. */
 bool misuse_is_free(const void *block, unsigned bin);
 
 void misuse_report_double(const void *block, const char *verb, size_t bytes);

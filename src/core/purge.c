@@ -1,13 +1,14 @@
 /*
  * purge.c: when idle pages go back, and who does it.
  *
- * A helper thread starts when a few MiB have become free, and looks every delay_ms: dirty spans that were not needed at
- * any time since the last look (the least number of dirty bytes there was) are purged, batches that nobody touched are
- * emptied into the bitmaps, wholly free slabs are retired, and whole free pages of slabs that did not change are dropped.
- * When a few looks in a row find nothing, it ends. A program that never frees much never has one.
+ * A helper thread starts when a few MiB have become free, and looks every delay_ms: dirty spans
+ * that were not needed at any time since the last look (the least number of dirty bytes there was)
+ * are purged, batches that nobody touched are emptied into the bitmaps, wholly free slabs are
+ * retired, and whole free pages of slabs that did not change are dropped. When a few looks in a row
+ * find nothing, it ends. A program that never frees much never has one.
  *
- * Owner: the helper, or a thread that trims, under purge_lock (RANK_PURGE), which is held for one step at a time.
- * Design: docs/design/purge.md
+ * Owner: the helper, or a thread that trims, under purge_lock (RANK_PURGE), which is held for one
+ * step at a time. Design: docs/design/purge.md
  */
 #include "core/purge.h"
 
@@ -34,13 +35,13 @@ enum { HELPER_LOOKING, HELPER_ENDING };
 struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 250};
 
 static struct lock purge_lock;
-static _Atomic size_t noted_bytes; /* became free since the start          */
+static _Atomic size_t noted_bytes;  /* became free since the start          */
 static _Atomic size_t noted_before; /* of them, when the helper ended last  */
 static _Atomic size_t purged_bytes;
 static _Atomic uint32_t helper_alive;
 static _Atomic uint32_t helper_stop;
 static _Atomic uint32_t helper_state; /* docs/protocols/helper.md */
-static size_t hand; /* unit where the next look at slabs begins */
+static size_t hand;                   /* unit where the next look at slabs begins */
 
 static _Alignas(64 * 1024) char helper_stack[STACK_BYTES];
 
@@ -86,7 +87,8 @@ static size_t cool_caches(bool is_all)
     return cooled;
 }
 
-/* Batches whose stack did not move since the last look go to the bitmaps, and empty slabs to the spans. */
+/* Batches whose stack did not move since the last look go to the bitmaps, and empty slabs to the
+ * spans. */
 static size_t tidy_depots(bool is_all)
 {
     size_t work = 0;
@@ -149,7 +151,8 @@ static bool look(void)
         return true;
     work += cool_caches(false);
     work += tidy_depots(false);
-    work += count_purged(purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK), tick, CALLS_A_LOOK));
+    work += count_purged(
+        purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK), tick, CALLS_A_LOOK));
     return work > 0;
 }
 
@@ -159,8 +162,9 @@ static void look_until_idle(void)
     size_t noted = load(&noted_bytes, RELAXED);
     size_t idle_looks = 0;
     span_idle_bytes();
-    while (load(&helper_stop, ACQUIRE) == 0 &&
-           (idle_looks < IDLE_LOOKS_MAX || idle_looks * UNITS_A_LOOK < load(&region.units, RELAXED))) {
+    while (
+        load(&helper_stop, ACQUIRE) == 0 &&
+        (idle_looks < IDLE_LOOKS_MAX || idle_looks * UNITS_A_LOOK < load(&region.units, RELAXED))) {
         os_wait(&helper_stop, 0, size_max(load(&purge_settings.delay_ms, RELAXED), 1));
         bool has_worked = look();
         size_t now = load(&noted_bytes, RELAXED);
@@ -170,7 +174,8 @@ static void look_until_idle(void)
     store(&noted_before, noted, RELAXED);
 }
 
-/* A free that comes while the helper ends either sees that it is ENDING and starts another, or is seen here. */
+/* A free that comes while the helper ends either sees that it is ENDING and starts another, or is
+ * seen here. */
 static void helper(void)
 {
     size_t seen;
@@ -185,11 +190,14 @@ static void helper(void)
 static void helper_start(void)
 {
     uint32_t expected = 0;
-    if (load(&helper_stop, RELAXED) != 0 || !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
+    if (load(&helper_stop, RELAXED) != 0 ||
+        !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
         return;
     store(&helper_state, HELPER_LOOKING, RELAXED);
-    if (os_counted(os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive)) != 0) {
-        store(&purge_settings.is_idle_wanted, false, RELAXED); /* it cannot run here, now or later */
+    if (os_counted(os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive)) !=
+        0) {
+        store(&purge_settings.is_idle_wanted, false,
+              RELAXED); /* it cannot run here, now or later */
         store(&helper_alive, 0, RELEASE);
     }
 }
@@ -197,7 +205,8 @@ static void helper_start(void)
 void purge_note(size_t bytes)
 {
     size_t noted = atomic_fetch_add(&noted_bytes, bytes) + bytes;
-    if (likely(noted - load(&noted_before, RELAXED) < START_BYTES || !load(&purge_settings.is_idle_wanted, RELAXED)))
+    if (likely(noted - load(&noted_before, RELAXED) < START_BYTES ||
+               !load(&purge_settings.is_idle_wanted, RELAXED)))
         return;
     if (load(&helper_alive, ACQUIRE) != 0 && atomic_load(&helper_state) == HELPER_ENDING)
         os_helper_join(&helper_alive, ENDING_MS_MAX);

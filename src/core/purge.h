@@ -12,19 +12,22 @@ struct purge_settings {
 };
 extern struct purge_settings purge_settings;
 
-/* Notes that `bytes` became free; starts the helper once enough has. Not under a lock. Cost: one atomic addition. */
+/* Notes that `bytes` became free; starts the helper once enough has. Not under a lock. Cost: one
+ * atomic addition. */
 void purge_note(size_t bytes);
 
 /* Purges everything that is free now: batches, slabs, spans. Returns bytes given back. */
 size_t purge_all(void);
 
-/* Moves what lies in batches, on shelves, in empty slabs and ended threads' caches to the spans, and purges those. */
+/* Moves what lies in batches, on shelves, in empty slabs and ended threads' caches to the spans,
+ * and purges those. */
 void purge_collect(void);
 
 /* Bytes given back since the start. */
 size_t purge_bytes(void);
 
-/* Ends the helper and waits until it is gone, at most a second; it starts again when it is needed. */
+/* Ends the helper and waits until it is gone, at most a second; it starts again when it is needed.
+ */
 void purge_helper_stop(void);
 
 void purge_fork_lock(void);

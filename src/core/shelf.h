@@ -1,15 +1,18 @@
 /*
- * shelf.h: large blocks of up to SPAN_UNITS_MAX units that were freed and are kept whole for a while.
+ * shelf.h: large blocks of up to SPAN_UNITS_MAX units that were freed and are kept whole for a
+ * while.
  *
- * A program that frees a block of some hundred KiB often asks for one of the same size next; on the shelf it keeps its
- * pages and is not merged and cut again. What all shelves hold is bounded, and the purger empties those that lie idle.
+ * A program that frees a block of some hundred KiB often asks for one of the same size next; on the
+ * shelf it keeps its pages and is not merged and cut again. What all shelves hold is bounded, and
+ * the purger empties those that lie idle.
  */
 #ifndef CALM_CORE_SHELF_H
 #define CALM_CORE_SHELF_H
 
 #include "base/attr.h"
 
-/* Takes a block of exactly `units`, marked in the map; NULL: no memory. Its contents are unspecified. */
+/* Takes a block of exactly `units`, marked in the map; NULL: no memory. Its contents are
+ * unspecified. */
 void *shelf_take(size_t units);
 
 /* As shelf_take, but only what lies on the shelf. */
@@ -21,7 +24,8 @@ void shelf_give(size_t units, void *const *blocks, size_t count);
 /* Whether `block` lies on the shelf of `units`. */
 bool shelf_holds(size_t units, const void *block);
 
-/* Gives back what lies on the shelves; all, or what was not touched since the last call. Returns blocks given back. */
+/* Gives back what lies on the shelves; all, or what was not touched since the last call. Returns
+ * blocks given back. */
 size_t shelf_drain(bool is_all);
 
 /* Bytes on all shelves. */

@@ -1,13 +1,12 @@
 /*
  * slab.c: carving a unit into blocks, and the bitmap of the free ones.
  *
- * Bookkeeping is kept for reuse in lists by its number of lines; it is never given back, so that a stale pointer to it
- * can always be read (the depot's lock then decides what it means).
+ * Bookkeeping is kept for reuse in lists by its number of lines; it is never given back, so that a
+ * stale pointer to it can always be read (the depot's lock then decides what it means).
  *
- * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The lists of unused bookkeeping:
- * slab_lock (RANK_SLAB).
- * Invariant B1: popcount(free_map) == free_count.   Checked by slab_verify().
- * Design: docs/design/depots.md
+ * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The lists of
+ * unused bookkeeping: slab_lock (RANK_SLAB). Invariant B1: popcount(free_map) == free_count.
+ * Checked by slab_verify(). Design: docs/design/depots.md
  */
 #include "core/slab.h"
 
@@ -81,7 +80,8 @@ void slab_retire(struct slab *slab)
     span_release(unit, 1, is_zero);
 }
 
-/* Forgets that the pages of [first, last] blocks were dropped: their blocks are going to be written. */
+/* Forgets that the pages of [first, last] blocks were dropped: their blocks are going to be
+ * written. */
 static void note_touched(struct slab *slab, unsigned first, unsigned last)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;

@@ -1,7 +1,8 @@
 /*
  * slab.h: one unit cut into equal blocks, with its bitmap of free blocks far from them.
  *
- * A bit is set while its block lies in the depot. A block that is live, cached or in a batch has a clear bit.
+ * A bit is set while its block lies in the depot. A block that is live, cached or in a batch has a
+ * clear bit.
  */
 #ifndef CALM_CORE_SLAB_H
 #define CALM_CORE_SLAB_H
@@ -23,23 +24,28 @@ struct slab {
     uint8_t list;        /* which of the depot's lists, or SLAB_UNLISTED              */
     uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
     uint32_t previous;
-    uint32_t tick;       /* purge tick of the last change                             */
-    uint32_t dropped;    /* by page of the unit: nothing resident, unless used since  */
+    uint32_t tick;    /* purge tick of the last change                             */
+    uint32_t dropped; /* by page of the unit: nothing resident, unless used since  */
     uint32_t padding[8];
     uint64_t free_map[];
 };
-_Static_assert(offsetof(struct slab, free_map) == 64, "one line for the facts, the next for the map");
+_Static_assert(offsetof(struct slab, free_map) == 64,
+               "one line for the facts, the next for the map");
 
-/* Cuts a fresh unit into blocks of `bin`, all free. The depot that adopts it enters it in the map. NULL: no memory. */
+/* Cuts a fresh unit into blocks of `bin`, all free. The depot that adopts it enters it in the map.
+ * NULL: no memory. */
 struct slab *slab_carve(unsigned bin);
 
-/* Gives the unit back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's lock. */
+/* Gives the unit back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's
+ * lock. */
 void slab_retire(struct slab *slab);
 
-/* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many. */
+/* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many.
+ */
 size_t slab_take(struct slab *slab, void **out, size_t want);
 
-/* Sets the bits of `count` blocks of the slab. Those that were set already, free twice, go to `twice`; returns how many. */
+/* Sets the bits of `count` blocks of the slab. Those that were set already, free twice, go to
+ * `twice`; returns how many. */
 size_t slab_put(struct slab *slab, void *const *blocks, size_t count, void **twice);
 
 bool slab_is_free(const struct slab *slab, unsigned block);

@@ -1,10 +1,11 @@
 /*
  * thread.c: attaches a cache to a thread and takes it back when the thread ends.
  *
- * The C library runs our exit hook among the destructors of thread-specific data, in an order we cannot know. A thread
- * that allocates after it gets a cache again and arms the hook again, up to ATTACHES_MAX times; after that it works
- * without a cache, so nothing stays behind. A few caches of ended threads wait as they are for the next threads; the
- * others are emptied, and so are those few when the purger finds them unused.
+ * The C library runs our exit hook among the destructors of thread-specific data, in an order we
+ * cannot know. A thread that allocates after it gets a cache again and arms the hook again, up to
+ * ATTACHES_MAX times; after that it works without a cache, so nothing stays behind. A few caches of
+ * ended threads wait as they are for the next threads; the others are emptied, and so are those few
+ * when the purger finds them unused.
  *
  * Owner: the registry, under registry_lock (RANK_REGISTRY).
  * Design: docs/design/threads.md
@@ -22,7 +23,7 @@ enum {
     ATTACHES_MAX = 4,
     BUDGET_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
     CACHES_A_CPU = 2,       /* that get their full share                               */
-    SPANS_PER_SMALL = 8,     /* bytes of large blocks for each byte of small ones       */
+    SPANS_PER_SMALL = 8,    /* bytes of large blocks for each byte of small ones       */
     UNUSED_WARM = 4,        /* caches of ended threads kept as they are                */
 };
 
@@ -118,7 +119,8 @@ struct cache *thread_attach(void)
     return cache;
 }
 
-/* An empty cache is all zeros behind its header; one that is not likely to be needed soon costs no memory. */
+/* An empty cache is all zeros behind its header; one that is not likely to be needed soon costs no
+ * memory. */
 static void cool_down(struct cache *cache)
 {
     size_t header = offsetof(struct cache, entries);
@@ -139,7 +141,8 @@ static void retire(struct cache *cache)
     lock_release(&registry_lock, RANK_REGISTRY);
 }
 
-/* Keeps a few caches as they are, blocks and all, for the threads that come next; empties the others. */
+/* Keeps a few caches as they are, blocks and all, for the threads that come next; empties the
+ * others. */
 static void detach(struct cache *cache)
 {
     size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];

@@ -6,7 +6,8 @@
 
 #include "core/cache.h"
 
-/* Gives the calling thread a cache. NULL: no memory, or the thread is past its end; it works without one then. */
+/* Gives the calling thread a cache. NULL: no memory, or the thread is past its end; it works
+ * without one then. */
 struct cache *thread_attach(void);
 
 /* Installs the hook for thread exit; from the library's constructor. */
@@ -27,7 +28,8 @@ void thread_set_budget(size_t bytes_each, unsigned cpu_count);
 void thread_fork_lock(void);
 void thread_fork_unlock(void);
 
-/* In the child: the caches of threads that do not exist here are emptied for reuse. After all other locks are reset. */
+/* In the child: the caches of threads that do not exist here are emptied for reuse. After all other
+ * locks are reset. */
 void thread_fork_adopt(void);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * front.c: connects the layers: options to the heap and the sites at start, hooks at load, reports at exit.
+ * front.c: connects the layers: options to the heap and the sites at start, hooks at load, reports
+ * at exit.
  */
 #include "front/front.h"
 
@@ -9,7 +10,8 @@
 enum { COMPLAINTS_MAX = 1024 };
 
 static _Atomic uint64_t failed_calls;
-static uint64_t report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
+static uint64_t
+    report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
 
 static struct heap_settings settings_now(void)
 {
@@ -99,6 +101,7 @@ DESTRUCTOR_LAST static void at_exit(void)
         stats_write_text(2);
     int report_fd = (int)option_value(OPTION_report_fd);
     uint64_t file[2];
-    if (report_fd != 0 && os_file_identity(report_fd, file) && file[0] == report_file[0] && file[1] == report_file[1])
+    if (report_fd != 0 && os_file_identity(report_fd, file) && file[0] == report_file[0] &&
+        file[1] == report_file[1])
         stats_write_json(report_fd);
 }

@@ -1,7 +1,9 @@
 /*
- * front.h: the public functions' common halves, for api.c and for libc, which knows the caller's address itself.
+ * front.h: the public functions' common halves, for api.c and for libc, which knows the caller's
+ * address itself.
  *
- * A function takes the return address that names the site. On failure these set errno, as the standard names must.
+ * A function takes the return address that names the site. On failure these set errno, as the
+ * standard names must.
  */
 #ifndef CALM_FRONT_FRONT_H
 #define CALM_FRONT_FRONT_H
@@ -11,9 +13,6 @@
 
 /* The address the enclosing exported function returns to. */
 #define CALLER __builtin_return_address(0)
-
-
-
 
 enum front_error { FRONT_EPERM = 1, FRONT_ENOENT = 2, FRONT_ENOMEM = 12, FRONT_EINVAL = 22 };
 

@@ -6,9 +6,10 @@
 #include "front/options.h"
 
 const struct option options[OPTION_COUNT] = {
-#define NUMBER(name, standard, minimum, maximum, when, help)                                                           \
+#define NUMBER(name, standard, minimum, maximum, when, help)                                       \
     {#name, NULL, help, standard, minimum, maximum, when},
-#define CHOICE(name, standard, words, when, help) {#name, words, help, standard, 0, UINT64_MAX, when},
+#define CHOICE(name, standard, words, when, help)                                                  \
+    {#name, words, help, standard, 0, UINT64_MAX, when},
 #include "front/options.def"
 #undef NUMBER
 #undef CHOICE
@@ -102,7 +103,8 @@ static void add_piece(struct text *text, struct piece piece)
         text_add_char(text, piece.start[i] >= ' ' && piece.start[i] <= '~' ? piece.start[i] : '?');
 }
 
-static void complain_of_value(struct text *complaints, const struct option *option, struct piece value)
+static void complain_of_value(struct text *complaints, const struct option *option,
+                              struct piece value)
 {
     text_format(complaints, "calmalloc: option %s cannot be \"", option->name);
     add_piece(complaints, value);
@@ -132,7 +134,8 @@ static void parse_one(struct piece part, struct text *complaints)
         return;
     }
     uint64_t number;
-    bool is_read = read_number(value, &number) || (option->words != NULL && read_word(value, option->words, &number));
+    bool is_read = read_number(value, &number) ||
+                   (option->words != NULL && read_word(value, option->words, &number));
     if (is_read && is_in_range(option, number))
         store(&values[option - options], number, RELAXED);
     else

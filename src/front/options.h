@@ -39,8 +39,8 @@ enum option_error { OPTION_FINE, OPTION_UNKNOWN, OPTION_BAD_VALUE, OPTION_FIXED 
 uint64_t option_value(enum option_index index);
 
 /*
- * Reads "name=value,..." into the options, whatever their `when`. Each part that cannot be read gets one line in
- * `complaints`, and is otherwise ignored. Any bytes are safe.
+ * Reads "name=value,..." into the options, whatever their `when`. Each part that cannot be read
+ * gets one line in `complaints`, and is otherwise ignored. Any bytes are safe.
  */
 void options_parse(const char *line, struct text *complaints);
 

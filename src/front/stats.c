@@ -1,7 +1,8 @@
 /*
  * stats.c: gathers statistics from depots, caches and spans, and writes them. Allocates nothing.
  *
- * Numbers are read while others work, so they are each exact at some moment, not all at the same one.
+ * Numbers are read while others work, so they are each exact at some moment, not all at the same
+ * one.
  */
 #include "front/stats.h"
 
@@ -28,7 +29,7 @@ static size_t cached_in_bin(unsigned bin)
 
 void stats_read_classes(struct stats_class out[CLASS_LIMIT])
 {
-    for (unsigned class = 0; class < CLASS_LIMIT; class++)
+    for (unsigned class = 0; class < CLASS_LIMIT; class ++)
         out[class] = (struct stats_class){.block_bytes = class_facts[class].bytes};
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         struct stats_class *class = &out[bin_class(depot->bin)];
@@ -40,8 +41,9 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
         class->cached_blocks += cached_in_bin(depot->bin) + batch_blocks(&depot->batches);
         class->live_blocks += taken;
     }
-    /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted. */
-    for (unsigned class = 0; class < CLASS_LIMIT; class++) {
+    /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted.
+     */
+    for (unsigned class = 0; class < CLASS_LIMIT; class ++) {
         out[class].cached_blocks = size_min(out[class].cached_blocks, out[class].live_blocks);
         out[class].live_blocks -= out[class].cached_blocks;
     }
@@ -57,7 +59,7 @@ void stats_read(struct calm_stats *out)
     struct stats_class classes[CLASS_LIMIT];
     stats_read_classes(classes);
     size_t live = 0, cached = 0, slabs = 0;
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         live += classes[class].live_blocks * classes[class].block_bytes;
         cached += classes[class].cached_blocks * classes[class].block_bytes;
         slabs += classes[class].slabs;
@@ -96,13 +98,20 @@ enum { FIELDS = 15 };
 static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
 {
     const struct field fields[FIELDS] = {
-        {"allocated_bytes", stats->allocated_bytes}, {"cached_bytes", stats->cached_bytes},
-        {"active_bytes", stats->active_bytes},       {"mapped_bytes", stats->mapped_bytes},
-        {"reserved_bytes", stats->reserved_bytes},   {"resident_bytes", stats->resident_bytes},
-        {"metadata_bytes", stats->metadata_bytes},   {"dirty_bytes", stats->dirty_bytes},
-        {"purged_bytes", stats->purged_bytes},       {"foreign_frees", stats->foreign_frees},
-        {"misuses", stats->misuses},                 {"failed_calls", stats->failed_calls},
-        {"failed_os_calls", stats->failed_os_calls}, {"threads", stats->threads},
+        {"allocated_bytes", stats->allocated_bytes},
+        {"cached_bytes", stats->cached_bytes},
+        {"active_bytes", stats->active_bytes},
+        {"mapped_bytes", stats->mapped_bytes},
+        {"reserved_bytes", stats->reserved_bytes},
+        {"resident_bytes", stats->resident_bytes},
+        {"metadata_bytes", stats->metadata_bytes},
+        {"dirty_bytes", stats->dirty_bytes},
+        {"purged_bytes", stats->purged_bytes},
+        {"foreign_frees", stats->foreign_frees},
+        {"misuses", stats->misuses},
+        {"failed_calls", stats->failed_calls},
+        {"failed_os_calls", stats->failed_os_calls},
+        {"threads", stats->threads},
         {"cohorts", stats->cohorts},
     };
     for (size_t i = 0; i < FIELDS; i++)
@@ -130,7 +139,7 @@ int stats_write_text(int fd)
         text_format(&text, "  %s\n", fields[i].name);
     }
     text_add(&text, "  block bytes  live blocks    cached     slabs\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)
             continue;
         text_add_column(&text, classes[class].block_bytes, 13);
@@ -169,7 +178,7 @@ int stats_write_json(int fd)
     }
     text_add(&text, ",\"classes\":[");
     bool is_first = true;
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)
             continue;
         text_add(&text, is_first ? "{" : ",{");
@@ -178,7 +187,8 @@ int stats_write_json(int fd)
         text_add_char(&text, ',');
         add_json_number(&text, "live_blocks", classes[class].live_blocks);
         text_add_char(&text, ',');
-        add_json_number(&text, "live_bytes", classes[class].live_blocks * classes[class].block_bytes);
+        add_json_number(&text, "live_bytes",
+                        classes[class].live_blocks * classes[class].block_bytes);
         text_add_char(&text, ',');
         add_json_number(&text, "cached_blocks", classes[class].cached_blocks);
         text_add_char(&text, ',');

@@ -1,7 +1,9 @@
 /*
- * glibc.c: the C library's names around malloc: trimming, statistics, tuning; and two calls that count threads.
+ * glibc.c: the C library's names around malloc: trimming, statistics, tuning; and two calls that
+ * count threads.
  *
- * mallopt accepts everything and changes nothing: its parameters describe an allocator that is not here.
+ * mallopt accepts everything and changes nothing: its parameters describe an allocator that is not
+ * here.
  */
 #define _GNU_SOURCE
 
@@ -74,22 +76,25 @@ EXPORT int malloc_info(int options, FILE *stream)
     stats_read(&stats);
     stats_read_classes(classes);
     fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         size_t from = class_facts[class - 1].bytes + 1, to = class_facts[class].bytes;
-        size_t free_blocks = classes[class].slabs * class_facts[class].capacity - classes[class].live_blocks;
+        size_t free_blocks = classes[class].slabs * class_facts[class].capacity -
+                             classes[class].live_blocks;
         if (classes[class].slabs > 0)
-            fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", from, to,
-                    free_blocks * to, free_blocks);
+            fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", from,
+                    to, free_blocks * to, free_blocks);
     }
     fprintf(stream, "</sizes>\n");
     fprintf(stream, "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n",
             stats.active_bytes - stats.allocated_bytes + stats.cached_bytes);
     fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", stats.mapped_bytes);
-    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</heap>\n</malloc>\n", stats.reserved_bytes);
+    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</heap>\n</malloc>\n",
+            stats.reserved_bytes);
     return ferror(stream) ? -1 : 0;
 }
 
-/* The kernel refuses new user namespaces to a process with several threads; ours must not be the second one. */
+/* The kernel refuses new user namespaces to a process with several threads; ours must not be the
+ * second one. */
 
 EXPORT int unshare(int flags)
 {

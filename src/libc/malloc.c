@@ -1,9 +1,10 @@
 /*
  * malloc.c: the standard C names, and the spellings that programs and other allocators taught them.
  *
- * Each is one step to front, with its own return address as the site. Semantics where the standards leave a choice:
- * realloc(p, 0) frees and returns NULL; free and its relatives preserve errno; posix_memalign returns its error and
- * leaves both errno and, on failure, the output alone. Sources: C17 7.22.3, C23 7.24.3, POSIX.1-2024, malloc(3).
+ * Each is one step to front, with its own return address as the site. Semantics where the standards
+ * leave a choice: realloc(p, 0) frees and returns NULL; free and its relatives preserve errno;
+ * posix_memalign returns its error and leaves both errno and, on failure, the output alone.
+ * Sources: C17 7.22.3, C23 7.24.3, POSIX.1-2024, malloc(3).
  */
 #define _GNU_SOURCE
 
@@ -34,7 +35,8 @@ EXPORT void *realloc(void *block, size_t size)
     return front_realloc(block, size, CALLER);
 }
 
-/* memalign's reading: any alignment, rounded up to a power of two; NULL, EINVAL when there is none. */
+/* memalign's reading: any alignment, rounded up to a power of two; NULL, EINVAL when there is none.
+ */
 static void *aligned(size_t alignment, size_t size, const void *site)
 {
     if (alignment > (SIZE_MAX >> 1) + 1) {
@@ -86,7 +88,8 @@ EXPORT void *valloc(size_t size)
 static void *whole_pages(size_t size, const void *site)
 {
     size_t page = page_bytes();
-    return size > PTRDIFF_MAX ? front_fail() : front_aligned(page, align_up(size > 0 ? size : 1, page), site);
+    return size > PTRDIFF_MAX ? front_fail()
+                              : front_aligned(page, align_up(size > 0 ? size : 1, page), site);
 }
 
 EXPORT void *pvalloc(size_t size)

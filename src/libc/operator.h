@@ -1,8 +1,9 @@
 /*
  * operator.h: what the two files of C++ operators share.
  *
- * A program may replace just the basic operators; all other forms must then reach its own. So the forms live in a file
- * that does not define the basic ones, and ask whether the basic ones are still ours.
+ * A program may replace just the basic operators; all other forms must then reach its own. So the
+ * forms live in a file that does not define the basic ones, and ask whether the basic ones are
+ * still ours.
  */
 #ifndef CALM_LIBC_OPERATOR_H
 #define CALM_LIBC_OPERATOR_H
@@ -28,7 +29,8 @@ HIDDEN void operator_own_delete_aligned(void *block, size_t align);
 HIDDEN void *operator_new_missed(size_t bytes, uint32_t cohort_offset, bool may_throw);
 HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, bool may_throw);
 
-/* Through the C++ library's nothrow forms, which call the program's basic ones and catch; NULL without that library. */
+/* Through the C++ library's nothrow forms, which call the program's basic ones and catch; NULL
+ * without that library. */
 HIDDEN void *operator_new_caught(size_t bytes, size_t align);
 
 ALWAYS_INLINE void *operator_new_plain(size_t bytes, const void *site, bool may_throw)

@@ -1,9 +1,10 @@
 /*
- * operator_forms.c: the forms of C++ operator new and delete that the standard defines by the basic ones: array,
- * nothrow, sized, hinted, size-returning.
+ * operator_forms.c: the forms of C++ operator new and delete that the standard defines by the basic
+ * ones: array, nothrow, sized, hinted, size-returning.
  *
- * Each is as quick as the basic one while that is ours, and calls it when the program has replaced it. Names: Itanium
- * C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are LLVM's and P0901's.
+ * Each is as quick as the basic one while that is ours, and calls it when the program has replaced
+ * it. Names: Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms
+ * are LLVM's and P0901's.
  */
 #include "libc/operator.h"
 
@@ -18,8 +19,8 @@ struct sized_block {
 typedef void (*any_function)(void);
 
 /*
- * Whether the program's operator is our own. Costs one load, of the linker's entry. To a compiler two names are two
- * functions, so one of the addresses is hidden from it.
+ * Whether the program's operator is our own. Costs one load, of the linker's entry. To a compiler
+ * two names are two functions, so one of the addresses is hidden from it.
  */
 ALWAYS_INLINE bool is_ours(any_function programs, any_function own)
 {
@@ -44,7 +45,8 @@ ALWAYS_INLINE void *form_nothrow(size_t bytes, const void *site)
 
 static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
 {
-    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, false) : operator_new_caught(bytes, align);
+    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, false)
+                                 : operator_new_caught(bytes, align);
 }
 
 ALWAYS_INLINE void form_sized(void *block, size_t bytes)
@@ -66,14 +68,16 @@ static void form_sized_aligned(void *block, size_t bytes, size_t align)
 /* The usable size, when the block is ours to know. */
 static struct sized_block with_size(void *block, size_t bytes, bool is_known)
 {
-    return (struct sized_block){block, block != NULL && is_known ? size_max(heap_usable(block), bytes) : bytes};
+    return (struct sized_block){
+        block, block != NULL && is_known ? size_max(heap_usable(block), bytes) : bytes};
 }
 
-#define DEFINE(result, name, parameters)                                                                               \
-    EXPORT result name parameters;                                                                                     \
+#define DEFINE(result, name, parameters)                                                           \
+    EXPORT result name parameters;                                                                 \
     EXPORT WEAK result name parameters
 
-/* new: array, and with a hint. The basic operator is the last step, so the caller stays the site. */
+/* new: array, and with a hint. The basic operator is the last step, so the caller stays the site.
+ */
 DEFINE(void *, _Znam, (size_t n))
 {
     return _Znwm(n);
@@ -145,13 +149,15 @@ DEFINE(void *, _ZnamRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold
     return form_nothrow(n, CALLER);
 }
 
-DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t, (size_t n, size_t a, nothrow t, hot_cold h))
+DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
+       (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
     return form_nothrow_aligned(n, a, CALLER);
 }
 
-DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t, (size_t n, size_t a, nothrow t, hot_cold h))
+DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
+       (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
     return form_nothrow_aligned(n, a, CALLER);

@@ -1,10 +1,11 @@
 /*
- * operator_new.c: the four basic C++ operators under their mangled names, so that the caller of `new` is the site, and
- * the common halves of the others (operator_forms.c).
+ * operator_new.c: the four basic C++ operators under their mangled names, so that the caller of
+ * `new` is the site, and the common halves of the others (operator_forms.c).
  *
- * The C++ library need not be there: its new-handler and its way to throw bad_alloc are looked up weakly. This file is
- * compiled with unwind tables, so that an exception passes through. Names: Itanium C++ ABI; C++17 [new.delete];
- * the __hot_cold_t and __size_returning_new forms are LLVM's and P0901's.
+ * The C++ library need not be there: its new-handler and its way to throw bad_alloc are looked up
+ * weakly. This file is compiled with unwind tables, so that an exception passes through. Names:
+ * Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are LLVM's
+ * and P0901's.
  */
 #define _GNU_SOURCE
 
@@ -21,13 +22,15 @@ extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern NORETURN void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
 /*
- * The nothrow forms with a new-handler: the handler may throw, and C cannot catch. The C++ library's own nothrow forms
- * call the throwing form, which is ours, and catch what comes out; without them the handler is not asked.
+ * The nothrow forms with a new-handler: the handler may throw, and C cannot catch. The C++
+ * library's own nothrow forms call the throwing form, which is ours, and catch what comes out;
+ * without them the handler is not asked.
  */
 COLD void *operator_new_caught(size_t bytes, size_t align)
 {
     static const char no_throw; /* stands for std::nothrow, whose value nobody reads */
-    void *found = dlsym(RTLD_NEXT, align > 1 ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwmRKSt9nothrow_t");
+    void *found = dlsym(RTLD_NEXT,
+                        align > 1 ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwmRKSt9nothrow_t");
     if (found == NULL)
         return NULL;
     if (align > 1)
@@ -55,7 +58,9 @@ static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset,
         return NULL;
     if (_ZSt17__throw_bad_allocv != NULL)
         _ZSt17__throw_bad_allocv();
-    check_stop("operator new of %zu bytes failed, and no C++ library is there to throw std::bad_alloc", bytes);
+    check_stop(
+        "operator new of %zu bytes failed, and no C++ library is there to throw std::bad_alloc",
+        bytes);
 }
 
 NOINLINE void *operator_new_missed(size_t bytes, uint32_t cohort_offset, bool may_throw)
@@ -94,6 +99,8 @@ EXPORT WEAK void _ZdlPvSt11align_val_t(void *block, size_t align)
 
 /* The same four where nobody can replace them, to find out whether somebody did. */
 void *operator_own_new(size_t) __attribute__((alias("_Znwm"), visibility("hidden")));
-void *operator_own_new_aligned(size_t, size_t) __attribute__((alias("_ZnwmSt11align_val_t"), visibility("hidden")));
+void *operator_own_new_aligned(size_t, size_t)
+    __attribute__((alias("_ZnwmSt11align_val_t"), visibility("hidden")));
 void operator_own_delete(void *) __attribute__((alias("_ZdlPv"), visibility("hidden")));
-void operator_own_delete_aligned(void *, size_t) __attribute__((alias("_ZdlPvSt11align_val_t"), visibility("hidden")));
+void operator_own_delete_aligned(void *, size_t)
+    __attribute__((alias("_ZdlPvSt11align_val_t"), visibility("hidden")));

@@ -1,8 +1,9 @@
 /*
  * reallocarray.c: reallocarray, which calls whatever realloc the program has.
  *
- * A program may bring malloc and realloc of its own and yet take reallocarray from a library. Its block must then come
- * from the program's realloc, so this file calls that by name, and must not be the one that defines it.
+ * A program may bring malloc and realloc of its own and yet take reallocarray from a library. Its
+ * block must then come from the program's realloc, so this file calls that by name, and must not be
+ * the one that defines it.
  */
 #define _GNU_SOURCE
 

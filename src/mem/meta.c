@@ -1,11 +1,11 @@
 /*
  * meta.c: a bump allocator over a few reserved chunks, for bookkeeping.
  *
- * Memory is zero because it is fresh. A chunk that is full is left behind; its remainder is lost, which is bounded by
- * the largest request. A request larger than a chunk gets a chunk of its own.
+ * Memory is zero because it is fresh. A chunk that is full is left behind; its remainder is lost,
+ * which is bounded by the largest request. A request larger than a chunk gets a chunk of its own.
  *
- * Owner: any thread, under meta.lock (RANK_META), which is held across the kernel calls of a growth; nobody asks for
- * metadata while holding a depot or the spans.
+ * Owner: any thread, under meta.lock (RANK_META), which is held across the kernel calls of a
+ * growth; nobody asks for metadata while holding a depot or the spans.
  */
 #include "mem/meta.h"
 
@@ -38,14 +38,16 @@ static bool chunk_open(size_t bytes)
         return false;
     size_t size = size_max(meta.chunk_bytes, align_up(bytes, meta.page_bytes));
     if (extent_reserve(&meta.chunks[count], size, meta.page_bytes, "calmalloc meta") != 0 &&
-        extent_reserve(&meta.chunks[count], align_up(bytes, meta.page_bytes), meta.page_bytes, "calmalloc meta") != 0)
+        extent_reserve(&meta.chunks[count], align_up(bytes, meta.page_bytes), meta.page_bytes,
+                       "calmalloc meta") != 0)
         return false;
     meta.used = 0;
     store(&meta.chunk_count, count + 1, RELEASE);
     return true;
 }
 
-/* Whether the newest chunk has room; only then does a failure to take mean that the kernel refused. */
+/* Whether the newest chunk has room; only then does a failure to take mean that the kernel refused.
+ */
 static bool chunk_fits(size_t bytes, size_t align)
 {
     size_t count = load(&meta.chunk_count, RELAXED);

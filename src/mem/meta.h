@@ -1,5 +1,6 @@
 /*
- * meta.h: memory for our own bookkeeping, far from the user's. It is never given back, only reused by its owner.
+ * meta.h: memory for our own bookkeeping, far from the user's. It is never given back, only reused
+ * by its owner.
  */
 #ifndef CALM_MEM_META_H
 #define CALM_MEM_META_H
@@ -9,7 +10,8 @@
 /* Prepares `chunk_bytes`, the address space taken at a time. */
 void meta_start(size_t chunk_bytes, size_t page_bytes);
 
-/* `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL. Any thread. */
+/* `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL. Any
+ * thread. */
 void *meta_alloc(size_t bytes, size_t align);
 
 /* Bytes readable and writable, and bytes of them that are resident. */

@@ -1,12 +1,13 @@
 /*
  * region.c: reserves the region and its tables, and moves the front.
  *
- * Without a limit on address space everything is reserved at once. Under `ulimit -v` half of what is left is reserved,
- * and half of the remainder again each time it is used up, always behind the last part, so that the region stays one
- * range and an address still tells its unit by one subtraction. Unit 0 is never handed out: 0 means "no unit".
+ * Without a limit on address space everything is reserved at once. Under `ulimit -v` half of what
+ * is left is reserved, and half of the remainder again each time it is used up, always behind the
+ * last part, so that the region stays one range and an address still tells its unit by one
+ * subtraction. Unit 0 is never handed out: 0 means "no unit".
  *
- * Owner: the front, under region_lock (RANK_GROW), which is held across the kernel calls of a growth.
- * Invariant R1: the map is committed as a whole, the tags for every unit below the front.
+ * Owner: the front, under region_lock (RANK_GROW), which is held across the kernel calls of a
+ * growth. Invariant R1: the map is committed as a whole, the tags for every unit below the front.
  * Design: docs/design/region.md
  */
 #include "mem/region.h"
@@ -39,8 +40,12 @@ static size_t page_bytes;
 static size_t region_bytes_wanted(const struct os_facts *facts)
 {
     if (facts->address_space_bytes != SIZE_MAX)
-        return align_down(size_min(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_MAX), REGION_ALIGN);
-    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), REGION_MAX), REGION_ALIGN);
+        return align_down(
+            size_min(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_MAX),
+            REGION_ALIGN);
+    return align_up(
+        size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), REGION_MAX),
+        REGION_ALIGN);
 }
 
 static int tables_reserve(size_t bytes_max)
@@ -60,8 +65,8 @@ static int tables_reserve(size_t bytes_max)
 }
 
 /*
- * Under a limit the heap will grow behind its end, so it begins far enough below the place where the kernel puts
- * mappings that all that the limit leaves fits in between.
+ * Under a limit the heap will grow behind its end, so it begins far enough below the place where
+ * the kernel puts mappings that all that the limit leaves fits in between.
  */
 static bool heap_reserve_below(size_t size, size_t room)
 {
@@ -82,7 +87,9 @@ static int heap_reserve(const struct os_facts *facts)
 {
     size_t wanted = region_bytes_wanted(facts);
     bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    if (is_limited && heap_reserve_below(wanted, align_up(size_min(facts->address_space_bytes, REGION_MAX), GIB) + GIB))
+    if (is_limited &&
+        heap_reserve_below(wanted,
+                           align_up(size_min(facts->address_space_bytes, REGION_MAX), GIB) + GIB))
         return 0;
     int error = extent_reserve(&heap, wanted, REGION_ALIGN, HEAP_NAME);
     while (error != 0 && wanted > REGION_ALIGN) {
@@ -96,7 +103,8 @@ int region_start(const struct os_facts *facts)
 {
     page_bytes = facts->page_bytes;
     bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    size_t limit = align_up(size_min(facts->address_space_bytes, REGION_MAX), REGION_ALIGN) + REGION_ALIGN;
+    size_t limit = align_up(size_min(facts->address_space_bytes, REGION_MAX), REGION_ALIGN) +
+                   REGION_ALIGN;
     int error = heap_reserve(facts);
     if (error != 0)
         return error;
@@ -158,7 +166,8 @@ int region_grow(size_t units, size_t *first, size_t *count)
     if (error == 0) {
         *first = front;
         *count = end - front;
-        /* The tables are committed first: who sees the front may index them. Pairs with loads of `units`. */
+        /* The tables are committed first: who sees the front may index them. Pairs with loads of
+         * `units`. */
         store(&region.units, end, RELEASE);
     }
     lock_release(&region_lock, RANK_GROW);

@@ -1,9 +1,10 @@
 /*
- * region.h: the one range of addresses that all user memory comes from, and what each unit of it is.
+ * region.h: the one range of addresses that all user memory comes from, and what each unit of it
+ * is.
  *
- * The unit map answers "what is this address?" with one load: a bin for units of slabs, else a kind. Class 0 does not
- * exist, so every kind is a multiple of the class count and the class of a kind is 0; a free thus sees a kind and a
- * bad pointer with one comparison (core/class.h).
+ * The unit map answers "what is this address?" with one load: a bin for units of slabs, else a
+ * kind. Class 0 does not exist, so every kind is a multiple of the class count and the class of a
+ * kind is 0; a free thus sees a kind and a bad pointer with one comparison (core/class.h).
  */
 #ifndef CALM_MEM_REGION_H
 #define CALM_MEM_REGION_H
@@ -36,8 +37,8 @@ struct span_tag {
     bool is_moved; /* pages came from elsewhere: a mapping of its own */
 
     /* Owned by whoever holds the span. */
-    void *slab;    /* a slab's bookkeeping; written before the map names its bin    */
-    size_t was;    /* what lay here before it was freed, for reports; 0 is unknown */
+    void *slab; /* a slab's bookkeeping; written before the map names its bin    */
+    size_t was; /* what lay here before it was freed, for reports; 0 is unknown */
 };
 _Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
 
@@ -57,8 +58,8 @@ extern HIDDEN struct region region;
 int region_start(const struct os_facts *facts);
 
 /*
- * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed and zero.
- * Returns 0 or -ENOMEM. Any thread; must not hold the span lock.
+ * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
+ * and zero. Returns 0 or -ENOMEM. Any thread; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 

@@ -1,15 +1,15 @@
 /*
  * span.c: free runs of units, in segregated lists with boundary tags.
  *
- * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists a doubling, for dirty and for clean spans; a
- * bitmap finds the first list that fits, so every operation is a bounded number of steps (the two-level segregated fit
- * of Masmano et al., 2004). In a list of mixed lengths the first few spans are tried, then the next list up, whose
- * spans all fit.
+ * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists a doubling, for dirty and
+ * for clean spans; a bitmap finds the first list that fits, so every operation is a bounded number
+ * of steps (the two-level segregated fit of Masmano et al., 2004). In a list of mixed lengths the
+ * first few spans are tried, then the next list up, whose spans all fit.
  *
  * Owner: any thread, under span_lock (RANK_SPAN). No system call is made while it is held.
- * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in the same state.
- * S3: dirty_units == sum of dirty spans.   S4: every free span is in the list of its length.   All by span_verify().
- * Design: docs/design/spans.md
+ * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in
+ * the same state. S3: dirty_units == sum of dirty spans.   S4: every free span is in the list of
+ * its length.   All by span_verify(). Design: docs/design/spans.md
  */
 #include "mem/span.h"
 
@@ -146,7 +146,8 @@ static size_t find(const struct span_lists *in, size_t units)
     return list == LIST_COUNT ? 0 : in->heads[list];
 }
 
-/* Cuts [first, first + units) out of the free span at `unit`, which it lies in, and marks it used. */
+/* Cuts [first, first + units) out of the free span at `unit`, which it lies in, and marks it used.
+ */
 static void carve(size_t unit, size_t first, size_t units)
 {
     unsigned state = region.tags[unit].state;
@@ -159,7 +160,8 @@ static void carve(size_t unit, size_t first, size_t units)
     tag_used(first, units);
 }
 
-/* At the end of each operation that may take dirty units; in between, a span that is being cut is in no list. */
+/* At the end of each operation that may take dirty units; in between, a span that is being cut is
+ * in no list. */
 static void note_least(void)
 {
     dirty_units_least = size_min(dirty_units_least, dirty_units);
@@ -220,7 +222,8 @@ void span_release(size_t unit, size_t units, bool is_zero)
     lock_release(&span_lock, RANK_SPAN);
 }
 
-/* The span ends at the front: grows the region, which continues it unless another thread grows it first. */
+/* The span ends at the front: grows the region, which continues it unless another thread grows it
+ * first. */
 static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
@@ -243,8 +246,8 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     if (behind == load(&region.units, RELAXED))
         return extend_front(unit, units_old, units_new);
     lock_acquire(&span_lock, RANK_SPAN);
-    bool is_room = behind < load(&region.units, RELAXED) && region.tags[behind].state != SPAN_USED &&
-                   region.tags[behind].units >= more;
+    bool is_room = behind < load(&region.units, RELAXED) &&
+                   region.tags[behind].state != SPAN_USED && region.tags[behind].units >= more;
     if (is_room) {
         carve(behind, behind, more);
         tag_used(unit, units_new);
@@ -262,7 +265,8 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new)
     lock_release(&span_lock, RANK_SPAN);
 }
 
-/* Takes up to PURGE_BATCH dirty spans, the longest first, out of the lists: nobody else can touch them then. */
+/* Takes up to PURGE_BATCH dirty spans, the longest first, out of the lists: nobody else can touch
+ * them then. */
 static size_t claim_dirty(struct span *claimed, size_t units_max)
 {
     struct span_lists *dirty = lists_of(SPAN_DIRTY);
@@ -288,10 +292,12 @@ size_t span_purge(size_t bytes_max)
     struct span claimed[PURGE_BATCH];
     size_t purged = 0;
     bool is_failed = false;
-    size_t count = claim_dirty(claimed, (size_min(bytes_max, SIZE_MAX - UNIT_BYTES) + UNIT_BYTES - 1) >> UNIT_SHIFT);
+    size_t count = claim_dirty(
+        claimed, (size_min(bytes_max, SIZE_MAX - UNIT_BYTES) + UNIT_BYTES - 1) >> UNIT_SHIFT);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = claimed[i].units << UNIT_SHIFT;
-        claimed[i].is_zero = !is_failed && os_counted(os_purge(region_address(claimed[i].unit), bytes)) == 0;
+        claimed[i].is_zero = !is_failed &&
+                             os_counted(os_purge(region_address(claimed[i].unit), bytes)) == 0;
         is_failed = is_failed || !claimed[i].is_zero;
         purged += claimed[i].is_zero ? bytes : 0;
     }

@@ -1,8 +1,8 @@
 /*
  * span.h: runs of units: find, give back, grow in place, and purge.
  *
- * A free span is dirty (its pages may be resident and hold anything) or clean (they read as zero and cost nothing).
- * The two never merge; requests take dirty spans first, the smallest that fits.
+ * A free span is dirty (its pages may be resident and hold anything) or clean (they read as zero
+ * and cost nothing). The two never merge; requests take dirty spans first, the smallest that fits.
  */
 #ifndef CALM_MEM_SPAN_H
 #define CALM_MEM_SPAN_H
@@ -19,18 +19,22 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
-/* Asked once when there is no span of `units`: whether something may have come back, so that another try is worth it. */
+/* Asked once when there is no span of `units`: whether something may have come back, so that
+ * another try is worth it. */
 extern bool (*span_on_shortage)(size_t units);
 
-/* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two). Any thread. */
+/* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two).
+ * Any thread. */
 struct span span_acquire(size_t units, size_t align_units);
 
-/* Gives a span back; its units must be UNIT_FREE in the map already. `is_zero` as for struct span. */
+/* Gives a span back; its units must be UNIT_FREE in the map already. `is_zero` as for struct span.
+ */
 void span_release(size_t unit, size_t units, bool is_zero);
 
 /*
- * Makes the used span at `unit` longer by taking from the free span behind it, if that is long enough, or from the
- * front of the region if it ends there. Returns whether it grew; what the added part holds is unspecified.
+ * Makes the used span at `unit` longer by taking from the free span behind it, if that is long
+ * enough, or from the front of the region if it ends there. Returns whether it grew; what the added
+ * part holds is unspecified.
  */
 bool span_extend(size_t unit, size_t units_old, size_t units_new);
 
@@ -38,8 +42,9 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new);
 void span_shrink(size_t unit, size_t units_old, size_t units_new);
 
 /*
- * Purges at most about `bytes_max` of dirty spans, the longest first, a batch of them; no lock is held during the
- * kernel calls. Returns the bytes purged: 0 when nothing is dirty, or the kernel refuses (locked pages).
+ * Purges at most about `bytes_max` of dirty spans, the longest first, a batch of them; no lock is
+ * held during the kernel calls. Returns the bytes purged: 0 when nothing is dirty, or the kernel
+ * refuses (locked pages).
  */
 size_t span_purge(size_t bytes_max);
 

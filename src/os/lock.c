@@ -14,7 +14,8 @@ void lock_wait(struct lock *lock)
             compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))
             return;
     }
-    /* L2 acquire after a sleep: leaves the mark WAITED, since others may sleep too; pairs with L3. */
+    /* L2 acquire after a sleep: leaves the mark WAITED, since others may sleep too; pairs with L3.
+     */
     while (exchange(&lock->state, LOCK_WAITED, ACQUIRE) != LOCK_FREE)
         os_wait(&lock->state, LOCK_WAITED, UINT64_MAX);
 }

@@ -1,9 +1,10 @@
 /*
  * lock.h: a lock of one word that sleeps in the kernel after a bounded number of looks.
  *
- * States: FREE -> HELD (acquire, one compare-and-swap) -> FREE (release); a thread that finds it held looks LOOKS_MAX
- * times, marks it WAITED and sleeps; a release of WAITED wakes one sleeper. docs/protocols/lock.md has the table.
- * Locks are taken in rising rank only; CHECKS 2 keeps a mask of what a thread holds and stops on a wrong order.
+ * States: FREE -> HELD (acquire, one compare-and-swap) -> FREE (release); a thread that finds it
+ * held looks LOOKS_MAX times, marks it WAITED and sleeps; a release of WAITED wakes one sleeper.
+ * docs/protocols/lock.md has the table. Locks are taken in rising rank only; CHECKS 2 keeps a mask
+ * of what a thread holds and stops on a wrong order.
  */
 #ifndef CALM_OS_LOCK_H
 #define CALM_OS_LOCK_H
@@ -14,7 +15,16 @@
 #include "os/os.h"
 
 /* Outermost first. Several depots are held at once by fork only. */
-enum lock_rank { RANK_PURGE, RANK_REGISTRY, RANK_DEPOTS, RANK_DEPOT, RANK_GROW, RANK_SLAB, RANK_SPAN, RANK_META };
+enum lock_rank {
+    RANK_PURGE,
+    RANK_REGISTRY,
+    RANK_DEPOTS,
+    RANK_DEPOT,
+    RANK_GROW,
+    RANK_SLAB,
+    RANK_SPAN,
+    RANK_META
+};
 
 enum { LOCK_FREE, LOCK_HELD, LOCK_WAITED, LOOKS_MAX = 100 };
 
@@ -27,7 +37,8 @@ extern _Thread_local uint32_t lock_ranks_held;
 ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)
 {
     if (CHECKS >= 2) {
-        ASSERT((lock_ranks_held >> rank) == 0 || (rank == RANK_DEPOT && (lock_ranks_held >> rank) == 1));
+        ASSERT((lock_ranks_held >> rank) == 0 ||
+               (rank == RANK_DEPOT && (lock_ranks_held >> rank) == 1));
         lock_ranks_held |= 1u << rank;
     }
 }

@@ -1,9 +1,10 @@
 /*
  * os.h: the kernel and the C library's thread hooks, as one contract.
  *
- * linux/ implements it for real; sim/ implements it for tests, checks every precondition, and fails on demand.
- * Functions that can fail return 0 or a negative errno value, and leave their outputs and the address space as they
- * were. None of them touches errno, allocates, or takes a lock of ours.
+ * linux/ implements it for real; sim/ implements it for tests, checks every precondition, and fails
+ * on demand. Functions that can fail return 0 or a negative errno value, and leave their outputs
+ * and the address space as they were. None of them touches errno, allocates, or takes a lock of
+ * ours.
  */
 #ifndef CALM_OS_OS_H
 #define CALM_OS_OS_H
@@ -24,14 +25,14 @@ void os_start(struct os_facts *out);
 /*
  * Address space. All sizes and addresses are multiples of the page.
  *
- * os_reserve: `size` bytes aligned to `align` (a power of two, at least a page), inaccessible, nothing resident.
- * os_extend: the same, exactly at `start`; -EEXIST when something is there.
+ * os_reserve: `size` bytes aligned to `align` (a power of two, at least a page), inaccessible,
+ * nothing resident. os_extend: the same, exactly at `start`; -EEXIST when something is there.
  * os_commit: makes [start, start + size) of a reservation readable and writable, reading as zero.
- * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages are locked.
- * os_renew: maps committed zero pages afresh over a committed range, so that it joins its neighbours' mapping.
- * os_move: moves the pages of [from, from + size) to `to`, both committed; `from` reads as zero afterwards. On failure
- *   `from` is whole and `to` reads as zero, but after -EFAULT `to` may be a hole and must not be used again.
- * os_release: returns a whole reservation.
+ * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages
+ * are locked. os_renew: maps committed zero pages afresh over a committed range, so that it joins
+ * its neighbours' mapping. os_move: moves the pages of [from, from + size) to `to`, both committed;
+ * `from` reads as zero afterwards. On failure `from` is whole and `to` reads as zero, but after
+ * -EFAULT `to` may be a hole and must not be used again. os_release: returns a whole reservation.
  * -ENOMEM: no address space, no mapping left, or a limit.
  */
 enum { OS_HOLE = -14 }; /* -EFAULT */
@@ -47,7 +48,8 @@ int os_release(void *start, size_t size);
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 
-/* Bytes of [start, start + size), whole mappings, that are resident, as the kernel counts them in smaps. */
+/* Bytes of [start, start + size), whole mappings, that are resident, as the kernel counts them in
+ * smaps. */
 size_t os_resident_bytes(const void *start, size_t size);
 
 /* Milliseconds on a clock that never goes back; a few milliseconds coarse, and cheap. */
@@ -59,15 +61,17 @@ void os_random(void *out, size_t size);
 /* Writes all of `words` to `fd`. */
 int os_write(int fd, const char *words, size_t length);
 
-/* Tells files apart: two numbers that are the same for the same open file. False when `fd` is not open. */
+/* Tells files apart: two numbers that are the same for the same open file. False when `fd` is not
+ * open. */
 bool os_file_identity(int fd, uint64_t out[2]);
 
-/* The value of an environment variable, or NULL; also NULL before the C library has an environment. */
+/* The value of an environment variable, or NULL; also NULL before the C library has an environment.
+ */
 const char *os_environment(const char *name);
 
 /*
- * Sleeps while *word == expected, at most `timeout_ms` (UINT64_MAX: no limit); may wake early, also by signals.
- * os_wake wakes at most `count` sleepers.
+ * Sleeps while *word == expected, at most `timeout_ms` (UINT64_MAX: no limit); may wake early, also
+ * by signals. os_wake wakes at most `count` sleepers.
  */
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 void os_wake(_Atomic uint32_t *word, uint32_t count);
@@ -78,17 +82,20 @@ uint32_t os_process_id(void);
 void os_set_errno(int error);
 
 /*
- * Starts `body` on a helper thread that the C library does not know: all signals blocked, `stack` of `size` bytes
- * (page aligned, kept until the thread has ended, which clears *alive to 0 and wakes it). At most one at a time.
- * `body` may call functions of this header only, and must not touch thread-local storage.
- * -EPERM where helper threads cannot run (sanitizers, a seccomp filter).
+ * Starts `body` on a helper thread that the C library does not know: all signals blocked, `stack`
+ * of `size` bytes (page aligned, kept until the thread has ended, which clears *alive to 0 and
+ * wakes it). At most one at a time. `body` may call functions of this header only, and must not
+ * touch thread-local storage. -EPERM where helper threads cannot run (sanitizers, a seccomp
+ * filter).
  */
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
 
-/* Waits until the helper, which has been told to end, is gone from the process; at most `timeout_ms`. */
+/* Waits until the helper, which has been told to end, is gone from the process; at most
+ * `timeout_ms`. */
 void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms);
 
-/* Kernel calls that failed since the start; callers pass a result through os_counted to have it counted. */
+/* Kernel calls that failed since the start; callers pass a result through os_counted to have it
+ * counted. */
 extern _Atomic uint64_t os_failed_calls;
 
 ALWAYS_INLINE int os_counted(int error)
@@ -100,8 +107,8 @@ ALWAYS_INLINE int os_counted(int error)
 
 /*
  * Hooks of the C library, installed once from the library's constructor.
- * os_on_thread_exit: `on_exit(value)` runs when a thread that armed a value ends. -ENOMEM, -EAGAIN: cannot.
- * os_on_fork: before the fork in the parent; after it in the parent; after it in the child.
+ * os_on_thread_exit: `on_exit(value)` runs when a thread that armed a value ends. -ENOMEM, -EAGAIN:
+ * cannot. os_on_fork: before the fork in the parent; after it in the parent; after it in the child.
  */
 int os_on_thread_exit(void (*on_exit)(void *value));
 int os_thread_exit_arm(void *value);

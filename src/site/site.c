@@ -1,12 +1,13 @@
 /*
  * site.c: fills the table of sites.
  *
- * `hash` spreads sites over cohorts by their index. The number of cohorts follows the heap: a small heap keeps its
- * few objects on few pages, and doubles its cohorts as it grows, so that a tiny program pays nothing for them. Blocks
- * that are there stay in the cohort they have; an address tells its own bin.
+ * `hash` spreads sites over cohorts by their index. The number of cohorts follows the heap: a small
+ * heap keeps its few objects on few pages, and doubles its cohorts as it grows, so that a tiny
+ * program pays nothing for them. Blocks that are there stay in the cohort they have; an address
+ * tells its own bin.
  *
- * Owner: whoever adds the slab that crosses a threshold; a store at a time, so a reader sees an old or a new cohort.
- * Design: docs/design/sites.md
+ * Owner: whoever adds the slab that crosses a threshold; a store at a time, so a reader sees an old
+ * or a new cohort. Design: docs/design/sites.md
  */
 #include "site/site.h"
 
@@ -22,7 +23,8 @@ static _Atomic size_t cohorts_now = 1;
 static void fill(size_t cohorts)
 {
     for (uint32_t site = 0; site < SITES; site++) {
-        uint32_t mixed = site * 0x9E3779B1u; /* Knuth's multiplicative hash: the golden ratio of 2^32 */
+        uint32_t mixed = site *
+                         0x9E3779B1u; /* Knuth's multiplicative hash: the golden ratio of 2^32 */
         uint32_t cohort = mixed >> 26 & (uint32_t)(cohorts - 1);
         store(&site_table[site], (uint16_t)(cohort * COHORT_ENTRY_BYTES), RELAXED);
     }

@@ -1,9 +1,10 @@
 /*
  * site.h: which cohort a call site belongs to: one look-up in one table.
  *
- * A site is the address a request returns to. Its low twelve bits are the same in every run, since address
- * randomisation moves whole pages, and they index the table directly: no hash, no multiplication, and two runs of a
- * program place the same objects together. Several sites may share an index; `hash` is content with that.
+ * A site is the address a request returns to. Its low twelve bits are the same in every run, since
+ * address randomisation moves whole pages, and they index the table directly: no hash, no
+ * multiplication, and two runs of a program place the same objects together. Several sites may
+ * share an index; `hash` is content with that.
  */
 #ifndef CALM_SITE_SITE_H
 #define CALM_SITE_SITE_H
@@ -16,7 +17,8 @@ enum site_policy { SITE_OFF, SITE_HASH };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
-/* Sets the policy and how many cohorts it may use (a power of two up to COHORT_LIMIT). Before the heap is used. */
+/* Sets the policy and how many cohorts it may use (a power of two up to COHORT_LIMIT). Before the
+ * heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
 /* Cohorts in use now. */

@@ -1,6 +1,6 @@
 /*
- * aligned_test.cpp: posix_memalign, aligned_alloc, memalign, valloc and pvalloc as POSIX and the manual pages
- * have them, with alignments from 1 byte to 64 MiB and sizes on both sides of each.
+ * aligned_test.cpp: posix_memalign, aligned_alloc, memalign, valloc and pvalloc as POSIX and the
+ * manual pages have them, with alignments from 1 byte to 64 MiB and sizes on both sides of each.
  */
 #include "support.h"
 
@@ -21,7 +21,8 @@ const std::size_t LARGEST_ALIGNMENT = 64 * MIB;
 std::vector<std::size_t> sizes_around(std::size_t alignment)
 {
     std::vector<std::size_t> sizes = {0, 1, 7, 8, 16, 17, 100, 1024, 4097, 33000, 70000};
-    for (std::size_t size : {alignment - 1, alignment, alignment + 1, alignment * 2 - 1, alignment * 3})
+    for (std::size_t size :
+         {alignment - 1, alignment, alignment + 1, alignment * 2 - 1, alignment * 3})
         if (size <= 2 * LARGEST_ALIGNMENT)
             sizes.push_back(size);
     return sizes;
@@ -86,7 +87,8 @@ TEST(AlignedAlloc, ALargeAlignmentDoesNotMakeItsPaddingResident)
         ASSERT_NE(blocks.back(), nullptr);
         std::memset(blocks.back(), 1, 100);
     }
-    EXPECT_LT((resident_pages() - before) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), 16 * MIB);
+    EXPECT_LT((resident_pages() - before) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)),
+              16 * MIB);
     for (void *block : blocks)
         free(block);
 }
@@ -104,11 +106,13 @@ TEST(AlignedAlloc, AnAlignmentThatIsNoPowerOfTwoFailsWithEinval)
 TEST(AlignedAlloc, WhatCannotBeHadFailsWithEnomem)
 {
     const std::size_t half = std::size_t{1} << 62;
-    const std::size_t cases[][2] = {{16, too_large()}, {4096, SIZE_MAX - 4095}, {64 * MIB, SIZE_MAX - 1},
-                                    {half, 1},         {half * 2, 1},           {half, half}};
+    const std::size_t cases[][2] = {
+        {16, too_large()}, {4096, SIZE_MAX - 4095}, {64 * MIB, SIZE_MAX - 1},
+        {half, 1},         {half * 2, 1},           {half, half}};
     for (const auto &[alignment, size] : cases) {
         errno = 0;
-        EXPECT_EQ(aligned_alloc(opaque(alignment), opaque(size)), nullptr) << alignment << ", " << size;
+        EXPECT_EQ(aligned_alloc(opaque(alignment), opaque(size)), nullptr)
+            << alignment << ", " << size;
         EXPECT_EQ(errno, ENOMEM) << alignment << ", " << size;
     }
 }
@@ -118,7 +122,8 @@ TEST(PosixMemalign, EveryPowerOfTwoAndEverySizeWorks)
     for (std::size_t alignment = sizeof(void *); alignment <= LARGEST_ALIGNMENT; alignment *= 2)
         for (std::size_t size : sizes_around(alignment)) {
             void *block = nullptr;
-            ASSERT_EQ(posix_memalign(&block, opaque(alignment), size), 0) << alignment << ", " << size;
+            ASSERT_EQ(posix_memalign(&block, opaque(alignment), size), 0)
+                << alignment << ", " << size;
             ASSERT_NO_FATAL_FAILURE(expect_aligned(block, alignment, size));
             free(block);
         }
@@ -167,7 +172,8 @@ TEST(Memalign, EveryPowerOfTwoWorks)
     }
 }
 
-/* The manual page says EINVAL; the C library rounds up. Both are met: nothing is ever under-aligned. */
+/* The manual page says EINVAL; the C library rounds up. Both are met: nothing is ever
+ * under-aligned. */
 TEST(Memalign, AnAlignmentThatIsNoPowerOfTwoIsRefusedOrExceeded)
 {
     for (std::size_t alignment : {3, 24, 48, 100, 5000}) {
@@ -194,7 +200,8 @@ TEST(Memalign, WhatCannotBeHadFailsWithEnomem)
 TEST(Valloc, GivesWholePageAlignment)
 {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    for (std::size_t size : {std::size_t{0}, std::size_t{1}, page - 1, page, page + 1, 100 * page + 5}) {
+    for (std::size_t size :
+         {std::size_t{0}, std::size_t{1}, page - 1, page, page + 1, 100 * page + 5}) {
         void *block = valloc(opaque(size));
         ASSERT_NO_FATAL_FAILURE(expect_aligned(block, page, size));
         free(block);

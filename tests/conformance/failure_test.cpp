@@ -1,6 +1,7 @@
 /*
- * failure_test.cpp: requests that fail where errno and exceptions are most easily lost: in many threads at
- * once, in a fork's child, and when memory runs out for real (a limit on the address space).
+ * failure_test.cpp: requests that fail where errno and exceptions are most easily lost: in many
+ * threads at once, in a fork's child, and when memory runs out for real (a limit on the address
+ * space).
  */
 #include "support.h"
 
@@ -120,7 +121,8 @@ void limit_address_space(std::size_t more)
         _exit(100);
     fclose(statm);
     rlimit limit;
-    limit.rlim_cur = limit.rlim_max = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + more;
+    limit.rlim_cur = limit.rlim_max = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) +
+                                      more;
     if (setrlimit(RLIMIT_AS, &limit) != 0)
         _exit(101);
 }
@@ -133,9 +135,9 @@ bool is_writable(void *block, std::size_t size)
 }
 
 /*
- * Takes blocks of `size` bytes until there are no more, gives all back, and takes as many again. The blocks
- * are chained through their first word, so that the books need no memory. At most `most` are taken: a heap
- * that reserved its range before the limit was set may go on beyond it.
+ * Takes blocks of `size` bytes until there are no more, gives all back, and takes as many again.
+ * The blocks are chained through their first word, so that the books need no memory. At most `most`
+ * are taken: a heap that reserved its range before the limit was set may go on beyond it.
  */
 int exhaust_and_recover(std::size_t size, std::size_t most)
 {

@@ -1,6 +1,6 @@
 /*
- * libc_names_test.cpp: the C library's own second names, which some programs and interposers call directly.
- * Each does what its plain name does, on the same heap: blocks pass freely between both.
+ * libc_names_test.cpp: the C library's own second names, which some programs and interposers call
+ * directly. Each does what its plain name does, on the same heap: blocks pass freely between both.
  */
 #include "support.h"
 

@@ -1,6 +1,7 @@
 /*
- * malloc_test.cpp: malloc, calloc, realloc, reallocarray, free and cfree as ISO C, POSIX and the manual pages
- * have them: zero sizes, overflow, errno, contents through growth and shrinkage over every kind of block.
+ * malloc_test.cpp: malloc, calloc, realloc, reallocarray, free and cfree as ISO C, POSIX and the
+ * manual pages have them: zero sizes, overflow, errno, contents through growth and shrinkage over
+ * every kind of block.
  */
 #include "support.h"
 
@@ -64,8 +65,8 @@ TEST(Malloc, SizeZeroGivesDistinctBlocksThatCanBeFreed)
 
 TEST(Malloc, SizesAbovePtrdiffMaxFailWithEnomem)
 {
-    for (std::size_t size : {too_large(), too_large() + 1, SIZE_MAX - 65536, SIZE_MAX - 4096, SIZE_MAX - 15,
-                             SIZE_MAX - 1, SIZE_MAX}) {
+    for (std::size_t size : {too_large(), too_large() + 1, SIZE_MAX - 65536, SIZE_MAX - 4096,
+                             SIZE_MAX - 15, SIZE_MAX - 1, SIZE_MAX}) {
         errno = 0;
         EXPECT_EQ(malloc(opaque(size)), nullptr) << size;
         EXPECT_EQ(errno, ENOMEM) << size;
@@ -130,7 +131,8 @@ TEST(Cfree, FreesWhatMallocGave)
     }
     rusage usage;
     ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
-    EXPECT_LT(usage.ru_maxrss, 900 * 1024) << "a gigabyte was allocated in turn, so cfree frees nothing";
+    EXPECT_LT(usage.ru_maxrss, 900 * 1024)
+        << "a gigabyte was allocated in turn, so cfree frees nothing";
 }
 
 TEST(Calloc, FreshMemoryOfEverySizeIsZero)
@@ -198,9 +200,9 @@ TEST(Calloc, MemoryThatWasGivenBackAndReusedInOtherSizesIsZero)
 TEST(Calloc, AProductThatOverflowsFailsWithEnomem)
 {
     const std::size_t half = std::size_t{1} << 32;
-    const std::size_t cases[][2] = {{half, half},          {SIZE_MAX, 2},        {2, SIZE_MAX},
-                                    {SIZE_MAX / 2 + 1, 2}, {SIZE_MAX, SIZE_MAX}, {half + 1, half - 1},
-                                    {3, SIZE_MAX / 2}};
+    const std::size_t cases[][2] = {
+        {half, half},         {SIZE_MAX, 2},        {2, SIZE_MAX},    {SIZE_MAX / 2 + 1, 2},
+        {SIZE_MAX, SIZE_MAX}, {half + 1, half - 1}, {3, SIZE_MAX / 2}};
     for (const auto &[count, size] : cases) {
         errno = 0;
         EXPECT_EQ(calloc(opaque(count), opaque(size)), nullptr) << count << " * " << size;
@@ -242,7 +244,8 @@ TEST(Realloc, ToZeroFreesAndReturnsNull)
         }
     rusage usage;
     ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
-    EXPECT_LT(usage.ru_maxrss, 1024 * 1024) << "three gigabytes were allocated in turn, so nothing is freed";
+    EXPECT_LT(usage.ru_maxrss, 1024 * 1024)
+        << "three gigabytes were allocated in turn, so nothing is freed";
 }
 
 TEST(Realloc, KeepsTheContentsThroughGrowthAndShrinkageOverEveryKindOfBlock)
@@ -268,8 +271,8 @@ TEST(Realloc, KeepsTheContentsThroughGrowthAndShrinkageOverEveryKindOfBlock)
         ASSERT_NO_FATAL_FAILURE(resize(to));
     for (std::size_t i = sizes.size(); i-- > 0;)
         ASSERT_NO_FATAL_FAILURE(resize(sizes[i] - 1));
-    for (std::size_t to : {8, 1 << 20, 17, 40 << 20, 4096, 32768, 32769, 65536, 65535, 65537, 2 << 20, 100,
-                           96 << 20, 33 << 20, 31 << 20, 34 << 20, 1})
+    for (std::size_t to : {8, 1 << 20, 17, 40 << 20, 4096, 32768, 32769, 65536, 65535, 65537,
+                           2 << 20, 100, 96 << 20, 33 << 20, 31 << 20, 34 << 20, 1})
         ASSERT_NO_FATAL_FAILURE(resize(to));
     free(block);
 }

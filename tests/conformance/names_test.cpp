@@ -1,10 +1,10 @@
 /*
- * names_test.cpp: every standard name resolves inside libcalmalloc, for the program and for the libraries it
- * uses.
+ * names_test.cpp: every standard name resolves inside libcalmalloc, for the program and for the
+ * libraries it uses.
  *
- * A name that is missing reaches the C library's heap without a word, and the block then meets our free as a
- * foreign pointer. So each name is looked up as the dynamic linker would, and the object that defines it is
- * asked for.
+ * A name that is missing reaches the C library's heap without a word, and the block then meets our
+ * free as a foreign pointer. So each name is looked up as the dynamic linker would, and the object
+ * that defines it is asked for.
  */
 #include "support.h"
 

@@ -1,6 +1,7 @@
 /*
- * new_test.cpp: operator new and delete in all their forms, the new-handler, bad_alloc, and the forms that
- * only compilers call: with a hint of temperature, and returning the size together with the block.
+ * new_test.cpp: operator new and delete in all their forms, the new-handler, bad_alloc, and the
+ * forms that only compilers call: with a hint of temperature, and returning the size together with
+ * the block.
  */
 #include "support.h"
 
@@ -66,25 +67,30 @@ const form FORMS[] = {
     {"ArrayNothrow", [](std::size_t n) { return ::operator new[](n, std::nothrow); }, false, 16},
     {"Aligned", [](std::size_t n) { return ::operator new(n, BY_4096); }, true, 4096},
     {"ArrayAligned", [](std::size_t n) { return ::operator new[](n, BY_4096); }, true, 4096},
-    {"AlignedNothrow", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow); }, false, 4096},
-    {"ArrayAlignedNothrow", [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow); }, false,
-     4096},
+    {"AlignedNothrow", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow); },
+     false, 4096},
+    {"ArrayAlignedNothrow",
+     [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow); }, false, 4096},
     {"Hot", [](std::size_t n) { return ::operator new(n, HOT); }, true, 16},
     {"ArrayHot", [](std::size_t n) { return ::operator new[](n, HOT); }, true, 16},
     {"NothrowCold", [](std::size_t n) { return ::operator new(n, std::nothrow, COLD); }, false, 16},
-    {"ArrayNothrowCold", [](std::size_t n) { return ::operator new[](n, std::nothrow, COLD); }, false, 16},
+    {"ArrayNothrowCold", [](std::size_t n) { return ::operator new[](n, std::nothrow, COLD); },
+     false, 16},
     {"AlignedHot", [](std::size_t n) { return ::operator new(n, BY_4096, HOT); }, true, 4096},
-    {"ArrayAlignedHot", [](std::size_t n) { return ::operator new[](n, BY_4096, HOT); }, true, 4096},
-    {"AlignedNothrowCold", [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow, COLD); },
-     false, 4096},
+    {"ArrayAlignedHot", [](std::size_t n) { return ::operator new[](n, BY_4096, HOT); }, true,
+     4096},
+    {"AlignedNothrowCold",
+     [](std::size_t n) { return ::operator new(n, BY_4096, std::nothrow, COLD); }, false, 4096},
     {"ArrayAlignedNothrowCold",
      [](std::size_t n) { return ::operator new[](n, BY_4096, std::nothrow, COLD); }, false, 4096},
     {"SizeReturning", [](std::size_t n) { return __size_returning_new(n).block; }, true, 16},
-    {"SizeReturningHot", [](std::size_t n) { return __size_returning_new_hot_cold(n, HOT).block; }, true, 16},
-    {"SizeReturningAligned", [](std::size_t n) { return __size_returning_new_aligned(n, BY_4096).block; },
-     true, 4096},
+    {"SizeReturningHot", [](std::size_t n) { return __size_returning_new_hot_cold(n, HOT).block; },
+     true, 16},
+    {"SizeReturningAligned",
+     [](std::size_t n) { return __size_returning_new_aligned(n, BY_4096).block; }, true, 4096},
     {"SizeReturningAlignedCold",
-     [](std::size_t n) { return __size_returning_new_aligned_hot_cold(n, BY_4096, COLD).block; }, true, 4096},
+     [](std::size_t n) { return __size_returning_new_aligned_hot_cold(n, BY_4096, COLD).block; },
+     true, 4096},
 };
 
 class OperatorNew : public testing::TestWithParam<form>
@@ -270,7 +276,8 @@ TEST(OperatorDelete, OfNullDoesNothing)
 TEST(SizeReturningNew, ReturnsTheUsableSize)
 {
     for (std::size_t size : sizes_up_to(MIB)) {
-        for (sized_block got : {__size_returning_new(size), __size_returning_new_hot_cold(size, HOT)}) {
+        for (sized_block got :
+             {__size_returning_new(size), __size_returning_new_hot_cold(size, HOT)}) {
             EXPECT_GE(got.size, size);
             EXPECT_EQ(got.size, malloc_usable_size(got.block)) << size;
             pattern_write(got.block, got.size, 1);

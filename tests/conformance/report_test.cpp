@@ -1,6 +1,6 @@
 /*
- * report_test.cpp: the calls that ask the heap about itself or tune it: malloc_trim, mallinfo, mallinfo2,
- * malloc_info, malloc_stats, mallopt.
+ * report_test.cpp: the calls that ask the heap about itself or tune it: malloc_trim, mallinfo,
+ * mallinfo2, malloc_info, malloc_stats, mallopt.
  */
 #include "support.h"
 
@@ -102,7 +102,8 @@ TEST(Mallinfo, AgreesWithMallinfo2WhereTheFiguresFit)
     EXPECT_EQ(static_cast<std::size_t>(narrow.hblkhd), wide.hblkhd);
 }
 
-/* Returns the first thing that makes `text` no well-formed XML element, or an empty string. Knows tags only.
+/* Returns the first thing that makes `text` no well-formed XML element, or an empty string. Knows
+ * tags only.
  */
 std::string xml_error(const std::string &text)
 {
@@ -115,7 +116,8 @@ std::string xml_error(const std::string &text)
         std::string tag = text.substr(at + 1, end - at - 1);
         if (tag.empty() || tag[0] == '?' || tag[0] == '!')
             continue;
-        std::string name = tag.substr(tag[0] == '/', tag.find_first_of(" /\n\t", 1) - (tag[0] == '/'));
+        std::string name = tag.substr(tag[0] == '/',
+                                      tag.find_first_of(" /\n\t", 1) - (tag[0] == '/'));
         bool has_odd_quotes = false;
         for (char c : tag)
             has_odd_quotes ^= c == '"';

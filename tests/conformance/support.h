@@ -1,10 +1,10 @@
 /*
- * support.h: what the conformance tests share: values the compiler cannot see through, patterns, lists of
- * sizes.
+ * support.h: what the conformance tests share: values the compiler cannot see through, patterns,
+ * lists of sizes.
  *
- * `opaque` hides a value from the optimiser, so that calls with odd arguments are made at run time and no
- * pair of malloc and free is removed. Patterns are a function of the seed and the offset, so that a byte that
- * moved to the wrong place is found as well as one that was overwritten.
+ * `opaque` hides a value from the optimiser, so that calls with odd arguments are made at run time
+ * and no pair of malloc and free is removed. Patterns are a function of the seed and the offset, so
+ * that a byte that moved to the wrong place is found as well as one that was overwritten.
  */
 #ifndef TESTS_CONFORMANCE_SUPPORT_H
 #define TESTS_CONFORMANCE_SUPPORT_H

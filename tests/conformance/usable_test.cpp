@@ -1,6 +1,6 @@
 /*
- * usable_test.cpp: how much of a block may be used, and the calls that are told a size: malloc_usable_size,
- * nallocx, sdallocx, free_sized, free_aligned_sized.
+ * usable_test.cpp: how much of a block may be used, and the calls that are told a size:
+ * malloc_usable_size, nallocx, sdallocx, free_sized, free_aligned_sized.
  *
  * What happens when the told size is wrong is in tests/misuse.
  */
@@ -92,7 +92,8 @@ TEST(Nallocx, SaysWhatMallocWouldGive)
 TEST(Nallocx, SaysWhatAnAlignedAllocationWouldGive)
 {
     for (std::size_t alignment = 16; alignment <= MIB; alignment *= 2)
-        for (std::size_t size : {std::size_t{1}, alignment - 1, alignment, alignment + 1, 3 * alignment}) {
+        for (std::size_t size :
+             {std::size_t{1}, alignment - 1, alignment, alignment + 1, 3 * alignment}) {
             void *block = aligned_alloc(alignment, size);
             ASSERT_NE(block, nullptr);
             EXPECT_EQ(nallocx(size, alignment_flag(alignment)), malloc_usable_size(block))
@@ -164,8 +165,8 @@ TEST(FreeSized, PreservesErrno)
 TEST(FreeAlignedSized, TakesTheAlignmentAndSizeThatWereAskedFor)
 {
     for (std::size_t alignment = 1; alignment <= 64 * MIB; alignment *= 2)
-        for (std::size_t size :
-             {std::size_t{0}, std::size_t{1}, std::size_t{1000}, alignment - 1, alignment, alignment + 1}) {
+        for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, alignment - 1,
+                                 alignment, alignment + 1}) {
             void *block = aligned_alloc(alignment, size);
             ASSERT_NE(block, nullptr);
             free_aligned_sized(block, opaque(alignment), opaque(size));

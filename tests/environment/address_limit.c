@@ -1,7 +1,8 @@
 /*
- * address_limit.c: started under `ulimit -v` (the argument, in MiB; the program sets it and starts itself
- * again), a program can use most of its budget, gets NULL and ENOMEM when it is used up, frees, and can do
- * the same again. The chain of blocks runs through the blocks, so that the test needs no memory of its own.
+ * address_limit.c: started under `ulimit -v` (the argument, in MiB; the program sets it and starts
+ * itself again), a program can use most of its budget, gets NULL and ENOMEM when it is used up,
+ * frees, and can do the same again. The chain of blocks runs through the blocks, so that the test
+ * needs no memory of its own.
  */
 #define _GNU_SOURCE
 
@@ -21,7 +22,8 @@ struct link {
 
 static struct link *chain;
 
-/* Takes blocks of `size` until there are no more; returns how many bytes they hold. Each is written to. */
+/* Takes blocks of `size` until there are no more; returns how many bytes they hold. Each is written
+ * to. */
 static size_t take_all(size_t size)
 {
     size_t total = 0;
@@ -55,9 +57,11 @@ static void check_failing_calls(void)
     errno = 0;
     CHECK(calloc(1000, 1000000) == NULL && errno == ENOMEM, "calloc at the limit: errno %d", errno);
     void *block = NULL;
-    CHECK(posix_memalign(&block, 4096, 512 * MIB) == ENOMEM && block == NULL, "posix_memalign at the limit");
+    CHECK(posix_memalign(&block, 4096, 512 * MIB) == ENOMEM && block == NULL,
+          "posix_memalign at the limit");
     errno = 0;
-    CHECK(realloc(chain, 1024 * MIB) == NULL && errno == ENOMEM, "realloc at the limit: errno %d", errno);
+    CHECK(realloc(chain, 1024 * MIB) == NULL && errno == ENOMEM, "realloc at the limit: errno %d",
+          errno);
 }
 
 int main(int argc, char **argv)
@@ -79,8 +83,8 @@ int main(int argc, char **argv)
         size_t total = take_all(sizes[i]);
         printf("%zu MiB in blocks of %zu bytes\n", total / MIB, sizes[i]);
         fflush(stdout);
-        CHECK(total >= budget / 100 * 65, "only %zu of %zu MiB can be had in blocks of %zu", total / MIB,
-              budget / MIB, sizes[i]);
+        CHECK(total >= budget / 100 * 65, "only %zu of %zu MiB can be had in blocks of %zu",
+              total / MIB, budget / MIB, sizes[i]);
         check_failing_calls();
         give_all();
         void *after = malloc(budget / 4);

@@ -1,7 +1,7 @@
 /*
  * before_constructors.c: the heap is used before any constructor has run, from the executable's
- * .preinit_array, which the dynamic linker runs first of all; what is allocated there is used by constructors
- * and by main.
+ * .preinit_array, which the dynamic linker runs first of all; what is allocated there is used by
+ * constructors and by main.
  */
 #define _GNU_SOURCE
 
@@ -29,7 +29,8 @@ static void renew_blocks(int expected_stage)
     for (size_t i = 0; i < BLOCKS; i++) {
         if (blocks[i] != NULL && !block_is_signed(blocks[i], size_of(i)))
             abort();
-        blocks[i] = i % 2 == 0 ? realloc(blocks[i], size_of(i)) : (free(blocks[i]), calloc(1, size_of(i)));
+        blocks[i] = i % 2 == 0 ? realloc(blocks[i], size_of(i))
+                               : (free(blocks[i]), calloc(1, size_of(i)));
         if (blocks[i] == NULL)
             abort();
         block_sign(blocks[i], size_of(i));

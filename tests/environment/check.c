@@ -116,7 +116,8 @@ static void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
         for (long at = 0; at < length;) {
             unsigned short entry_bytes;
             const char *name = part + at + offsetof(struct dirent64, d_name);
-            memcpy(&entry_bytes, part + at + offsetof(struct dirent64, d_reclen), sizeof entry_bytes);
+            memcpy(&entry_bytes, part + at + offsetof(struct dirent64, d_reclen),
+                   sizeof entry_bytes);
             if (name[0] != '.')
                 visit(name, sum);
             at += entry_bytes;

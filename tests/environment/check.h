@@ -1,9 +1,10 @@
 /*
- * check.h: what every program of this directory needs: a failure in one sentence, the kernel's figures about
- * the process, and proof that it is calmalloc that is being tested.
+ * check.h: what every program of this directory needs: a failure in one sentence, the kernel's
+ * figures about the process, and proof that it is calmalloc that is being tested.
  *
- * A program passes by exiting 0; it exits 77, with the reason on standard output, when the machine does not
- * allow the test. Nothing here allocates, so that a failure can be told when memory is out.
+ * A program passes by exiting 0; it exits 77, with the reason on standard output, when the machine
+ * does not allow the test. Nothing here allocates, so that a failure can be told when memory is
+ * out.
  */
 #ifndef TESTS_ENVIRONMENT_CHECK_H
 #define TESTS_ENVIRONMENT_CHECK_H
@@ -20,10 +21,10 @@ extern "C" {
 #define MIB (1024 * KIB)
 
 /* Ends the program with the sentence, and errno, unless `condition` holds. */
-#define CHECK(condition, ...)                                                                                \
-    do {                                                                                                     \
-        if (!(condition))                                                                                    \
-            check_fail(__FILE__, __LINE__, __VA_ARGS__);                                                     \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            check_fail(__FILE__, __LINE__, __VA_ARGS__);                                           \
     } while (0)
 
 void check_fail(const char *file, int line, const char *format, ...)
@@ -41,8 +42,8 @@ void check_time_limit(unsigned seconds);
 /* Ends the program unless the child exits 0. `what` names it. */
 void check_child_succeeds(pid_t child, const char *what);
 
-/* What the kernel holds for the process, exactly, in bytes; what it has reserved; how many mappings; how many
- * tasks. */
+/* What the kernel holds for the process, exactly, in bytes; what it has reserved; how many
+ * mappings; how many tasks. */
 size_t resident_bytes(void);
 size_t virtual_bytes(void);
 size_t mapping_count(void);
@@ -50,13 +51,13 @@ size_t task_count(void);
 
 double seconds_now(void);
 
-/* How long the living threads of the process were ready to run but had no processor, in all. A busy machine's
- * part. */
+/* How long the living threads of the process were ready to run but had no processor, in all. A busy
+ * machine's part. */
 double seconds_without_processor(void);
 
 /*
- * Waits until no more than `target` bytes are resident, at most `seconds` of a machine that is ours alone;
- * returns what is resident then.
+ * Waits until no more than `target` bytes are resident, at most `seconds` of a machine that is ours
+ * alone; returns what is resident then.
  */
 size_t resident_bytes_within(size_t target, double seconds);
 
@@ -71,7 +72,8 @@ void *book(size_t bytes);
 /* A cheap, seeded, pseudo-random number; `state` starts as anything but 0. */
 unsigned long random_next(unsigned long *state);
 
-/* Writes a pattern that depends on the address over the ends of a block, and says whether it is still there.
+/* Writes a pattern that depends on the address over the ends of a block, and says whether it is
+ * still there.
  */
 void block_sign(void *block, size_t size);
 bool block_is_signed(const void *block, size_t size);

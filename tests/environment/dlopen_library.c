@@ -1,7 +1,8 @@
 /*
- * dlopen_library.c: a program on another allocator opens libcalmalloc at run time (its path is the first
- * argument), uses it by its calm_ names, and closes it: in the main thread, many times, and in a thread that
- * ends afterwards. The destructors of that thread must not jump into memory where the library was.
+ * dlopen_library.c: a program on another allocator opens libcalmalloc at run time (its path is the
+ * first argument), uses it by its calm_ names, and closes it: in the main thread, many times, and
+ * in a thread that ends afterwards. The destructors of that thread must not jump into memory where
+ * the library was.
  */
 #define _GNU_SOURCE
 
@@ -66,7 +67,8 @@ int main(int argc, char **argv)
     library_path = argv[1];
     check_time_limit(60);
     Dl_info info;
-    CHECK(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) != 0 && strstr(info.dli_fname, "calmalloc") == NULL,
+    CHECK(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) != 0 &&
+              strstr(info.dli_fname, "calmalloc") == NULL,
           "the program itself must run on another allocator");
     pthread_t thread;
     void *block;

@@ -1,7 +1,7 @@
 /*
- * dlopen_plugin.c: a plugin (its path is the first argument) that allocates when it is loaded, called and
- * unloaded is opened and closed many times, in the main thread and in threads that end with the plugin's
- * thread-local objects alive. What it allocated is freed after it is gone.
+ * dlopen_plugin.c: a plugin (its path is the first argument) that allocates when it is loaded,
+ * called and unloaded is opened and closed many times, in the main thread and in threads that end
+ * with the plugin's thread-local objects alive. What it allocated is freed after it is gone.
  */
 #define _GNU_SOURCE
 

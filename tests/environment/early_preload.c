@@ -1,6 +1,6 @@
 /*
- * early_preload.c: a library to be preloaded beside libcalmalloc, before or after it, whose constructors of
- * the highest priority use the heap, and whose destructor runs among the last.
+ * early_preload.c: a library to be preloaded beside libcalmalloc, before or after it, whose
+ * constructors of the highest priority use the heap, and whose destructor runs among the last.
  */
 #define _GNU_SOURCE
 

@@ -1,8 +1,8 @@
 /*
- * exit_handlers.c: handlers that run at exit allocate, free what was allocated in main, and leave blocks to
- * the handlers that run after them; the very last is a destructor of the lowest priority number. The argument
- * says how the program ends: return, exit, quick_exit, thread (exit is called by a thread), pthread_exit
- * (main ends first).
+ * exit_handlers.c: handlers that run at exit allocate, free what was allocated in main, and leave
+ * blocks to the handlers that run after them; the very last is a destructor of the lowest priority
+ * number. The argument says how the program ends: return, exit, quick_exit, thread (exit is called
+ * by a thread), pthread_exit (main ends first).
  */
 #define _GNU_SOURCE
 
@@ -27,7 +27,8 @@ static size_t size_of(size_t i)
 static void renew_blocks(void)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
-        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], size_of(i)), "a block was overwritten");
+        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], size_of(i)),
+              "a block was overwritten");
         free(blocks[i]);
         blocks[i] = malloc(size_of(i));
         CHECK(blocks[i] != NULL, "no memory");

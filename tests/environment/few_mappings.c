@@ -1,11 +1,11 @@
 /*
- * few_mappings.c: however the heap is used, the process stays under 200 mappings: small and large blocks from
- * many threads, growth by realloc over tens of MiB (which the kernel may serve by moving pages), huge
- * alignments, trims.
+ * few_mappings.c: however the heap is used, the process stays under 200 mappings: small and large
+ * blocks from many threads, growth by realloc over tens of MiB (which the kernel may serve by
+ * moving pages), huge alignments, trims.
  *
- * With the argument `moves`, 120 blocks of 33 MiB are live and all grow: each could be moved by the kernel,
- * and each move costs mappings as long as its block lives, so that only some of them may. This takes 4 GB of
- * memory.
+ * With the argument `moves`, 120 blocks of 33 MiB are live and all grow: each could be moved by the
+ * kernel, and each move costs mappings as long as its block lives, so that only some of them may.
+ * This takes 4 GB of memory.
  */
 #define _GNU_SOURCE
 
@@ -54,7 +54,8 @@ static void *worker(void *argument)
         size_t slot = random_next(&seed) % LIVE;
         free(live[slot]);
         size_t size = some_size(&seed);
-        live[slot] = seed % 50 == 0 ? aligned_alloc((size_t)4096 << seed / 50 % 12, size) : malloc(size);
+        live[slot] = seed % 50 == 0 ? aligned_alloc((size_t)4096 << seed / 50 % 12, size)
+                                    : malloc(size);
         CHECK(live[slot] != NULL, "no memory");
         block_sign(live[slot], size);
         if (slot < 2)
@@ -80,7 +81,8 @@ static void run_moves(void)
     for (size_t size = 33 * MIB; size <= 70 * MIB; size += 37 * MIB)
         for (size_t i = 0; i < MOVED; i++) {
             blocks[i] = realloc(blocks[i], size);
-            fences[i] = size == 33 * MIB ? malloc(size) : fences[i]; /* so that none grows in place */
+            fences[i] = size == 33 * MIB ? malloc(size)
+                                         : fences[i]; /* so that none grows in place */
             CHECK(blocks[i] != NULL && fences[i] != NULL, "no memory");
             blocks[i][size - 1] = 1;
         }

@@ -1,7 +1,7 @@
 /*
- * fork_under_load.c: threads allocate and free without pause while others fork. Each child, which has one
- * thread only, must be able to use the whole heap: allocate, free what other threads had allocated, start
- * threads, and fork again while its own threads work.
+ * fork_under_load.c: threads allocate and free without pause while others fork. Each child, which
+ * has one thread only, must be able to use the whole heap: allocate, free what other threads had
+ * allocated, start threads, and fork again while its own threads work.
  */
 #define _GNU_SOURCE
 
@@ -30,7 +30,8 @@ static void churn(unsigned long seed, size_t steps)
     static _Thread_local size_t sizes[LIVE];
     for (size_t step = 0; step < steps && !atomic_load(&is_over); step++) {
         size_t slot = random_next(&seed) % LIVE;
-        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]), "a live block was overwritten");
+        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]),
+              "a live block was overwritten");
         free(live[slot]);
         sizes[slot] = size_of(random_next(&seed) % 3000);
         live[slot] = malloc(sizes[slot]);
@@ -78,7 +79,8 @@ static void live_as_child(int depth)
     churn(7, 3000);
     pthread_t threads[2];
     for (int t = 0; t < 2; t++)
-        CHECK(pthread_create(&threads[t], NULL, short_worker, NULL) == 0, "the child cannot start a thread");
+        CHECK(pthread_create(&threads[t], NULL, short_worker, NULL) == 0,
+              "the child cannot start a thread");
     if (depth > 0) {
         pid_t child = fork();
         if (child == 0) {

@@ -1,6 +1,7 @@
 /*
- * free_all.c: blocks of 120 bytes (the argument says how many) are allocated, written and all freed; then the
- * process never calls the heap again. Within a second at least 95 % of the memory is back with the kernel.
+ * free_all.c: blocks of 120 bytes (the argument says how many) are allocated, written and all
+ * freed; then the process never calls the heap again. Within a second at least 95 % of the memory
+ * is back with the kernel.
  */
 #define _GNU_SOURCE
 

@@ -1,7 +1,8 @@
 /*
- * half_used.c: 200 MB of 64-byte blocks, of which those on three of every four pages are freed. No slab is
- * empty, yet most of the pages that hold no live block are back with the kernel within two seconds, without a
- * further call; the live blocks keep their contents, and the free ones are usable again.
+ * half_used.c: 200 MB of 64-byte blocks, of which those on three of every four pages are freed. No
+ * slab is empty, yet most of the pages that hold no live block are back with the kernel within two
+ * seconds, without a further call; the live blocks keep their contents, and the free ones are
+ * usable again.
  */
 #define _GNU_SOURCE
 
@@ -40,7 +41,8 @@ int main(void)
     CHECK(left + expected <= full, "of %zu MiB, %zu are still there after two seconds", full / MIB,
           left / MIB);
     for (size_t i = 0; i < COUNT; i++)
-        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], BLOCK_BYTES), "a live block lost its contents");
+        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], BLOCK_BYTES),
+              "a live block lost its contents");
     for (size_t i = 0; i < COUNT; i++)
         if (blocks[i] == NULL) {
             blocks[i] = malloc(BLOCK_BYTES);

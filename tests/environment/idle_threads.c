@@ -1,7 +1,7 @@
 /*
- * idle_threads.c: 100 threads allocate a little, once, and sleep. What they cost together is bounded: a
- * sleeping thread must not hold a cache of megabytes, nor make huge pages appear. Then 100 threads that had
- * worked hard, and freed all, sleep: what they hold stays bounded too.
+ * idle_threads.c: 100 threads allocate a little, once, and sleep. What they cost together is
+ * bounded: a sleeping thread must not hold a cache of megabytes, nor make huge pages appear. Then
+ * 100 threads that had worked hard, and freed all, sleep: what they hold stays bounded too.
  */
 #define _GNU_SOURCE
 
@@ -54,7 +54,8 @@ static void *work_and_rest(void *argument)
     return NULL;
 }
 
-/* Returns by how much the process is larger while all threads rest, stacks included, after `settle_ms`. */
+/* Returns by how much the process is larger while all threads rest, stacks included, after
+ * `settle_ms`. */
 static size_t cost_of(void *(*work)(void *), unsigned settle_ms)
 {
     pthread_attr_t small_stack;

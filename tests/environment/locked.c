@@ -1,9 +1,10 @@
 /*
- * locked.c: all memory is locked. The kernel refuses to drop locked pages, so memory that was given back
- * without success must not be taken for zero; and locking must not make the reserved range resident.
+ * locked.c: all memory is locked. The kernel refuses to drop locked pages, so memory that was given
+ * back without success must not be taken for zero; and locking must not make the reserved range
+ * resident.
  *
- * The argument is `free` (the limit does not bind: root) or `bound` (an ordinary user with 1 MiB to lock,
- * where new mappings fail and malloc must say so).
+ * The argument is `free` (the limit does not bind: root) or `bound` (an ordinary user with 1 MiB to
+ * lock, where new mappings fail and malloc must say so).
  */
 #define _GNU_SOURCE
 

@@ -1,8 +1,8 @@
 /*
- * mappings_exhausted.c: the program itself uses up every mapping that the kernel grants a process (65,530 by
- * default). From then on every call that would need one more returns NULL with ENOMEM or does without; frees,
- * trims and the blocks that live are not touched by it; and when mappings are available again everything
- * works.
+ * mappings_exhausted.c: the program itself uses up every mapping that the kernel grants a process
+ * (65,530 by default). From then on every call that would need one more returns NULL with ENOMEM or
+ * does without; frees, trims and the blocks that live are not touched by it; and when mappings are
+ * available again everything works.
  */
 #define _GNU_SOURCE
 
@@ -29,10 +29,12 @@ static size_t size_of(size_t i)
     return i % 300 == 0 ? 60000 + i * 11 : 1 + i % 3000;
 }
 
-/* Changes every second page of a reserved range until the kernel refuses; returns how many were changed. */
+/* Changes every second page of a reserved range until the kernel refuses; returns how many were
+ * changed. */
 static size_t use_up_mappings(void)
 {
-    range = mmap(NULL, (size_t)PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    range = mmap(NULL, (size_t)PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
     CHECK(range != MAP_FAILED, "no address space");
     size_t changed = 0;
     for (size_t page = 1; page < PAGES; page += 2) {
@@ -60,7 +62,8 @@ static void *use_heap(void *argument)
             block[0] = block[size - 1] = 1;
             errno = 0;
             char *more = realloc(block, size * 2);
-            CHECK(more != NULL || errno == ENOMEM, "realloc(%zu) fails with errno %d", size * 2, errno);
+            CHECK(more != NULL || errno == ENOMEM, "realloc(%zu) fails with errno %d", size * 2,
+                  errno);
             CHECK((more != NULL ? more : block)[size - 1] == 1, "realloc lost the contents");
             free(more != NULL ? more : block);
         }
@@ -94,7 +97,8 @@ int main(void)
     malloc_trim(0);
     CHECK(resident_bytes() + 35 * MIB < resident_before,
           "a trim gives nothing back without a mapping to spare");
-    CHECK(mprotect(range, (size_t)PAGES * PAGE, PROT_NONE) == 0 && munmap(range, (size_t)PAGES * PAGE) == 0,
+    CHECK(mprotect(range, (size_t)PAGES * PAGE, PROT_NONE) == 0 &&
+              munmap(range, (size_t)PAGES * PAGE) == 0,
           "cannot free %zu mappings", changed);
     for (size_t i = 0; i < BLOCKS; i++) {
         blocks[i] = calloc(1, size_of(i));

@@ -1,7 +1,8 @@
 /*
- * no_memory.c: the limit on the address space falls below what the process uses already, so that every
- * request to the kernel fails. Calls return NULL with ENOMEM or serve from what is there; frees go on;
- * threads that never allocated before can free; and when the limit rises again everything works as before.
+ * no_memory.c: the limit on the address space falls below what the process uses already, so that
+ * every request to the kernel fails. Calls return NULL with ENOMEM or serve from what is there;
+ * frees go on; threads that never allocated before can free; and when the limit rises again
+ * everything works as before.
  */
 #define _GNU_SOURCE
 
@@ -96,7 +97,8 @@ int main(void)
     malloc_trim(0);
     try_sizes();
     for (size_t i = 0; i < BLOCKS; i++) {
-        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], size_of(i)), "a block was overwritten");
+        CHECK(blocks[i] == NULL || block_is_signed(blocks[i], size_of(i)),
+              "a block was overwritten");
         free(blocks[i]);
     }
     set_limit(RLIM_INFINITY);

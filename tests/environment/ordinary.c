@@ -1,6 +1,7 @@
 /*
- * ordinary.c: an ordinary program: it allocates, works in a few threads, and leaves in good order. What makes
- * the test is what it is started with: other preloaded libraries, limits, settings of the machine.
+ * ordinary.c: an ordinary program: it allocates, works in a few threads, and leaves in good order.
+ * What makes the test is what it is started with: other preloaded libraries, limits, settings of
+ * the machine.
  *
  * usage: ordinary [traced]
  */
@@ -21,7 +22,8 @@ static void *work(void *argument)
     size_t sizes[200] = {0};
     for (int i = 0; i < 50000; i++) {
         size_t slot = random_next(&seed) % 200;
-        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]), "a block was overwritten");
+        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]),
+              "a block was overwritten");
         free(live[slot]);
         sizes[slot] = 1 + random_next(&seed) % (i % 100 == 0 ? 300000 : 2000);
         live[slot] = malloc(sizes[slot]);

@@ -1,6 +1,6 @@
 /*
- * plugin.cpp: a shared object that allocates while it is loaded, in every thread that calls it, and while it
- * is unloaded. dlopen_plugin.c opens and closes it.
+ * plugin.cpp: a shared object that allocates while it is loaded, in every thread that calls it, and
+ * while it is unloaded. dlopen_plugin.c opens and closes it.
  */
 #include <cstdlib>
 #include <map>

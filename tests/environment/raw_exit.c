@@ -1,7 +1,7 @@
 /*
- * raw_exit.c: threads end by the bare system call, so that no destructor of theirs runs, while they hold a
- * cache full of blocks. The others go on; blocks of the dead are freed by the living; the heap stays
- * consistent, and what is lost is bounded by a cache each.
+ * raw_exit.c: threads end by the bare system call, so that no destructor of theirs runs, while they
+ * hold a cache full of blocks. The others go on; blocks of the dead are freed by the living; the
+ * heap stays consistent, and what is lost is bounded by a cache each.
  */
 #define _GNU_SOURCE
 

@@ -1,8 +1,8 @@
 /*
- * signals.c: handlers that do not allocate interrupt the heap anywhere, a thousand times a second and more,
- * and change nothing; and signals reach the program's own threads only: a process-wide signal that every
- * thread of the program blocks stays pending until it is asked for, whatever helper the heap may have
- * started.
+ * signals.c: handlers that do not allocate interrupt the heap anywhere, a thousand times a second
+ * and more, and change nothing; and signals reach the program's own threads only: a process-wide
+ * signal that every thread of the program blocks stays pending until it is asked for, whatever
+ * helper the heap may have started.
  */
 #define _GNU_SOURCE
 
@@ -54,7 +54,8 @@ static void *worker(void *argument)
     size_t sizes[LIVE] = {0};
     while (!atomic_load(&is_over)) {
         size_t slot = random_next(&seed) % LIVE;
-        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]), "a block was overwritten");
+        CHECK(live[slot] == NULL || block_is_signed(live[slot], sizes[slot]),
+              "a block was overwritten");
         free(live[slot]);
         sizes[slot] = 1 + random_next(&seed) % (slot == 0 ? 3000000 : 3000);
         live[slot] = malloc(sizes[slot]);
@@ -72,7 +73,8 @@ static void run_interrupted(void)
     memset(&action, 0, sizeof action);
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
-    CHECK(sigaction(SIGPROF, &action, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0, "sigaction");
+    CHECK(sigaction(SIGPROF, &action, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0,
+          "sigaction");
     pthread_t workers[WORKERS];
     mask_handled(SIG_BLOCK);
     for (size_t w = 0; w < WORKERS; w++)
@@ -93,11 +95,13 @@ static void run_interrupted(void)
     for (int w = 0; w < WORKERS; w++)
         pthread_join(workers[w], NULL);
     CHECK(atomic_load(&handled) > 1000, "only %ld signals were handled", atomic_load(&handled));
-    CHECK(atomic_load(&handled_by_strangers) == 0, "%ld signals ran in a thread that is not the program's",
+    CHECK(atomic_load(&handled_by_strangers) == 0,
+          "%ld signals ran in a thread that is not the program's",
           atomic_load(&handled_by_strangers));
 }
 
-/* Frees much, so that whatever gives memory back starts, and asks for the signal that must still be pending.
+/* Frees much, so that whatever gives memory back starts, and asks for the signal that must still be
+ * pending.
  */
 static void run_blocked(void)
 {

@@ -1,6 +1,6 @@
 /*
- * spawn_under_load.c: the other ways to start a program, vfork with exec, posix_spawn, popen and system,
- * while threads allocate and free; and a child of fork that runs a program at once.
+ * spawn_under_load.c: the other ways to start a program, vfork with exec, posix_spawn, popen and
+ * system, while threads allocate and free; and a child of fork that runs a program at once.
  */
 #define _GNU_SOURCE
 
@@ -66,8 +66,8 @@ static void run_by_shell(void)
     FILE *stream = popen("echo some words", "r");
     CHECK(stream != NULL, "popen");
     char words[20] = "";
-    CHECK(fgets(words, sizeof words, stream) != NULL && strcmp(words, "some words\n") == 0, "popen read '%s'",
-          words);
+    CHECK(fgets(words, sizeof words, stream) != NULL && strcmp(words, "some words\n") == 0,
+          "popen read '%s'", words);
     CHECK(pclose(stream) == 0, "a command run by popen fails");
 }
 

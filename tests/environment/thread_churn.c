@@ -1,7 +1,7 @@
 /*
- * thread_churn.c: 10,000 threads are created and joined, 184 at a time. Each allocates in many sizes, frees
- * half and hands the other half to whoever comes next. In the end the process is within 2 MiB of where it
- * was.
+ * thread_churn.c: 10,000 threads are created and joined, 184 at a time. Each allocates in many
+ * sizes, frees half and hands the other half to whoever comes next. In the end the process is
+ * within 2 MiB of where it was.
  */
 #define _GNU_SOURCE
 
@@ -73,8 +73,11 @@ int main(void)
     size_t before = settled_bytes(0);
     run_threads(THREADS);
     size_t after = settled_bytes(before + 2 * MIB);
-    printf("%zu KiB empty, %zu KiB before, %zu KiB after\n", empty / KIB, before / KIB, after / KIB);
-    CHECK(after < before + 2 * MIB, "%d threads left %zu KiB behind", THREADS, (after - before) / KIB);
-    CHECK(before < empty + 16 * MIB, "the first threads left %zu KiB behind", (before - empty) / KIB);
+    printf("%zu KiB empty, %zu KiB before, %zu KiB after\n", empty / KIB, before / KIB,
+           after / KIB);
+    CHECK(after < before + 2 * MIB, "%d threads left %zu KiB behind", THREADS,
+          (after - before) / KIB);
+    CHECK(before < empty + 16 * MIB, "the first threads left %zu KiB behind",
+          (before - empty) / KIB);
     return 0;
 }

@@ -1,8 +1,9 @@
 /*
- * thread_destructors.cpp: a thread's last acts. Destructors of thread-specific data allocate and free, set
- * their own keys again so that they run for several rounds, and free blocks of other threads; thread_local
- * objects of C++ do the same. All of this may happen after the heap has done its own work for the thread's
- * end, and nothing may be lost: many such threads leave the process as small as it was.
+ * thread_destructors.cpp: a thread's last acts. Destructors of thread-specific data allocate and
+ * free, set their own keys again so that they run for several rounds, and free blocks of other
+ * threads; thread_local objects of C++ do the same. All of this may happen after the heap has done
+ * its own work for the thread's end, and nothing may be lost: many such threads leave the process
+ * as small as it was.
  */
 #include "check.h"
 
@@ -46,7 +47,8 @@ void finish(void *value)
 {
     auto *left = static_cast<note *>(value);
     destructor_calls++;
-    CHECK(block_is_signed(left->block, BLOCK_BYTES), "a block was overwritten at the end of a thread");
+    CHECK(block_is_signed(left->block, BLOCK_BYTES),
+          "a block was overwritten at the end of a thread");
     free(left->block);
     free(handed_over.exchange(malloc(BLOCK_BYTES)));
     int key = left->key;
@@ -102,6 +104,7 @@ int main()
     std::size_t before = resident_bytes();
     run_threads(THREADS);
     std::size_t after = resident_bytes();
-    CHECK(after < before + 2 * MIB, "%d threads left %zu KiB behind", THREADS, (after - before) / KIB);
+    CHECK(after < before + 2 * MIB, "%d threads left %zu KiB behind", THREADS,
+          (after - before) / KIB);
     return 0;
 }

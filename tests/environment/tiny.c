@@ -1,6 +1,6 @@
 /*
- * tiny.c: a program that allocates almost nothing; prints its peak of resident memory in KiB. tiny_size.py
- * compares it with the same program on the C library's own heap.
+ * tiny.c: a program that allocates almost nothing; prints its peak of resident memory in KiB.
+ * tiny_size.py compares it with the same program on the C library's own heap.
  */
 #define _GNU_SOURCE
 

@@ -1,8 +1,8 @@
 /*
- * tracer.c: a library to be preloaded before libcalmalloc that counts calls and hands them on, as profilers
- * do. It finds the next malloc with dlsym, inside its first malloc; dlsym may allocate itself and then comes
- * back in here, where a small static buffer serves it. Blocks of that buffer may reach the next free as
- * foreign pointers.
+ * tracer.c: a library to be preloaded before libcalmalloc that counts calls and hands them on, as
+ * profilers do. It finds the next malloc with dlsym, inside its first malloc; dlsym may allocate
+ * itself and then comes back in here, where a small static buffer serves it. Blocks of that buffer
+ * may reach the next free as foreign pointers.
  */
 #define _GNU_SOURCE
 

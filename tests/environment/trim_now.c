@@ -1,6 +1,6 @@
 /*
- * trim_now.c: malloc_trim gives everything back at once, whatever the sizes were and whichever thread freed
- * them: not after a delay, and not in part. Blocks that live keep their contents.
+ * trim_now.c: malloc_trim gives everything back at once, whatever the sizes were and whichever
+ * thread freed them: not after a delay, and not in part. Blocks that live keep their contents.
  */
 #define _GNU_SOURCE
 
@@ -47,10 +47,10 @@ static void run(size_t smallest, size_t largest)
     pthread_join(thread, NULL);
     CHECK(malloc_trim(0) == 1, "malloc_trim says that it gave nothing back");
     size_t left = resident_bytes();
-    printf("%zu to %zu bytes: %zu MiB full, %zu MiB after the trim\n", smallest, largest, full / MIB,
-           left / MIB);
-    CHECK(left < before + (full - before) / 20, "sizes %zu to %zu: %zu of %zu MiB are still there", smallest,
-          largest, (left - before) / MIB, (full - before) / MIB);
+    printf("%zu to %zu bytes: %zu MiB full, %zu MiB after the trim\n", smallest, largest,
+           full / MIB, left / MIB);
+    CHECK(left < before + (full - before) / 20, "sizes %zu to %zu: %zu of %zu MiB are still there",
+          smallest, largest, (left - before) / MIB, (full - before) / MIB);
     CHECK(block_is_signed(kept, smallest), "a live block lost its contents");
     free(kept);
 }

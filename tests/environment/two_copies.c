@@ -1,7 +1,7 @@
 /*
- * two_copies.c: one calmalloc is linked into the program statically, and a shared one is in the process as
- * well: preloaded, or opened by its path (the argument). Each works; a block of one that is given to the
- * other is foreign there, which is counted and harmless.
+ * two_copies.c: one calmalloc is linked into the program statically, and a shared one is in the
+ * process as well: preloaded, or opened by its path (the argument). Each works; a block of one that
+ * is given to the other is foreign there, which is counted and harmless.
  */
 #define _GNU_SOURCE
 
@@ -52,8 +52,8 @@ static struct heap of_library(const char *path)
     *(void **)&heap.allocate = dlsym(handle, "calm_malloc");
     *(void **)&heap.release = dlsym(handle, "calm_free");
     *(void **)&heap.usable_size = dlsym(handle, "calm_usable_size");
-    CHECK(heap.allocate != NULL && heap.release != NULL && heap.usable_size != NULL, "%s has no calm_ names",
-          path);
+    CHECK(heap.allocate != NULL && heap.release != NULL && heap.usable_size != NULL,
+          "%s has no calm_ names", path);
     CHECK(heap.allocate != calm_malloc, "there is one copy only");
     return heap;
 }
@@ -83,7 +83,8 @@ int main(int argc, char **argv)
     memset(theirs, 0x11, 100);
     free(theirs); /* foreign here: ignored, so the block is still live there */
     heaps[1].release(mine);
-    CHECK(heaps[1].usable_size(theirs) >= 100 && *(char *)theirs == 0x11, "a foreign free had an effect");
+    CHECK(heaps[1].usable_size(theirs) >= 100 && *(char *)theirs == 0x11,
+          "a foreign free had an effect");
     CHECK(calm_usable_size(mine) >= 100, "a foreign free had an effect");
     heaps[1].release(theirs);
     free(mine);

@@ -1,8 +1,8 @@
 /*
- * unshare_after_free.c: a program that looks single-threaded must be one to the kernel whenever it asks:
- * unshare with CLONE_NEWUSER and setns refuse a process with a second thread, even a helper of the heap. It
- * frees 100 MB, waits (the argument, in milliseconds) so that whatever gives memory back may be at work, and
- * calls unshare.
+ * unshare_after_free.c: a program that looks single-threaded must be one to the kernel whenever it
+ * asks: unshare with CLONE_NEWUSER and setns refuse a process with a second thread, even a helper
+ * of the heap. It frees 100 MB, waits (the argument, in milliseconds) so that whatever gives memory
+ * back may be at work, and calls unshare.
  */
 #define _GNU_SOURCE
 

@@ -1,9 +1,10 @@
 /*
- * api_fuzz.c: the allocation functions as a state machine: each pair of bytes is an operation and its
- * argument.
+ * api_fuzz.c: the allocation functions as a state machine: each pair of bytes is an operation and
+ * its argument.
  *
- * The oracle of the stress tests checks contents, alignment, zeroing and sizes at every step. Each input
- * leaves the heap empty, and the heap's own walk must find nothing wrong and no block missing.
+ * The oracle of the stress tests checks contents, alignment, zeroing and sizes at every step. Each
+ * input leaves the heap empty, and the heap's own walk must find nothing wrong and no block
+ * missing.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
- * driver.c: runs a fuzz target without libFuzzer: its corpus, files named on the command line, and random
- * inputs.
+ * driver.c: runs a fuzz target without libFuzzer: its corpus, files named on the command line, and
+ * random inputs.
  *
  *     TARGET [--runs N] [--seed N] [FILE...]
  *
- * A random input is a mutation of one of the corpus, or noise. An input that stops the program is written to
- * crash-SEED-RUN first, so that the same program, given that file, repeats it.
+ * A random input is a mutation of one of the corpus, or noise. An input that stops the program is
+ * written to crash-SEED-RUN first, so that the same program, given that file, repeats it.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -94,6 +94,7 @@ int main(int argc, char **argv)
         mutate(&random);
         LLVMFuzzerTestOneInput(input, input_size);
     }
-    printf("%zu inputs of the corpus and %llu random ones\n", fuzz_corpus_count, (unsigned long long)runs);
+    printf("%zu inputs of the corpus and %llu random ones\n", fuzz_corpus_count,
+           (unsigned long long)runs);
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * options_fuzz.c: any bytes as CALM_OPTIONS: nothing is read or written out of bounds, values stay in their
- * ranges, and complaints are whole printable lines, one for each part that was not understood.
+ * options_fuzz.c: any bytes as CALM_OPTIONS: nothing is read or written out of bounds, values stay
+ * in their ranges, and complaints are whole printable lines, one for each part that was not
+ * understood.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +40,9 @@ static void check_values(void)
         uint64_t read = value + 1;
         if (option_read(options[i].name, &read) != OPTION_FINE || read != value)
             fail("a value reads differently by its name");
-        bool is_fine = options[i].words != NULL ? value < words_in(options[i].words)
-                                                : value >= options[i].minimum && value <= options[i].maximum;
+        bool is_fine = options[i].words != NULL
+                           ? value < words_in(options[i].words)
+                           : value >= options[i].minimum && value <= options[i].maximum;
         if (!is_fine)
             fail("a value is out of its range");
     }
@@ -61,7 +63,8 @@ static size_t parts_in(const char *line)
 static void check_complaints(const struct text *complaints, const char *line)
 {
     size_t lines = 0;
-    if (strlen(complaints->start) != complaints->length || complaints->length >= complaints->capacity)
+    if (strlen(complaints->start) != complaints->length ||
+        complaints->length >= complaints->capacity)
         fail("the complaints' length is wrong");
     for (size_t i = 0; i < complaints->length; i++) {
         char c = complaints->start[i];
@@ -71,13 +74,15 @@ static void check_complaints(const struct text *complaints, const char *line)
     }
     if (lines > parts_in(line))
         fail("more complaints than parts");
-    if (complaints->length > 0 && !complaints->is_cut && complaints->start[complaints->length - 1] != '\n')
+    if (complaints->length > 0 && !complaints->is_cut &&
+        complaints->start[complaints->length - 1] != '\n')
         fail("the last complaint is no whole line");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *line = malloc(size + 1); /* of exactly its size, so that a sanitizer sees a step too far */
+    char *line = malloc(size +
+                        1); /* of exactly its size, so that a sanitizer sees a step too far */
     if (size > 0)
         memcpy(line, data, size);
     line[size] = '\0';

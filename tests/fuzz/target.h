@@ -1,5 +1,6 @@
 /*
- * target.h: what a fuzz target is: libFuzzer's entry point, which the standalone driver calls as well.
+ * target.h: what a fuzz target is: libFuzzer's entry point, which the standalone driver calls as
+ * well.
  */
 #ifndef CALM_FUZZ_TARGET_H
 #define CALM_FUZZ_TARGET_H

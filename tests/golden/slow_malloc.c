@@ -1,6 +1,6 @@
 /*
- * slow_malloc.c: the control for the fast-path test. A malloc that breaks law L2 in the way SLOW says, and
- * one that breaks nothing when SLOW is 0.
+ * slow_malloc.c: the control for the fast-path test. A malloc that breaks law L2 in the way SLOW
+ * says, and one that breaks nothing when SLOW is 0.
  */
 #define _GNU_SOURCE
 #include <stddef.h>

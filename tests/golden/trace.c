@@ -1,13 +1,14 @@
 /*
- * trace.c: executes one cached malloc and its free one instruction at a time and prints where each one lies.
+ * trace.c: executes one cached malloc and its free one instruction at a time and prints where each
+ * one lies.
  *
  *   calm_trace LIBRARY SIZE
  *
- * The parent starts itself again with LIBRARY preloaded. That child allocates and frees blocks of SIZE bytes
- * until its cache is warm, then once more between breakpoints, from the same call sites. The parent steps
- * through and prints JSON: the offsets in LIBRARY of the instructions that malloc and free executed, and how
- * many instructions ran in neither LIBRARY nor this program. Exit code 77: this machine does not allow
- * tracing.
+ * The parent starts itself again with LIBRARY preloaded. That child allocates and frees blocks of
+ * SIZE bytes until its cache is warm, then once more between breakpoints, from the same call sites.
+ * The parent steps through and prints JSON: the offsets in LIBRARY of the instructions that malloc
+ * and free executed, and how many instructions ran in neither LIBRARY nor this program. Exit code
+ * 77: this machine does not allow tracing.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -24,8 +25,8 @@
 
 enum { WARM_ROUNDS = 5000, STEPS_MAX = 100000, SKIP = 77 };
 
-/* The part that is traced. Volatile pointers: the compiler must neither drop the pair nor call through a
- * stub. */
+/* The part that is traced. Volatile pointers: the compiler must neither drop the pair nor call
+ * through a stub. */
 static void *(*volatile call_malloc)(size_t) = malloc;
 static void (*volatile call_free)(void *) = free;
 
@@ -57,8 +58,8 @@ struct range {
     uint64_t base, start, end;
 };
 
-/* Finds the executable mapping of the file `path` in process `pid`, and where the file's first byte is
- * mapped. */
+/* Finds the executable mapping of the file `path` in process `pid`, and where the file's first byte
+ * is mapped. */
 static bool find_mapping(pid_t pid, const char *path, struct range *out)
 {
     char name[64], line[4096];
@@ -97,8 +98,8 @@ static bool is_inside(const struct range *range, uint64_t address)
     return address >= range->start && address < range->end;
 }
 
-/* Steps to the next breakpoint; prints the offsets in `library` on the way. Returns the steps elsewhere, or
- * -1. */
+/* Steps to the next breakpoint; prints the offsets in `library` on the way. Returns the steps
+ * elsewhere, or -1. */
 static long step_to_breakpoint(pid_t pid, const struct range *library, const struct range *program,
                                const char *title)
 {

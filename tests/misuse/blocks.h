@@ -1,6 +1,6 @@
 /*
- * blocks.h: small helpers of the misuse tests: values the compiler cannot see through, and blocks in company,
- * so that the slab of the misused block neither empties nor stays in one cache.
+ * blocks.h: small helpers of the misuse tests: values the compiler cannot see through, and blocks
+ * in company, so that the slab of the misused block neither empties nor stays in one cache.
  */
 #ifndef TESTS_MISUSE_BLOCKS_H
 #define TESTS_MISUSE_BLOCKS_H

@@ -1,6 +1,7 @@
 /*
- * child.cpp: see child.h. Standard error of the child is a memory file, so that it can write any amount
- * without anyone reading; what it foretells is in shared memory, so that an abort cannot lose it.
+ * child.cpp: see child.h. Standard error of the child is a memory file, so that it can write any
+ * amount without anyone reading; what it foretells is in shared memory, so that an abort cannot
+ * lose it.
  */
 #include "child.h"
 
@@ -23,8 +24,8 @@ const unsigned CHILD_SECONDS_MAX = 60;
 
 char *foretold_text()
 {
-    static char *text = static_cast<char *>(
-        mmap(nullptr, FORETOLD_CAPACITY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    static char *text = static_cast<char *>(mmap(nullptr, FORETOLD_CAPACITY, PROT_READ | PROT_WRITE,
+                                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     return text;
 }
 
@@ -121,7 +122,8 @@ void expect_stopped(const outcome &got)
 {
     EXPECT_EQ(got.errors, got.foretold);
     EXPECT_NE(got.foretold, "") << "the misuse was never reached";
-    EXPECT_TRUE(WIFSIGNALED(got.status) && WTERMSIG(got.status) == SIGABRT) << description(got.status);
+    EXPECT_TRUE(WIFSIGNALED(got.status) && WTERMSIG(got.status) == SIGABRT)
+        << description(got.status);
 }
 
 void expect_survived(const outcome &got)

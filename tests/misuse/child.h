@@ -1,9 +1,11 @@
 /*
- * child.h: runs one misuse in a process of its own and says how that process ended and what it wrote.
+ * child.h: runs one misuse in a process of its own and says how that process ended and what it
+ * wrote.
  *
- * A misuse is a function that first foretells the exact sentence it must provoke (it alone knows the address
- * and the size of its block) and then provokes it. The sentence is compared with everything the process wrote
- * to standard error, so an extra line is a failure too. A process that hangs is killed by its alarm.
+ * A misuse is a function that first foretells the exact sentence it must provoke (it alone knows
+ * the address and the size of its block) and then provokes it. The sentence is compared with
+ * everything the process wrote to standard error, so an extra line is a failure too. A process that
+ * hangs is killed by its alarm.
  */
 #ifndef TESTS_MISUSE_CHILD_H
 #define TESTS_MISUSE_CHILD_H
@@ -23,8 +25,8 @@ void foretell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 outcome run_child(const std::function<void()> &misuse);
 
-/* Runs `program` with `arguments` and `options` in CALM_OPTIONS; what it writes to standard output is
- * foretold. */
+/* Runs `program` with `arguments` and `options` in CALM_OPTIONS; what it writes to standard output
+ * is foretold. */
 outcome run_program(const std::string &program, const std::vector<std::string> &arguments,
                     const std::string &options);
 
@@ -37,7 +39,8 @@ void expect_survival(const std::function<void()> &misuse);
 void expect_stopped(const outcome &got);
 void expect_survived(const outcome &got);
 
-/* In the child: ends it with a line of complaint, which is never foretold, unless `condition` holds. */
+/* In the child: ends it with a line of complaint, which is never foretold, unless `condition`
+ * holds. */
 void demand(bool condition, const char *complaint);
 
 #endif

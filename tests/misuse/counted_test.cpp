@@ -1,6 +1,7 @@
 /*
- * counted_test.cpp: with misuse=count a misuse is counted and left undone, and the heap stays intact: the
- * block that was freed twice is handed out once, the block that was freed from its middle is still live.
+ * counted_test.cpp: with misuse=count a misuse is counted and left undone, and the heap stays
+ * intact: the block that was freed twice is handed out once, the block that was freed from its
+ * middle is still live.
  */
 #include "blocks.h"
 #include "child.h"
@@ -25,8 +26,8 @@ std::uint64_t misuses()
     return stats.misuses;
 }
 
-/* Runs `misuse` with misuse=count, then demands that `count` were counted and that the heap is intact and
- * works. */
+/* Runs `misuse` with misuse=count, then demands that `count` were counted and that the heap is
+ * intact and works. */
 void expect_counted(std::uint64_t count, const std::function<void()> &misuse)
 {
     outcome got = run_child([&] {
@@ -39,7 +40,8 @@ void expect_counted(std::uint64_t count, const std::function<void()> &misuse)
             demand(live.insert(opaque(malloc(64))).second, "no block is handed out twice");
         demand(calm_verify() == nullptr, "the heap is still intact");
     });
-    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0) << got.status << ": " << got.errors;
+    EXPECT_TRUE(WIFEXITED(got.status) && WEXITSTATUS(got.status) == 0)
+        << got.status << ": " << got.errors;
 }
 
 TEST(Counted, ADoubleFreeLeavesTheBlockFreeOnce)
@@ -90,9 +92,11 @@ TEST(Counted, AnInteriorPointerLeavesTheBlockLive)
             free(at(block, static_cast<std::ptrdiff_t>(size) / 2));
             sdallocx(at(block, 32), size, 0);
             for (int i = 0; i < 1000; i++)
-                demand(opaque(malloc(size > 32768 ? 64 : size)) != block, "the block is still live");
+                demand(opaque(malloc(size > 32768 ? 64 : size)) != block,
+                       "the block is still live");
             for (std::size_t i = 0; i < size; i++)
-                demand(static_cast<unsigned char *>(block)[i] == 0x31, "the contents are untouched");
+                demand(static_cast<unsigned char *>(block)[i] == 0x31,
+                       "the contents are untouched");
             free(block);
         });
 }
@@ -105,7 +109,8 @@ TEST(Counted, ASizedFreeToldWrongLeavesTheBlockLive)
             ::operator delete(block, size * 4);
             sdallocx(block, size / 4, 0);
             for (int i = 0; i < 1000; i++)
-                demand(opaque(malloc(size > 32768 ? 64 : size)) != block, "the block is still live");
+                demand(opaque(malloc(size > 32768 ? 64 : size)) != block,
+                       "the block is still live");
             free(block);
         });
 }

@@ -1,6 +1,6 @@
 /*
- * double_free_test.cpp: a block that is freed twice stops the program, wherever its first free has brought
- * it: a cache, a batch, a depot's bitmap, another thread's cache, or the free spans.
+ * double_free_test.cpp: a block that is freed twice stops the program, wherever its first free has
+ * brought it: a cache, a batch, a depot's bitmap, another thread's cache, or the free spans.
  *
  * docs/misuse.md says which sentence appears when.
  */
@@ -22,7 +22,8 @@ const std::size_t LARGE_SIZES[] = {40000, 100000, 1 << 20, 8 << 20, 48 << 20};
 /* Frees `block`, whose usable size was `usable` while it lived, for the second time. */
 void free_again(void *block, std::size_t usable)
 {
-    foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block, usable);
+    foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block,
+             usable);
     free(opaque(block));
 }
 
@@ -146,7 +147,8 @@ TEST_P(DoubleFree, OfABlockThatAnEndedThreadHasFreedStopsTheProgram)
     });
 }
 
-/* The thread is there before the block is freed, because starting one allocates and might reuse the block. */
+/* The thread is there before the block is freed, because starting one allocates and might reuse the
+ * block. */
 TEST_P(DoubleFree, InAnotherThreadThanTheFirstStopsTheProgram)
 {
     expect_stop([] {
@@ -170,7 +172,8 @@ TEST_P(DoubleFree, ThroughOperatorDeleteStopsTheProgram)
         void *block = opaque(::operator new(GetParam()));
         std::size_t usable = malloc_usable_size(block);
         ::operator delete(block);
-        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block, usable);
+        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block,
+                 usable);
         ::operator delete(opaque(block));
     });
 }
@@ -249,8 +252,8 @@ TEST(DoubleFreeCheck, DoesNotMistakeAReusedBlockForAFreeOne)
     });
 }
 
-/* Contents of a freed block that look like whatever mark the heap may keep must not make a live block look
- * free. */
+/* Contents of a freed block that look like whatever mark the heap may keep must not make a live
+ * block look free. */
 TEST(DoubleFreeCheck, DoesNotBelieveWhatALiveBlockHolds)
 {
     expect_survival([] {

@@ -1,6 +1,6 @@
 /*
- * foreign_test.cpp: pointers that never came from calmalloc are counted, named once a process, and ignored;
- * with foreign=stop they stop the program. No address whatsoever may make free fault.
+ * foreign_test.cpp: pointers that never came from calmalloc are counted, named once a process, and
+ * ignored; with foreign=stop they stop the program. No address whatsoever may make free fault.
  */
 #include "blocks.h"
 #include "child.h"
@@ -184,13 +184,15 @@ TEST(ForeignFree, FromManyThreadsAtOnceIsNamedOnceAndCountedExactly)
             });
         for (std::thread &thread : threads)
             thread.join();
-        foretell("calmalloc: foreign free of %p: not from calmalloc; ignored", static_cast<void *>(&in_data));
+        foretell("calmalloc: foreign free of %p: not from calmalloc; ignored",
+                 static_cast<void *>(&in_data));
         demand(foreign_frees() == 8000, "every foreign free is counted");
     });
     expect_survived(got);
 }
 
-/* Law: free of any address whatsoever does not fault. Odd addresses, so that no live block is ever hit. */
+/* Law: free of any address whatsoever does not fault. Odd addresses, so that no live block is ever
+ * hit. */
 TEST(AnyAddress, NeverFaults)
 {
     outcome got = run_child([] {
@@ -203,8 +205,8 @@ TEST(AnyAddress, NeverFaults)
             random ^= random >> 7;
             random ^= random << 17;
             std::uintptr_t any = random >> (random % 40);
-            std::uintptr_t near = base +
-                                  (random >> (10 + random % 50)) * (random & 64 ? 1 : std::uintptr_t(-1));
+            std::uintptr_t near = base + (random >> (10 + random % 50)) *
+                                             (random & 64 ? 1 : std::uintptr_t(-1));
             free(address((i % 2 ? any : near) | 1));
         }
         demand(calm_verify() == nullptr, "the heap is intact");

@@ -1,6 +1,6 @@
 /*
- * misuse_program.c: commits the misuse that its argument names, for the tests that set CALM_OPTIONS from
- * outside. Says on standard output what it expects to read on standard error.
+ * misuse_program.c: commits the misuse that its argument names, for the tests that set CALM_OPTIONS
+ * from outside. Says on standard output what it expects to read on standard error.
  */
 #define _GNU_SOURCE
 
@@ -31,7 +31,8 @@ static void free_twice(void)
 static void free_inside(void)
 {
     void *inside = hidden((char *)hidden(malloc(64)) + 16);
-    printf("calmalloc: free of %p: 16 bytes inside a block of 64 bytes, not at its start\n", inside);
+    printf("calmalloc: free of %p: 16 bytes inside a block of 64 bytes, not at its start\n",
+           inside);
     fflush(stdout);
     free(inside);
 }

@@ -1,5 +1,6 @@
 /*
- * options_test.cpp: what a misuse does is chosen from outside by CALM_OPTIONS, without touching the program.
+ * options_test.cpp: what a misuse does is chosen from outside by CALM_OPTIONS, without touching the
+ * program.
  */
 #include "child.h"
 

@@ -1,7 +1,7 @@
 /*
- * sized_free_test.cpp: a free that is told a size which fits neither the block nor a shrink in place stops
- * the program. What may be told: any size for which an allocation would have given a block of this usable
- * size.
+ * sized_free_test.cpp: a free that is told a size which fits neither the block nor a shrink in
+ * place stops the program. What may be told: any size for which an allocation would have given a
+ * block of this usable size.
  */
 #include "blocks.h"
 #include "child.h"
@@ -32,10 +32,12 @@ void PrintTo(const way &which, std::ostream *out)
 
 const way WAYS[] = {
     {"FreeSized", free_sized},
-    {"FreeAlignedSized", [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},
+    {"FreeAlignedSized",
+     [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},
     {"Sdallocx", [](void *block, std::size_t size) { sdallocx(block, size, 0); }},
     {"OperatorDelete", [](void *block, std::size_t size) { ::operator delete(block, size); }},
-    {"OperatorDeleteArray", [](void *block, std::size_t size) { ::operator delete[](block, size); }},
+    {"OperatorDeleteArray",
+     [](void *block, std::size_t size) { ::operator delete[](block, size); }},
     {"OperatorDeleteAligned",
      [](void *block, std::size_t size) { ::operator delete(block, size, std::align_val_t{16}); }},
     {"OperatorDeleteArrayAligned",
@@ -55,7 +57,8 @@ void expect_refusal(std::size_t size, std::size_t told)
 {
     expect_stop([=] {
         void *block = opaque(malloc(size));
-        foretell("calmalloc: sized free of %p: has %zu, told %zu", block, malloc_usable_size(block), told);
+        foretell("calmalloc: sized free of %p: has %zu, told %zu", block, malloc_usable_size(block),
+                 told);
         SizedFree::GetParam().release(opaque(block), opaque(told));
     });
 }
@@ -64,7 +67,9 @@ TEST_P(SizedFree, ToldMoreThanTheBlockHasStopsTheProgram)
 {
     for (std::size_t size : {8, 64, 1000, 32768, 100000, 1 << 20})
         expect_refusal(
-            size, malloc_usable_size(std::unique_ptr<void, void (*)(void *)>(malloc(size), free).get()) + 1);
+            size,
+            malloc_usable_size(std::unique_ptr<void, void (*)(void *)>(malloc(size), free).get()) +
+                1);
     expect_refusal(64, SIZE_MAX);
     expect_refusal(64, 1 << 20);
     expect_refusal(1 << 20, 2 << 20);
@@ -95,7 +100,8 @@ TEST_P(SizedFree, OfABlockThatIsAlreadyFreeStopsTheProgram)
         void *block = opaque(malloc(100));
         std::size_t usable = malloc_usable_size(block);
         GetParam().release(block, 100);
-        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block, usable);
+        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block,
+                 usable);
         GetParam().release(opaque(block), 100);
     });
 }

@@ -1,7 +1,7 @@
 /*
- * wrong_address_test.cpp: addresses inside the heap where no block begins: inside a block, beside a slab's
- * last block, in free memory, before and behind all blocks. Each stops the program with what is there
- * instead.
+ * wrong_address_test.cpp: addresses inside the heap where no block begins: inside a block, beside a
+ * slab's last block, in free memory, before and behind all blocks. Each stops the program with what
+ * is there instead.
  */
 #include "blocks.h"
 #include "child.h"
@@ -38,8 +38,8 @@ TEST_P(InteriorPointer, StopsTheProgramWithItsOffset)
     expect_stop([] {
         void *block = opaque(malloc(GetParam().size));
         void *inside = at(block, GetParam().offset);
-        foretell("calmalloc: free of %p: %zu bytes inside a block of %zu bytes, not at its start", inside,
-                 static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
+        foretell("calmalloc: free of %p: %zu bytes inside a block of %zu bytes, not at its start",
+                 inside, static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
         free(inside);
     });
 }
@@ -49,8 +49,9 @@ TEST_P(InteriorPointer, GivenToReallocStopsTheProgramWithItsOffset)
     expect_stop([] {
         void *block = opaque(malloc(GetParam().size));
         void *inside = at(block, GetParam().offset);
-        foretell("calmalloc: realloc of %p: %zu bytes inside a block of %zu bytes, not at its start", inside,
-                 static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
+        foretell(
+            "calmalloc: realloc of %p: %zu bytes inside a block of %zu bytes, not at its start",
+            inside, static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
         opaque(realloc(inside, 100));
     });
 }
@@ -60,16 +61,18 @@ TEST_P(InteriorPointer, GivenToUsableSizeStopsTheProgramWithItsOffset)
     expect_stop([] {
         void *block = opaque(malloc(GetParam().size));
         void *inside = at(block, GetParam().offset);
-        foretell("calmalloc: usable size of %p: %zu bytes inside a block of %zu bytes, not at its start",
-                 inside, static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
+        foretell(
+            "calmalloc: usable size of %p: %zu bytes inside a block of %zu bytes, not at its start",
+            inside, static_cast<std::size_t>(GetParam().offset), malloc_usable_size(block));
         opaque(malloc_usable_size(inside));
     });
 }
 
 INSTANTIATE_TEST_SUITE_P(Small, InteriorPointer,
-                         testing::Values(place{1, 1}, place{8, 4}, place{16, 8}, place{64, 1}, place{64, 16},
-                                         place{64, 63}, place{100, 8}, place{1000, 512}, place{4096, 4095},
-                                         place{10000, 4096}, place{32768, 1}, place{32768, 16384}),
+                         testing::Values(place{1, 1}, place{8, 4}, place{16, 8}, place{64, 1},
+                                         place{64, 16}, place{64, 63}, place{100, 8},
+                                         place{1000, 512}, place{4096, 4095}, place{10000, 4096},
+                                         place{32768, 1}, place{32768, 16384}),
                          place_name);
 INSTANTIATE_TEST_SUITE_P(Large, InteriorPointer,
                          testing::Values(place{100000, 1}, place{100000, 16}, place{100000, 65536},
@@ -84,8 +87,9 @@ TEST(InteriorPointer, OfAnAlignedBlockStopsTheProgramWithItsOffset)
         expect_stop([=] {
             void *block = opaque(aligned_alloc(alignment, 5000));
             void *inside = at(block, 48);
-            foretell("calmalloc: free of %p: 48 bytes inside a block of %zu bytes, not at its start", inside,
-                     malloc_usable_size(block));
+            foretell(
+                "calmalloc: free of %p: 48 bytes inside a block of %zu bytes, not at its start",
+                inside, malloc_usable_size(block));
             free(inside);
         });
 }
@@ -96,8 +100,9 @@ TEST(InteriorPointer, GivenToSizedFreesStopsTheProgramWithItsOffset)
         expect_stop([=] {
             void *block = opaque(malloc(size));
             void *inside = at(block, 16);
-            foretell("calmalloc: free of %p: 16 bytes inside a block of %zu bytes, not at its start", inside,
-                     malloc_usable_size(block));
+            foretell(
+                "calmalloc: free of %p: 16 bytes inside a block of %zu bytes, not at its start",
+                inside, malloc_usable_size(block));
             ::operator delete(inside, size);
         });
 }
@@ -120,14 +125,16 @@ TEST(SlabTail, WhereNoBlockBeginsStopsTheProgram)
         GTEST_SKIP() << "no slab of this size has a tail";
     for (std::ptrdiff_t offset : {0, 16})
         expect_stop([=] {
-            foretell("calmalloc: free of %p: no block begins here; the memory is free", at(tail, offset));
+            foretell("calmalloc: free of %p: no block begins here; the memory is free",
+                     at(tail, offset));
             free(at(tail, offset));
         });
     for (void *block : blocks.blocks)
         free(block);
 }
 
-/* A large block that was freed may be kept whole for the next request, and is described as the block it was.
+/* A large block that was freed may be kept whole for the next request, and is described as the
+ * block it was.
  */
 TEST(FreeMemory, InsideALargeBlockThatIsKeptWholeStopsTheProgram)
 {
@@ -135,7 +142,8 @@ TEST(FreeMemory, InsideALargeBlockThatIsKeptWholeStopsTheProgram)
         expect_stop([=] {
             void *block = opaque(malloc(2 << 20));
             free(block);
-            foretell("calmalloc: free of %p: %td bytes inside a block of 2097152 bytes, not at its start",
+            foretell("calmalloc: free of %p: %td bytes inside a block of 2097152 bytes, not at its "
+                     "start",
                      at(block, offset), offset);
             free(at(block, offset));
         });
@@ -148,7 +156,8 @@ TEST(FreeMemory, InsideALargeBlockThatIsNoLongerKeptStopsTheProgram)
             void *block = opaque(malloc(2 << 20));
             free(block);
             malloc_trim(0);
-            foretell("calmalloc: free of %p: no block begins here; the memory is free", at(block, offset));
+            foretell("calmalloc: free of %p: no block begins here; the memory is free",
+                     at(block, offset));
             free(at(block, offset));
         });
 }
@@ -159,14 +168,16 @@ TEST(FreeMemory, GivenToReallocOrUsableSizeStopsTheProgram)
         void *block = opaque(malloc(1 << 20));
         free(block);
         malloc_trim(0);
-        foretell("calmalloc: realloc of %p: no block begins here; the memory is free", at(block, 64));
+        foretell("calmalloc: realloc of %p: no block begins here; the memory is free",
+                 at(block, 64));
         opaque(realloc(at(block, 64), 100));
     });
     expect_stop([] {
         void *block = opaque(malloc(1 << 20));
         free(block);
         malloc_trim(0);
-        foretell("calmalloc: usable size of %p: no block begins here; the memory is free", at(block, 64));
+        foretell("calmalloc: usable size of %p: no block begins here; the memory is free",
+                 at(block, 64));
         opaque(malloc_usable_size(at(block, 64)));
     });
 }
@@ -189,8 +200,8 @@ TEST(ReallocOfAFreedBlock, StopsTheProgram)
                 void *block = opaque(malloc(size));
                 std::size_t usable = malloc_usable_size(block);
                 free(block);
-                foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free", block,
-                         usable);
+                foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free",
+                         block, usable);
                 opaque(realloc(opaque(block), to));
             });
 }
@@ -202,7 +213,8 @@ TEST(ReallocOfAFreedBlock, ToZeroIsADoubleFree)
         void *block = opaque(malloc(64));
         std::size_t usable = malloc_usable_size(block);
         free(block);
-        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block, usable);
+        foretell("calmalloc: double free of %p: a block of %zu bytes that is already free", block,
+                 usable);
         opaque(realloc(opaque(block), opaque(0)));
     });
 }
@@ -214,8 +226,8 @@ TEST(UsableSizeOfAFreedBlock, StopsTheProgram)
             void *block = opaque(malloc(size));
             std::size_t usable = malloc_usable_size(block);
             free(block);
-            foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free", block,
-                     usable);
+            foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free",
+                     block, usable);
             opaque(malloc_usable_size(opaque(block)));
         });
 }

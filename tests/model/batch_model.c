@@ -1,8 +1,9 @@
 /*
  * batch_model.c: the shipped core/batch.c under the explorer.
  *
- * Checked after every schedule: no block is lost or handed out twice; the stack's count is its length; every
- * batch is in one place only; a block that lies still is found, one that is out is not.
+ * Checked after every schedule: no block is lost or handed out twice; the stack's count is its
+ * length; every batch is in one place only; a block that lies still is found, one that is out is
+ * not.
  */
 #include "explore.h"
 
@@ -160,10 +161,25 @@ static void give_give(void)
 int main(void)
 {
     const struct explore_case cases[] = {
-        {"batch: take against take and give", 4, 2, begin_with_two, {only_take, take_take_give}, end},
+        {"batch: take against take and give",
+         4,
+         2,
+         begin_with_two,
+         {only_take, take_take_give},
+         end},
         {"batch: give and take, twice", 3, 2, begin, {give_take, take_give}, end},
-        {"batch: three threads", 2, 3, begin_with_three, {take_give, take_take_give, give_take}, end},
-        {"batch: a live block is never found", 3, 2, begin_with_two, {look_for_live, take_take_give}, end},
+        {"batch: three threads",
+         2,
+         3,
+         begin_with_three,
+         {take_give, take_take_give, give_take},
+         end},
+        {"batch: a live block is never found",
+         3,
+         2,
+         begin_with_two,
+         {look_for_live, take_take_give},
+         end},
         {"batch: a still block is found", 3, 2, begin_with_two, {look_for_still, give_give}, end},
         {"batch: first batches of all", 3, 3, begin, {only_give, take_give, only_take}, end},
     };

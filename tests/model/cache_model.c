@@ -1,12 +1,14 @@
 /*
- * cache_model.c: the shipped fast paths of core/cache.h, and the walk of core/cache.c that other threads do
- * over them.
+ * cache_model.c: the shipped fast paths of core/cache.h, and the walk of core/cache.c that other
+ * threads do over them.
  *
  * Nothing but the fast paths and the walk is called, so what the slow paths need stays unresolved.
  */
 #include "explore.h"
 
 #include "core/cache.c"
+
+struct region region; /* the slow paths ask it; they are not called */
 
 enum { BIN = 5, STILL = 2, BLOCKS = 8 };
 
@@ -22,7 +24,8 @@ static struct cache *owned(void)
 static void begin(void)
 {
     struct cache *cache = owned();
-    uint32_t start = (uint32_t)align_up(offsetof(struct cache, arena), SLOT_BYTES << SLOTS_LOG2_MAX);
+    uint32_t start = (uint32_t)align_up(offsetof(struct cache, arena),
+                                        SLOT_BYTES << SLOTS_LOG2_MAX);
     struct cache_entry *entry = cache_entry_at(cache, BIN * ENTRY_BYTES);
     atomic_store(cache_slot(cache, start), NULL);
     atomic_store(&entry->first, NULL);

@@ -1,7 +1,7 @@
 /*
- * explore.c: see explore.h. Schedules are enumerated depth first: a run repeats a prefix of choices, takes
- * the default (the same thread goes on) from there, and the next run differs in the last choice that has an
- * alternative left.
+ * explore.c: see explore.h. Schedules are enumerated depth first: a run repeats a prefix of
+ * choices, takes the default (the same thread goes on) from there, and the next run differs in the
+ * last choice that has an alternative left.
  */
 #define _GNU_SOURCE
 
@@ -168,5 +168,6 @@ void explore(const struct explore_case *model)
         run_once();
         runs++;
     } while (advance());
-    printf("%s: %lu schedules with at most %u preemptions\n", model->name, runs, model->preemptions_max);
+    printf("%s: %lu schedules with at most %u preemptions\n", model->name, runs,
+           model->preemptions_max);
 }

@@ -1,11 +1,12 @@
 /*
- * explore.h: runs a few threads in every order of their atomic operations, up to a number of preemptions.
+ * explore.h: runs a few threads in every order of their atomic operations, up to a number of
+ * preemptions.
  *
- * The threads are stacks of one real thread. Before each atomic operation (shim/base/atomic.h) the explorer
- * decides who goes on; a switch away from a thread that could go on is a preemption. All schedules with at
- * most `preemptions_max` of them are run, one after the other, each from a fresh start (context bounding:
- * Musuvathi and Qadeer, 2007). What it does not see is reordering by the machine: operations happen in one
- * total order.
+ * The threads are stacks of one real thread. Before each atomic operation (shim/base/atomic.h) the
+ * explorer decides who goes on; a switch away from a thread that could go on is a preemption. All
+ * schedules with at most `preemptions_max` of them are run, one after the other, each from a fresh
+ * start (context bounding: Musuvathi and Qadeer, 2007). What it does not see is reordering by the
+ * machine: operations happen in one total order.
  */
 #ifndef CALM_MODEL_EXPLORE_H
 #define CALM_MODEL_EXPLORE_H
@@ -25,7 +26,8 @@ struct explore_case {
     void (*end)(void); /* after each run: the invariants  */
 };
 
-/* Explores the case. Prints how many schedules there were; stops the program at the first that fails. */
+/* Explores the case. Prints how many schedules there were; stops the program at the first that
+ * fails. */
 void explore(const struct explore_case *model);
 
 /* Stops with the sentence and the schedule that led there. */
@@ -34,8 +36,8 @@ _Noreturn void explore_fail(const char *sentence);
 /* A place where another thread may go on; nothing outside of an exploration. */
 void explore_point(void);
 
-/* The running thread waits until explore_wake(channel). When all wait, the exploration fails: nobody would
- * wake them. */
+/* The running thread waits until explore_wake(channel). When all wait, the exploration fails:
+ * nobody would wake them. */
 void explore_sleep(const void *channel);
 void explore_wake(const void *channel, uint32_t count);
 

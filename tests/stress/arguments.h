@@ -1,8 +1,9 @@
 /*
- * arguments.h: what every stress program understands: --seed N (first seed), --seeds N (how many), --steps N.
+ * arguments.h: what every stress program understands: --seed N (first seed), --seeds N (how many),
+ * --steps N.
  *
- * Defaults are quick; CALM_STRESS_SEED and CALM_STRESS_SEEDS in the environment change them for a whole test
- * run.
+ * Defaults are quick; CALM_STRESS_SEED and CALM_STRESS_SEEDS in the environment change them for a
+ * whole test run.
  */
 #ifndef CALM_STRESS_ARGUMENTS_H
 #define CALM_STRESS_ARGUMENTS_H
@@ -27,7 +28,8 @@ static inline uint64_t arguments_environment(const char *name, uint64_t standard
     return words == NULL ? standard : strtoull(words, NULL, 10);
 }
 
-static inline struct arguments arguments_read(int count, char **words, uint64_t seeds, uint64_t steps)
+static inline struct arguments arguments_read(int count, char **words, uint64_t seeds,
+                                              uint64_t steps)
 {
     struct arguments arguments = {.program = words[0],
                                   .seed = arguments_environment("CALM_STRESS_SEED", 1),

@@ -1,8 +1,8 @@
 /*
  * churn.c: threads that live for a moment, most of them leaving blocks to their successors.
  *
- * After thousands of threads no more is resident than after the first hundred, to within less than 1 KiB a
- * thread.
+ * After thousands of threads no more is resident than after the first hundred, to within less than
+ * 1 KiB a thread.
  */
 #include <pthread.h>
 

@@ -1,10 +1,10 @@
 /*
  * failing.c: every kernel call of a sequence of operations fails in turn, on the simulated kernel.
  *
- * A child for each case, made by fork from a heap that just began, runs the same sequence: in case n the n-th
- * call fails once; or every call from the n-th on; or every call of one kind. A request then gives a block or
- * NULL with ENOMEM, and loses nothing. Then the kernel recovers, the heap verifies, and the same sequence
- * goes through whole.
+ * A child for each case, made by fork from a heap that just began, runs the same sequence: in case
+ * n the n-th call fails once; or every call from the n-th on; or every call of one kind. A request
+ * then gives a block or NULL with ENOMEM, and loses nothing. Then the kernel recovers, the heap
+ * verifies, and the same sequence goes through whole.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,8 +65,8 @@ static void in_child(const struct arguments *arguments, uint64_t seed, const cha
 {
     static char command[512];
     snprintf(command, sizeof command, "%s --seed %llu --seeds 1 --steps %llu (case: %s %llu)",
-             arguments->program, (unsigned long long)seed, (unsigned long long)arguments->steps, what,
-             (unsigned long long)n);
+             arguments->program, (unsigned long long)seed, (unsigned long long)arguments->steps,
+             what, (unsigned long long)n);
     stress_repro = command;
     cases++;
     pid_t child = fork();
@@ -152,8 +152,9 @@ static void run(const struct arguments *arguments, uint64_t seed)
     uint64_t calls = count_calls(seed, arguments->steps);
     if (calls < 6)
         stress_fail("the sequence makes only %llu kernel calls", (unsigned long long)calls);
-    uint64_t stride = calls > 120 ? calls / 120
-                                  : 1; /* each of the first sixty, then as many spread over the rest */
+    uint64_t stride = calls > 120
+                          ? calls / 120
+                          : 1; /* each of the first sixty, then as many spread over the rest */
     for (uint64_t n = 1; n <= calls; n += n < 30 ? 1 : stride) {
         in_child(arguments, seed, "only call", n, sim_fail_nth);
         if (n % 3 == 1)

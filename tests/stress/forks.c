@@ -1,8 +1,8 @@
 /*
  * forks.c: forks in the middle of the work of other threads; the child's heap is whole and goes on.
  *
- * The child checks every block of the thread that forked, verifies the heap, works on, forks once more, and
- * frees everything. A child that hangs is killed by its alarm, and that is a failure.
+ * The child checks every block of the thread that forked, verifies the heap, works on, forks once
+ * more, and frees everything. A child that hangs is killed by its alarm, and that is a failure.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +35,8 @@ static void verify(void)
 static void wait_for(pid_t child)
 {
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+        WEXITSTATUS(status) != 0)
         stress_fail("a child ended with status 0x%x", (unsigned)status);
 }
 

@@ -1,6 +1,6 @@
 /*
- * oracle.c: see oracle.h. Uses the C library's malloc for itself, which is another allocator than the one
- * under test.
+ * oracle.c: see oracle.h. Uses the C library's malloc for itself, which is another allocator than
+ * the one under test.
  */
 #define _GNU_SOURCE
 
@@ -47,12 +47,12 @@ static size_t below(struct oracle *oracle, size_t limit)
 }
 
 /* Each request comes from a call site of its own, as cohorts see it. */
-#define SITE(number)                                                                                         \
-    static __attribute__((noinline)) void *malloc_at_##number(size_t size)                                   \
-    {                                                                                                        \
-        void *block = calm_malloc(size);                                                                     \
-        __asm__ volatile("" : "+r"(block));                                                                  \
-        return block;                                                                                        \
+#define SITE(number)                                                                               \
+    static __attribute__((noinline)) void *malloc_at_##number(size_t size)                         \
+    {                                                                                              \
+        void *block = calm_malloc(size);                                                           \
+        __asm__ volatile("" : "+r"(block));                                                        \
+        return block;                                                                              \
     }
 SITE(0)
 SITE(1)
@@ -71,8 +71,8 @@ static uint64_t word_at(uint64_t seed, size_t offset)
     return (seed ^ offset) * 0xD6E8FEB86659FD93u;
 }
 
-/* The runs of bytes of a block that hold the pattern: all of a small one; of a big one the ends and some of
- * each page. */
+/* The runs of bytes of a block that hold the pattern: all of a small one; of a big one the ends and
+ * some of each page. */
 static size_t run_next(size_t filled, size_t offset, size_t *length)
 {
     enum { PART = 64 };
@@ -110,8 +110,8 @@ static void check(const struct shadow *shadow, size_t limit, const char *when)
         for (size_t i = at; i < end; i += 8) {
             uint64_t word = word_at(shadow->seed, i);
             if (memcmp(shadow->start + i, &word, end - i < 8 ? end - i : 8) != 0)
-                stress_fail("%s: block %p of %zu bytes changed at offset %zu", when, (void *)shadow->start,
-                            shadow->size, i);
+                stress_fail("%s: block %p of %zu bytes changed at offset %zu", when,
+                            (void *)shadow->start, shadow->size, i);
         }
         at = run_next(shadow->filled, at + PAGE, &length);
         if (shadow->filled <= WHOLE_MAX || at >= limit)
@@ -134,7 +134,8 @@ static size_t usable_of(const struct shadow *shadow)
 {
     size_t usable = calm_usable_size(shadow->start);
     if (usable < shadow->size)
-        stress_fail("block %p: asked for %zu, usable %zu", (void *)shadow->start, shadow->size, usable);
+        stress_fail("block %p: asked for %zu, usable %zu", (void *)shadow->start, shadow->size,
+                    usable);
     return usable;
 }
 
@@ -143,8 +144,8 @@ static void settle(struct oracle *oracle, struct shadow *shadow)
 {
     size_t usable = usable_of(shadow);
     if ((uintptr_t)shadow->start % shadow->align != 0)
-        stress_fail("block %p of %zu bytes is not aligned to %zu", (void *)shadow->start, shadow->size,
-                    shadow->align);
+        stress_fail("block %p of %zu bytes is not aligned to %zu", (void *)shadow->start,
+                    shadow->size, shadow->align);
     shadow->filled = below(oracle, 2) != 0 && usable <= WHOLE_MAX ? usable : shadow->size;
     shadow->seed = stress_random(&oracle->random) | 1;
     fill(shadow);
@@ -166,7 +167,8 @@ static bool is_refused(struct oracle *oracle, const void *block, const char *cal
 static void add(struct oracle *oracle, void *block, size_t size, size_t align, bool is_aligned)
 {
     struct shadow *shadow = &oracle->blocks[oracle->count++];
-    *shadow = (struct shadow){.start = block, .size = size, .align = align, .is_aligned = is_aligned};
+    *shadow = (struct shadow){
+        .start = block, .size = size, .align = align, .is_aligned = is_aligned};
     settle(oracle, shadow);
     note_live(oracle, usable_of(shadow), 0);
 }
@@ -200,7 +202,8 @@ void oracle_calloc(struct oracle *oracle, size_t count, size_t size)
         return;
     for (size_t i = 0; i < count * size; i++)
         if (block[i] != 0)
-            stress_fail("calloc(%zu, %zu): byte %zu of %p is %u", count, size, i, (void *)block, block[i]);
+            stress_fail("calloc(%zu, %zu): byte %zu of %p is %u", count, size, i, (void *)block,
+                        block[i]);
     add(oracle, block, count * size, natural_align(count * size), false);
 }
 
@@ -307,7 +310,8 @@ void oracle_begin(struct oracle *oracle, uint64_t seed)
                               .blocks_max = ORACLE_BLOCKS};
 }
 
-/* Many blocks of one size at once, and most of them back: what goes past the caches to the depots. */
+/* Many blocks of one size at once, and most of them back: what goes past the caches to the depots.
+ */
 static void burst(struct oracle *oracle)
 {
     size_t size = oracle->is_storm ? 48 : below(oracle, 200), start = oracle->count;
@@ -381,11 +385,13 @@ void mailbox_end(struct mailbox *mailbox)
 
 static int by_start(const void *a, const void *b)
 {
-    const struct shadow *left = *(const struct shadow *const *)a, *right = *(const struct shadow *const *)b;
+    const struct shadow *left = *(const struct shadow *const *)a,
+                        *right = *(const struct shadow *const *)b;
     return left->start < right->start ? -1 : left->start > right->start;
 }
 
-void oracle_check_apart(const struct oracle *const *oracles, size_t count, const struct mailbox *mailbox)
+void oracle_check_apart(const struct oracle *const *oracles, size_t count,
+                        const struct mailbox *mailbox)
 {
     const struct shadow **all = calloc(count * ORACLE_BLOCKS + MAILBOX_SLOTS, sizeof *all);
     size_t used = 0;
@@ -403,8 +409,8 @@ void oracle_check_apart(const struct oracle *const *oracles, size_t count, const
     free(all);
 }
 
-/* The helper, if it runs, holds a few blocks of a slab while it purges their pages: statistics then settle
- * soon. */
+/* The helper, if it runs, holds a few blocks of a slab while it purges their pages: statistics then
+ * settle soon. */
 static void read_settled(struct calm_stats *stats, size_t live_bytes)
 {
     enum { TRIES = 1000, PAUSE_US = 1000 };
@@ -429,6 +435,6 @@ void stress_check_heap(size_t live_bytes, size_t factor_percent, size_t bound)
         stress_fail("%zu bytes are resident for %zu live ones (allowed: %zu %% and %zu)",
                     stats.resident_bytes, live_bytes, factor_percent, bound);
     if (stats.allocated_bytes > stats.active_bytes || stats.active_bytes > stats.mapped_bytes)
-        stress_fail("allocated %zu, active %zu, mapped %zu are not in this order", stats.allocated_bytes,
-                    stats.active_bytes, stats.mapped_bytes);
+        stress_fail("allocated %zu, active %zu, mapped %zu are not in this order",
+                    stats.allocated_bytes, stats.active_bytes, stats.mapped_bytes);
 }

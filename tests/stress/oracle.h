@@ -1,9 +1,10 @@
 /*
- * oracle.h: a record of every live block that does not depend on the allocator, and random operations against
- * it.
+ * oracle.h: a record of every live block that does not depend on the allocator, and random
+ * operations against it.
  *
- * A block's contents follow from its seed, so that lost, shared or overlapping memory is seen when the block
- * is checked: at every realloc and free, and for all at the end of a phase. One oracle belongs to one thread.
+ * A block's contents follow from its seed, so that lost, shared or overlapping memory is seen when
+ * the block is checked: at every realloc and free, and for all at the end of a phase. One oracle
+ * belongs to one thread.
  */
 #ifndef CALM_STRESS_ORACLE_H
 #define CALM_STRESS_ORACLE_H
@@ -81,10 +82,11 @@ void oracle_end(struct oracle *oracle);
 void mailbox_end(struct mailbox *mailbox);
 
 /* Checks that no two live blocks of the oracles and the mailbox share a byte. Nobody else runs. */
-void oracle_check_apart(const struct oracle *const *oracles, size_t count, const struct mailbox *mailbox);
+void oracle_check_apart(const struct oracle *const *oracles, size_t count,
+                        const struct mailbox *mailbox);
 
-/* calm_verify says nothing, and what is resident is bounded by `factor` x live bytes + `bound`. Nobody else
- * runs. */
+/* calm_verify says nothing, and what is resident is bounded by `factor` x live bytes + `bound`.
+ * Nobody else runs. */
 void stress_check_heap(size_t live_bytes, size_t factor_percent, size_t bound);
 
 #endif

@@ -18,7 +18,8 @@ static void run(uint64_t seed, uint64_t steps)
         oracle_check(&oracle);
         const struct oracle *all[] = {&oracle};
         oracle_check_apart(all, 1, NULL);
-        stress_check_heap(oracle.live_bytes, 100, oracle.peak_bytes * 2 + oracle.size_max + 24 * (size_t)MIB);
+        stress_check_heap(oracle.live_bytes, 100,
+                          oracle.peak_bytes * 2 + oracle.size_max + 24 * (size_t)MIB);
         if (phase % 2 == 1) {
             calm_trim();
             stress_check_heap(oracle.live_bytes, 120, 24 * (size_t)MIB);

@@ -1,9 +1,9 @@
 /*
  * starting.c: every kernel call that happens before main fails in turn, once and for good.
  *
- * Runs itself with CALM_SIM_FAIL_NTH and CALM_SIM_FAIL_FROM from 1 to the number of calls, and with less and
- * less address space. A heap that could not start answers NULL with ENOMEM, and starts once the kernel
- * recovers.
+ * Runs itself with CALM_SIM_FAIL_NTH and CALM_SIM_FAIL_FROM from 1 to the number of calls, and with
+ * less and less address space. A heap that could not start answers NULL with ENOMEM, and starts
+ * once the kernel recovers.
  */
 #include <errno.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /*
- * threads.c: several threads trade blocks; each phase ends with all of them gone, so that threads also come
- * and go.
+ * threads.c: several threads trade blocks; each phase ends with all of them gone, so that threads
+ * also come and go.
  *
  * One thread more than the oracles' does nothing but trim and read statistics, as any thread may.
  */

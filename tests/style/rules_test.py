@@ -9,7 +9,7 @@ import unittest
 CHECKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "check_style.py")
 
 CLEAN = {
-    ".clang-format": "ColumnLimit: 110\n",
+    ".clang-format": "ColumnLimit: 100\n",
     "src/base/attr.h": "/* attr.h: a fixture. */\n#ifndef ATTR_H\n#define ATTR_H\n#ifdef __clang__\n#endif\n#endif\n",
     "src/mem/span.h": "/* span.h: a fixture. */\n#ifndef SPAN_H\n#define SPAN_H\n#include <stdint.h>\n"
                       "#include \"base/attr.h\"\nint span(void);\n#endif\n",

@@ -1,5 +1,6 @@
 /*
- * heap_support.h: as support.h, for the headers of core, site and front, which use a name that C++ reserves.
+ * heap_support.h: as support.h, for the headers of core, site and front, which use a name that C++
+ * reserves.
  */
 #pragma GCC system_header
 #ifndef CALM_TESTS_UNIT_HEAP_SUPPORT_H
@@ -30,7 +31,8 @@ extern "C" {
 #undef class
 #undef _Thread_local
 
-namespace calm_test {
+namespace calm_test
+{
 
 /* A block of `bytes` in the cohort of that number, whatever site asks; without errno. */
 inline void *alloc_in_cohort(size_t bytes, unsigned cohort)

@@ -1,8 +1,9 @@
 /*
- * support.h: lets unit tests read the lower headers of src/, which are C17, from C++17; and what they share.
+ * support.h: lets unit tests read the lower headers of src/, which are C17, from C++17; and what
+ * they share.
  *
- * Counts as a system header, so that only the tests' own lines are judged as C++. Words that C and C++ spell
- * differently are renamed while the headers are read; the rest is tests/support/cpp.
+ * Counts as a system header, so that only the tests' own lines are judged as C++. Words that C and
+ * C++ spell differently are renamed while the headers are read; the rest is tests/support/cpp.
  */
 #pragma GCC system_header
 #ifndef CALM_TESTS_UNIT_SUPPORT_H
@@ -43,9 +44,11 @@ extern "C" {
 #define CALM_TESTS_HAS_FEATURE(name) 0
 #endif
 
-namespace calm_test {
+namespace calm_test
+{
 
-/* Sanitizers map terabytes and have threads of their own: limits and thread counts mean nothing then. */
+/* Sanitizers map terabytes and have threads of their own: limits and thread counts mean nothing
+ * then. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CALM_TESTS_SANITIZED 1
 #else
@@ -54,9 +57,11 @@ namespace calm_test {
 constexpr bool is_sanitized = CALM_TESTS_SANITIZED || CALM_TESTS_HAS_FEATURE(address_sanitizer) ||
                               CALM_TESTS_HAS_FEATURE(thread_sanitizer);
 
-/* Random numbers with a seed, the same on every machine: a counter through the finaliser of splitmix64. */
-class Random {
-public:
+/* Random numbers with a seed, the same on every machine: a counter through the finaliser of
+ * splitmix64. */
+class Random
+{
+  public:
     explicit Random(uint64_t seed) : state_(seed) {}
 
     uint64_t next()
@@ -68,9 +73,12 @@ public:
         return mixed ^ (mixed >> 31);
     }
 
-    size_t below(size_t limit) { return static_cast<size_t>(next() % limit); }
+    size_t below(size_t limit)
+    {
+        return static_cast<size_t>(next() % limit);
+    }
 
-private:
+  private:
     uint64_t state_;
 };
 

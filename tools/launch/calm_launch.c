@@ -1,16 +1,17 @@
 /*
- * calm_launch.c: runs one program for `calm run` and measures it from a process that is itself almost empty.
+ * calm_launch.c: runs one program for `calm run` and measures it from a process that is itself
+ * almost empty.
  *
- * The kernel counts what a process held before exec into its peak, so a program started from Python would
- * seem to need Python's memory. `calm run` therefore becomes this program by exec; this one forks, waits,
- * writes what it learned as one line of JSON, and becomes the reporter by exec. The process id stays the same
- * throughout.
+ * The kernel counts what a process held before exec into its peak, so a program started from Python
+ * would seem to need Python's memory. `calm run` therefore becomes this program by exec; this one
+ * forks, waits, writes what it learned as one line of JSON, and becomes the reporter by exec. The
+ * process id stays the same throughout.
  *
  *   calm_launch RESULT_FD LD_PRELOAD CALM_OPTIONS COUNT REPORTER[COUNT]... PROGRAM ARGS...
  *
- * Signals: the keyboard's interrupt, quit and stop reach the whole process group, so they are left to the
- * program; SIGTERM, SIGHUP and the user signals come to us alone and are passed on; when the program stops,
- * so do we.
+ * Signals: the keyboard's interrupt, quit and stop reach the whole process group, so they are left
+ * to the program; SIGTERM, SIGHUP and the user signals come to us alone and are passed on; when the
+ * program stops, so do we.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,7 +73,8 @@ static void become_program(char **argv, const char *preload, const char *options
     setenv("CALM_OPTIONS", options, 1);
     execv(argv[0], argv + 1);
     int error = errno;
-    if (error == ENOEXEC) { /* a script whose first line names no interpreter: run it as a shell would */
+    if (error ==
+        ENOEXEC) { /* a script whose first line names no interpreter: run it as a shell would */
         argv[1] = argv[0];
         argv[0] = (char[]){"sh"};
         execv("/bin/sh", argv);
@@ -81,7 +83,8 @@ static void become_program(char **argv, const char *preload, const char *options
     _exit(error == ENOENT ? 127 : 126);
 }
 
-/* Waits until the child has ended. When it is stopped we stop as well, so that the shell above sees it. */
+/* Waits until the child has ended. When it is stopped we stop as well, so that the shell above sees
+ * it. */
 static pid_t wait_for_end(pid_t child, int *status, struct rusage *usage)
 {
     for (;;) {
@@ -91,7 +94,8 @@ static pid_t wait_for_end(pid_t child, int *status, struct rusage *usage)
         if (pid < 0 || !WIFSTOPPED(*status))
             return pid;
         raise(SIGSTOP);
-        kill(child, SIGCONT); /* the shell has continued us; its SIGCONT may have been for us alone */
+        kill(child,
+             SIGCONT); /* the shell has continued us; its SIGCONT may have been for us alone */
     }
 }
 
@@ -140,7 +144,8 @@ int main(int argc, char **argv)
     long long elapsed_us = now_us() - start_us;
     child_id = 0;
     dprintf(result_fd,
-            "{\"pid\":%d,\"status\":%d,\"elapsed_us\":%lld,\"peak_rss_bytes\":%lld,\"minor_faults\":%ld,"
+            "{\"pid\":%d,\"status\":%d,\"elapsed_us\":%lld,\"peak_rss_bytes\":%lld,\"minor_"
+            "faults\":%ld,"
             "\"major_faults\":%ld,\"user_us\":%lld,\"system_us\":%lld}\n",
             (int)child, status, elapsed_us, (long long)usage.ru_maxrss * 1024, usage.ru_minflt,
             usage.ru_majflt, microseconds(usage.ru_utime), microseconds(usage.ru_stime));

@@ -1,8 +1,9 @@
 /*
  * memory.c: address space on Linux: reserve, commit, purge, move.
  *
- * Reservations are private anonymous mappings without access. Huge pages are refused for them as a whole, so that a
- * small process stays small where huge pages are always on, and so that neighbours keep equal flags and merge.
+ * Reservations are private anonymous mappings without access. Huge pages are refused for them as a
+ * whole, so that a small process stays small where huge pages are always on, and so that neighbours
+ * keep equal flags and merge.
  */
 #define _GNU_SOURCE
 
@@ -117,7 +118,8 @@ int os_move(void *from, void *to, size_t size)
 
 void os_name(void *start, size_t size, const char *name)
 {
-    system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)start, (long)size, (long)name, 0);
+    system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)start, (long)size, (long)name,
+                0);
 }
 
 static size_t resident_by_mincore(const void *start, size_t size)
@@ -127,7 +129,8 @@ static size_t resident_by_mincore(const void *start, size_t size)
     size_t resident = 0;
     for (size_t done = 0; done < size; done += RESIDENT_PAGES * page) {
         size_t bytes = size_min(size - done, RESIDENT_PAGES * page);
-        long result = system_call(SYS_mincore, (long)start + (long)done, (long)bytes, (long)present, 0, 0, 0);
+        long result = system_call(SYS_mincore, (long)start + (long)done, (long)bytes, (long)present,
+                                  0, 0, 0);
         for (size_t i = 0; result == 0 && i < bytes / page; i++)
             resident += (present[i] & 1) * page;
     }
@@ -146,7 +149,8 @@ static bool read_line(struct line_reader *reader, char *line, size_t capacity)
     size_t used = 0;
     for (;;) {
         if (reader->next == reader->length) {
-            reader->length = system_call(SYS_read, reader->fd, (long)reader->buffer, sizeof reader->buffer, 0, 0, 0);
+            reader->length = system_call(SYS_read, reader->fd, (long)reader->buffer,
+                                         sizeof reader->buffer, 0, 0, 0);
             reader->next = 0;
             if (reader->length <= 0)
                 return false;
@@ -190,7 +194,8 @@ static bool parse_rss(const char *line, size_t *kib)
 size_t os_resident_bytes(const void *start, size_t size)
 {
     struct line_reader reader = {.length = 0};
-    reader.fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/smaps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    reader.fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/smaps", O_RDONLY | O_CLOEXEC, 0,
+                            0, 0);
     if (reader.fd < 0)
         return resident_by_mincore(start, size);
     char line[128];

@@ -25,7 +25,8 @@
 /* Pages of address space in use: the first number of /proc/self/statm; 0 when it cannot be read. */
 static size_t pages_in_use(void)
 {
-    long fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    long fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0,
+                          0, 0);
     if (fd < 0)
         return 0;
     char digits[32] = "";
@@ -40,7 +41,8 @@ static size_t pages_in_use(void)
 static size_t address_space_left(size_t page_bytes)
 {
     struct rlimit limit;
-    if (system_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (system_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
         return SIZE_MAX;
     size_t used = pages_in_use() * page_bytes;
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
@@ -131,7 +133,8 @@ void check_write(const char *words, size_t length)
     os_write(STDERR_FILENO, words, length);
 }
 
-/* To this thread first; a helper has it blocked, so then to whichever thread takes it; and then without return. */
+/* To this thread first; a helper has it blocked, so then to whichever thread takes it; and then
+ * without return. */
 void check_abort(void)
 {
     long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);

@@ -1,10 +1,11 @@
 /*
  * thread.c: sleeping, the helper thread, and the C library's hooks for thread exit and fork.
  *
- * The helper is made by the kernel alone: pthread_create would allocate, and would count as a thread of the program
- * in the C library's eyes. It has storage of its own where the C library expects thread-local storage, so that a stray
- * access reads zeros instead of another thread's data. It does not share the working directory's structure
- * (no CLONE_FS), which unshare and setns look at.
+ * The helper is made by the kernel alone: pthread_create would allocate, and would count as a
+ * thread of the program in the C library's eyes. It has storage of its own where the C library
+ * expects thread-local storage, so that a stray access reads zeros instead of another thread's
+ * data. It does not share the working directory's structure (no CLONE_FS), which unshare and setns
+ * look at.
  */
 #define _GNU_SOURCE
 
@@ -37,32 +38,38 @@ static _Atomic long helper_id;
 
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
+                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     long limit = timeout_ms == UINT64_MAX ? 0 : (long)&timeout;
     system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, limit, 0, 0);
 }
 
 void os_wake(_Atomic uint32_t *word, uint32_t count)
 {
-    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count > INT32_MAX ? INT32_MAX : (long)count, 0, 0, 0);
+    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE,
+                count > INT32_MAX ? INT32_MAX : (long)count, 0, 0, 0);
 }
 
 enum {
-    FAKE_TLS_BYTES = 128 * 1024, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
+    FAKE_TLS_BYTES =
+        128 *
+        1024, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
     FAKE_TLS_ABOVE = 1024,
-    HELPER_FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-                   CLONE_CHILD_CLEARTID,
+    HELPER_FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                   CLONE_SETTLS | CLONE_CHILD_CLEARTID,
     SIGNAL_SET_BYTES = 8,
 };
 
 #if defined(__x86_64__)
 
-/* True under valgrind, which cannot run threads that are made this way. The sequence is a no-op on hardware. */
+/* True under valgrind, which cannot run threads that are made this way. The sequence is a no-op on
+ * hardware. */
 static bool is_under_valgrind(void)
 {
     uint64_t request[6] = {0x1001, 0, 0, 0, 0, 0};
     uint64_t answer = 0;
-    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+    __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, "
+                     "%%rdi\n\txchgq %%rbx, %%rbx"
                      : "=d"(answer)
                      : "a"(request), "0"(answer)
                      : "cc", "memory", "rdi");
@@ -73,7 +80,8 @@ static bool is_under_valgrind(void)
 static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uint32_t *alive)
 {
     long result;
-    uint64_t *top = (uint64_t *)(void *)stack - 2; /* 16-byte aligned once the body's address is popped and called */
+    uint64_t *top = (uint64_t *)(void *)stack -
+                    2; /* 16-byte aligned once the body's address is popped and called */
     *top = (uintptr_t)body;
     register long r10 __asm__("r10") = (long)alive;
     register long r8 __asm__("r8") = (long)tls;
@@ -89,8 +97,8 @@ static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uin
                      "syscall\n\t"
                      "1:"
                      : "=a"(result)
-                     : "a"((long)SYS_clone), "D"((long)HELPER_FLAGS), "S"((long)top), "d"(0L), "r"(r10), "r"(r8),
-                       [exit] "i"(SYS_exit)
+                     : "a"((long)SYS_clone), "D"((long)HELPER_FLAGS), "S"((long)top), "d"(0L),
+                       "r"(r10), "r"(r8), [exit] "i"(SYS_exit)
                      : "rcx", "r11", "memory");
     return result;
 }
@@ -141,13 +149,15 @@ int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32
     return result < 0 ? (int)result : 0;
 }
 
-/* The kernel clears *alive a little before the thread leaves the process, so its number is asked for as well. */
+/* The kernel clears *alive a little before the thread leaves the process, so its number is asked
+ * for as well. */
 void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms)
 {
     long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
     for (uint64_t waited = 0; waited < timeout_ms; waited++) {
         long id = load(&helper_id, RELAXED);
-        if (load(alive, ACQUIRE) == 0 && (id <= 0 || system_call(SYS_tgkill, process, id, 0, 0, 0, 0) == -ESRCH))
+        if (load(alive, ACQUIRE) == 0 &&
+            (id <= 0 || system_call(SYS_tgkill, process, id, 0, 0, 0, 0) == -ESRCH))
             return;
         struct timespec pause = {.tv_nsec = 1000 * 1000};
         system_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);

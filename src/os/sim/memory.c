@@ -1,10 +1,10 @@
 /*
  * memory.c: simulated address space with real memory underneath.
  *
- * Each reservation has a bitmap of its committed pages, out of line. Every call is checked against it: whole
- * pages, inside one reservation, committed before it is purged, renewed or moved, never committed twice. A
- * move copies, so that it costs what it must not: tests that count resident pages see exactly the pages that
- * hold something.
+ * Each reservation has a bitmap of its committed pages, out of line. Every call is checked against
+ * it: whole pages, inside one reservation, committed before it is purged, renewed or moved, never
+ * committed twice. A move copies, so that it costs what it must not: tests that count resident
+ * pages see exactly the pages that hold something.
  *
  * Owner: the table, under sim_lock. M1: the committed count is the sum of all bitmaps.
  */
@@ -69,8 +69,8 @@ static struct reservation *reservation_of(const char *call, const void *start, s
         struct reservation *in = &reservations[i];
         if (in->start != NULL && from >= in->start && from < in->start + in->size) {
             if (size > (size_t)(in->start + in->size - from))
-                sim_stop("%s: %p and %zu bytes reach past the reservation", call, (void *)(uintptr_t)start,
-                         size);
+                sim_stop("%s: %p and %zu bytes reach past the reservation", call,
+                         (void *)(uintptr_t)start, size);
             return in;
         }
     }
@@ -78,7 +78,8 @@ static struct reservation *reservation_of(const char *call, const void *start, s
 }
 
 /* Stops unless every page of the range is in the state that the call needs. */
-static struct reservation *checked(const char *call, const void *start, size_t size, bool is_committed_wanted)
+static struct reservation *checked(const char *call, const void *start, size_t size,
+                                   bool is_committed_wanted)
 {
     check_pages(call, start, size);
     struct reservation *in = reservation_of(call, start, size);
@@ -152,7 +153,8 @@ int os_extend(void *start, size_t size)
         if (is_over(reserved_bytes, size, sim_reserved_max())) {
             result = -ENOMEM;
         } else if (in->room >= size) {
-            uint64_t *wider = map_or_stop(NULL, bitmap_bytes(in->size + size), PROT_READ | PROT_WRITE, FLAGS);
+            uint64_t *wider = map_or_stop(NULL, bitmap_bytes(in->size + size),
+                                          PROT_READ | PROT_WRITE, FLAGS);
             memcpy(wider, in->committed, bitmap_bytes(in->size));
             munmap(in->committed, bitmap_bytes(in->size));
             in->committed = wider;
@@ -345,7 +347,8 @@ size_t sim_resident_bytes(void)
         const struct reservation *in = &reservations[i];
         for (size_t page = 0; in->start != NULL && page < in->size / PAGE; page += 64)
             if (in->committed[page / 64] != 0)
-                bytes += count_resident(in->start + page * PAGE, size_min(64, in->size / PAGE - page) * PAGE);
+                bytes += count_resident(in->start + page * PAGE,
+                                        size_min(64, in->size / PAGE - page) * PAGE);
     }
     sim_unlock();
     return bytes;

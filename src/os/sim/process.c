@@ -1,6 +1,6 @@
 /*
- * process.c: a machine that is the same in every run: two cores, 2 GiB, a clock that tests move, random bytes
- * by seed.
+ * process.c: a machine that is the same in every run: two cores, 2 GiB, a clock that tests move,
+ * random bytes by seed.
  *
  * Output, the environment and errno are the real ones.
  */

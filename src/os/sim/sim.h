@@ -1,10 +1,10 @@
 /*
  * sim.h: how a test commands the simulated kernel behind os/os.h.
  *
- * The simulator has real memory underneath, checks every precondition of os.h and stops the program with one
- * sentence when one is broken, counts calls by kind, and fails them on demand. At CHECKS 2 it also holds law
- * L3: no kernel call under a depot, slab or span lock. Its clock and its random bytes are the same in every
- * run.
+ * The simulator has real memory underneath, checks every precondition of os.h and stops the program
+ * with one sentence when one is broken, counts calls by kind, and fails them on demand. At CHECKS 2
+ * it also holds law L3: no kernel call under a depot, slab or span lock. Its clock and its random
+ * bytes are the same in every run.
  *
  * A failure before main, where no test can speak yet, is asked for by the environment:
  *   CALM_SIM_FAIL_NTH=n     the n-th fallible call fails, once

@@ -1,5 +1,6 @@
 /*
- * thread.c: sleeping for real, a helper that waits to be run by the test, and the C library's hooks.
+ * thread.c: sleeping for real, a helper that waits to be run by the test, and the C library's
+ * hooks.
  *
  * Owner: the helper's words belong to whoever starts it and to the one test thread that runs it.
  */
@@ -39,7 +40,8 @@ void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
     int before = errno;
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                                .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ms == UINT64_MAX ? NULL : &timeout, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ms == UINT64_MAX ? NULL : &timeout, NULL,
+            0);
     errno = before;
 }
 
@@ -86,7 +88,8 @@ void sim_helper_run(void)
     os_wake(alive, 1);
 }
 
-/* A helper that nobody ran yet runs now: it was told to end. One that another thread runs is waited for. */
+/* A helper that nobody ran yet runs now: it was told to end. One that another thread runs is waited
+ * for. */
 void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms)
 {
     sim_helper_run();

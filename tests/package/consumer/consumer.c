@@ -7,7 +7,8 @@
 int main(void)
 {
     char header[32];
-    snprintf(header, sizeof header, "%d.%d.%d", CALM_VERSION_MAJOR, CALM_VERSION_MINOR, CALM_VERSION_PATCH);
+    snprintf(header, sizeof header, "%d.%d.%d", CALM_VERSION_MAJOR, CALM_VERSION_MINOR,
+             CALM_VERSION_PATCH);
     char *block = malloc(100);
     void *explicit_block = calm_malloc(200);
     if (block == NULL || explicit_block == NULL)

@@ -21,6 +21,7 @@ int main()
     } catch (const std::bad_alloc &) {
         is_thrown = true;
     }
-    std::printf("new %s bad_alloc %s\n", is_ours ? "ours" : "foreign", is_thrown ? "thrown" : "lost");
+    std::printf("new %s bad_alloc %s\n", is_ours ? "ours" : "foreign",
+                is_thrown ? "thrown" : "lost");
     return 0;
 }

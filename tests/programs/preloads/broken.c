@@ -1,8 +1,10 @@
 /*
- * broken.c: a deliberately wrong allocator on top of the C library's, to show that these tests can fail.
+ * broken.c: a deliberately wrong allocator on top of the C library's, to show that these tests can
+ * fail.
  *
- * BROKEN says what is wrong; each value becomes a library of its own. The faults are small ones, such as a
- * real allocator could have: programs still start on them, and most of what they do still works.
+ * BROKEN says what is wrong; each value becomes a library of its own. The faults are small ones,
+ * such as a real allocator could have: programs still start on them, and most of what they do still
+ * works.
  */
 #include <malloc.h>
 #include <string.h>
@@ -33,7 +35,8 @@ void *malloc(size_t size)
 void *calloc(size_t count, size_t size)
 {
     size_t bytes;
-    if (BROKEN != FAULT_CALLOC || __builtin_mul_overflow(count, size, &bytes) || bytes < LARGE_BYTES)
+    if (BROKEN != FAULT_CALLOC || __builtin_mul_overflow(count, size, &bytes) ||
+        bytes < LARGE_BYTES)
         return __libc_calloc(count, size);
     char *block = __libc_malloc(bytes);
     if (block != NULL)
@@ -59,7 +62,8 @@ void free(void *block)
 {
     unsigned count = __atomic_add_fetch(&frees, 1, __ATOMIC_RELAXED);
     static const char complaint[] = "calmalloc: nothing is wrong, this is a test\n";
-    if (BROKEN == FAULT_TALKS && count == 1 && write(STDERR_FILENO, complaint, sizeof complaint - 1) < 0)
+    if (BROKEN == FAULT_TALKS && count == 1 &&
+        write(STDERR_FILENO, complaint, sizeof complaint - 1) < 0)
         _exit(99);
     if (BROKEN == FAULT_HANGS && count > FREES_BEFORE_HANGING)
         pause();

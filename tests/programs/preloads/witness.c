@@ -1,9 +1,10 @@
 /*
- * witness.c: a second preloaded library that writes down, for each process, where its malloc comes from.
+ * witness.c: a second preloaded library that writes down, for each process, where its malloc comes
+ * from.
  *
- * One line, appended with one write to the file named by WITNESS_LOG: process id, executable, the file that
- * malloc binds to, the file that free binds to, and whether WITNESS_LIBRARY is mapped. It leaves errno alone,
- * and is silent when the variable is absent.
+ * One line, appended with one write to the file named by WITNESS_LOG: process id, executable, the
+ * file that malloc binds to, the file that free binds to, and whether WITNESS_LIBRARY is mapped. It
+ * leaves errno alone, and is silent when the variable is absent.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Who defines `name` among the objects that `scope` searches; NULL when the first hit is only a reference. */
+/* Who defines `name` among the objects that `scope` searches; NULL when the first hit is only a
+ * reference. */
 static const char *definer_in(void *scope, const char *name)
 {
     Dl_info info;
@@ -28,13 +30,15 @@ static const char *definer_in(void *scope, const char *name)
 }
 
 /*
- * A program at a fixed address that takes the address of malloc answers with an entry of its own jump table.
- * The calls still go to the first object behind it that defines the name, so that one is looked up by hand.
+ * A program at a fixed address that takes the address of malloc answers with an entry of its own
+ * jump table. The calls still go to the first object behind it that defines the name, so that one
+ * is looked up by hand.
  */
 static const char *owner_of(const char *name)
 {
     const char *owner = definer_in(RTLD_DEFAULT, name);
-    for (struct link_map *map = _r_debug.r_map->l_next; owner == NULL && map != NULL; map = map->l_next) {
+    for (struct link_map *map = _r_debug.r_map->l_next; owner == NULL && map != NULL;
+         map = map->l_next) {
         void *object = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
         if (object == NULL)
             continue;

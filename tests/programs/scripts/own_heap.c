@@ -1,6 +1,7 @@
 /*
- * A program that exports a heap of its own, as browsers do, but not every name that allocates. A library
- * below it, the other half of this file, uses such a name. A block that the program did not make stops it.
+ * A program that exports a heap of its own, as browsers do, but not every name that allocates. A
+ * library below it, the other half of this file, uses such a name. A block that the program did not
+ * make stops it.
  */
 #define _GNU_SOURCE
 #include <stddef.h>

@@ -1,5 +1,6 @@
-// A program with its own operator new and delete, in the base forms only: the others must come to these, with
-// the pointers unchanged. Its blocks carry a header: who frees one behind its back has an interior pointer.
+// A program with its own operator new and delete, in the base forms only: the others must come to
+// these, with the pointers unchanged. Its blocks carry a header: who frees one behind its back has
+// an interior pointer.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +10,8 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace
+{
 unsigned long made, gone;
 constexpr std::size_t header = 32;
 constexpr std::size_t page = 4096;
@@ -41,7 +43,8 @@ void operator delete(void *block) noexcept
 void *operator new(std::size_t size, std::align_val_t align)
 {
     made++;
-    char *block = static_cast<char *>(std::aligned_alloc(static_cast<std::size_t>(align), size + 2 * page));
+    char *block = static_cast<char *>(
+        std::aligned_alloc(static_cast<std::size_t>(align), size + 2 * page));
     if (block == nullptr)
         throw std::bad_alloc();
     return block + page;
@@ -85,7 +88,8 @@ int main()
     {
         std::map<std::string, std::vector<std::shared_ptr<std::string>>> map;
         for (int i = 0; i < 5000; i++)
-            map[std::string(40, char('a' + i % 20))].push_back(std::make_shared<std::string>(60, 'x'));
+            map[std::string(40, char('a' + i % 20))].push_back(
+                std::make_shared<std::string>(60, 'x'));
     }
     show("containers");
 }

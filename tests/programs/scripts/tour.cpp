@@ -1,5 +1,6 @@
-// A C++ program that a tested compiler compiles and that then runs itself on the library: templates to make
-// the compiler work, containers, strings, threads, exceptions and over-aligned types for the allocator.
+// A C++ program that a tested compiler compiles and that then runs itself on the library: templates
+// to make the compiler work, containers, strings, threads, exceptions and over-aligned types for
+// the allocator.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,14 +24,18 @@
 #include <unordered_map>
 #include <vector>
 
-namespace {
+namespace
+{
 
-template <unsigned N>
-struct fibonacci {
+template <unsigned N> struct fibonacci {
     static constexpr std::uint64_t value = fibonacci<N - 1>::value + fibonacci<N - 2>::value;
 };
-template <> struct fibonacci<0> { static constexpr std::uint64_t value = 0; };
-template <> struct fibonacci<1> { static constexpr std::uint64_t value = 1; };
+template <> struct fibonacci<0> {
+    static constexpr std::uint64_t value = 0;
+};
+template <> struct fibonacci<1> {
+    static constexpr std::uint64_t value = 1;
+};
 
 template <std::size_t... I>
 std::array<std::uint64_t, sizeof...(I)> fibonaccis(std::index_sequence<I...>)
@@ -43,14 +48,18 @@ struct alignas(256) wide {
 };
 
 struct node {
-    explicit node(int depth) : text(static_cast<std::size_t>(depth * 9), static_cast<char>('a' + depth))
+    explicit node(int depth)
+        : text(static_cast<std::size_t>(depth * 9), static_cast<char>('a' + depth))
     {
         if (depth > 0) {
             left = std::make_unique<node>(depth - 1);
             right = std::make_shared<node>(depth - 1);
         }
     }
-    std::size_t weigh() const { return text.size() + (left ? left->weigh() + right->weigh() : 0); }
+    std::size_t weigh() const
+    {
+        return text.size() + (left ? left->weigh() + right->weigh() : 0);
+    }
     std::string text;
     std::unique_ptr<node> left;
     std::shared_ptr<node> right;
@@ -74,7 +83,8 @@ std::uint64_t containers(unsigned seed)
             deque.pop_front();
         }
     }
-    list.sort([](const auto &a, const auto &b) { return std::get<1>(a).size() < std::get<1>(b).size(); });
+    list.sort(
+        [](const auto &a, const auto &b) { return std::get<1>(a).size() < std::get<1>(b).size(); });
     std::uint64_t sum = map.size() * 3 + hash.size() * 5 + list.size() * 7 + deque.back()->size();
     for (const auto &[key, values] : map)
         sum += std::accumulate(values.begin(), values.end(), key.size());

@@ -1,9 +1,9 @@
 /*
  * stdatomic.h for C++ tests: lets a C++17 program include our C17 headers.
  *
- * An _Atomic object and a plain one of the same type have the same size and alignment up to eight bytes on
- * the machines we support, so a test may see the plain type and reach it by the compiler's own atomic
- * operations. The library itself is compiled as C and never sees this file.
+ * An _Atomic object and a plain one of the same type have the same size and alignment up to eight
+ * bytes on the machines we support, so a test may see the plain type and reach it by the compiler's
+ * own atomic operations. The library itself is compiled as C and never sees this file.
  */
 #ifndef CALM_TESTS_STDATOMIC_H
 #define CALM_TESTS_STDATOMIC_H
@@ -51,9 +51,9 @@ static inline void calm_test_store(T *word, typename calm_test_same<T>::type val
 #define atomic_fetch_or_explicit(word, value, order) __atomic_fetch_or((word), (value), (order))
 #define atomic_fetch_and_explicit(word, value, order) __atomic_fetch_and((word), (value), (order))
 #define atomic_exchange_explicit(word, value, order) __atomic_exchange_n((word), (value), (order))
-#define atomic_compare_exchange_strong_explicit(word, expected, value, success, failure)                     \
+#define atomic_compare_exchange_strong_explicit(word, expected, value, success, failure)           \
     __atomic_compare_exchange_n((word), (expected), (value), false, (success), (failure))
-#define atomic_compare_exchange_weak_explicit(word, expected, value, success, failure)                       \
+#define atomic_compare_exchange_weak_explicit(word, expected, value, success, failure)             \
     __atomic_compare_exchange_n((word), (expected), (value), true, (success), (failure))
 #define atomic_thread_fence(order) __atomic_thread_fence(order)
 

@@ -14,7 +14,8 @@ TEST(CheckDeathTest, AStopWritesOneSentenceAndAborts)
 TEST(CheckDeathTest, ASentenceThatIsTooLongIsCutAndStillStops)
 {
     std::string words(2000, 'w');
-    EXPECT_EXIT(check_stop("%s", words.c_str()), testing::KilledBySignal(SIGABRT), "^calmalloc: w+\n?$");
+    EXPECT_EXIT(check_stop("%s", words.c_str()), testing::KilledBySignal(SIGABRT),
+                "^calmalloc: w+\n?$");
 }
 
 TEST(CheckDeathTest, AnAssertionNamesItselfAndItsPlace)

@@ -1,5 +1,6 @@
 /*
- * text_test.cpp: base/text.c against the C library's snprintf, and its bounds against a guarded buffer.
+ * text_test.cpp: base/text.c against the C library's snprintf, and its bounds against a guarded
+ * buffer.
  */
 #include <gtest/gtest.h>
 
@@ -47,7 +48,8 @@ TEST(Text, AFormatIsReadAsTheHeaderSays)
     EXPECT_EQ(formatted("%s", ""), "");
 }
 
-/* Seen to fail with `length + 1 > capacity` in text_add_char: the byte behind the buffer was written. */
+/* Seen to fail with `length + 1 > capacity` in text_add_char: the byte behind the buffer was
+ * written. */
 TEST(Text, WhatDoesNotFitIsCutAndNothingBehindTheBufferIsTouched)
 {
     for (size_t capacity = 1; capacity < 40; capacity++) {

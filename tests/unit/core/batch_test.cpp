@@ -91,7 +91,8 @@ TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)
                 struct batch_stack *stack = &stacks[random.below(2)];
                 if (random.below(2) == 0) {
                     size_t count = std::min<size_t>(1 + random.below(6), hand.size());
-                    if (count > 0 && batch_give(stack, hand.data() + hand.size() - count, count, 16))
+                    if (count > 0 &&
+                        batch_give(stack, hand.data() + hand.size() - count, count, 16))
                         hand.resize(hand.size() - count);
                 } else {
                     void *out[REFILL_MAX];

@@ -63,7 +63,8 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
                 unsigned number = 1 + static_cast<unsigned>(random.below(CLASS_COUNT - 1));
                 unsigned cohort = static_cast<unsigned>(random.below(8));
                 bool is_large = random.below(100) == 0;
-                unsigned bin = is_large ? bin_of_span(1 + random.below(10)) : cohort * CLASS_LIMIT + number;
+                unsigned bin = is_large ? bin_of_span(1 + random.below(10))
+                                        : cohort * CLASS_LIMIT + number;
                 live.push_back(alloc_in(bin));
                 ASSERT_NE(live.back(), nullptr);
             } else if (!live.empty()) {
@@ -109,7 +110,8 @@ TEST(Cache, NoBlockIsHandedOutTwiceAndNoneIsLost)
         for (void *block : live)
             heap_free(block);
         cache_empty(cache);
-        /* All that the bin's blocks came from is free now: every live one was counted exactly once. */
+        /* All that the bin's blocks came from is free now: every live one was counted exactly once.
+         */
         EXPECT_EQ(heap_verify(), nullptr);
         size_t taken = 0;
         for (struct depot *depot = depot_newest(); depot != nullptr; depot = depot->below)

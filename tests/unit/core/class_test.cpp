@@ -77,7 +77,8 @@ TEST(Class, NoOffsetBeginsABlockOfAClassThatDoesNotExist)
 TEST(Class, ALargeBlockBeginsAtTheStartOfItsUnitOnly)
 {
     for (size_t offset = 0; offset < UNIT_BYTES; offset++)
-        ASSERT_EQ(class_begins_block(CLASS_SPAN, static_cast<uint16_t>(offset)), offset == 0) << offset;
+        ASSERT_EQ(class_begins_block(CLASS_SPAN, static_cast<uint16_t>(offset)), offset == 0)
+            << offset;
     for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
         EXPECT_EQ(bin_class(bin_of_span(units)), static_cast<unsigned>(CLASS_SPAN));
         EXPECT_EQ(bin_bytes(bin_of_span(units)), units * UNIT_BYTES);
@@ -120,6 +121,7 @@ TEST(Class, BitmapsAndListsHaveRoomForEveryBlock)
         EXPECT_GE(facts.cached, 1u);
         EXPECT_LT(facts.cached, 1u << SLOTS_LOG2_MAX);
         for (unsigned free_count = 1; free_count < facts.capacity; free_count++)
-            ASSERT_LT((free_count - 1) >> facts.list_shift, static_cast<unsigned>(LIST_EMPTY)) << facts.bytes;
+            ASSERT_LT((free_count - 1) >> facts.list_shift, static_cast<unsigned>(LIST_EMPTY))
+                << facts.bytes;
     }
 }

@@ -1,5 +1,6 @@
 /*
- * depot_test.cpp: core/depot.c refills in address order from the fullest slab, lends, retires and purges.
+ * depot_test.cpp: core/depot.c refills in address order from the fullest slab, lends, retires and
+ * purges.
  *
  * Blocks are taken and put straight from the depot, under bins that no other test uses.
  */
@@ -23,7 +24,8 @@ static std::vector<void *> taken_from(unsigned bin, size_t count)
     std::vector<void *> blocks;
     while (blocks.size() < count) {
         void *out[REFILL_MAX];
-        size_t got = depot_take(bin, out, std::min<size_t>(count - blocks.size(), REFILL_MAX), user);
+        size_t got = depot_take(bin, out, std::min<size_t>(count - blocks.size(), REFILL_MAX),
+                                user);
         if (got == 0)
             break;
         blocks.insert(blocks.end(), out, out + got);
@@ -102,8 +104,8 @@ TEST_F(DepotTest, BlocksAreHandedOutOnceAndAllComeBack)
                 ASSERT_TRUE(live.insert(block).second);
         } else {
             std::vector<void *> back;
-            for (size_t count = std::min<size_t>(1 + random.below(REFILL_MAX), live.size()); count > 0;
-                 count--) {
+            for (size_t count = std::min<size_t>(1 + random.below(REFILL_MAX), live.size());
+                 count > 0; count--) {
                 auto it = live.lower_bound(reinterpret_cast<void *>(random.next() >> 17));
                 it = it == live.end() ? live.begin() : it;
                 back.push_back(*it);
@@ -179,7 +181,8 @@ TEST_F(DepotTest, ACohortTakesAnothersPlentyInsteadOfASlabAndItGoesHomeAgain)
     EXPECT_EQ(depot_of(rich)->slab_count, 0u);
 }
 
-/* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first block only. */
+/* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first
+ * block only. */
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -229,7 +232,8 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
             for (unsigned step = 0; step < 4000; step++) {
                 void *out[REFILL_MAX];
                 if (random.below(2) == 0 && mine.size() < 2000) {
-                    size_t got = depot_take(bin, out, 1 + random.below(64), static_cast<uint32_t>(t));
+                    size_t got = depot_take(bin, out, 1 + random.below(64),
+                                            static_cast<uint32_t>(t));
                     for (size_t i = 0; i < got; i++) {
                         *static_cast<size_t *>(out[i]) = t;
                         mine.push_back(out[i]);
@@ -257,5 +261,6 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
     EXPECT_FALSE(is_shared);
     while (depot_drain(depot_of(bin)) > 0)
         continue;
-    EXPECT_EQ(depot_of(bin)->slab_count * class_facts[class_of(128)].capacity, depot_of(bin)->free_blocks);
+    EXPECT_EQ(depot_of(bin)->slab_count * class_facts[class_of(128)].capacity,
+              depot_of(bin)->free_blocks);
 }

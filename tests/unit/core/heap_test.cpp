@@ -1,6 +1,6 @@
 /*
- * heap_test.cpp: core/heap.c against a shadow: every live block has a pattern of its own that nobody else may
- * touch.
+ * heap_test.cpp: core/heap.c against a shadow: every live block has a pattern of its own that
+ * nobody else may touch.
  */
 #include <gtest/gtest.h>
 
@@ -93,15 +93,16 @@ static void step(calm_test::Random *random, std::vector<Held> *live)
     size_t bytes = some_size(random) + 1;
     unsigned char *moved = static_cast<unsigned char *>(heap_realloc(held.block, bytes, 0));
     ASSERT_NE(moved, nullptr);
-    ASSERT_TRUE(is_whole({moved, std::min(bytes, held.bytes), held.mark})) << held.bytes << " to " << bytes;
+    ASSERT_TRUE(is_whole({moved, std::min(bytes, held.bytes), held.mark}))
+        << held.bytes << " to " << bytes;
     live->back() = {moved, bytes, held.mark};
     fill(live->back());
 }
 
 /*
- * heap_free_sized is only right for blocks that were not asked for with an alignment larger than their size,
- * so alignments go up to 128 KiB here and the size told is the block's own. Seen to fail with heap_realloc
- * copying half, and with class_of() one class low.
+ * heap_free_sized is only right for blocks that were not asked for with an alignment larger than
+ * their size, so alignments go up to 128 KiB here and the size told is the block's own. Seen to
+ * fail with heap_realloc copying half, and with class_of() one class low.
  */
 TEST(Heap, RandomCallsOfOneThreadNeverTouchAnothersBytes)
 {
@@ -141,8 +142,8 @@ TEST(Heap, BlocksThatChangeThreadsKeepTheirBytes)
             calm_test::Random random(300 + t);
             for (unsigned i = 0; i < 15000; i++) {
                 size_t bytes = 1 + random.below(random.below(50) == 0 ? 150000 : 500);
-                Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, t % 2)), bytes,
-                             static_cast<unsigned char>(i)};
+                Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, t % 2)),
+                             bytes, static_cast<unsigned char>(i)};
                 fill(held);
                 std::unique_lock<std::mutex> guard(mutex);
                 shared.push_back(held);
@@ -185,7 +186,8 @@ TEST(Heap, AReallocThatCannotBeLeavesTheBlockAsItIs)
 {
     ASSERT_TRUE(heap_start());
     for (size_t bytes : {10u, 5000u, 50000u, 5000000u}) {
-        Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, 0)), bytes, 0x77};
+        Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, 0)), bytes,
+                     0x77};
         fill(held);
         EXPECT_EQ(heap_realloc(held.block, PTRDIFF_MAX, 0), nullptr);
         EXPECT_EQ(heap_realloc(held.block, SIZE_MAX, 0), nullptr);

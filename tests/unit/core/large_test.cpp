@@ -1,5 +1,6 @@
 /*
- * large_test.cpp: core/large.c: whole units, growth and shrinking in place, pages moved by the kernel.
+ * large_test.cpp: core/large.c: whole units, growth and shrinking in place, pages moved by the
+ * kernel.
  */
 #include <gtest/gtest.h>
 
@@ -43,7 +44,8 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         char *block = static_cast<char *>(large_acquire(units, 1, &is_zero));
         ASSERT_NE(block, nullptr);
         size_t unit = region_unit(block);
-        unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units) : static_cast<unsigned>(UNIT_HEAD);
+        unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units)
+                                                : static_cast<unsigned>(UNIT_HEAD);
         EXPECT_EQ(region_kind(unit), head);
         for (size_t i = 1; i < units; i++)
             ASSERT_EQ(region_kind(unit + i), static_cast<unsigned>(UNIT_BODY));
@@ -119,14 +121,16 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* A block of 32 MiB that cannot grow in place is moved by the kernel: same bytes, and what is left reads as
- * zero. */
+/* A block of 32 MiB that cannot grow in place is moved by the kernel: same bytes, and what is left
+ * reads as zero. */
 TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
 {
     ASSERT_TRUE(heap_start());
     char *block = static_cast<char *>(large_acquire(512, 1, nullptr));
-    std::vector<void *> walls; /* until the unit behind the block is taken, so that it cannot grow in place */
-    while (!region_holds(region_unit(block) + 512) || region_kind(region_unit(block) + 512) == UNIT_FREE)
+    std::vector<void *>
+        walls; /* until the unit behind the block is taken, so that it cannot grow in place */
+    while (!region_holds(region_unit(block) + 512) ||
+           region_kind(region_unit(block) + 512) == UNIT_FREE)
         walls.push_back(large_acquire(1, 1, nullptr));
     fill(block, 32 * mib, 2);
     char *moved = static_cast<char *>(large_resize(block, 80 * mib));
@@ -142,7 +146,8 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     fill(moved, 80 * mib, 3);
     EXPECT_EQ(large_resize(moved, 50 * mib), moved) << "half of it or more stays";
     EXPECT_TRUE(is_filled(moved, 50 * mib, 3));
-    EXPECT_EQ(large_resize(moved, 10 * mib), nullptr) << "the caller copies, so that its pages come free";
+    EXPECT_EQ(large_resize(moved, 10 * mib), nullptr)
+        << "the caller copies, so that its pages come free";
     large_release(moved);
     for (void *wall : walls)
         large_release(wall);

@@ -1,6 +1,6 @@
 /*
- * misuse_test.cpp: core/misuse.c tells pointers apart; here they are counted, the fatal sentences are
- * tests/misuse.
+ * misuse_test.cpp: core/misuse.c tells pointers apart; here they are counted, the fatal sentences
+ * are tests/misuse.
  */
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ TEST_F(MisuseTest, EveryStartOfABlockIsSeenAsOneAndNoOtherByteIs)
         EXPECT_EQ(misuse_classify(block, "free of"), POINTER_SMALL);
         uint64_t counted = misuses();
         for (size_t offset = 1; offset < bytes; offset += bytes < 200 ? 1 : 61)
-            ASSERT_EQ(misuse_classify(block + offset, "free of"), POINTER_BAD) << bytes << " " << offset;
+            ASSERT_EQ(misuse_classify(block + offset, "free of"), POINTER_BAD)
+                << bytes << " " << offset;
         EXPECT_GT(misuses(), counted);
         calm_free(block);
     }
@@ -56,7 +57,8 @@ TEST_F(MisuseTest, EveryStartOfABlockIsSeenAsOneAndNoOtherByteIs)
         char *block = static_cast<char *>(calm_malloc(bytes));
         EXPECT_EQ(misuse_classify(block, "free of"), POINTER_LARGE);
         for (size_t offset = 1; offset < bytes; offset += 4099)
-            ASSERT_EQ(misuse_classify(block + offset, "free of"), POINTER_BAD) << bytes << " " << offset;
+            ASSERT_EQ(misuse_classify(block + offset, "free of"), POINTER_BAD)
+                << bytes << " " << offset;
         calm_free(block);
     }
     EXPECT_EQ(foreigns(), 0u);
@@ -112,8 +114,8 @@ TEST_F(MisuseTest, OnlyTheFirstForeignPointerIsNamed)
     }
 }
 
-/* A double free is counted, and the block is handed out once. Seen to fail with misuse_is_free() always
- * false. */
+/* A double free is counted, and the block is handed out once. Seen to fail with misuse_is_free()
+ * always false. */
 TEST_F(MisuseTest, ABlockThatIsFreeAlreadyIsNotFreedAgainWhereverItLies)
 {
     for (size_t bytes : {16u, 48u, 1024u, 32768u, 100000u}) {
@@ -123,8 +125,8 @@ TEST_F(MisuseTest, ABlockThatIsFreeAlreadyIsNotFreedAgainWhereverItLies)
         for (void *block : blocks)
             calm_free(block);
         uint64_t counted = misuses();
-        for (void *block :
-             blocks) /* some lie in the cache now, some in the depot, on a shelf, or in free spans */
+        for (void *block : blocks) /* some lie in the cache now, some in the depot, on a shelf, or
+                                      in free spans */
             calm_free(block);
         EXPECT_EQ(misuses() - counted, 400u) << bytes;
         std::set<void *> fresh;

@@ -1,6 +1,6 @@
 /*
- * purge_test.cpp: core/purge.c gives memory back, by itself and on demand; the kernel says how much is
- * resident.
+ * purge_test.cpp: core/purge.c gives memory back, by itself and on demand; the kernel says how much
+ * is resident.
  */
 #include <gtest/gtest.h>
 
@@ -154,7 +154,8 @@ TEST_F(PurgeTest, APurgeBesideWorkingThreadsLosesNothing)
                     std::swap(live[random.below(live.size())], live.back());
                     auto one = live.back();
                     live.pop_back();
-                    if (one.first[0] != one.second % 251 || one.first[one.second - 1] != one.second % 251)
+                    if (one.first[0] != one.second % 251 ||
+                        one.first[one.second - 1] != one.second % 251)
                         is_torn = true;
                     calm_free(one.first);
                 }

@@ -23,7 +23,6 @@ static void retire(struct slab *slab)
     slab_retire(slab);
 }
 
-
 /* One block at a time; false when it was free already. */
 static bool Put(struct slab *slab, void *block)
 {

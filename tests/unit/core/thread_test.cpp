@@ -50,7 +50,8 @@ TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
     }
     EXPECT_LE(caches_made(), attached + 8 + 1);
     calm_trim();
-    for (const struct cache *cache = thread_newest_cache(); cache != nullptr; cache = cache->below) {
+    for (const struct cache *cache = thread_newest_cache(); cache != nullptr;
+         cache = cache->below) {
         if (cache->is_attached)
             continue;
         for (unsigned bin = 0; bin < BIN_LIMIT; bin++)
@@ -86,7 +87,8 @@ TEST(Thread, ManyThreadsAtOnceShareOneBudget)
 
 static pthread_key_t late_key;
 
-/* Runs after our own exit hook in some rounds of destructors, before it in others; both must work. */
+/* Runs after our own exit hook in some rounds of destructors, before it in others; both must work.
+ */
 static void late_destructor(void *value)
 {
     size_t rounds_left = reinterpret_cast<size_t>(value);
@@ -151,7 +153,8 @@ TEST(Thread, AForksChildHasAWholeHeapWhateverOtherThreadsWereDoing)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Whether a thread of a child that takes over the cache an absent thread left gets a block twice. */
+/* Whether a thread of a child that takes over the cache an absent thread left gets a block twice.
+ */
 static int takes_over(size_t bytes)
 {
     std::set<void *> fresh;
@@ -166,8 +169,8 @@ static int takes_over(size_t bytes)
 }
 
 /*
- * Parks a thread whose cache holds a few blocks of 2000 bytes, lets `spoil` put the cache in a state that its
- * owner passes through, and returns how a fork's child ends.
+ * Parks a thread whose cache holds a few blocks of 2000 bytes, lets `spoil` put the cache in a
+ * state that its owner passes through, and returns how a fork's child ends.
  */
 static int fork_beside(void (*spoil)(struct cache *cache, struct cache_entry *entry))
 {
@@ -208,8 +211,8 @@ static int fork_beside(void (*spoil)(struct cache *cache, struct cache_entry *en
     return status;
 }
 
-/* As in a pop, before top is lowered, and in a push, after. Seen to fail while the child took the cache as it
- * was. */
+/* As in a pop, before top is lowered, and in a push, after. Seen to fail while the child took the
+ * cache as it was. */
 TEST(Thread, AChildRepairsACacheWhoseOwnerWasStoppedInsideAPopOrAPush)
 {
     if (calm_test::is_sanitized)

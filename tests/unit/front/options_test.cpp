@@ -1,5 +1,6 @@
 /*
- * options_test.cpp: front/options.c reads what is right, says what is wrong, and survives any bytes.
+ * options_test.cpp: front/options.c reads what is right, says what is wrong, and survives any
+ * bytes.
  */
 #include <gtest/gtest.h>
 
@@ -22,7 +23,8 @@ static uint64_t value_of(const char *name)
 
 static uint64_t words_in(const struct option &option)
 {
-    return 1 + static_cast<uint64_t>(std::count(option.words, option.words + strlen(option.words), '|'));
+    return 1 + static_cast<uint64_t>(
+                   std::count(option.words, option.words + strlen(option.words), '|'));
 }
 
 class OptionsTest : public testing::Test
@@ -63,8 +65,8 @@ TEST_F(OptionsTest, NumbersAreTakenFromTheirLeastToTheirMostAndNotBeyond)
         }
         std::string expected = "calmalloc: option " + name + " cannot be \"" +
                                std::to_string(option.maximum + 1) + "\"; it is a number from " +
-                               std::to_string(option.minimum) + " to " + std::to_string(option.maximum) +
-                               "\n";
+                               std::to_string(option.minimum) + " to " +
+                               std::to_string(option.maximum) + "\n";
         EXPECT_EQ(complaints_of(name + "=" + std::to_string(option.maximum + 1)), expected);
         EXPECT_EQ(value_of(option.name), option.maximum) << "a bad value changes nothing";
         if (option.minimum > 0) {
@@ -114,7 +116,8 @@ TEST_F(OptionsTest, NumbersThatAreNoneAreRefused)
     EXPECT_EQ(value_of("cache_kb"), 1024u);
 }
 
-/* Bytes that are no text must not reach a terminal raw, nor a value out of range come from anywhere. */
+/* Bytes that are no text must not reach a terminal raw, nor a value out of range come from
+ * anywhere. */
 TEST_F(OptionsTest, AnyBytesAreSafe)
 {
     calm_test::Random random(16);
@@ -134,8 +137,9 @@ TEST_F(OptionsTest, AnyBytesAreSafe)
             ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << static_cast<int>(c);
         for (const struct option &option : options) {
             uint64_t value = value_of(option.name);
-            ASSERT_TRUE(option.words != nullptr ? value < words_in(option)
-                                                : value >= option.minimum && value <= option.maximum)
+            ASSERT_TRUE(option.words != nullptr
+                            ? value < words_in(option)
+                            : value >= option.minimum && value <= option.maximum)
                 << option.name;
         }
     }

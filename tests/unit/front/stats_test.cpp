@@ -1,5 +1,6 @@
 /*
- * stats_test.cpp: front/stats.c against the kernel's figures and against what the test itself holds.
+ * stats_test.cpp: front/stats.c against the kernel's figures and against what the test itself
+ * holds.
  */
 #include <gtest/gtest.h>
 
@@ -27,7 +28,8 @@ static std::string written(int (*body)(int fd), int *result)
     return text;
 }
 
-/* Our mappings, found by addresses that lie in them: the heap, its two tables, and chunks of bookkeeping. */
+/* Our mappings, found by addresses that lie in them: the heap, its two tables, and chunks of
+ * bookkeeping. */
 static size_t resident_of_our_mappings()
 {
     std::map<uintptr_t, size_t> ours;
@@ -54,7 +56,8 @@ static void expect_resident_agrees(const char *when)
     EXPECT_NEAR(static_cast<double>(stats.resident_bytes), kernel, kernel * 0.02) << when;
 }
 
-/* Seen to fail with the tables left out of resident_now(), and with pages counted that were only read. */
+/* Seen to fail with the tables left out of resident_now(), and with pages counted that were only
+ * read. */
 TEST(Stats, ResidentIsWhatTheKernelCallsResident)
 {
     ASSERT_TRUE(heap_start());
@@ -94,12 +97,14 @@ TEST(Stats, LiveBytesAreWhatTheTestHolds)
         bytes += calm_usable_size(blocks.back());
     }
     stats_read(&with);
-    EXPECT_EQ((with.allocated_bytes - with.cached_bytes) - (before.allocated_bytes - before.cached_bytes),
+    EXPECT_EQ((with.allocated_bytes - with.cached_bytes) -
+                  (before.allocated_bytes - before.cached_bytes),
               bytes);
     for (void *block : blocks)
         calm_free(block);
     stats_read(&after);
-    EXPECT_EQ(after.allocated_bytes - after.cached_bytes, before.allocated_bytes - before.cached_bytes);
+    EXPECT_EQ(after.allocated_bytes - after.cached_bytes,
+              before.allocated_bytes - before.cached_bytes);
 }
 
 TEST(Stats, TheFiguresAreInTheOrderTheHeaderStates)

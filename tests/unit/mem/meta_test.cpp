@@ -13,7 +13,8 @@
 static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 static const size_t chunk_bytes = 1024 * 1024;
 
-/* Enters [start, start + bytes) in a map of what was handed out; false when it meets another piece. */
+/* Enters [start, start + bytes) in a map of what was handed out; false when it meets another piece.
+ */
 static bool enter(std::map<uintptr_t, size_t> *pieces, const void *start, size_t bytes)
 {
     uintptr_t from = reinterpret_cast<uintptr_t>(start);

@@ -1,5 +1,6 @@
 /*
- * region_test.cpp: mem/region.c grows one range, with tables that follow; limits on address space included.
+ * region_test.cpp: mem/region.c grows one range, with tables that follow; limits on address space
+ * included.
  */
 #include <gtest/gtest.h>
 
@@ -98,8 +99,9 @@ TEST(Region, TheKernelSeesAHandfulOfMappingsHoweverLargeItGrows)
 }
 
 /*
- * Under a limit half of what is left is reserved at first; the rest must still be usable. In a child of its
- * own, since a process has one region. Seen to fail with region_extend returning false.
+ * Under a limit half of what is left is reserved at first; the rest must still be usable. In a
+ * child of its own, since a process has one region. Seen to fail with region_extend returning
+ * false.
  */
 TEST(RegionDeathTest, NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange)
 {
@@ -132,7 +134,8 @@ TEST(RegionDeathTest, AHugeButFiniteLimitIsNoReasonToFail)
         _exit(region_start(&facts) == 0 && region_grow(1, &first, &count) == 0 ? 0 : 1);
     };
     for (unsigned shift : {33, 40, 45, 50, 62})
-        EXPECT_EXIT(start_under(static_cast<size_t>(1) << shift), testing::ExitedWithCode(0), "") << shift;
+        EXPECT_EXIT(start_under(static_cast<size_t>(1) << shift), testing::ExitedWithCode(0), "")
+            << shift;
 }
 
 TEST(RegionDeathTest, WithoutAddressSpaceTheStartFailsAndALaterOneWorks)

@@ -105,13 +105,14 @@ class SpanTest : public testing::Test
 
 static void expect_aligned(const struct span &span, size_t align_units)
 {
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(region_address(span.unit)) % (align_units << UNIT_SHIFT), 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region_address(span.unit)) % (align_units << UNIT_SHIFT),
+              0u);
 }
 
 /*
- * Random acquires, releases, extensions, shrinks and purges, each compared with the model. Seen to fail with
- * the merge with the span before left out of insert(), with state SPAN_CLEAN returned for dirty spans, and
- * with carve() losing the remainder behind.
+ * Random acquires, releases, extensions, shrinks and purges, each compared with the model. Seen to
+ * fail with the merge with the span before left out of insert(), with state SPAN_CLEAN returned for
+ * dirty spans, and with carve() losing the remainder behind.
  */
 TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
 {
@@ -120,7 +121,8 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
         Model model;
         std::map<size_t, size_t> live;
         model.grow_to(region.units == 0 ? 1 : region.units);
-        for (size_t u = 1; u < model.size(); u++) { /* what an earlier test left is learned from its tags */
+        for (size_t u = 1; u < model.size();
+             u++) { /* what an earlier test left is learned from its tags */
             unsigned state = region.tags[u].state;
             size_t units = state == SPAN_USED ? 1 : region.tags[u].units;
             model.set(u, units, state == SPAN_USED ? USED : state == SPAN_DIRTY ? DIRTY : CLEAN);
@@ -130,7 +132,8 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
             unsigned what = static_cast<unsigned>(random.below(10));
             if (what < 5 || live.empty()) {
                 size_t units = 1 + random.below(random.below(4) == 0 ? 200 : 12);
-                size_t align = static_cast<size_t>(1) << (random.below(4) == 0 ? random.below(6) : 0);
+                size_t align = static_cast<size_t>(1)
+                               << (random.below(4) == 0 ? random.below(6) : 0);
                 bool had_room = model.longest(DIRTY) >= units + align - 1 ||
                                 model.longest(CLEAN) >= units + align - 1;
                 size_t before = region.units;
@@ -140,7 +143,8 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                 expect_aligned(span, align);
                 model.grow_to(region.units);
                 if (units <= 32 && align == 1 && had_room) {
-                    ASSERT_EQ(before, region.units) << "an exact fit or a longer list must be found";
+                    ASSERT_EQ(before, region.units)
+                        << "an exact fit or a longer list must be found";
                 }
                 ASSERT_FALSE(model.has_used(span.unit, units)) << "handed out twice";
                 ASSERT_TRUE(model.is_all(span.unit, units, span.is_zero ? CLEAN : DIRTY));
@@ -160,9 +164,11 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                 auto it = std::next(live.begin(), static_cast<long>(random.below(live.size())));
                 size_t more = 1 + random.below(8), behind = it->first + it->second;
                 bool is_free = behind + more <= model.size() &&
-                               (model.is_all(behind, more, DIRTY) || model.is_all(behind, more, CLEAN));
+                               (model.is_all(behind, more, DIRTY) ||
+                                model.is_all(behind, more, CLEAN));
                 bool is_at_front = behind == region.units;
-                ASSERT_EQ(span_extend(it->first, it->second, it->second + more), is_free || is_at_front);
+                ASSERT_EQ(span_extend(it->first, it->second, it->second + more),
+                          is_free || is_at_front);
                 model.grow_to(region.units);
                 if (is_free || is_at_front) {
                     model.set(behind, more, USED);
@@ -241,9 +247,9 @@ TEST_F(SpanTest, DirtySpansAreTakenBeforeCleanOnes)
 }
 
 /*
- * Idle is what was dirty all the time since the last question. A unit cut out of a long dirty span, or put
- * back beside it, leaves nearly all of it idle. Seen to fail when the least is noted while the span is in no
- * list.
+ * Idle is what was dirty all the time since the last question. A unit cut out of a long dirty span,
+ * or put back beside it, leaves nearly all of it idle. Seen to fail when the least is noted while
+ * the span is in no list.
  */
 TEST_F(SpanTest, IdleBytesAreTheLeastThereWereAndALittleWorkDoesNotHideThem)
 {
@@ -279,7 +285,8 @@ TEST_F(SpanTest, ThreadsNeverShareAUnit)
                 } else if (!mine.empty()) {
                     std::swap(mine[random.below(mine.size())], mine.back());
                     for (size_t u = 0; u < mine.back().units; u++)
-                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) != t + 1)
+                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) !=
+                            t + 1)
                             is_shared = true;
                     span_release(mine.back().unit, mine.back().units, false);
                     mine.pop_back();

@@ -12,12 +12,13 @@ static uint64_t cpu_ms()
 {
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return static_cast<uint64_t>(used.tv_sec) * 1000 + static_cast<uint64_t>(used.tv_nsec / 1000000);
+    return static_cast<uint64_t>(used.tv_sec) * 1000 +
+           static_cast<uint64_t>(used.tv_nsec / 1000000);
 }
 
 /*
- * Two plain words that only the lock keeps equal. Seen to fail with a wait that takes a held lock, and to
- * hang with a release that wakes nobody.
+ * Two plain words that only the lock keeps equal. Seen to fail with a wait that takes a held lock,
+ * and to hang with a release that wakes nobody.
  */
 TEST(Lock, ManyThreadsSeeEachOthersWritesWholeAndNoneSleepsForEver)
 {
@@ -33,7 +34,8 @@ TEST(Lock, ManyThreadsSeeEachOthersWritesWholeAndNoneSleepsForEver)
                     is_torn = true;
                 left++;
                 if (i % 64 == 0)
-                    std::this_thread::yield(); /* lose the processor while holding it: others must sleep */
+                    std::this_thread::yield(); /* lose the processor while holding it: others must
+                                                  sleep */
                 right++;
                 lock_release(&lock, RANK_SPAN);
             }

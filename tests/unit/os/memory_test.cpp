@@ -1,5 +1,6 @@
 /*
- * memory_test.cpp: os/linux/memory.c keeps the contract of os/os.h; the kernel's own tables are the oracle.
+ * memory_test.cpp: os/linux/memory.c keeps the contract of os/os.h; the kernel's own tables are the
+ * oracle.
  */
 #include <gtest/gtest.h>
 

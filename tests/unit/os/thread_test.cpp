@@ -57,7 +57,8 @@ static uint32_t helper_release;
 static uint64_t helper_mask;
 alignas(65536) static char helper_stack[65536];
 
-/* Reads its own blocked signals from the kernel without the C library's help: a helper has no errno. */
+/* Reads its own blocked signals from the kernel without the C library's help: a helper has no
+ * errno. */
 extern "C" void helper_body(void)
 {
     long result;

@@ -34,7 +34,8 @@ TEST(Site, CohortsDoubleAsTheHeapGrowsAndEachGetsItsShareOfTheSites)
 {
     ASSERT_TRUE(heap_start());
     site_start(SITE_HASH, COHORT_LIMIT);
-    for (size_t cohorts = std::max<size_t>(site_cohorts(), 2); cohorts <= COHORT_LIMIT; cohorts *= 2) {
+    for (size_t cohorts = std::max<size_t>(site_cohorts(), 2); cohorts <= COHORT_LIMIT;
+         cohorts *= 2) {
         grow_to(cohorts);
         ASSERT_EQ(site_cohorts(), cohorts);
         auto count = sites_by_cohort();

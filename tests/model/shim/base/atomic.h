@@ -1,7 +1,7 @@
 /*
- * atomic.h for models: found before the real base/atomic.h, so that shipped code stops at every atomic
- * operation and asks the explorer who goes on. The operations are the real ones; each happens whole, in one
- * total order.
+ * atomic.h for models: found before the real base/atomic.h, so that shipped code stops at every
+ * atomic operation and asks the explorer who goes on. The operations are the real ones; each
+ * happens whole, in one total order.
  */
 #ifndef CALM_BASE_ATOMIC_H
 #define CALM_BASE_ATOMIC_H
@@ -17,11 +17,14 @@ void explore_point(void);
 
 #define load(word, order) (explore_point(), atomic_load_explicit((word), (order)))
 #define store(word, value, order) (explore_point(), atomic_store_explicit((word), (value), (order)))
-#define fetch_add(word, value, order) (explore_point(), atomic_fetch_add_explicit((word), (value), (order)))
-#define fetch_sub(word, value, order) (explore_point(), atomic_fetch_sub_explicit((word), (value), (order)))
-#define exchange(word, value, order) (explore_point(), atomic_exchange_explicit((word), (value), (order)))
-#define compare_swap(word, expected, value, success, failure)                                                \
-    (explore_point(),                                                                                        \
+#define fetch_add(word, value, order)                                                              \
+    (explore_point(), atomic_fetch_add_explicit((word), (value), (order)))
+#define fetch_sub(word, value, order)                                                              \
+    (explore_point(), atomic_fetch_sub_explicit((word), (value), (order)))
+#define exchange(word, value, order)                                                               \
+    (explore_point(), atomic_exchange_explicit((word), (value), (order)))
+#define compare_swap(word, expected, value, success, failure)                                      \
+    (explore_point(),                                                                              \
      atomic_compare_exchange_strong_explicit((word), (expected), (value), (success), (failure)))
 
 #endif

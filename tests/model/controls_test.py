@@ -3,6 +3,7 @@
     controls_test.py SOURCE_DIR BUILD_SHIM_DIR CC
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,12 +34,14 @@ def run_mutant(source_dir, shim, compiler, mutant):
     model, path, text, replacement, words = mutant
     with open(os.path.join(source_dir, path)) as file:
         original = file.read()
-    if original.count(text) != 1:
-        return "the text to change is there %d times, not once; bring this list up to date" % original.count(text)
+    pattern = re.sub(r"(\\?\s)+", r"\\s+", re.escape(text))  # however the formatter breaks lines
+    places = len(re.findall(pattern, original))
+    if places != 1:
+        return "the text to change is there %d times, not once; bring this list up to date" % places
     with tempfile.TemporaryDirectory() as work:
         copy = os.path.join(work, *path.split("/")[1:])
         os.makedirs(os.path.dirname(copy))
-        changed = original.replace(text, replacement)
+        changed = re.sub(pattern, lambda found: replacement, original)
         if path == "src/os/lock.h":
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
         with open(copy, "w") as file:

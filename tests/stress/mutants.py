@@ -6,6 +6,7 @@ A mutant is its one source, compiled anew, linked before the library, so that it
 The same tests without a mistake must pass first. With NAMEs only these are tried.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,8 @@ MUTANTS = {
     "a flush loses a block": (
         "core/cache.c", "depot_give(bin, blocks, count, ", "depot_give(bin, blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
-        "core/slab.c", "|= (uint64_t)1 << index % 64;", "|= (uint64_t)1 << (index ^ 1) % 64;", "single"),
+        "core/slab.c", "uint64_t bit = (uint64_t)1 << index % 64;",
+        "uint64_t bit = (uint64_t)1 << (index ^ 1) % 64;", "single"),
     "a class is taken that is not aligned": (
         "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
     "calloc does not clear small blocks": (
@@ -86,11 +88,12 @@ class Shop:
     def mutate(self, path, text, replacement):
         with open(os.path.join(self.source, "src", path)) as file:
             original = file.read()
-        if text not in original:
+        pattern = re.sub(r"(\\?\s)+", r"\\s+", re.escape(text.strip()))  # however the formatter breaks lines
+        if not re.search(pattern, original):
             sys.exit("%s no longer has the text %r: bring the list of mutants up to date" % (path, text))
         changed = os.path.join(self.work.name, path.replace("/", "_"))
         with open(changed, "w") as file:
-            file.write(original.replace(text, replacement))
+            file.write(re.sub(pattern, lambda found: replacement.strip(), original))
         return self.compile(changed, "mutant")
 
 

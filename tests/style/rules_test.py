@@ -20,7 +20,7 @@ CLEAN = {
     "tools/run.py": "print(1)\n",
 }
 SPAN = CLEAN["src/mem/span.c"]
-LONG_NAME = "a" * 90
+LONG_NAME = "a" * 80
 
 
 def after(text, extra):
@@ -51,7 +51,7 @@ BROKEN = {
                             "26 lines"),
     "a long function": ("src/mem/span.c", SPAN.replace("    return 1;\n", "    span();\n" * 69), 5, "71 lines"),
     "a long file": ("src/mem/span.c", after(SPAN, "\n" * 694), 702, "701 lines"),
-    "a long line": ("src/mem/span.c", after(SPAN, "int %s%s;\n" % (LONG_NAME, "b" * 16)), 8, "111 columns"),
+    "a long line": ("src/mem/span.c", after(SPAN, "int %s%s;\n" % (LONG_NAME, "b" * 16)), 8, "101 columns"),
     "a long line of Python": ("tools/run.py", after("", "x = '%s'\n" % ("b" * 115)), 1, "121 columns"),
     "a tab": ("src/mem/span.c", after(SPAN, "\tint a;\n"), 8, "a tab"),
     "blanks at the end": ("src/mem/span.c", after(SPAN, "int a; \n"), 8, "blanks at the end"),

@@ -22,17 +22,18 @@
 
 enum {
     START_BYTES = 2 * 1024 * 1024, /* freed, before a helper is worth its start */
-    UNITS_A_LOOK = 8192,           /* slabs looked at for idle pages            */
+    UNITS_A_LOOK = 2048,           /* slabs looked at for idle pages            */
     CALLS_A_LOOK = 4096,           /* kernel calls for them                     */
     UNITS_A_STEP = 64,
-    IDLE_LOOKS_MAX = 4,
+    SLAB_LOOKS = 4, /* that a slab must be unchanged before its pages are dropped */
+    IDLE_LOOKS_MAX = 2 * SLAB_LOOKS,
     STACK_BYTES = 256 * 1024,
     ENDING_MS_MAX = 10, /* to wait for a helper that is on its way out */
 };
 
 enum { HELPER_LOOKING, HELPER_ENDING };
 
-struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 250};
+struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 50};
 
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes;  /* became free since the start          */
@@ -151,8 +152,8 @@ static bool look(void)
         return true;
     work += cool_caches(false);
     work += tidy_depots(false);
-    work += count_purged(
-        purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK), tick, CALLS_A_LOOK));
+    work += count_purged(purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK),
+                                     tick - SLAB_LOOKS, CALLS_A_LOOK));
     return work > 0;
 }
 

@@ -14,7 +14,7 @@
 
 enum {
     BLOCKS_A_SHELF = 28,
-    SHELVED_UNITS_MAX = 2048, /* 128 MiB on all shelves */
+    SHELVED_UNITS_MAX = 512, /* 32 MiB on all shelves */
 };
 
 static struct shelf {

@@ -210,10 +210,13 @@ NOINLINE void heap_free_odd(void *block)
     }
 }
 
-/* Whether a block of `have` bytes may have been asked for, or shrunk in place, as `told` bytes. */
-static bool is_size_plausible(size_t have, size_t told)
+/*
+ * Whether `bytes` may be the size of a block of `have`: it was asked for, or realloc shrinks to it
+ * in place, which it does while the block stays at least half used.
+ */
+static bool fits_in_place(size_t have, size_t bytes)
 {
-    return told <= have && (told >= have / 2 || heap_good_size(told) == have);
+    return bytes <= have && (bytes >= have / 2 || heap_good_size(bytes) == have);
 }
 
 NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
@@ -226,7 +229,7 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
         size_t have = bin_class(kind) != 0 ? bin_bytes(kind)
                       : kind == UNIT_HEAD  ? large_usable(block)
                                            : 0;
-        bool fits = is_size_plausible(have, bytes);
+        bool fits = fits_in_place(have, bytes);
         if (!fits && align > 1 &&
             bytes <= have) /* an alignment may have asked for a larger class, or for units */
             fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0
@@ -260,12 +263,6 @@ size_t heap_usable(const void *block)
         return have;
     misuse_report_double(block, "usable size of", have);
     return 0;
-}
-
-/* A small block stays where it is while it is at least half used. */
-static bool fits_in_place(size_t have, size_t bytes)
-{
-    return bytes <= have && (bytes >= have / 2 || heap_good_size(bytes) == have);
 }
 
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)

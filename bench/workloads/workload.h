@@ -242,17 +242,37 @@ static inline void sleep_until(double wall)
 /* --- the result
  * ---------------------------------------------------------------------------------------------- */
 
-static char result_extra[2048];
+static char result_extra[64 * 1024];
 static size_t result_extra_length;
+
+static inline void result_text(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    result_extra_length += (size_t)vsnprintf(result_extra + result_extra_length,
+                                             sizeof result_extra - result_extra_length, format,
+                                             args);
+    va_end(args);
+    if (result_extra_length >= sizeof result_extra)
+        fail("too many numbers in one result");
+}
 
 /* Adds `"name": value` to the result. */
 static inline void result_number(const char *name, double value)
 {
-    result_extra_length += (size_t)snprintf(result_extra + result_extra_length,
-                                            sizeof result_extra - result_extra_length,
-                                            ", \"%s\": %.6g", name, value);
-    if (result_extra_length >= sizeof result_extra)
-        fail("too many numbers in one result");
+    result_text(", \"%s\": %.6g", name, value);
+}
+
+/*
+ * Adds `"series_name": [[x, y], ...]` to the result: a curve for the report to plot. Names in use:
+ * malloc_ns and free_ns by percentile (0 to 100), window_ns by window, resident_kib by seconds.
+ */
+static inline void result_series(const char *name, const double (*points)[2], size_t count)
+{
+    result_text(", \"series_%s\": [", name);
+    for (size_t i = 0; i < count; i++)
+        result_text("%s[%.6g, %.6g]", i == 0 ? "" : ", ", points[i][0], points[i][1]);
+    result_text("]");
 }
 
 /* Adds `resident_<when>_kib` and its companions. Call after all samples are taken: printing may

@@ -1,0 +1,30 @@
+"""The fixed list of rows: what is measured, decided before anything was measured.
+
+A row is one program with its arguments. `N(count)` marks the argument that `--scale` multiplies. A row's `metric` is
+the figure that its ratio is made of:
+
+    cpu      CPU seconds, user and system, of the timed part of a workload (all threads, helper threads included)
+    wall     wall seconds of the timed part of a workload
+    process  CPU seconds, user and system, of a whole program and its children
+    peak     peak RSS
+
+Every row also records the other figures. Add rows at the end of their group; do not change one once figures that
+were made with it are published, give it a new name instead.
+"""
+
+from . import memory, one_thread, programs, tail, threads
+from .goals import GOALS
+from .row import N, Row, workload
+
+GROUPS = ("control", "one thread", "tail", "threads", "memory", "programs")
+
+_CONTROL = (
+    workload(
+        "control", "cpu", "control", "control", N(150_000_000), why="the loop without an allocator", counted=100_000
+    ),
+)
+
+ROWS = _CONTROL + one_thread.ROWS + tail.ROWS + threads.ROWS + memory.ROWS + programs.ROWS
+assert len({row.name for row in ROWS}) == len(ROWS), "row names are unique"
+
+__all__ = ["GOALS", "GROUPS", "N", "ROWS", "Row"]

@@ -1,4 +1,6 @@
-"""Holds results against the goals in rows/goals.py. Each kind is one function: (results, ours, argument) -> (value, words).
+"""Holds results against the goals in rows/goals.py. Each kind is one function.
+
+A kind takes (results, ours, argument) and returns (value, words).
 
 A goal whose rows were not all measured, or failed under ours, has no verdict: a part of the rows is not the claim.
 """

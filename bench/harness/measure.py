@@ -21,6 +21,7 @@ from . import build, inputs, machine
 from .base import PROGRAMS, Stop, note
 from .libraries import Library
 from .progress import Progress
+from .results import lacking
 
 FAILURES_MAX = 2  # of one row under one library; then its other repeats are left out
 FOREIGN_MIN_SECONDS = 0.03  # the kernel counts in ticks: less than this is not known
@@ -178,7 +179,7 @@ def _read_output(row, library: Library, output: bytes, sample: Dict) -> str:
     sample["result"] = result
     if library.path and os.path.realpath(malloc_from) != os.path.realpath(library.path):
         return f"malloc came from {malloc_from}, so the library was not active"
-    return ""
+    return lacking(row, result)
 
 
 class RawFile:

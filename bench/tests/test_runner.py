@@ -3,16 +3,19 @@
 Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc and perl.
 """
 
+import itertools
 import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
+from random import Random
 
 BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
@@ -136,6 +139,95 @@ class Figures(unittest.TestCase):
             ("calm", "glibc", "jemalloc"),
         )
         self.assertEqual(list(found.failures), [("slots", "calm")])
+
+
+    def test_a_field_of_the_result_can_be_the_figure_and_must_be_there(self):
+        row = rows_module.Row("late", "tail", "number:late_ns")
+        fields = lambda value: {"late_ns": value, "series_window_ns": [[0, 5], [1, 7]]}
+        made = [
+            sample("late", name, repeat, 1, result=fields(value))
+            for repeat in range(3)
+            for name, value in (("calm", 20.0), ("glibc", 40.0))
+        ] + [sample("late", "broken", 0, 1)]
+        found = results.digest_samples([row], ["calm", "glibc", "broken"], made, 0.15)
+        self.assertAlmostEqual(found.ratio(row, "calm", "glibc").median, 0.5)
+        self.assertIn("no number late_ns", found.cell(row, "broken").failure)
+        cell = found.cell(row, "calm")
+        self.assertEqual(cell.figure.values, [20.0] * 3)
+        self.assertEqual(cell.series, {"window_ns": [[[0, 5], [1, 7]]] * 3})
+        self.assertEqual(cell.fields, {"late_ns": 20.0})
+        self.assertFalse(cell.is_disturbed)
+
+    def test_a_figure_of_zero_has_no_ratio(self):
+        self.assertIsNone(self.pair([0.0], [1.0]))
+        self.assertIsNone(self.pair([1.0], [0.0]))
+
+
+class Statistics(unittest.TestCase):
+    """Samples whose truth is known, from seeded random numbers."""
+
+    DRAWS = 1500
+
+    def shapes(self, random):
+        """Runs that scatter by about 3 %: evenly, with a slow outlier in ten, and in two modes."""
+        return {
+            "even": lambda: random.gauss(1, 0.03),
+            "outliers": lambda: random.gauss(1, 0.03) + (random.random() < 0.1) * random.uniform(0, 0.15),
+            "two modes": lambda: random.gauss(1, 0.01) + (random.random() < 0.4) * 0.06,
+        }
+
+    def pairs(self, runs, slower=1.0):
+        random = Random(runs)
+        for shape, draw in self.shapes(random).items():
+            made = []
+            for _ in range(self.DRAWS // 3):
+                ours, peer = [slower * draw() for _ in range(runs)], [draw() for _ in range(runs)]
+                made.append(results.ratio(results.Figure(ours), results.Figure(peer)))
+            yield shape, made
+
+    def test_identical_libraries_tie_in_19_of_20_rows(self):
+        for runs in (5, 6, 7, 8, 9, 13, 14):
+            for shape, made in self.pairs(runs):
+                with self.subTest(runs=runs, shape=shape):
+                    self.assertGreaterEqual(sum(pair.is_tie for pair in made) / len(made), 0.95)
+
+    def test_the_interval_covers_the_truth(self):
+        for runs in (5, 7, 8, 9, 14):
+            for shape, made in self.pairs(runs, slower=1.1):
+                covered = sum(pair.interval[0] <= 1.1 <= pair.interval[1] for pair in made) / len(made)
+                with self.subTest(runs=runs, shape=shape):
+                    self.assertGreaterEqual(covered, 0.93)
+                    self.assertLess(covered, 1.0)
+
+    def test_what_should_have_been_visible_is_found(self):
+        for shape, made in self.pairs(7, slower=1.1):
+            seeing = [pair for pair in made if pair.smallest_visible < 0.1]
+            with self.subTest(shape=shape):
+                self.assertGreater(len(seeing) / len(made), 0.25)
+                self.assertGreaterEqual(sum(pair.verdict == "slower" for pair in seeing) / len(seeing), 0.9)
+
+    def test_a_library_slower_by_the_smallest_visible_difference_is_mostly_found(self):
+        for runs in (5, 7, 8):
+            visible = {
+                shape: statistics.median(pair.smallest_visible for pair in made) for shape, made in self.pairs(runs)
+            }
+            for shape in visible:
+                made = dict(self.pairs(runs, slower=1 + visible[shape]))[shape]
+                found = sum(pair.verdict == "slower" for pair in made) / len(made)
+                with self.subTest(runs=runs, shape=shape):
+                    self.assertGreaterEqual(found, 0.85)
+                    self.assertLess(found, 1.0)
+
+    def test_the_exact_bootstrap_weighs_every_resample_alike(self):
+        for runs in (2, 3, 4, 5):
+            counted = {}
+            for drawn in itertools.product(range(runs), repeat=runs):
+                ordered = sorted(drawn)
+                middle = ordered[(runs - 1) // 2], ordered[runs // 2]
+                counted[middle] = counted.get(middle, 0) + 1
+            weights = {(low, high): weight for low, high, weight in results._median_weights(runs)}
+            for middle, weight in weights.items():
+                self.assertAlmostEqual(weight, counted.get(middle, 0) / runs**runs, places=9)
 
 
 class Goals(unittest.TestCase):

@@ -1,7 +1,130 @@
-"""Single calls and their tails, and how times drift."""
+"""Single calls and their tails, how times drift, what blocks cost in memory, and how fast a heap is ready."""
 
 from typing import Tuple
 
-from .row import Row
+from .row import N, Row, tail, workload
 
-ROWS: Tuple[Row, ...] = ()
+ORDERS = (("lifo", 0, "last first"), ("fifo", 1, "first first"), ("random", 2, "at random"))
+
+
+def number(name, field, program, *args, **more) -> Row:
+    """A row whose figure is a number of the workload's own result."""
+    return workload("tail", f"number:{field}", name, program, *args, **more)
+
+
+def call_fields(call: str) -> Tuple[str, ...]:
+    return (
+        f"{call}_trimmed_ns",
+        f"{call}_p50_ns",
+        f"{call}_p99_ns",
+        f"{call}_p999_ns",
+        f"{call}_p9999_ns",
+        f"{call}_max_ns",
+        f"{call}_over_100ns_share",
+        f"{call}_over_1us_share",
+        f"{call}_over_10us_share",
+    )
+
+
+def single_calls(name: str, program: str, *args, why: str) -> Tuple[Row, ...]:
+    """Two rows of the same work, one for the tail of malloc and one for that of free."""
+    return tuple(
+        number(
+            f"{name}-{call}",
+            f"{call}_p999_ns",
+            program,
+            *args,
+            why=f"{why}: {call}'s P99.9",
+            fields=call_fields(call) + ("grain_ns", "empty_p999_ns"),
+            series=("malloc_ns", "free_ns"),
+        )
+        for call in ("malloc", "free")
+    )
+
+
+ROWS: Tuple[Row, ...] = (
+    *(
+        number(
+            f"lat-{size}",
+            "pair32_p50_ns",
+            "lat",
+            0,
+            size,
+            N(16_000_000),
+            why=f"malloc, touch, free of {size} B: median of blocks of 32",
+            fields=("pair32_p50_ns", "pair32_p99_ns", "pair32_p999_ns"),
+            series=("pair32_ns",),
+        )
+        for size in (16, 64, 256, 1024, 4096)
+    ),
+    *single_calls("lat-64", "lat", 1, 64, N(8_000_000), why="one block of 64 B at a time"),
+    *single_calls("tail-churn-64", "churn", 0, 262_144, 64, N(4_000_000), why="262,144 live of 64 B"),
+    *single_calls("tail-churn-1024", "churn", 0, 262_144, 1024, N(3_000_000), why="262,144 live of 1024 B"),
+    *(
+        number(
+            f"drift-{size}",
+            "window_p90_ns",
+            "churn",
+            100,
+            262_144,
+            size,
+            N(operations),
+            why=f"262,144 live of {size} B: the slow windows of 100",
+            fields=("window_p50_ns", "window_p90_ns", "window_max_ns", "window_drift"),
+            series=("window_ns",),
+        )
+        for size, operations in ((64, 8_000_000), (1024, 5_000_000))
+    ),
+    *(
+        number(
+            f"reuse-{order}",
+            "malloc_trimmed_ns",
+            "reuse",
+            number_of_order,
+            1_000_000,
+            N(3),
+            why=f"a malloc after 1M of 64 B were freed {how}",
+            fields=call_fields("malloc"),
+            series=("malloc_ns", "free_ns"),
+        )
+        for order, number_of_order, how in ORDERS
+    ),
+    tail("throughput-64", "batch", 64, 100_000, N(200), why="100,000 mallocs of 64 B, then their frees in order"),
+    *(
+        number(
+            f"footprint-{name}",
+            "overhead",
+            "footprint",
+            500_000,
+            low,
+            high,
+            why=f"resident over requested, 500,000 of {what}",
+            fields=("overhead", "requested_kib", "grown_kib"),
+            repeats_max=3,
+        )
+        for name, low, high, what in (
+            ("16", 16, 16, "16 B"),
+            ("64", 64, 64, "64 B"),
+            ("1024", 1024, 1024, "1024 B"),
+            ("mixed", 16, 1015, "16 to 1015 B"),
+        )
+    ),
+    number(
+        "init-ready",
+        "ready_ns",
+        "init",
+        1,
+        N(200),
+        why="from a program's start to its first malloc and free",
+        fields=("ready_ns", "ready_best_ns"),
+    ),
+    number(
+        "init-fill",
+        "fill_ns_a_block",
+        "init",
+        1_000_000,
+        N(5),
+        why="a fresh heap's first 1M of 64 B",
+        fields=("ready_ns", "fill_ns_a_block"),
+    ),
+)

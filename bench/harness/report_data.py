@@ -1,0 +1,248 @@
+"""What a report is made of: the raw files read and digested once, asked for by tables, plots and page alike.
+
+Figures, ratios, ties and spreads are computed in results.py; here they are only looked up and put in order.
+"""
+
+import gzip
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Set, Tuple
+
+import rows as rows_module
+
+from . import goals, measure
+from .base import Stop
+from .results import Figure, Ratio, Results, digest_samples
+
+FOREIGN_LIMIT = 0.15
+REPEATS_WANTED = 7
+
+Curve = List[Tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One ratio of a plot, with the interval it may lie in."""
+
+    row: str
+    peer: str
+    ratio: float
+    low: float
+    high: float
+    is_tie: bool
+
+
+@dataclass
+class RatioPanel:
+    """Everything one plot of ratios shows."""
+
+    kind: str  # "ratios" or "peak"
+    group: str
+    title: str
+    axis: str
+    peers: List[str]
+    rows: List[str]
+    dots: List[Dot]
+    failed: Dict[str, List[str]] = field(default_factory=dict)  # by row: libraries
+
+
+class _RawFile:
+    """Looks like a path to measure.read(), and unpacks what is compressed."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def read_text(self) -> str:
+        if self.path.suffix != ".gz":
+            return self.path.read_text()
+        try:
+            with gzip.open(self.path, "rt", encoding="utf-8") as file:
+                return file.read()
+        except (gzip.BadGzipFile, EOFError):
+            raise OSError(0, "it is not a whole gzip file")
+
+
+def words_of_metric(metric: str) -> str:
+    """A metric as a reader would say it."""
+    known = {
+        "cpu": "CPU time of the timed part",
+        "wall": "wall time of the timed part",
+        "process": "CPU time of the whole process",
+        "peak": "peak RSS",
+    }
+    return known.get(metric) or words_of_field(metric.replace("number:", ""))
+
+
+def words_of_field(name: str) -> str:
+    """A field of a workload's result without its unit: resident_1s_kib is "resident 1s"."""
+    return " ".join(part for part in name.split("_") if part not in ("kib", "ns"))
+
+
+def unit_of(metric: str) -> str:
+    if metric in ("cpu", "wall", "process"):
+        return "s"
+    if metric == "peak" or metric.endswith("_kib") or "kib_" in metric:
+        return "KiB"
+    return "ns" if metric.endswith("_ns") else ""
+
+
+def typical_curve(runs: List[List[List[float]]]) -> Curve:
+    """
+    One curve for several runs: the median at each point where all runs have the same points, as percentiles and windows
+    do. Points in time differ from run to run: then the run whose highest point is the middle one.
+    """
+    if all([x for x, _ in run] == [x for x, _ in runs[0]] for run in runs):
+        return [(points[0][0], statistics.median(y for _, y in points)) for points in zip(*runs)]
+    ordered = sorted(runs, key=lambda run: max((y for _, y in run), default=0.0))
+    return [(x, y) for x, y in ordered[(len(ordered) - 1) // 2]]
+
+
+@dataclass
+class Report:
+    ours: str
+    libraries: List[str]
+    rows: List  # in the order of the list of rows
+    results: Results
+    headers: List[Dict]
+    samples: List[Dict]
+    files: List[Path]
+    is_whole: bool  # all rows of the files, not a choice of them
+
+    @property
+    def peers(self) -> List[str]:
+        return [name for name in self.libraries if name != self.ours]
+
+    @property
+    def groups(self) -> List[str]:
+        return [group for group in rows_module.GROUPS if any(row.group == group for row in self.rows)]
+
+    def rows_of(self, group: str) -> List:
+        return [row for row in self.rows if row.group == group]
+
+    def figure(self, row, library: str, metric: str) -> Optional[Figure]:
+        return self.results.figure(row, library, metric)
+
+    def pair(self, row, peer: str, metric: str) -> Optional[Ratio]:
+        return self.results.ratio(row, self.ours, peer, metric)
+
+    def failure(self, row, library: str) -> Optional[str]:
+        return self.results.failures.get((row.name, library))
+
+    def best_peer(self, row, metric: str) -> Optional[str]:
+        return goals.best_peer(self.results, self.ours, row, metric)
+
+    def version_words(self, library: str) -> str:
+        known = {each["name"]: each for head in self.headers for each in head["libraries"]}[library]
+        settings = " ".join(f"{key}={value}" for key, value in known["env"].items())
+        return " ".join(part for part in (known["version"], known["sha256"][:12], settings) if part)
+
+    @property
+    def commit(self) -> str:
+        return self.headers[-1]["machine"].get("commit", "")
+
+    @property
+    def date(self) -> str:
+        """Of the last sample: the report may be made much later."""
+        return max((sample.get("time", "") for sample in self.samples), default="")[:10]
+
+    def curves(self, row, name: str) -> Dict[str, Curve]:
+        """By library: the curve `name` of a row."""
+        found = {}
+        for library in [self.ours] + self.peers:
+            runs = self.results.cell(row, library).series.get(name)
+            if runs:
+                found[library] = typical_curve(runs)
+        return found
+
+    def group_ratios(self) -> Dict[Tuple[str, str], List[float]]:
+        """By group and peer: the ratios of medians, each row by its own figure."""
+        found: Dict[Tuple[str, str], List[float]] = {}
+        for row in self.rows:
+            if row.group == "control":
+                continue
+            for peer in self.peers:
+                pair = self.pair(row, peer, row.metric)
+                if pair:
+                    found.setdefault((row.group, peer), []).append(pair.median)
+        return found
+
+    def ratio_panels(self) -> List[RatioPanel]:
+        """A panel a group by its own figure, and one for peak RSS where that is another figure."""
+        panels = []
+        for group in self.groups:
+            panels.append(self._panel(group, "ratios", None))
+            if group not in ("control", "memory"):
+                panels.append(self._panel(group, "peak", "peak"))
+        return [panel for panel in panels if panel.dots or panel.failed]
+
+    def _panel(self, group: str, kind: str, metric: Optional[str]) -> RatioPanel:
+        rows = self.rows_of(group)
+        dots, failed = [], {}
+        for row in rows:
+            broken = [name for name in self.libraries if self.failure(row, name)]
+            if broken:
+                failed[row.name] = broken
+            for peer in self.peers:
+                pair = self.pair(row, peer, metric or row.metric)
+                if pair:
+                    low, high = pair.interval or (pair.median, pair.median)
+                    dots.append(Dot(row.name, peer, pair.median, low, high, pair.is_tie))
+        metrics = list(dict.fromkeys(metric or row.metric for row in rows))
+        what = words_of_metric(metrics[0]) if len(metrics) == 1 else "each row's own figure"
+        return RatioPanel(
+            kind=kind,
+            group=group,
+            title=f"{group}: {what}",
+            axis=f"{self.ours} over a peer, log scale: left of 1 is better for {self.ours}\n"
+            "dot: ratio of medians; line: 95 % interval",
+            peers=[peer for peer in self.peers if any(dot.peer == peer for dot in dots)],
+            rows=[row.name for row in rows],
+            dots=dots,
+            failed=failed,
+        )
+
+
+def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict]]:
+    """Headers and samples of several files, which must be of one machine and must not share a row."""
+    headers: List[Dict] = []
+    samples: List[Dict] = []
+    row_from: Dict[str, Path] = {}
+    builds: Dict[str, Tuple] = {}
+    for path in files:
+        heads, lines = measure.read(_RawFile(path))
+        for head in heads:
+            for key in ("processor", "cores", "kernel"):
+                if headers and head["machine"][key] != headers[0]["machine"][key]:
+                    raise Stop(f"{path} was measured on another machine ({key} differs); report it by itself.")
+            for library in head["libraries"]:
+                build = (library["sha256"], json.dumps(library["env"], sort_keys=True))
+                if builds.setdefault(library["name"], build) != build:
+                    raise Stop(f"{path} holds another build of {library['name']}; report it by itself.")
+            headers.append(head)
+        for name in dict.fromkeys(line["row"] for line in lines):
+            if row_from.setdefault(name, path) != path:
+                raise Stop(
+                    f"The row {name} is in {row_from[name]} and in {path}; a ratio needs both sides from one run."
+                )
+        samples += lines
+    return headers, samples
+
+
+def load(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]]) -> Report:
+    headers, samples = _merge(files)
+    names = ", ".join(str(path) for path in files)
+    libraries = list(dict.fromkeys(library["name"] for head in headers for library in head["libraries"]))
+    ours = ours or ("calm" if "calm" in libraries else libraries[0])
+    if ours not in libraries:
+        raise Stop(f"{names} has no library {ours}; it has {', '.join(libraries)}.")
+    measured = {sample["row"] for sample in samples}
+    rows = [row for row in rows_module.ROWS if row.name in measured and (wanted is None or row.name in wanted)]
+    if not rows:
+        raise Stop(f"{names} has no sample of such a row.")
+    results = digest_samples(rows, libraries, samples, FOREIGN_LIMIT)
+    return Report(ours, libraries, rows, results, headers, samples, list(files), wanted is None)

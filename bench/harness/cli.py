@@ -67,18 +67,8 @@ def _arguments(argv: List[str]) -> argparse.Namespace:
     run.add_argument("--tries", type=int, default=3, help="of a run that others disturb; the quietest counts")
     run.add_argument("--out", required=True, type=Path, metavar="FILE")
 
-    show = commands.add_parser("report", help="print the tables of a raw file")
-    show.add_argument("file", type=Path)
-    show.add_argument(
-        "--ours", default=None, metavar="NAME", help="default: calm, else the first library of the file"
-    )
-    show.add_argument("--rows", default=None, metavar="REGEX")
-    show.add_argument(
-        "--metric",
-        choices=("row", "cpu", "wall", "process"),
-        default="row",
-        help="figure for the time tables; row: the one each row names",
-    )
+    show = commands.add_parser("report", help="make tables, plots and a page of raw files")
+    report.add_arguments(show)
 
     count = commands.add_parser("callgrind", help="count instructions an operation of one-thread rows")
     add_choice(count)
@@ -99,8 +89,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return 0
     if options.command == "report":
         wanted = None if options.rows is None else {row.name for row in _rows(options.rows)}
-        print(report.render(options.file, options.ours, wanted, options.metric))
-        return 0
+        return report.run(options, wanted)
     chosen = libraries.choose(options.lib, options.peers, not options.without_calm)
     if options.command == "callgrind":
         print(counts.render(_rows(options.rows), chosen, options.seed, options.out))

@@ -58,13 +58,15 @@ class _RawFile:
         return str(self.path)
 
     def read_text(self) -> str:
-        if self.path.suffix != ".gz":
-            return self.path.read_text()
         try:
+            if self.path.suffix != ".gz":
+                return self.path.read_text()
             with gzip.open(self.path, "rt", encoding="utf-8") as file:
                 return file.read()
         except (gzip.BadGzipFile, EOFError):
             raise OSError(0, "it is not a whole gzip file")
+        except UnicodeDecodeError:
+            raise OSError(0, "it is not text")
 
 
 def words_of_metric(metric: str) -> str:

@@ -160,7 +160,7 @@ def draw_ratios(panel: RatioPanel, looks: Looks):
 def draw_summary(means: Dict[Tuple[str, str], List[float]], groups: List[str], peers: List[str], ours: str,
                  looks: Looks):
     """A mark for the geometric mean of a group's rows, a stroke for each row."""
-    panel_height = max(1.8, 1.5 * LANE_INCHES * (len(peers) + 1.5) * len(groups))
+    panel_height = max(1.8, 2 * LANE_INCHES * (len(peers) + 1.5) * len(groups))
     figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES * 0.8, panel_height))
     lane = 1.0 / (len(peers) + 1.5)
     reach = []

@@ -177,7 +177,7 @@ def _overview(report: Report) -> Table:
 
 
 def worst_rows(report: Report, metric: Optional[str]) -> List[Tuple]:
-    """(row, best peer, ratio) of rows that are worse than their best peer and no tie; failures first, then the worst."""
+    """(row, best peer, ratio) of rows that are worse than their best peer and no tie; failures of ours come first."""
     failed, found = [], []
     for row in report.rows:
         here = metric or row.metric
@@ -369,6 +369,7 @@ def _noise(report: Report) -> Section:
 
 def _goals(report: Report) -> Section:
     lines = goals.render(rows_module.GOALS, report.results, report.ours)
+    # That is a table in Markdown; a page needs its cells.
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     kinds = {"holds": "better", "falls": "worse"}
     rows = [row[:-1] + [Cell(row[-1], kinds.get(row[-1].split()[0] if row[-1] else "", ""))] for row in cells[2:]]

@@ -1,34 +1,42 @@
 /*
- * remote SEED THREADS PERCENT OPERATIONS: each thread has 400 slots for blocks of 16 to 2048 B. An
- * empty slot is filled; a full one is freed: with PERCENT probability by the next thread, through a
- * ring of 4096, else at once.
+ * remote SEED THREADS PERCENT OPERATIONS [BYTES_MAX [ANYONE]]: each thread has 400 slots for blocks
+ * of 16 to BYTES_MAX (2048) bytes. An empty slot is filled; a full one is freed: with PERCENT
+ * probability by another thread, through a ring, else at once. The other thread is the next one;
+ * with ANYONE 1 it is drawn anew for each block, and each pair of threads has a ring.
  *
- * Measures frees that come from another thread while both keep allocating. Nobody runs away: a
- * thread whose ring is full takes what its own predecessor left, yields and tries again, so at most
- * 4096 blocks a thread are in flight. With more threads than cores the time includes those yields,
- * equally for all allocators. Does not measure batches.
+ * Measures frees that come from another thread while both keep allocating. Nobody runs away: the
+ * rings that lead to a thread hold 4096 blocks together, and who finds one full takes what was left
+ * for itself, yields and tries again. With more threads than cores the time includes those yields,
+ * equally for all allocators. Does not measure batches, nor memory that is written whole.
  */
 #include "workload.h"
 
+#include <assert.h>
 #include <sched.h>
 
-enum { SLOTS = 400, RING = 4096, BYTES_MIN = 16, BYTES_MAX = 2048, DRAIN_EVERY = 32 };
+enum { SLOTS = 400, RING = 4096, BYTES_MIN = 16, DRAIN_EVERY = 32 };
+enum { BYTES_MAX_DEFAULT = 2048, ANYONE_THREADS_MAX = 16 };
 
-/* From one thread to the next: `filled` is the sender's, `taken` the receiver's. */
+/* From one thread to another: `filled` is the sender's, `taken` the receiver's. */
 struct ring {
     _Alignas(128) atomic_size_t filled;
     _Alignas(128) atomic_size_t taken;
     _Alignas(128) uint64_t *blocks[RING];
 };
 
+/* Those that lead to one receiver lie side by side: one each, or with ANYONE one for each sender.
+ */
 static struct ring rings[THREADS_MAX];
+static_assert(ANYONE_THREADS_MAX * ANYONE_THREADS_MAX <= THREADS_MAX, "a ring for each pair");
 static struct {
     _Alignas(128) uint64_t allocated;
     uint64_t freed;
     uint64_t sent;
     uint64_t yields;
 } sums[THREADS_MAX];
-static unsigned threads, percent;
+static unsigned threads, percent, rings_each = 1;
+static size_t ring_limit = RING;
+static uint32_t bytes_span;
 static uint64_t seed, operations;
 static atomic_uint finished;
 
@@ -53,32 +61,49 @@ static uint64_t ring_drain(struct ring *ring)
 static bool ring_give(struct ring *ring, uint64_t *block)
 {
     size_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-    if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == RING)
+    if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == ring_limit)
         return false;
     ring->blocks[filled % RING] = block;
     atomic_store_explicit(&ring->filled, filled + 1, memory_order_release);
     return true;
 }
 
+static uint64_t inbox_drain(unsigned index)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < rings_each; i++)
+        sum += ring_drain(&rings[index * rings_each + i]);
+    return sum;
+}
+
+/* Draws from `random` only where there is a choice. */
+static struct ring *outbox_of(unsigned index, uint64_t *random)
+{
+    unsigned next = (index + 1) % threads;
+    if (rings_each == 1)
+        return &rings[next];
+    return &rings[(next + random_below(random, threads - 1)) % threads * rings_each + index];
+}
+
 static void work(unsigned index)
 {
     uint64_t *slots[SLOTS] = {NULL};
     uint64_t random = random_stream(seed, index), allocated = 0, freed = 0, sent = 0, yields = 0;
-    struct ring *inbox = &rings[index], *outbox = &rings[(index + 1) % threads];
     for (uint64_t i = 0; i < operations; i++) {
         uint32_t slot = random_below(&random, SLOTS);
         if (i % DRAIN_EVERY == 0)
-            freed += ring_drain(inbox);
+            freed += inbox_drain(index);
         if (slots[slot] == NULL) {
-            size_t bytes = BYTES_MIN + random_below(&random, BYTES_MAX - BYTES_MIN + 1);
+            size_t bytes = BYTES_MIN + random_below(&random, bytes_span);
             slots[slot] = allocate(bytes, 0);
             *slots[slot] = random;
             allocated += random;
         } else {
             if (random_below(&random, 100) < percent) {
+                struct ring *outbox = outbox_of(index, &random);
                 sent++;
                 while (!ring_give(outbox, slots[slot])) {
-                    freed += ring_drain(inbox);
+                    freed += inbox_drain(index);
                     yields++;
                     sched_yield();
                 }
@@ -93,10 +118,10 @@ static void work(unsigned index)
             freed += block_free(slots[slot]);
     atomic_fetch_add(&finished, 1);
     while (atomic_load(&finished) != threads) {
-        freed += ring_drain(inbox);
+        freed += inbox_drain(index);
         sched_yield();
     }
-    freed += ring_drain(inbox);
+    freed += inbox_drain(index);
     sums[index].allocated = allocated;
     sums[index].freed = freed;
     sums[index].sent = sent;
@@ -109,6 +134,15 @@ int main(int argc, char **argv)
     threads = (unsigned)argument(argc, argv, 2, "threads");
     percent = (unsigned)argument(argc, argv, 3, "percent");
     operations = argument(argc, argv, 4, "operations");
+    bytes_span = BYTES_MAX_DEFAULT - BYTES_MIN + 1;
+    if (argc > 5)
+        bytes_span = (uint32_t)argument(argc, argv, 5, "largest size") - BYTES_MIN + 1;
+    if (argc > 6 && argument(argc, argv, 6, "anyone") != 0) {
+        if (threads < 2 || threads > ANYONE_THREADS_MAX)
+            fail("between 2 and %d threads when anyone may free", ANYONE_THREADS_MAX);
+        rings_each = threads;
+        ring_limit = RING / threads;
+    }
     run_threads(threads, work);
     uint64_t allocated = 0, freed = 0, sent = 0, yields = 0;
     for (unsigned i = 0; i < threads; i++) {

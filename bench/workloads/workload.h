@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 256 };
+enum { THREADS_MAX = 512 };
 
 struct reading {
     double wall;

@@ -102,7 +102,7 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
             "GIT_CONFIG_NOSYSTEM": "1",
         }
         environment.update(row.env)
-        launch = [str(build.binaries() / "launch"), str(work / "cost"), str(row.timeout), _preload(row, library)]
+        launch = [str(build.binaries() / "launch"), str(work / "cost"), str(row.seconds_max), _preload(row, library)]
         # The library's own settings must not reach the client of a server.
         for_library = dict(environment, **library.env)
         command = command_of(row, row.command, settings, work)
@@ -295,7 +295,7 @@ def _order(libraries: List[Library], repeat: int) -> List[Library]:
 def _measure(raw: RawFile, row, repeat: int, library: Library, settings: Settings, progress: "Progress") -> None:
     tries = raw.tries(row.name, library.name, repeat)
     # Memory is not disturbed by who else runs, and rows that measure it are slow.
-    allowed = 1 if row.metric == "peak" else settings.tries
+    allowed = settings.tries if row.is_disturbable else 1
     while len(tries) < allowed and not any(line["failed"] or _is_quiet(line, settings) for line in tries):
         if raw.failures(row.name, library.name) >= FAILURES_MAX:
             return

@@ -242,7 +242,7 @@ class Results:
             self.failures.get((row.name, library), ""),
             {name: self.number(row, library, name) for name in numbers},
             curves,
-            row.metric != "peak" and any(sample["foreign_share"] > self.foreign_limit for sample in samples),
+            row.is_disturbable and any(sample["foreign_share"] > self.foreign_limit for sample in samples),
         )
 
     def row(self, name: str):
@@ -269,7 +269,7 @@ def digest_samples(rows: List, libraries: List[str], samples: List[Dict], foreig
             continue
         quietest = min(tries, key=lambda sample: sample["foreign_share"])
         results.counted.setdefault((name, library), []).append(quietest)
-        if quietest["foreign_share"] > foreign_limit and row.metric != "peak":
+        if quietest["foreign_share"] > foreign_limit and row.is_disturbable:
             results.disturbed.setdefault(name, []).append(quietest["foreign_share"])
     _compare_checks(results)
     return results

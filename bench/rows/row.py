@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
+from .seconds import SECONDS, SECONDS_OF_GROUP
+
 
 class N(int):
     """An argument that scales."""
@@ -29,12 +31,34 @@ class Row:
     repeats_max: int = 1000
     # Curves of the result that the report plots: names of `series`, see workloads/workload.h.
     series: Tuple[str, ...] = ()
-    timeout: int = 180
+    # Seconds after which a run is killed; 0 takes them from what the row usually needs.
+    timeout: int = 0
     default: bool = True
+    # Short, telling and steady enough for the set of the same name; see sets.py.
+    quick: bool = False
 
     @property
     def is_workload(self) -> bool:
         return self.group != "programs"
+
+    @property
+    def is_time(self) -> bool:
+        return self.metric in ("cpu", "wall", "process")
+
+    @property
+    def is_disturbable(self) -> bool:
+        """Whether others on the machine change its figure. They change times, also of single calls, but no memory."""
+        return self.is_time or (self.metric != "peak" and self.group != "memory")
+
+    @property
+    def seconds(self) -> float:
+        """What a run under one library usually takes here and there, for estimates."""
+        return SECONDS.get(self.name, SECONDS_OF_GROUP[self.group])
+
+    @property
+    def seconds_max(self) -> int:
+        """Slow allocators need ten times the usual, slow machines twice that."""
+        return self.timeout or round(30 + 20 * self.seconds)
 
 
 def workload(group, metric, name, program, *args, **more):

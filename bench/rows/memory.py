@@ -1,6 +1,46 @@
 """Memory, as the kernel counts it."""
 
-from .row import N, memory
+from typing import Tuple
+
+from .row import N, Row, memory
+
+# Waiting is most of these rows' time, and resident memory hardly varies: they run once under each library.
+_CURVE = ("resident_kib",)
+_GIVEN_BACK = ("resident_full_kib", "resident_0s_kib", "resident_1s_kib", "resident_11s_kib", "resident_trimmed_kib")
+
+
+def _resident(figure: str, name: str, program: str, *args, **more) -> Row:
+    """A row whose ratio is made of one of the workload's own figures, with its curve."""
+    more = {"repeats_max": 1, "series": _CURVE, **more}
+    return Row(name, "memory", f"number:{figure}", (program, "{seed}") + args, **more)
+
+
+def _idle_threads(count: int, why: str) -> Row:
+    fields = ("kib_a_thread", "kib_a_thread_last", "kib_a_thread_trimmed", "resident_0s_kib")
+    return _resident(
+        "kib_a_thread", f"idle-threads-{count}", "idle_threads", count, 64, 1, fields=fields, why=why
+    )
+
+
+def _bursts(name: str, bursts: int, idle_ms: int, **more) -> Row:
+    fields = ("resident_burst_kib", "resident_idle_kib", "resident_last_0s_kib", "resident_last_trimmed_kib")
+    fields += ("live_kib", "idle_cpu_seconds")
+    return _resident(
+        "resident_idle_kib", name, "burst_idle", bursts, N(100_000), 1_000, idle_ms, fields=fields, **more
+    )
+
+
+def _mix(name: str, sites: int, **more) -> Row:
+    fields = tuple(f"resident_{when}_kib" for when in ("mixed", "left_0s", "left_1s", "left_11s", "left_trimmed"))
+    fields += ("live_kib", "trimmed_over_live")
+    return _resident(
+        "resident_over_live", name, "lifetime_mix", 10_000, 190_000, N(2_000_000), sites, 1, fields=fields, **more
+    )
+
+
+def _fragmenting(metric: str, name: str, wait: int, **more) -> Row:
+    return Row(name, "memory", metric, ("fragmenting", "{seed}", 100_000, N(1_000_000), 2048, wait), **more)
+
 
 ROWS = (
     memory(
@@ -10,8 +50,9 @@ ROWS = (
         120,
         1,
         why="5M x 120 B, all freed, then no call",
-        repeats_max=3,
-        fields=("resident_full_kib", "resident_0s_kib", "resident_1s_kib", "resident_11s_kib"),
+        repeats_max=1,
+        fields=_GIVEN_BACK,
+        series=_CURVE,
     ),
     memory(
         "free-all-full",
@@ -20,10 +61,11 @@ ROWS = (
         120,
         1,
         why="50M x 120 B, all freed, then no call",
-        repeats_max=3,
+        repeats_max=1,
         timeout=600,
         default=False,
-        fields=("resident_full_kib", "resident_0s_kib", "resident_1s_kib", "resident_11s_kib"),
+        fields=_GIVEN_BACK,
+        series=_CURVE,
     ),
     memory(
         "xpattern-rss",
@@ -31,8 +73,9 @@ ROWS = (
         200_000,
         N(2_000_000),
         1,
-        why="200,000 live shrink to 10,000, scattered",
-        repeats_max=3,
+        why="200,000 live shrink to 10,000; see grow-churn-shrink",
+        repeats_max=1,
+        default=False,
         fields=(
             "resident_churned_kib",
             "resident_shrunk_0s_kib",
@@ -51,7 +94,82 @@ ROWS = (
         100,
         64,
         why="100 threads that allocate once",
+        series=_CURVE,
         fields=("resident_full_kib", "kib_a_thread"),
     ),
     memory("tiny", "tiny", why="a program that allocates almost nothing"),
+    _resident(
+        "resident_over_live",
+        "grow-churn-shrink",
+        "grow_churn_shrink",
+        200_000,
+        N(3_000_000),
+        1,
+        why="200,000 live shrink to 10,000, scattered, and churn on",
+        fields=(
+            "resident_grown_kib",
+            "resident_churned_kib",
+            "resident_cut_kib",
+            "resident_shrunk_0s_kib",
+            "resident_shrunk_1s_kib",
+            "resident_shrunk_11s_kib",
+            "resident_shrunk_trimmed_kib",
+            "live_kib",
+            "resident_ended_0s_kib",
+            "resident_ended_1s_kib",
+            "resident_ended_11s_kib",
+            "resident_ended_trimmed_kib",
+        ),
+    ),
+    _mix("lifetime-mix", 1, why="10,000 that stay among 190,000 that go, from sites of their own"),
+    _mix("lifetime-mix-one", 0, why="the same blocks from one call site", default=False),
+    _bursts("burst-idle", 4, 3_000, why="120 MB in bursts, 3 s idle after each"),
+    _bursts("burst-idle-long", 12, 10_000, why="120 MB in bursts, 10 s idle after each", default=False),
+    _resident(
+        "resident_asked_kib",
+        "cold-data",
+        "cold_data",
+        N(61_440),
+        5_000,
+        16,
+        why="60 MiB untouched beside 5,000 hot blocks, then asked to give back",
+        fields=(
+            "resident_full_kib",
+            "resident_before_kib",
+            "resident_asked_kib",
+            "resident_asked_1s_kib",
+            "resident_awake_kib",
+            "live_kib",
+            "wake_seconds",
+        ),
+    ),
+    _fragmenting(
+        "number:resident_over_live",
+        "fragmenting",
+        1,
+        why="the work of grow-churn-shrink in a heap full of pinned holes",
+        repeats_max=1,
+        series=_CURVE,
+        fields=(
+            "resident_prepared_kib",
+            "resident_worked_0s_kib",
+            "resident_worked_1s_kib",
+            "resident_worked_11s_kib",
+            "resident_worked_trimmed_kib",
+            "resident_ended_kib",
+            "live_kib",
+            "resident_over_live_before",
+        ),
+    ),
+    _fragmenting(
+        "cpu",
+        "fragmenting-time",
+        0,
+        why="CPU time of the same work in a heap full of pinned holes",
+        fields=("cpu_seconds_before", "slowdown"),
+    ),
+    _idle_threads(1, "one thread that allocates once"),
+    _idle_threads(8, "8 threads that allocate once"),
+    _idle_threads(64, "64 threads that allocate once"),
+    _idle_threads(512, "512 threads that allocate once"),
 )

@@ -29,8 +29,8 @@ static const uint16_t sizes[14] = {16,  32,  48,  64,  96,  128,  192,
 #define HUNDRED(X, n)                                                                              \
     TEN(X, n##0)                                                                                   \
     TEN(X, n##1)                                                                                   \
-    TEN(X, n##2) TEN(X, n##3) TEN(X, n##4) TEN(X, n##5) TEN(X, n##6) TEN(X, n##7) TEN(X, n##8)     \
-        TEN(X, n##9)
+    TEN(X, n##2)                                                                                   \
+    TEN(X, n##3) TEN(X, n##4) TEN(X, n##5) TEN(X, n##6) TEN(X, n##7) TEN(X, n##8) TEN(X, n##9)
 #define ALL(X) HUNDRED(X, 1) HUNDRED(X, 2) HUNDRED(X, 3) HUNDRED(X, 4)
 
 ALL(SITE)
@@ -38,7 +38,8 @@ static void *(*const sites[SITES])(size_t) = {ALL(NAME)};
 
 static struct {
     unsigned char *block;
-    size_t bytes;
+    uint32_t bytes;
+    unsigned char tag;
 } blocks[SITES][BLOCKS_MAX];
 
 int main(int argc, char **argv)
@@ -56,9 +57,11 @@ int main(int argc, char **argv)
             unsigned char *block = sites[mode == 2 ? 0 : site](bytes);
             if (block == NULL)
                 fail("malloc(%zu) returned NULL", bytes);
-            memset(block, (int)(next_random(&random) & 0xff), bytes);
+            unsigned char tag = (unsigned char)next_random(&random);
+            memset(block, tag, bytes);
+            blocks[site][i].tag = tag;
             blocks[site][i].block = block;
-            blocks[site][i].bytes = bytes;
+            blocks[site][i].bytes = (uint32_t)bytes;
             requested += bytes;
         }
     stop_clock();
@@ -66,7 +69,8 @@ int main(int argc, char **argv)
     for (unsigned site = 0; site < SITES; site++)
         for (unsigned i = 0; i < blocks_a_site; i++) {
             unsigned char *block = blocks[site][i].block;
-            if (block[0] != block[blocks[site][i].bytes - 1])
+            unsigned char tag = blocks[site][i].tag;
+            if (block[0] != tag || block[blocks[site][i].bytes - 1] != tag)
                 fail("a block's contents changed");
             check = check * 31 + release(block);
         }

@@ -5,6 +5,7 @@ Figures, ratios, ties and spreads are computed in results.py; here they are only
 
 import gzip
 import json
+import re
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ class Dot:
     low: float
     high: float
     is_tie: bool
+    is_single: bool = False  # one run each: no interval, no claim
 
 
 @dataclass
@@ -81,16 +83,26 @@ def words_of_metric(metric: str) -> str:
 
 
 def words_of_field(name: str) -> str:
-    """A field of a workload's result without its unit: resident_1s_kib is "resident 1s"."""
-    return " ".join(part for part in name.split("_") if part not in ("kib", "ns"))
+    """A field of a workload's result without its unit: resident_1s_kib is "resident 1s", p999 is "P99.9"."""
+    words = [part for part in name.split("_") if part not in ("kib", "ns", "share", "seconds")]
+    percentile = re.compile(r"p(\d\d)(\d*)")
+    for index, word in enumerate(words):
+        found = percentile.fullmatch(word)
+        if found:
+            words[index] = f"P{found.group(1)}" + (f".{found.group(2)}" if found.group(2) else "")
+    return " ".join(words)
 
 
 def unit_of(metric: str) -> str:
+    """What a metric, or a field by its name's last words, is counted in."""
     if metric in ("cpu", "wall", "process"):
         return "s"
-    if metric == "peak" or metric.endswith("_kib") or "kib_" in metric:
+    parts = metric.replace("number:", "").split("_")
+    if metric == "peak" or "kib" in parts:
         return "KiB"
-    return "ns" if metric.endswith("_ns") else ""
+    if "ns" in parts or "seconds" in parts:
+        return "ns" if "ns" in parts else "s"
+    return "%" if parts[-1] == "share" else ""
 
 
 def typical_curve(runs: List[List[List[float]]]) -> Curve:
@@ -125,6 +137,10 @@ class Report:
 
     def rows_of(self, group: str) -> List:
         return [row for row in self.rows if row.group == group]
+
+    def has_peaks(self, group: str) -> bool:
+        """Whether peak RSS is a figure beside the rows' own."""
+        return group != "control" and any(row.metric != "peak" for row in self.rows_of(group))
 
     def figure(self, row, library: str, metric: str) -> Optional[Figure]:
         return self.results.figure(row, library, metric)
@@ -178,7 +194,7 @@ class Report:
         panels = []
         for group in self.groups:
             panels.append(self._panel(group, "ratios", None))
-            if group not in ("control", "memory"):
+            if self.has_peaks(group):
                 panels.append(self._panel(group, "peak", "peak"))
         return [panel for panel in panels if panel.dots or panel.failed]
 
@@ -193,7 +209,7 @@ class Report:
                 pair = self.pair(row, peer, metric or row.metric)
                 if pair:
                     low, high = pair.interval or (pair.median, pair.median)
-                    dots.append(Dot(row.name, peer, pair.median, low, high, pair.is_tie))
+                    dots.append(Dot(row.name, peer, pair.median, low, high, pair.is_tie, pair.interval is None))
         metrics = list(dict.fromkeys(metric or row.metric for row in rows))
         what = words_of_metric(metrics[0]) if len(metrics) == 1 else "each row's own figure"
         return RatioPanel(

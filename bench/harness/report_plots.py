@@ -46,6 +46,7 @@ INK = "#1a2b3c"  # stands for the page's own text colour: replaced by currentCol
 TIE = "#8f8f8f"
 LANE_INCHES = 0.085  # of one peer within a row
 WIDTH_INCHES = 8.6
+WIDE_RANGE = 8  # the largest over the smallest: from there on a linear axis hides what most of a curve does
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -113,13 +114,15 @@ def _ratio_axis(axes, values: List[float], label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _legend(figure, axes, peers: Sequence[str], looks: Looks, with_tie: bool) -> None:
+def _legend(axes, peers: Sequence[str], looks: Looks, dots: Sequence[Dot] = ()) -> None:
     handles = [
         Line2D([], [], linestyle="", marker=looks[peer][1], color=looks[peer][0], markersize=6, label=peer)
         for peer in peers
     ]
-    if with_tie:
+    if any(dot.is_tie for dot in dots):
         handles.append(Line2D([], [], linestyle="-", marker="", color=TIE, linewidth=3, label="grey: a tie"))
+    if any(dot.is_single for dot in dots):
+        handles.append(Line2D([], [], linestyle="", marker="o", color=INK, fillstyle="none", label="hollow: one run"))
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, title="over")
 
 
@@ -127,7 +130,9 @@ def _draw_dot(axes, dot: Dot, height: float, looks: Looks) -> None:
     colour, marker, _ = looks[dot.peer]
     colour = TIE if dot.is_tie else colour
     axes.plot([dot.low, dot.high], [height, height], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
-    axes.plot([dot.ratio], [height], color=colour, marker=marker, markersize=4.2, linestyle="", zorder=3)
+    fill = "none" if dot.is_single else "full"
+    axes.plot([dot.ratio], [height], color=colour, marker=marker, markersize=4.2, fillstyle=fill, linestyle="",
+              zorder=3)
 
 
 def draw_ratios(panel: RatioPanel, looks: Looks):
@@ -153,7 +158,7 @@ def draw_ratios(panel: RatioPanel, looks: Looks):
     values = [value for dot in panel.dots for value in (dot.ratio, dot.low, dot.high)]
     _ratio_axis(axes, values, panel.axis)
     axes.set_title(panel.title)
-    _legend(figure, axes, peers, looks, any(dot.is_tie for dot in panel.dots))
+    _legend(axes, peers, looks, panel.dots)
     return figure
 
 
@@ -185,11 +190,19 @@ def draw_summary(means: Dict[Tuple[str, str], List[float]], groups: List[str], p
     _ratio_axis(axes, reach, f"{ours} over a peer, log scale: left of 1 is better for {ours}\n"
                              "large: geometric mean of the rows; strokes: the rows")
     axes.set_title(f"{ours} against its peers, by group of rows")
-    _legend(figure, axes, peers, looks, False)
+    _legend(axes, peers, looks)
     return figure
 
 
 # --- curves ---
+
+
+# Curves by percentile, and what they are of.
+PERCENTILE_CURVES = {
+    "malloc_ns": "malloc, a single call",
+    "free_ns": "free, a single call",
+    "pair32_ns": "a pair, mean of 32 in a row: not a tail",
+}
 
 
 def nines(percentile: float) -> float:
@@ -208,6 +221,10 @@ def _line(axes, points: Sequence[Tuple[float, float]], name: str, ours: str, loo
                      markevery=every, zorder=3, label=name, **more)[0]
 
 
+def _row_title(row: str, why: str) -> str:
+    return f"{row}: {why}" if why else row
+
+
 def _curve_legend(axes) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0)
 
@@ -220,8 +237,11 @@ def _nanoseconds(value: float, _position=None) -> str:
 
 
 def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ours: str, looks: Looks):
-    """One panel for each kind of call. The largest value has no percentile below 100 %: it is drawn one nine later."""
-    kinds = [kind for kind in ("malloc_ns", "free_ns") if curves.get(kind)]
+    """
+    One panel for each kind of call. The largest value has no percentile below 100 %: it is drawn behind the last nine.
+    What follows a colon in `why` names the row's own figure, of which the curve is not only made.
+    """
+    kinds = [kind for kind in PERCENTILE_CURVES if curves.get(kind)]
     figure, panels = pyplot.subplots(1, len(kinds), figsize=(WIDTH_INCHES * (0.62 + 0.38 * (len(kinds) - 1)), 3.7),
                                      sharey=True, squeeze=False)
     below = [x for kind in kinds for curve in curves[kind].values() for x, _ in curve if x < 100]
@@ -229,7 +249,7 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
     end = last + 0.7
     for axes, kind in zip(panels[0], kinds):
         for name, curve in curves[kind].items():
-            points = [(nines(x) if x < 100 else end, max(y, 0.5)) for x, y in curve]
+            points = [(nines(x) if x < 100 else end, max(y, 1.0)) for x, y in curve]
             _line(axes, points, name, ours, looks)
         ticks = list(range(int(last + 1e-9) + 1))
         names = ["0 %", "90 %"] + [f"{100 - 10 ** (2 - tick):.{max(0, tick - 2)}f} %" for tick in ticks[2:]]
@@ -239,17 +259,15 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(_nanoseconds))
         axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(bottom=1.0)
+        axes.label_outer()
         axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
-        axes.set_title(kind.replace("_ns", "") + ", a single call")
+        axes.set_title(PERCENTILE_CURVES[kind])
         axes.set_xlabel("share of calls that are faster (each nine as wide)")
-    panels[0][0].set_ylabel("time of one call, log scale")
+    panels[0][0].set_ylabel("time of one call, log scale; 1 ns or less is 1 ns")
     _curve_legend(panels[0][-1])
-    _title(figure, f"{row}: {why}" if why else row)
+    figure.suptitle(_row_title(row, why.rsplit(": ", 1)[0]), x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.02)
     return figure
-
-
-def _title(figure, text: str) -> None:
-    figure.suptitle(text, x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.02)
 
 
 def draw_resident(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: Looks):
@@ -260,7 +278,7 @@ def draw_resident(row: str, why: str, curves: Dict[str, Curve], ours: str, looks
     axes.set_xlabel("time since the work began, s")
     axes.set_ylabel("resident memory, MiB")
     axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
-    axes.set_title(f"{row}: {why}" if why else row)
+    axes.set_title(_row_title(row, why))
     _curve_legend(axes)
     return figure
 
@@ -269,11 +287,17 @@ def draw_drift(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: L
     figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES * 0.8, 3.4))
     for name, curve in curves.items():
         _line(axes, curve, name, ours, looks)
-    axes.set_ylim(bottom=0)
+    levels = [y for curve in curves.values() for _, y in curve if y > 0]
+    if levels and max(levels) > WIDE_RANGE * min(levels):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel("window of the run, in order")
     axes.set_ylabel("mean time of one operation, ns")
     axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
-    axes.set_title(f"{row}: {why}" if why else row)
+    axes.set_title(_row_title(row, why))
     _curve_legend(axes)
     return figure
 
@@ -314,8 +338,13 @@ def _plans(report: Report) -> List[Tuple[str, str, str, Callable]]:
     for panel in report.ratio_panels():
         plans.append((file_name(panel.kind, panel.group), panel.group, panel.title,
                       lambda panel=panel: draw_ratios(panel, looks)))
+    drawn = set()
     for row in report.rows:
-        tails = {kind: found for kind in ("malloc_ns", "free_ns") if (found := report.curves(row, kind))}
+        # Two rows may be two figures of the same work: one picture shows both.
+        if (row.command, row.series) in drawn:
+            continue
+        drawn.add((row.command, row.series))
+        tails = {kind: found for kind in PERCENTILE_CURVES if (found := report.curves(row, kind))}
         if tails:
             plans.append((file_name("latency", row.name), row.group, f"Percentiles of single calls: {row.name}",
                           lambda row=row, tails=tails: draw_percentiles(row.name, row.why, tails, ours, looks)))

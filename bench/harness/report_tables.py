@@ -10,6 +10,7 @@ from .report_data import FOREIGN_LIMIT, REPEATS_WANTED, Report, unit_of, words_o
 from .results import Figure, Ratio, geometric_mean
 
 WORST_SHOWN = 10
+SINGLE_RUN_MARGIN = 1.10  # rows that run once know no spread: a smaller loss is not listed
 
 
 class Cell(str):
@@ -67,6 +68,8 @@ def amount(value: Optional[float], unit: str) -> str:
         return "-"
     if unit == "KiB":
         return f"{value / 1024:.1f} MiB" if value >= 1024 else f"{value:.0f} KiB"
+    if unit == "%":
+        return f"{100 * value:.3g} %"
     if unit == "ns" and value >= 1e4:
         return f"{value / 1e6:.2f} ms" if value >= 1e6 else f"{value / 1e3:.1f} µs"
     digits = f"{value:.3f}" if unit == "s" else f"{value:.4g}"
@@ -159,7 +162,7 @@ def _overview(report: Report) -> Table:
         rows = report.rows_of(group)
         if group == "control":
             continue
-        kinds = [(None, "own figure")] + ([("peak", "peak RSS")] if group != "memory" else [])
+        kinds = [(None, "own figure")] + ([("peak", "peak RSS")] if report.has_peaks(group) else [])
         for metric, words in kinds:
             cells, most = [], 0
             for peer in report.peers:
@@ -168,8 +171,7 @@ def _overview(report: Report) -> Table:
                 mean = geometric_mean(pair.median for pair in pairs)
                 most = max(most, len(pairs))
                 cells.append(Cell("-") if mean is None else Cell(f"{mean:.2f}", "better" if mean < 1 else "worse"))
-            name = "peak RSS" if group == "memory" else words
-            lines.append([group, name, str(most)] + cells)
+            lines.append([group, words, str(most)] + cells)
     return Table(["group", "figure", "rows"] + report.peers, lines, words=(0, 1))
 
 
@@ -188,7 +190,7 @@ def worst_rows(report: Report, metric: Optional[str]) -> List[Tuple]:
             continue
         best = report.best_peer(row, here)
         pair = report.pair(row, best, here) if best else None
-        if pair and pair.verdict == "slower":
+        if pair and (pair.verdict == "slower" or pair.verdict == "?" and pair.median > SINGLE_RUN_MARGIN):
             found.append((row, best, pair))
     return failed + sorted(found, key=lambda item: -item[2].median)
 
@@ -235,10 +237,9 @@ def fields_table(report: Report, row) -> Table:
         columns.insert(0, ("peak_kib", "peak"))
     heads, scales = [], {}
     for name, words in columns:
-        unit = unit_of(name)
         largest = max((value[name] for value in values.values() if value[name] is not None), default=0)
-        scales[name] = 1024 if unit == "KiB" and largest >= 10 * 1024 else 1
-        heads.append(f"{words}, {'MiB' if scales[name] > 1 else unit}" if unit else words)
+        unit, scales[name] = _scale(unit_of(name), largest)
+        heads.append(f"{words}, {unit}" if unit else words)
     lines = []
     for library in report.libraries:
         reason = report.failure(row, library)
@@ -250,16 +251,25 @@ def fields_table(report: Report, row) -> Table:
         cells = []
         for name, _ in columns:
             value = values[library][name]
-            cells.append("-" if value is None else _plain(value / scales[name], scales[name] > 1))
+            cells.append("-" if value is None else _plain(value / scales[name]))
         lines.append([library] + cells)
     title = f"{row.name}: {row.why}" if row.why else row.name
     return Table(["library"] + heads, lines, title)
 
 
-def _plain(value: float, one_digit: bool) -> str:
-    if one_digit:
-        return f"{value:.1f}"
-    return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+def _scale(unit: str, largest: float) -> Tuple[str, float]:
+    """The unit of a whole column, and what its figures are divided by."""
+    if unit == "%":
+        return unit, 0.01
+    if unit == "KiB" and largest >= 10 * 1024:
+        return "MiB", 1024
+    return ("µs", 1e3) if unit == "ns" and largest >= 1e5 else (unit, 1)
+
+
+def _plain(value: float) -> str:
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 # --- sections ---
@@ -269,7 +279,7 @@ HOW_TO_READ = (
     "A cell such as 0.92 [0.89 0.95] (0.90) is {ours} over the peer of its column: the ratio of medians, the 95 % "
     "interval of that ratio, and the ratio of the best runs. Below 1 is better for {ours}.",
     "A tie is a difference that the lab does not claim: the interval holds 1, or the difference is within the spread "
-    "of identical runs. [?] means that a single run allows no claim at all.",
+    "of identical runs. [?] marks rows that ran once: there the lab claims nothing, and lists a loss from 10 % on.",
     "Smallest visible is the smallest true difference that the row would have found; where two are given, against "
     "the quietest and against the noisiest peer. A tie says nothing about differences below it.",
     "After a figure, ± is how far identical runs lie apart, from quartile to quartile over the median.",
@@ -316,7 +326,7 @@ def _group_sections(report: Report, metric: Optional[str]) -> List[Section]:
         section.tables.append(ratio_table(report, rows, own, f"{group}: {named}"))
         if group == "threads" and metric is None:
             section.tables.append(ratio_table(report, rows, "cpu", f"{group}: {words_of_metric('cpu')}"))
-        if group not in ("control", "memory"):
+        if report.has_peaks(group):
             section.tables.append(ratio_table(report, rows, "peak", f"{group}: {words_of_metric('peak')}"))
         section.tables += [fields_table(report, row) for row in rows if row.fields]
         sections.append(section)

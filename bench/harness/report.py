@@ -7,7 +7,7 @@ report_published.py sets other machines' figures beside ours, report_readme.py k
 from pathlib import Path
 from typing import List, Optional, Sequence, Set
 
-from . import report_data, report_page, report_plots, report_tables
+from . import report_data, report_page, report_plots, report_published, report_tables
 from .base import note
 
 METRICS = ("row", "cpu", "wall", "process")
@@ -43,7 +43,8 @@ def title_of(report: report_data.Report) -> str:
 
 
 def _sections(report: report_data.Report, metric: str) -> List[report_tables.Section]:
-    return report_tables.sections(report, None if metric == "row" else metric)
+    more = [report_published.section(report)]
+    return report_tables.sections(report, None if metric == "row" else metric, more)
 
 
 def make(files: Sequence[Path], out: Path, ours: Optional[str], wanted: Optional[Set[str]], metric: str) -> str:

@@ -125,6 +125,7 @@ class Report:
     headers: List[Dict]
     samples: List[Dict]
     files: List[Path]
+    scales: Dict[str, float]  # by row
     is_whole: bool  # all rows of the files, not a choice of them
 
     @property
@@ -158,6 +159,10 @@ class Report:
         known = {each["name"]: each for head in self.headers for each in head["libraries"]}[library]
         settings = " ".join(f"{key}={value}" for key, value in known["env"].items())
         return " ".join(part for part in (known["version"], known["sha256"][:12], settings) if part)
+
+    def scale_of(self, row) -> float:
+        """What the row's work was multiplied by; a row is in one file only, and a file has one scale."""
+        return self.scales[row.name]
 
     @property
     def commit(self) -> str:
@@ -225,12 +230,13 @@ class Report:
         )
 
 
-def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict]]:
-    """Headers and samples of several files, which must be of one machine and must not share a row."""
+def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, float]]:
+    """Headers, samples and the rows' scales of several files, which must be of one machine and must not share a row."""
     headers: List[Dict] = []
     samples: List[Dict] = []
     row_from: Dict[str, Path] = {}
     builds: Dict[str, Tuple] = {}
+    scales: Dict[str, float] = {}
     for path in files:
         heads, lines = measure.read(_RawFile(path))
         for head in heads:
@@ -247,12 +253,13 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict]]:
                 raise Stop(
                     f"The row {name} is in {row_from[name]} and in {path}; a ratio needs both sides from one run."
                 )
+            scales[name] = heads[0]["scale"]
         samples += lines
-    return headers, samples
+    return headers, samples, scales
 
 
 def load(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]]) -> Report:
-    headers, samples = _merge(files)
+    headers, samples, scales = _merge(files)
     names = ", ".join(str(path) for path in files)
     libraries = list(dict.fromkeys(library["name"] for head in headers for library in head["libraries"]))
     ours = ours or ("calm" if "calm" in libraries else libraries[0])
@@ -263,4 +270,4 @@ def load(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]])
     if not rows:
         raise Stop(f"{names} has no sample of such a row.")
     results = digest_samples(rows, libraries, samples, FOREIGN_LIMIT)
-    return Report(ours, libraries, rows, results, headers, samples, list(files), wanted is None)
+    return Report(ours, libraries, rows, results, headers, samples, list(files), scales, wanted is None)

@@ -4,4 +4,4 @@
 set -eu
 apt-get update
 apt-get install -y --no-install-recommends \
-    perl git g++ ruby lua5.4 z3 sqlite3 ghostscript redis-server redis-tools nodejs valgrind
+    perl git g++ ruby lua5.4 z3 sqlite3 ghostscript redis-server redis-tools memcached nodejs valgrind

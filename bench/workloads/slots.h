@@ -70,7 +70,8 @@ static inline void block_stamp(unsigned char *block, uint32_t bytes, uint32_t st
     memcpy(block + bytes - sizeof stamp, &stamp, sizeof stamp);
 }
 
-static inline void block_check(const unsigned char *block, uint32_t bytes, uint32_t stamp)
+/* Returns the stamp that the block holds, which is the right one. */
+static inline uint32_t block_check(const unsigned char *block, uint32_t bytes, uint32_t stamp)
 {
     uint32_t found, wrong = 0;
     for (uint32_t at = 0; at < bytes; at += SLOT_PAGE) {
@@ -80,6 +81,7 @@ static inline void block_check(const unsigned char *block, uint32_t bytes, uint3
     memcpy(&found, block + bytes - sizeof found, sizeof found);
     if ((wrong | (found ^ stamp)) != 0)
         fail("the contents of a live block of %u bytes changed", bytes);
+    return found;
 }
 
 /* Puts a new block of `bytes` into slot `index`. */
@@ -102,8 +104,7 @@ static inline void slot_fill(struct table *table, uint32_t index)
 static inline void slot_empty(struct table *table, uint32_t index)
 {
     struct slot *slot = &table->slots[index];
-    block_check(slot->block, slot->bytes, slot->stamp);
-    table->check = table->check * 31 + slot->stamp;
+    table->check = table->check * 31 + block_check(slot->block, slot->bytes, slot->stamp);
     table->live_bytes -= slot->bytes;
     free(slot->block);
 }

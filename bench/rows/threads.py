@@ -1,6 +1,36 @@
-"""Several threads, wall time."""
+"""Several threads: wall time, and where that is not the question, a number of the workload's own."""
 
-from .row import N, threads
+from .row import N, Row, threads, workload
+
+STOPPED_FIELDS = (
+    "others_p999_ratio",
+    "stalled_stops_share",
+    "running_p999_ns",
+    "held_p999_ns",
+    "running_max_ns",
+    "held_max_ns",
+)
+RESIDENT_FIELDS = ("resident_max_kib", "resident_end_kib", "resident_drift_kib")
+
+
+def number(name, field, program, *args, **more) -> Row:
+    """A row whose figure is a number of the workload's own result."""
+    return workload("threads", f"number:{field}", name, program, *args, **more)
+
+
+def stopped(name, how, why) -> Row:
+    return number(
+        f"stopped-{name}",
+        "others_p999_ratio",
+        "stopped",
+        how,
+        N(25),
+        20,
+        why=f"the others' P99.9 while a thread is {why}, over that while it runs",
+        fields=STOPPED_FIELDS,
+        series=("running_ns", "held_ns"),
+    )
+
 
 ROWS = (
     threads("medium-t8", "replace", 8, 200, 32 << 10, 1 << 20, N(25_000), why="medium-t1 on eight threads"),
@@ -13,4 +43,114 @@ ROWS = (
         "handover-t2", "handover", 1, 2, N(40_000), 16, 512, why="everything freed by the other, batches of 120"
     ),
     threads("handover-t8", "handover", 1, 8, N(10_000), 16, 512, why="everything freed by the next, batches of 120"),
+    threads("xmalloc-t8", "handover", 0, 8, N(20_000), 64, 64, why="four allocate, four free, batches of 120"),
+    threads("slots-t8", "replace", 8, 1000, 64, 64, N(5_000_000), why="1000 live blocks of 64 B on eight threads"),
+    threads("remote-t2-r0", "remote", 2, 0, N(8_000_000), why="nothing crosses threads"),
+    threads("remote-t8-r0", "remote", 8, 0, N(2_000_000), why="nothing crosses threads"),
+    threads("remote-t16-r50", "remote", 16, 50, N(300_000), why="half freed by the next thread"),
+    threads("remote-t32-r90", "remote", 32, 90, N(100_000), why="90 % freed by the next thread"),
+    threads("remote-any-t8-r90", "remote", 8, 90, N(400_000), 2048, 1, why="90 % freed by any other thread"),
+    threads("remote-any-t16-r50", "remote", 16, 50, N(200_000), 2048, 1, why="half freed by any other thread"),
+    threads("remote-t2-r90-32k", "remote", 2, 90, N(1_000_000), 32 << 10, why="90 % crosses, up to 32 KiB"),
+    threads("remote-t8-r90-32k", "remote", 8, 90, N(150_000), 32 << 10, why="90 % crosses, up to 32 KiB"),
+    threads("remote-t2-r90-128k", "remote", 2, 90, N(300_000), 128 << 10, why="90 % crosses, up to 128 KiB"),
+    threads("remote-t8-r90-128k", "remote", 8, 90, N(50_000), 128 << 10, why="90 % crosses, up to 128 KiB"),
+    threads(
+        "leak-t100",
+        "leak",
+        100,
+        N(10_000),
+        32,
+        512,
+        why="100 threads that only allocate",
+        fields=("overhead", "requested_kib", "grown_kib"),
+    ),
+    threads("fan-out-t410", "fan_out", 10, 40, N(1_500), 16, 512, why="10 threads allocate, 400 free"),
+    threads(
+        "scratch-t2",
+        "scratch",
+        2,
+        16,
+        N(200),
+        20_000,
+        why="two threads write to blocks of 16 B that a third had",
+        fields=("shared_lines",),
+    ),
+    stopped("ptrace", 0, "held by a tracer"),
+    stopped("signal", 1, "parked in a signal handler"),
+    stopped("idle", 2, "in the idle class under a busy one"),
+    threads(
+        "symmetric",
+        "symmetric",
+        4,
+        N(8),
+        2000,
+        why="16M strings of 1 to 4 B made by four threads and kept",
+        fields=("bytes_a_string", "strings"),
+    ),
+    number(
+        "symmetric-memory",
+        "bytes_a_string",
+        "symmetric",
+        4,
+        N(5),
+        2000,
+        why="resident for each of 10M strings of 1 to 4 B",
+        fields=("bytes_a_string", "strings"),
+        repeats_max=3,
+    ),
+    number(
+        "symmetric-memory-full",
+        "bytes_a_string",
+        "symmetric",
+        4,
+        N(20),
+        2000,
+        why="resident for each of 40M strings of 1 to 4 B",
+        fields=("bytes_a_string", "strings"),
+        repeats_max=3,
+        default=False,
+    ),
+    threads(
+        "asymmetric",
+        "asymmetric",
+        N(3_000_000),
+        why="one makes strings of 7 to 35 B, one frees them",
+        fields=RESIDENT_FIELDS,
+        series=("resident_kib",),
+    ),
+    number(
+        "asymmetric-memory-full",
+        "resident_max_kib",
+        "asymmetric",
+        N(10_000_000),
+        why="resident while 10M strings go from one thread to another",
+        fields=RESIDENT_FIELDS,
+        series=("resident_kib",),
+        repeats_max=3,
+        default=False,
+    ),
+    number(
+        "mpsc",
+        "resident_max_kib",
+        "mpsc",
+        4,
+        N(8_000),
+        why="resident for 8 s of four producers, a ring of 16 and a consumer",
+        fields=RESIDENT_FIELDS + ("strings",),
+        series=("resident_kib",),
+        repeats_max=1,
+    ),
+    number(
+        "mpsc-full",
+        "resident_max_kib",
+        "mpsc",
+        4,
+        N(100_000),
+        why="the same for 100 s",
+        fields=RESIDENT_FIELDS + ("strings",),
+        series=("resident_kib",),
+        repeats_max=1,
+        default=False,
+    ),
 )

@@ -21,12 +21,12 @@ def number(name, field, program, *args, **more) -> Row:
 def stopped(name, how, why) -> Row:
     return number(
         f"stopped-{name}",
-        "others_p999_ratio",
+        "held_p999_ns",
         "stopped",
         how,
         N(25),
         20,
-        why=f"the others' P99.9 while a thread is {why}, over that while it runs",
+        why=f"the others' P99.9 while a thread is {why}",
         fields=STOPPED_FIELDS,
         series=("running_ns", "held_ns"),
     )

@@ -1,13 +1,13 @@
 """The `report` command: raw files in, a folder with tables (Markdown), plots (SVG, PNG) and one HTML page out.
 
 report_data.py reads, report_tables.py writes tables, report_plots.py draws, report_page.py makes the page,
-report_published.py sets other machines' figures beside ours, report_readme.py keeps README's table and plot.
+report_published.py sets other machines' figures beside ours, report_documents.py keeps the figures in documents.
 """
 
 from pathlib import Path
 from typing import List, Optional, Sequence, Set
 
-from . import report_data, report_page, report_plots, report_published, report_tables
+from . import report_data, report_documents, report_page, report_plots, report_published, report_tables
 from .base import note
 
 METRICS = ("row", "cpu", "wall", "process")
@@ -27,6 +27,12 @@ def add_arguments(parser) -> None:
         choices=METRICS,
         default="row",
         help="figure for the time tables; row: the one each row names",
+    )
+    parser.add_argument(
+        "--readme", type=Path, metavar="README.md", help="only rewrite the table and the plot between its markers"
+    )
+    parser.add_argument(
+        "--losses", type=Path, metavar="FILE.md", help="only rewrite the table of the worst rows between its markers"
     )
     parser.add_argument("--tables", action="store_true", help="print the tables and write nothing")
 
@@ -71,6 +77,13 @@ def render(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]
 
 def run(options, wanted: Optional[Set[str]]) -> int:
     """`options` as add_arguments() made them; `wanted`: names of the rows to report, None for all."""
+    if options.readme or options.losses:
+        report = report_data.load(options.file, options.ours, wanted)
+        if options.readme:
+            report_documents.write_summary(report, options.readme)
+        if options.losses:
+            report_documents.write_losses(report, options.losses)
+        return 0
     if options.tables:
         print(render(options.file, options.ours, wanted, options.metric), end="")
         return 0

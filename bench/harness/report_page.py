@@ -7,6 +7,7 @@ import html
 import re
 from typing import List, Sequence
 
+from .report_plots import INK, PAPER
 from .report_tables import Section, Table
 
 STYLE = """
@@ -85,7 +86,8 @@ def _table(table: Table) -> List[str]:
 
 
 def inline_svg(svg: str, prefix: str, alt: str) -> str:
-    """A picture as part of a page: its names are its own, and no address is left in it."""
+    """A picture as part of a page: in the page's colours, with names of its own, and no address left in it."""
+    svg = svg.replace(PAPER, "").replace(INK, "currentColor")
     svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)

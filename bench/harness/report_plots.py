@@ -1,8 +1,7 @@
 """Draws the pictures of a report with matplotlib: ratios by row, percentile curves, memory over time, drift.
 
-Takes plain numbers (see report_data.py) and knows nothing of raw samples. Every picture is written twice: PNG, and SVG
-in which text and axes are `currentColor`, so that a page in dark colours can show it. matplotlib is optional: `draw`
-returns nothing without it, and the report says so in one sentence.
+Takes plain numbers (see report_data.py) and knows nothing of raw samples. Every picture is written as SVG and PNG.
+matplotlib is optional: `draw` returns nothing without it, and the report says so in one sentence.
 """
 
 import math
@@ -42,7 +41,8 @@ LOOKS = (
     ("#009e73", "*", "-"),
     ("#cc79a7", "p", "--"),
 )
-INK = "#1a2b3c"  # stands for the page's own text colour: replaced by currentColor in SVG
+INK = "#1a2b3c"  # of text and axes; a page replaces it by its own
+PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 TIE = "#8f8f8f"
 LANE_INCHES = 0.085  # of one peer within a row
 WIDTH_INCHES = 8.6
@@ -305,19 +305,20 @@ def draw_drift(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: L
 # --- files ---
 
 
-def _adaptable(svg: str) -> str:
-    """Text and axes take the colour of what surrounds them; nothing refers to the world outside."""
-    svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
-    # With no page around it, currentColor is black.
-    return svg.replace(INK, "currentColor").strip() + "\n"
+def _plain(svg: str) -> str:
+    """Without what matplotlib says about itself, on white: most viewers have no background of their own."""
+    svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S).strip()
+    svg = re.sub(r"[ \t]+$", "", svg, flags=re.M)
+    return re.sub(r"\n\n+", "\n", re.sub(r"(<svg[^>]*>)", r"\1\n" + PAPER, svg, count=1)) + "\n"
 
 
-def save(figure, folder: Path, name: str) -> Tuple[Path, Path]:
+def save(figure, folder: Path, name: str, with_png: bool) -> Tuple[Path, Path]:
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figures give the same file
         figure.savefig(svg, metadata={"Date": None}, transparent=True)
-    svg.write_text(_adaptable(svg.read_text()))
-    figure.savefig(png, facecolor="white")
+    svg.write_text(_plain(svg.read_text()))
+    if with_png:
+        figure.savefig(png, facecolor="white")
     pyplot.close(figure)
     return svg, png
 
@@ -360,7 +361,7 @@ def _plans(report: Report) -> List[Tuple[str, str, str, Callable]]:
     return plans
 
 
-def draw(report: Report, folder: Path, only: Optional[str] = None) -> List[Picture]:
+def draw(report: Report, folder: Path, only: Optional[str] = None, with_png: bool = True) -> List[Picture]:
     """Writes every picture the report has figures for. Empty without matplotlib."""
     if matplotlib is None:
         return []
@@ -369,6 +370,6 @@ def draw(report: Report, folder: Path, only: Optional[str] = None) -> List[Pictu
     with matplotlib.rc_context(STYLE):
         for name, group, alt, make in _plans(report):
             if only is None or name == only:
-                svg, png = save(make(), folder, name)
+                svg, png = save(make(), folder, name, with_png)
                 pictures.append(Picture(name, group, alt, svg, png))
     return pictures

@@ -117,6 +117,12 @@ def _row_cells(report: Report, row, metric: str, pairs: Dict[str, Ratio]) -> Lis
     return [name, figure_cell(mine, metric)] + cells + [verdict, _visible(list(pairs.values()))]
 
 
+def _verdicts(pairs: Sequence[Ratio]) -> str:
+    """How many are better, tied, worse. Rows that ran once are none of these."""
+    kinds = [ratio_cell(pair).kind for pair in pairs]
+    return " / ".join(str(kinds.count(kind)) for kind in ("better", "tie", "worse"))
+
+
 def _totals(found: Dict[str, List[Ratio]], peers: List[str]) -> List[List[str]]:
     """Geometric means of the medians and of the best runs, and how many rows are better, tied, worse."""
     most = max((len(pairs) for pairs in found.values()), default=0)
@@ -128,10 +134,7 @@ def _totals(found: Dict[str, List[Ratio]], peers: List[str]) -> List[List[str]]:
             short = f" ({len(found[peer])} of {most} rows)" if len(found[peer]) < most else ""
             cells.append(Cell("-" if mean is None else f"{mean:.3f}{short}"))
         lines.append([Cell(label, "total"), Cell("")] + cells + [Cell(""), Cell("")])
-    counts = []
-    for peer in peers:
-        kinds = [ratio_cell(pair).kind for pair in found[peer]]
-        counts.append(Cell(" / ".join(str(kinds.count(kind)) for kind in ("better", "tie", "worse"))))
+    counts = [Cell(_verdicts(found[peer])) for peer in peers]
     lines.append([Cell("better / tie / worse", "total"), Cell("")] + counts + [Cell(""), Cell("")])
     return lines
 
@@ -155,7 +158,7 @@ def ratio_table(report: Report, rows: List, metric: Optional[str], title: str = 
     return Table(head, lines, title, words=(0, len(head) - 2))
 
 
-def _overview(report: Report) -> Table:
+def overview_table(report: Report) -> Table:
     """Geometric means, group by group."""
     lines = []
     for group in report.groups:
@@ -170,7 +173,7 @@ def _overview(report: Report) -> Table:
                 pairs = [pair for pair in pairs if pair]
                 mean = geometric_mean(pair.median for pair in pairs)
                 most = max(most, len(pairs))
-                cells.append(Cell("-") if mean is None else Cell(f"{mean:.2f}", "better" if mean < 1 else "worse"))
+                cells.append(Cell("-" if mean is None else f"{mean:.2f} ({_verdicts(pairs)})"))
             lines.append([group, words, str(most)] + cells)
     return Table(["group", "figure", "rows"] + report.peers, lines, words=(0, 1))
 
@@ -275,6 +278,10 @@ def _plain(value: float) -> str:
 # --- sections ---
 
 
+OVERVIEW = (
+    "Geometric means of {ours} over each peer, below 1 is better for {ours}; behind it, in how many rows {ours} is "
+    "better / tied / worse."
+)
 HOW_TO_READ = (
     "A cell such as 0.92 [0.89 0.95] (0.90) is {ours} over the peer of its column: the ratio of medians, the 95 % "
     "interval of that ratio, and the ratio of the best runs. Below 1 is better for {ours}.",
@@ -407,8 +414,8 @@ def sections(report: Report, metric: Optional[str], more: Sequence[Section] = ()
     how = Section("How to read this", _caution(report), [text.format(ours=report.ours) for text in HOW_TO_READ])
     overview = Section(
         "Where we stand",
-        [f"Geometric means of {report.ours} over each peer; below 1 is better for {report.ours}."],
-        tables=[_overview(report)],
+        [OVERVIEW.format(ours=report.ours)],
+        tables=[overview_table(report)],
         group="",
     )
     return (

@@ -1,0 +1,82 @@
+"""Keeps what documents say of figures generated: between two marker comments, from the raw lines of one run.
+
+README has a block `summary` (one table, one plot), docs/benchmarks.md a block `losses` (the worst rows). A document
+without its markers is refused, not guessed at. What lies outside the markers is never touched.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Dict, List
+
+from . import report_plots
+from .base import Stop, note
+from .report_data import Report
+from .report_tables import OVERVIEW, Table, markdown_table, overview_table, worst_table
+
+MARKER = "<!-- {name}: {edge} of what `./calm bench report` writes -->"
+
+
+def rewrite(document: Path, name: str, lines: List[str]) -> None:
+    """Replaces what lies between the markers of block `name`."""
+    try:
+        text = document.read_text()
+    except OSError as error:
+        raise Stop(f"{document} cannot be read: {error.strerror}.")
+    begin, end = (MARKER.format(name=name, edge=edge) for edge in ("begin", "end"))
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise Stop(f"{document} does not have the lines {begin} and {end} once each, in this order.")
+    before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
+    document.write_text(before + "\n".join([begin, ""] + lines + ["", end]) + after)
+
+
+def _origin(report: Report) -> List[str]:
+    """Date, machine, versions and commit: without them a figure is not one."""
+    machine = report.headers[-1]["machine"]
+    repeats = [len(samples) for samples in report.results.counted.values()]
+    known: Dict[str, Dict] = {each["name"]: each for head in report.headers for each in head["libraries"]}
+    versions = []
+    for name in report.peers:
+        settings = " ".join(f"{key}={value}" for key, value in known[name]["env"].items())
+        words = " ".join(part for part in (known[name]["version"], settings) if part)
+        versions.append(f"{name} {words}" if words else name)
+    scales = sorted({head["scale"] for head in report.headers} - {1})
+    scaled = "".join(f" **Scaled to {scale:g}: not for quoting.**" for scale in scales)
+    return [
+        f"{report.date or 'Date unknown'}, {machine['processor']}, {machine['cores']} cores, kernel "
+        f"{machine['kernel']}, up to {max(repeats, default=0)} interleaved runs; calmalloc at "
+        f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}.{scaled}"
+    ]
+
+
+def write_summary(report: Report, document: Path) -> None:
+    """The table of geometric means, and its plot in docs/images beside the document."""
+    lines = [
+        OVERVIEW.format(ours=report.ours),
+        *_origin(report),
+        "",
+        *markdown_table(overview_table(report)),
+    ]
+    folder = document.resolve().parent / "docs" / "images"
+    pictures = report_plots.draw(report, folder, only="summary", with_png=False)
+    if pictures:
+        where = os.path.relpath(pictures[0].svg, document.resolve().parent)
+        lines += ["", f"![{pictures[0].alt}]({where})"]
+    else:
+        note(report_plots.WITHOUT_MATPLOTLIB)
+        kept = re.search(r"^!\[[^\]]*\]\(docs/images/summary\.svg\)$", document.read_text(), re.M)
+        if kept:
+            raise Stop(f"{document} has a plot that would no longer match its table; install matplotlib first.")
+    rewrite(document, "summary", lines)
+
+
+def write_losses(report: Report, document: Path) -> None:
+    """The worst rows, to be explained below by someone who looked."""
+    tables: List[Table] = [
+        worst_table(report, None, "By each row's own figure"),
+        worst_table(report, "peak", "By peak RSS"),
+    ]
+    lines = _origin(report)
+    for table in tables:
+        lines += [""] + markdown_table(table)
+    rewrite(document, "losses", lines)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures calmalloc against its peers. See README.md beside this file."""
+"""The module behind `./calm bench`. See README.md beside this file."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""The parts of the benchmark runner. `calm_bench.py` beside this folder is the command."""
+"""The parts of the benchmark runner. `./calm bench` is the command, `calm_bench.py` beside this folder its module."""

@@ -1,5 +1,6 @@
 """Paths, errors and small tools that every part of the runner uses."""
 
+import difflib
 import hashlib
 import os
 import shutil
@@ -19,6 +20,22 @@ class Stop(Exception):
 
 def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def need_space(folder: Path, mib: int, variable: str) -> None:
+    """Stops when a folder that is to be written to is nearly full."""
+    while not folder.exists():
+        folder = folder.parent
+    disk = shutil.disk_usage(folder)
+    free = disk.free >> 20
+    if free < mib and disk.total > 0:
+        raise Stop(f"Only {free} MiB are free in {folder} and {mib} are needed; free some, or let {variable}.")
+
+
+def nearest(word: str, known) -> str:
+    """", did you mean ...?" for a word that is nearly right, else the list of what there is."""
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}."
 
 
 def digest(path: Path) -> str:

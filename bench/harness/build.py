@@ -1,11 +1,12 @@
-"""Builds the launcher and the workloads into the cache; rebuilds when a source, the flags or the compiler change."""
+"""Builds launcher, workloads and controls into the cache; again when a source, the flags or the compiler change."""
 
 import functools
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
-from .base import BENCH, CACHE, first_line, note, run
+from .base import BENCH, CACHE, Stop, first_line, need_space, note, run
 
 COMPILER = os.environ.get("CC", "gcc")
 # Built-in knowledge of malloc would let the compiler drop a malloc whose block is only freed.
@@ -25,20 +26,33 @@ FLAGS = [
 @functools.lru_cache(maxsize=None)
 def binaries() -> Path:
     """Once a process: an edit during a run must not change what is measured."""
-    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c"]
+    if shutil.which(COMPILER) is None:
+        raise Stop(f"The C compiler {COMPILER} is not installed; apt-get install gcc brings one, or CC names another.")
+    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", BENCH / "controls" / "delay.c"]
     sha = hashlib.sha256(" ".join([first_line(COMPILER, "--version")] + FLAGS).encode())
     for source in sources:
         sha.update(source.name.encode() + source.read_bytes())
-    folder = CACHE / ("bin-" + sha.hexdigest()[:12])
-    if (folder / "complete").exists():
+    folder = CACHE / ("programs-" + sha.hexdigest()[:12])
+    if folder.exists():
         return folder
+    need_space(CACHE, 200, "CALM_BENCH_CACHE name another folder")
     note("Building the workloads.")
-    folder.mkdir(parents=True, exist_ok=True)
+    # Built beside its place and moved there whole: two runs may build at once, and a build may be killed.
+    part = folder.with_name(f"{folder.name}.part{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     for source in sources:
         if source.suffix == ".h":
             continue
+        if source.stem == "delay":
+            command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", part / "libdelay.so", source, "-ldl"]
+            run(command, f"Building {source.name}")
+            continue
         link = ["-static"] if source.name == "launch.c" else []
         libraries = ["-Wl,--no-as-needed", "-lstdc++", "-ldl"] if source.stem == "owner" else ["-ldl"]
-        run([COMPILER, *FLAGS, *link, "-o", folder / source.stem, source, *libraries], f"Building {source.name}")
-    (folder / "complete").touch()
+        run([COMPILER, *FLAGS, *link, "-o", part / source.stem, source, *libraries], f"Building {source.name}")
+    try:
+        part.rename(folder)
+    except OSError:
+        shutil.rmtree(part)  # another run was faster
     return folder

@@ -21,7 +21,7 @@ def _instructions(command: List[str], library) -> int:
         out = Path(folder) / "out"
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "LC_ALL": "C", **library.env}
         if library.path:
-            environment["LD_PRELOAD"] = library.path
+            environment["LD_PRELOAD"] = library.preload
         done = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command],
             cwd=folder,

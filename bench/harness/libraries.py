@@ -5,10 +5,10 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from . import peers
-from .base import CACHE, REPOSITORY, Stop, digest
+from .base import CACHE, REPOSITORY, Stop, digest, nearest, need_space, note
 
 
 @dataclass
@@ -18,6 +18,11 @@ class Library:
     version: str = ""
     sha256: str = ""
     env: Dict[str, str] = field(default_factory=dict)
+    under: str = ""  # the library that this one forwards to; empty: whatever the program comes with
+
+    @property
+    def preload(self) -> str:
+        return ":".join(part for part in (self.path, self.under) if part)
 
     def record(self) -> Dict:
         return {"name": self.name, "version": self.version, "sha256": self.sha256, "env": self.env}
@@ -26,7 +31,8 @@ class Library:
 def _private_copy(name: str, source: Path, env: Dict[str, str]) -> Library:
     """Measures a copy, so that a build that happens during the run cannot mix two libraries in one file."""
     if not source.is_file():
-        raise Stop(f"The library {source} does not exist.")
+        raise Stop(f"The library {source} of --lib {name} does not exist; give the path of a shared library.")
+    need_space(CACHE, 50, "CALM_BENCH_CACHE name another folder")
     sha = digest(source)
     target = CACHE / "libraries" / sha[:12] / source.name
     if not target.exists():
@@ -62,29 +68,51 @@ def _ours() -> Optional[Library]:
     return _private_copy("calm", Path(done.stdout.strip().splitlines()[-1]), {})
 
 
-def choose(named: List[str], wanted_peers: str, with_ours: bool) -> List[Library]:
-    """Ours first. Each library is proved active before anything is measured."""
+def _peers(wanted: str, usual: Tuple[str, ...]) -> List[Library]:
+    """`wanted`: names with commas, `all` that are built, `none`, or empty for those of `usual` that are built."""
+    known, chosen = peers.load(), []
+    names = [part.strip() for part in wanted.split(",") if part.strip()]
+    if names == ["none"]:
+        return []
+    for name in names if names != ["all"] else ():
+        if name not in peers.NAMES:
+            raise Stop(f"There is no peer {name}: " + nearest(name, peers.NAMES))
+    for name in list(peers.NAMES) if names == ["all"] else names or usual:
+        entry = known.get(name, {"reason": "it was not built"})
+        if "reason" not in entry and entry["path"] and not Path(entry["path"]).is_file():
+            entry = {"reason": f"{entry['path']} is gone"}
+        if "reason" in entry:
+            if names and names != ["all"]:
+                raise Stop(f"The peer {name} is missing ({entry['reason']}); `./calm bench peers` gets it.")
+            note(f"The peer {name} is left out ({entry['reason']}); `./calm bench peers` gets it.")
+            continue
+        env = dict(entry.get("env") or {})
+        chosen.append(Library(name, entry["path"], entry["version"], entry.get("sha256", ""), env))
+    return chosen
+
+
+def ours(named: List[str], with_ours: bool = True) -> List[Library]:
+    """Those named by --lib, and the one of `./calm lib` before them."""
     chosen = [_named(text) for text in named]
     if with_ours and not any(library.name == "calm" for library in chosen):
-        ours = _ours()
-        if ours is not None:
-            chosen.insert(0, ours)
-    known = peers.load()
-    for name in peers.NAMES if wanted_peers == "all" else [part for part in wanted_peers.split(",") if part]:
-        if name not in peers.NAMES:
-            raise Stop(f"There is no peer {name}; the peers are {', '.join(peers.NAMES)}.")
-        entry = known.get(name, {"reason": "it was not built"})
-        if "reason" in entry:
-            if wanted_peers == "all":
-                continue
-            raise Stop(f"The peer {name} is missing ({entry['reason']}); run `calm_bench.py peers`.")
-        chosen.append(Library(name, entry["path"], entry["version"], entry.get("sha256", "")))
+        calm = _ours()
+        if calm is not None:
+            chosen.insert(0, calm)
+    return chosen
+
+
+def choose(named: List[str], wanted_peers: str, usual_peers: Tuple[str, ...], with_ours: bool) -> List[Library]:
+    """Ours first. Each library is proved active before anything is measured."""
+    others = _peers(wanted_peers, usual_peers)
+    chosen = ours(named, with_ours)
+    mine = {library.name for library in chosen}
+    chosen += [peer for peer in others if wanted_peers or peer.name not in mine]
     names = [library.name for library in chosen]
     for name in names:
         if names.count(name) > 1:
             raise Stop(f"Two libraries are called {name}.")
     if not chosen:
-        raise Stop("There is no library to measure.")
+        raise Stop("There is no library to measure; name one with --lib NAME=PATH, or peers with --peers.")
     for library in chosen:
         peers.prove(library.name, library.path)
     return chosen

@@ -1,40 +1,41 @@
-"""Runs one program under one library, and a whole list of them interleaved.
+"""Runs one program under one library, and keeps the raw file. plan.py says in which order.
 
-The order is row by row, and within a row repeat by repeat: A B C, C B A, B C A, A C B, ... so that what drifts on the
-machine drifts for all, and nobody always runs after the same neighbour. A run during which other processes used too
-much CPU is done again; the quietest try counts. Every try is written, one line of JSON each, so that an interrupted run
-goes on where it stopped.
+Every try is written at once, one line of JSON each, so that an interrupted run goes on where it stopped. Every run has
+a time limit: the launcher then kills the program and all it started.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Tuple
 
 from . import build, inputs, machine
-from .base import PROGRAMS, Stop, note
+from .base import PROGRAMS, Stop
 from .libraries import Library
-from .progress import Progress
 from .results import lacking
 
-FAILURES_MAX = 2  # of one row under one library; then its other repeats are left out
+LAUNCHER_KIB_MAX = 2048  # a program's peak RSS begins with its parent's
+PATIENCE_SECONDS = 20  # beyond a run's time limit, for the launcher and for a server's client
 FOREIGN_MIN_SECONDS = 0.03  # the kernel counts in ticks: less than this is not known
 TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Settings:
-    repeats: int
+    rounds: int
     seed: int
     scale: float
-    foreign_limit: float
-    tries: int
+    foreign_limit: float = 0.15
+    tries: int = 3
+    limit: int = 0  # seconds a run may take; 0: each row's own
 
 
 def _fill(part, replace: Dict[str, str], scale: float) -> str:
@@ -82,7 +83,7 @@ def _our_cpu() -> float:
 
 def _preload(row, library: Library) -> str:
     if library.path or not row.brings_allocator:
-        return library.path or "-"
+        return library.preload or "-"
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "/libc.so.6" in line or "/libc-2." in line:
             return line.split()[-1]
@@ -102,7 +103,8 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
             "GIT_CONFIG_NOSYSTEM": "1",
         }
         environment.update(row.env)
-        launch = [str(build.binaries() / "launch"), str(work / "cost"), str(row.seconds_max), _preload(row, library)]
+        limit = settings.limit or row.seconds_max
+        launch = [str(build.binaries() / "launch"), str(work / "cost"), str(limit), _preload(row, library)]
         # The library's own settings must not reach the client of a server.
         for_library = dict(environment, **library.env)
         command = command_of(row, row.command, settings, work)
@@ -114,17 +116,12 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
             )
             try:
                 if client is not None:
-                    served = subprocess.run(
-                        client,
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.PIPE,
-                        cwd=folder,
-                        env=environment,
-                    )
-                    if served.returncode != 0:
-                        sample["failed"] = "the client failed: " + _last_line(served.stderr)
+                    sample["failed"] = _serve(client, limit, folder, environment)
+                    if sample["failed"]:
                         process.terminate()
+                code = process.wait(limit + PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
                 code = process.wait()
             except BaseException:
                 process.terminate()
@@ -134,18 +131,41 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
         foreign = max(0.0, _machine_busy() - busy - (_our_cpu() - ours))
         sample["foreign_seconds"] = round(foreign, 3)
         sample["foreign_share"] = round(foreign / wall, 3) if foreign >= FOREIGN_MIN_SECONDS else 0.0
+        errors = (work / "err").read_bytes()
         if code != 0:
-            sample.setdefault(
-                "failed", f"the launcher ended with code {code}: " + _last_line((work / "err").read_bytes())
-            )
+            sample["failed"] = sample.get("failed") or f"the launcher ended with code {code}: " + _last_line(errors)
             return sample
         cost = json.loads((work / "cost").read_text())
         sample.update(cost=cost)
-        sample.setdefault("failed", _failure(cost, (work / "err").read_bytes()))
+        if cost["launcher_kib"] > LAUNCHER_KIB_MAX:
+            raise Stop(f"The launcher's own peak of {cost['launcher_kib']} KiB would be charged to small programs.")
+        sample["failed"] = _failure(cost, limit, errors) or sample.get("failed", "")
         if not sample["failed"]:
             output = (work / "out").read_bytes()
             sample["failed"] = _read_output(row, library, output, sample)
     return sample
+
+
+def _serve(client: List[str], limit: int, folder: str, environment: Dict[str, str]) -> str:
+    """Runs the client of a server; says what went wrong."""
+    process = subprocess.Popen(
+        client,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        _, errors = process.communicate(timeout=limit + PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"the client took longer than {limit + PATIENCE_SECONDS} s and was killed"
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return "the client failed: " + _last_line(errors) if process.returncode != 0 else ""
 
 
 def _last_line(text: bytes) -> str:
@@ -153,11 +173,11 @@ def _last_line(text: bytes) -> str:
     return lines[-1][:200] if lines else "it said nothing"
 
 
-def _failure(cost: Dict, errors: bytes) -> str:
+def _failure(cost: Dict, limit: int, errors: bytes) -> str:
     if cost["exec_error"]:
         return "it could not be started: " + cost["exec_error"]
     if cost["timed_out"]:
-        return "it took longer than its time limit"
+        return f"it took longer than {limit} s and was killed"
     if cost["signal"]:
         return f"it ended by signal {cost['signal']}: " + _last_line(errors)
     if cost["exit"] != 0:
@@ -186,7 +206,16 @@ class RawFile:
     """The raw samples: one header, then one line a try. Refuses to mix what must not be mixed."""
 
     def __init__(self, path: Path, settings: Settings, libraries: List[Library]):
-        self.path, self.samples = path, []
+        self.path = path
+        self.cells: Dict[Tuple[str, str], List[Dict]] = {}  # samples by row and library
+        self.others: List[Dict] = []  # lines of other kinds
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = open(path, "a")
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Stop(f"{path} is being written by another run; wait for it, or use another --out.")
+        _repair(path)
         header = {
             "kind": "header",
             "seed": settings.seed,
@@ -194,121 +223,83 @@ class RawFile:
             "machine": machine.describe(),
             "libraries": [library.record() for library in libraries],
         }
-        if path.exists() and path.stat().st_size > 0:
-            headers, self.samples = read(path)
-            known = {library["name"]: library for head in headers for library in head["libraries"]}
-            for head in headers:
-                if (head["seed"], head["scale"]) != (settings.seed, settings.scale):
-                    raise Stop(
-                        f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
-                        "use the same or another --out."
-                    )
-                for key in ("processor", "cores", "kernel"):
-                    if head["machine"][key] != header["machine"][key]:
-                        raise Stop(f"{path} was measured on another machine ({key} differs); use another --out.")
-            for library in header["libraries"]:
-                before = known.get(library["name"])
-                if before and (before["sha256"], before["env"]) != (library["sha256"], library["env"]):
-                    raise Stop(f"{path} holds another build of {library['name']}; use another --out.")
-            if header == {**headers[-1]}:
-                header = None
-        if header is not None:
-            self.append(header)
+        if path.stat().st_size > 0:
+            lines = _lines(path)
+            headers = [line for line in lines if line["kind"] == "header"]
+            _check_header(path, headers, header)
+            for line in lines:
+                self._keep(line)
+            if header == headers[-1]:
+                return
+        self.append(header)
 
     def append(self, line: Dict) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a") as file:
-            file.write(json.dumps(line) + "\n")
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+        self._keep(line)
+
+    def _keep(self, line: Dict) -> None:
         if line["kind"] == "sample":
-            self.samples.append(line)
+            self.cells.setdefault((line["row"], line["library"]), []).append(line)
+        elif line["kind"] != "header":
+            self.others.append(line)
 
     def tries(self, row: str, library: str, repeat: int) -> List[Dict]:
-        return [
-            line for line in self.samples if (line["row"], line["library"], line["repeat"]) == (row, library, repeat)
-        ]
+        return [line for line in self.cells.get((row, library), []) if line["repeat"] == repeat]
 
     def failures(self, row: str, library: str) -> int:
-        return sum(1 for line in self.samples if (line["row"], line["library"]) == (row, library) and line["failed"])
+        return sum(1 for line in self.cells.get((row, library), []) if line["failed"])
+
+
+def _check_header(path: Path, headers: List[Dict], header: Dict) -> None:
+    known = {library["name"]: library for head in headers for library in head["libraries"]}
+    for head in headers:
+        if (head["seed"], head["scale"]) != (header["seed"], header["scale"]):
+            raise Stop(
+                f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
+                "use the same or another --out."
+            )
+        for key in ("processor", "cores", "kernel"):
+            if head["machine"][key] != header["machine"][key]:
+                raise Stop(f"{path} was measured on another machine ({key} differs); use another --out.")
+    for library in header["libraries"]:
+        before = known.get(library["name"])
+        if before and (before["sha256"], before["env"]) != (library["sha256"], library["env"]):
+            raise Stop(f"{path} holds another build of {library['name']}; use another --out.")
+
+
+def _lines(path: Path) -> List[Dict]:
+    """The lines of a raw file. A last one that was cut off by a kill is left out."""
+    try:
+        texts = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Stop(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}.")
+    lines = []
+    for number, text in enumerate(texts):
+        try:
+            line = json.loads(text)
+            line["kind"]
+        except (ValueError, KeyError, TypeError):
+            if number == len(texts) - 1:
+                break
+            raise Stop(f"Line {number + 1} of {path} is no line of a raw file.")
+        lines.append(line)
+    if not any(line["kind"] == "header" for line in lines):
+        raise Stop(f"{path} is not a file of raw samples: it has no header.")
+    return lines
 
 
 def read(path: Path) -> Tuple[List[Dict], List[Dict]]:
-    """Headers and samples of a raw file. A last line that was cut off by a kill is ignored."""
-    headers, samples = [], []
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise Stop(f"{path} cannot be read: {error.strerror}.")
-    for number, text in enumerate(lines):
-        try:
-            line = json.loads(text)
-        except ValueError:
-            if number == len(lines) - 1:
-                break
-            raise Stop(f"Line {number + 1} of {path} is not JSON.")
-        (headers if line.get("kind") == "header" else samples).append(line)
-    if not headers:
-        raise Stop(f"{path} is not a file of raw samples: it has no header.")
-    return headers, samples
+    """Headers and samples of a raw file."""
+    lines = _lines(path)
+    return [line for line in lines if line["kind"] == "header"], [line for line in lines if line["kind"] == "sample"]
 
 
-def repair(path: Path) -> None:
+def _repair(path: Path) -> None:
     """Ends a last line that was cut off, so that what is appended starts a line of its own."""
-    if path.exists():
-        text = path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            path.write_bytes(whole)
-
-
-def _is_quiet(sample: Dict, settings: Settings) -> bool:
-    return sample["foreign_share"] <= settings.foreign_limit
-
-
-def run_rows(rows: List, libraries: List[Library], settings: Settings, path: Path) -> None:
-    repair(path)
-    runnable = []
-    for row in rows:
-        reason = missing(row)
-        if reason:
-            note(f"Row {row.name} is left out: {reason}.")
-        else:
-            runnable.append(row)
-    raw = RawFile(path, settings, libraries)
-    planned = [
-        (row, repeat, library)
-        for row in runnable
-        for repeat in range(min(settings.repeats, row.repeats_max))
-        for library in _order(libraries, repeat)
-    ]
-    with Progress(len(planned)) as progress:
-        for row, repeat, library in planned:
-            progress.step(f"{row.name} · {library.name} · {repeat + 1}")
-            _measure(raw, row, repeat, library, settings, progress)
-
-
-def _order(libraries: List[Library], repeat: int) -> List[Library]:
-    first = repeat // 2 % len(libraries)
-    rotated = libraries[first:] + libraries[:first]
-    return rotated if repeat % 2 == 0 else rotated[::-1]
-
-
-def _measure(raw: RawFile, row, repeat: int, library: Library, settings: Settings, progress: "Progress") -> None:
-    tries = raw.tries(row.name, library.name, repeat)
-    # Memory is not disturbed by who else runs, and rows that measure it are slow.
-    allowed = settings.tries if row.is_disturbable else 1
-    while len(tries) < allowed and not any(line["failed"] or _is_quiet(line, settings) for line in tries):
-        if raw.failures(row.name, library.name) >= FAILURES_MAX:
-            return
-        sample = {
-            "kind": "sample",
-            "row": row.name,
-            "library": library.name,
-            "repeat": repeat,
-            "try": len(tries),
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        sample.update(run_once(row, library, settings))
-        raw.append(sample)
-        tries.append(sample)
-        if sample["failed"]:
-            progress.say(f"{row.name} under {library.name} failed: {sample['failed']}")
+    if not path.is_file():
+        return
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        path.write_bytes(whole)

@@ -1,49 +1,93 @@
-"""Progress on standard error: a bar where the rich package and a terminal are there, plain lines where not."""
+"""Progress on standard error: bar and running table where there are the rich package and a terminal, else lines."""
 
 import sys
 import time
 
+try:
+    import rich.console
+    import rich.live
+    import rich.progress_bar
+    import rich.table
+except ImportError:
+    rich = None
+
+LINES_BESIDE_THE_TABLE = 6
+PLAIN_EVERY_SECONDS = 10
+
+
+def duration(seconds: float) -> str:
+    """In words, as exact as an estimate can be."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
 
 class Progress:
-    def __init__(self, total: int):
-        self.total, self.done, self.start, self.bar = total, 0, time.monotonic(), None
-        self.last = 0.0
-        if sys.stderr.isatty():
-            try:
-                from rich.console import Console
-                from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-                from rich.progress import Progress as Bar
+    """
+    `total` is what all the work is expected to take, in seconds. How much time is left follows from how long the work
+    took that is done, against what was expected of it. `standing` has the rows of the table.
+    """
 
-                self.bar = Bar(
-                    BarColumn(),
-                    MofNCompleteColumn(),
-                    TimeRemainingColumn(),
-                    TextColumn("{task.description}"),
-                    console=Console(stderr=True),
-                    transient=True,
-                    refresh_per_second=2,
-                )
-                self.task = self.bar.add_task("", total=total)
-            except ImportError:
-                pass
+    def __init__(self, total: float, standing):
+        self.total, self.standing = total, standing
+        self.done, self.start, self.said, self.what = 0.0, time.monotonic(), 0.0, ""
+        self.live = None
+        if rich and sys.stderr.isatty():
+            console = rich.console.Console(stderr=True)
+            self.live = rich.live.Live(console=console, transient=True, refresh_per_second=2, get_renderable=self._draw)
 
     def __enter__(self) -> "Progress":
-        if self.bar:
-            self.bar.start()
+        if self.live:
+            self.live.start()
         return self
 
     def __exit__(self, *_exception) -> None:
-        if self.bar:
-            self.bar.stop()
+        if self.live:
+            self.live.stop()
+
+    def left(self) -> str:
+        if self.done < 1:
+            return f"about {duration(self.total)}"
+        spent = time.monotonic() - self.start
+        return f"about {duration((self.total - self.done) * spent / self.done)} left"
 
     def step(self, what: str) -> None:
         """Call before each part of the work."""
-        if self.bar:
-            self.bar.update(self.task, completed=self.done, description=what)
-        elif time.monotonic() - self.last > 10:
-            self.last = time.monotonic()
-            print(f"{self.done}/{self.total}, {self.last - self.start:.0f} s: {what}", file=sys.stderr, flush=True)
-        self.done += 1
+        self.what = what
+        if not self.live and time.monotonic() - self.said > PLAIN_EVERY_SECONDS:
+            self.said = time.monotonic()
+            self.say(f"{self.done / max(self.total, 1e-9):.0%}, {self.left()}: {what}")
+
+    def advance(self, expected: float) -> None:
+        """Call after it, with what was expected of it."""
+        self.done = min(self.total, self.done + expected)
+
+    def show(self, row, is_last: bool) -> None:
+        """Brings the row of the table up to date; without a terminal prints it once, at its end."""
+        if self.live or is_last:
+            texts = self.standing.update(row)
+        if not self.live and is_last:
+            pairs = [f"{name} {text}" for name, text in zip(self.standing.names[1:], texts) if text]
+            self.say(f"{row.name}: {self.standing.names[0]} over " + ", ".join(pairs) if pairs else f"{row.name}: done")
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        if self.live:
+            self.live.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def _draw(self):
+        console = self.live.console
+        table = rich.table.Table(box=None, pad_edge=False)
+        table.add_column(f"{self.standing.names[0]} over")
+        for name in self.standing.names[1:]:
+            table.add_column(name, justify="right")
+        room = max(1, console.height - LINES_BESIDE_THE_TABLE)
+        for row, texts in list(self.standing.shown.items())[-room:]:
+            table.add_row(row, *texts)
+        bar = rich.progress_bar.ProgressBar(total=max(self.total, 1e-9), completed=self.done, width=30)
+        line = rich.table.Table.grid(padding=(0, 1))
+        line.add_row(bar, f"{self.done / max(self.total, 1e-9):.0%}", self.left(), self.what)
+        return rich.console.Group(table, line)

@@ -16,7 +16,7 @@ were made with it are published, give it a new name instead.
 from . import memory, one_thread, programs, tail, threads
 from .goals import GOALS
 from .row import N, Row, workload
-from .sets import SETS
+from .sets import SETS, Set
 
 GROUPS = ("control", "one thread", "tail", "threads", "memory", "programs")
 
@@ -29,4 +29,4 @@ _CONTROL = (
 ROWS = _CONTROL + one_thread.ROWS + tail.ROWS + threads.ROWS + memory.ROWS + programs.ROWS
 assert len({row.name for row in ROWS}) == len(ROWS), "row names are unique"
 
-__all__ = ["GOALS", "GROUPS", "N", "ROWS", "Row", "SETS"]
+__all__ = ["GOALS", "GROUPS", "N", "ROWS", "Row", "SETS", "Set"]

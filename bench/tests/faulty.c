@@ -7,6 +7,7 @@
  *   FAULT 2  hands out a live block of 64 B twice, now and then
  *   FAULT 3  writes to the standard output of the perl row (which is known by its environment)
  *   FAULT 4  is slow: every malloc takes a hundred times longer
+ *   FAULT 5  hangs after a few thousand calls, and so do its children
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -25,6 +26,12 @@ void *malloc(size_t bytes)
     calls++;
     if (FAULT == 1 && calls > 3000)
         __builtin_trap();
+    if (FAULT == 5 && calls > 3000) {
+        if (calls == 3001 && fork() < 0)
+            __builtin_trap();
+        for (;;)
+            pause();
+    }
     if (FAULT == 2 && bytes == 64) {
         if (last == NULL || calls % 500 != 0)
             last = __libc_malloc(bytes);

@@ -215,7 +215,7 @@ COMMANDS = {entry.name: entry for entry in (
         Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
         Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
         Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)]),
-    Command("bench", "Runs the benchmarks.", command_bench, is_raw=True),
+    Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")]),

@@ -26,7 +26,7 @@ def call_fields(call: str) -> Tuple[str, ...]:
     )
 
 
-def single_calls(name: str, program: str, *args, why: str) -> Tuple[Row, ...]:
+def single_calls(name: str, program: str, *args, why: str, quick: Tuple[str, ...] = ()) -> Tuple[Row, ...]:
     """Two rows of the same work, one for the tail of malloc and one for that of free."""
     return tuple(
         number(
@@ -37,6 +37,7 @@ def single_calls(name: str, program: str, *args, why: str) -> Tuple[Row, ...]:
             why=f"{why}: {call}'s P99.9",
             fields=call_fields(call) + ("grain_ns", "empty_p999_ns"),
             series=("malloc_ns", "free_ns"),
+            quick=call in quick,
         )
         for call in ("malloc", "free")
     )
@@ -54,12 +55,15 @@ ROWS: Tuple[Row, ...] = (
             why=f"malloc, touch, free of {size} B: median of blocks of 32",
             fields=("pair32_p50_ns", "pair32_p99_ns", "pair32_p999_ns"),
             series=("pair32_ns",),
+            quick=size == 64,
         )
         for size in (16, 64, 256, 1024, 4096)
     ),
-    *single_calls("lat-64", "lat", 1, 64, N(8_000_000), why="one block of 64 B at a time"),
-    *single_calls("tail-churn-64", "churn", 0, 262_144, 64, N(4_000_000), why="262,144 live of 64 B"),
-    *single_calls("tail-churn-1024", "churn", 0, 262_144, 1024, N(3_000_000), why="262,144 live of 1024 B"),
+    *single_calls("lat-64", "lat", 1, 64, N(5_000_000), why="one block of 64 B at a time"),
+    *single_calls(
+        "tail-churn-64", "churn", 0, 262_144, 64, N(2_500_000), why="262,144 live of 64 B", quick=("free",)
+    ),
+    *single_calls("tail-churn-1024", "churn", 0, 262_144, 1024, N(1_500_000), why="262,144 live of 1024 B"),
     *(
         number(
             f"drift-{size}",
@@ -82,7 +86,7 @@ ROWS: Tuple[Row, ...] = (
             "reuse",
             number_of_order,
             1_000_000,
-            N(3),
+            N(2),
             why=f"a malloc after 1M of 64 B were freed {how}",
             fields=call_fields("malloc"),
             series=("malloc_ns", "free_ns"),

@@ -225,8 +225,10 @@ def _row_title(row: str, why: str) -> str:
     return f"{row}: {why}" if why else row
 
 
-def _curve_legend(axes) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0)
+def _curve_legend(axes, *panels) -> None:
+    """Beside `axes`: whoever has a curve in any of the panels."""
+    lines = {line.get_label(): line for panel in panels or (axes,) for line in panel.get_lines()}
+    axes.legend(handles=list(lines.values()), loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0)
 
 
 def _nanoseconds(value: float, _position=None) -> str:
@@ -259,13 +261,13 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(_nanoseconds))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylim(bottom=1.0)
         axes.label_outer()
         axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
         axes.set_title(PERCENTILE_CURVES[kind])
         axes.set_xlabel("share of calls that are faster (each nine as wide)")
     panels[0][0].set_ylabel("time of one call, log scale; 1 ns or less is 1 ns")
-    _curve_legend(panels[0][-1])
+    panels[0][0].set_ylim(bottom=1.0)  # of all panels, so only when all curves are there
+    _curve_legend(panels[0][-1], *panels[0])
     figure.suptitle(_row_title(row, why.rsplit(": ", 1)[0]), x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.02)
     return figure
 

@@ -21,7 +21,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 
 # Every workload with arguments that take a moment, and the faults that it must find.
 WORKLOADS = {
-    "grow_churn_shrink": ((4_000, 60_000, 0), (1, 2, 3, 4)),
+    "grow_churn_shrink": ((4_000, 60_000, 0, 1), (1, 2, 3, 4)),
     "lifetime_mix": ((500, 4_000, 60_000, 1, 0), (1, 2, 3, 4)),
     "fragmenting": ((4_000, 60_000, 64, 0), (1, 2, 3, 4)),
     "burst_idle": ((2, 8_000, 100, 500), (1, 2, 3, 4)),
@@ -87,7 +87,7 @@ class Asking(unittest.TestCase):
         self.assertEqual((foreign["trim_asked"], foreign["trim_by"]), (0, ""))
 
     def test_gives_back_what_was_freed(self):
-        memory = result("grow_churn_shrink", 20_000, 20_000, 0)
+        memory = result("grow_churn_shrink", 20_000, 20_000, 0, 0)
         self.assertLess(memory["resident_shrunk_trimmed_kib"], memory["resident_shrunk_0s_kib"] / 2)
 
     def test_comes_after_eleven_seconds_in_which_nobody_called_the_allocator(self):
@@ -101,7 +101,7 @@ class Asking(unittest.TestCase):
 
 class Resident(unittest.TestCase):
     def test_is_never_less_than_what_is_live(self):
-        memory = result("grow_churn_shrink", 20_000, 20_000, 0)
+        memory = result("grow_churn_shrink", 20_000, 20_000, 0, 0)
         self.assertGreater(memory["trimmed_over_live"], 1)
         memory = result("cold_data", 8_192, 1_000, 1)
         self.assertGreater(memory["resident_asked_kib"], memory["live_kib"])

@@ -1,17 +1,22 @@
 /*
- * grow_churn_shrink SEED LIVE REPLACEMENTS WAIT: fills LIVE blocks of 15 sizes, replaces a random
- * one REPLACEMENTS times, frees 95 % at random, replaces among the survivors a tenth as often,
- * frees all. With WAIT 1 it also samples 1 and 11 s after the survivors' churn and after the end.
+ * grow_churn_shrink SEED LIVE REPLACEMENTS WAIT ELSEWHERE: fills LIVE blocks of 15 sizes, replaces
+ * a random one REPLACEMENTS times, frees 95 % at random, replaces among the survivors a tenth as
+ * often, frees all. With ELSEWHERE 0 all blocks come from one call site, with 1 replacements come
+ * from another than the fill. With WAIT 1 it also samples 1 and 11 s after the survivors' churn and
+ * after the end.
  *
  * Measures what is resident at each step when live memory falls to a twentieth but its blocks lie
  * scattered: `resident_over_live` is for the survivors, at the last sample before the library is
- * asked to give back. It includes the program itself, about 2 MiB and the same for all. Does not
- * measure several threads; times are recorded but written pages make them the kernel's as well.
+ * asked to give back; what is resident at the end follows that. `resident_highest_kib` is for the
+ * whole. All include the program itself, about 2 MiB and the same for all. Does not measure several
+ * threads; times are recorded but written pages make them the kernel's as well.
  */
 #include "resident.h"
 #include "slots.h"
 
 enum { PARTS = 16 };
+
+CALL_SITE(another_site, 1)
 
 static struct table table;
 
@@ -46,6 +51,8 @@ int main(int argc, char **argv)
     if (live < 20)
         fail("at least 20 live blocks");
     table_open(&table, live, random);
+    if (argument(argc, argv, 5, "elsewhere") != 0)
+        table.replacing_site = another_site;
     watch_start();
     struct memory start = watch_sample();
     for (unsigned part = 1; part <= PARTS; part++) {
@@ -65,6 +72,7 @@ int main(int argc, char **argv)
     result_number("live_kib", live_kib);
     result_number("resident_over_live", (double)aftermath_last(&shrunk).resident_kib / live_kib);
     result_number("trimmed_over_live", (double)shrunk.trimmed.resident_kib / live_kib);
+    result_number("resident_highest_kib", watch_highest());
     result_memory("start", start);
     result_memory("grown", grown);
     result_memory("churned", churned);

@@ -14,31 +14,22 @@
 
 enum { SITES_A_KIND = 8, PARTS = 16 };
 
-/* The empty asm keeps the call from being the last thing the function does, and names the site so
- * that none is merged. */
-#define SITE(n)                                                                                    \
-    static __attribute__((noinline)) void *site_##n(size_t bytes)                                  \
-    {                                                                                              \
-        void *block = malloc(bytes);                                                               \
-        __asm__ volatile("" : "+r"(block) : "i"(n));                                               \
-        return block;                                                                              \
-    }
-SITE(0)
-SITE(1)
-SITE(2)
-SITE(3)
-SITE(4)
-SITE(5)
-SITE(6)
-SITE(7)
-SITE(8)
-SITE(9)
-SITE(10)
-SITE(11)
-SITE(12)
-SITE(13)
-SITE(14)
-SITE(15)
+CALL_SITE(site_0, 0)
+CALL_SITE(site_1, 1)
+CALL_SITE(site_2, 2)
+CALL_SITE(site_3, 3)
+CALL_SITE(site_4, 4)
+CALL_SITE(site_5, 5)
+CALL_SITE(site_6, 6)
+CALL_SITE(site_7, 7)
+CALL_SITE(site_8, 8)
+CALL_SITE(site_9, 9)
+CALL_SITE(site_10, 10)
+CALL_SITE(site_11, 11)
+CALL_SITE(site_12, 12)
+CALL_SITE(site_13, 13)
+CALL_SITE(site_14, 14)
+CALL_SITE(site_15, 15)
 
 static void *(*const long_sites[SITES_A_KIND])(size_t) = {site_0, site_1, site_2, site_3,
                                                           site_4, site_5, site_6, site_7};

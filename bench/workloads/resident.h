@@ -123,6 +123,15 @@ static inline struct memory watch_until(double wall)
     return watch_sample();
 }
 
+/* KiB, of all samples so far. */
+static inline double watch_highest(void)
+{
+    double highest = 0;
+    for (size_t i = 0; i < curve_count; i++)
+        highest = curve[i][1] > highest ? curve[i][1] : highest;
+    return highest;
+}
+
 /* --- after the work --- */
 
 struct aftermath {

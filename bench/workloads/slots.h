@@ -5,6 +5,7 @@
  * Every page of a block is written, so that resident memory cannot be less than what is live. A
  * block carries its stamp at its start, on each further page and at its end; all are compared when
  * it is freed, so that blocks that overlap or were given back to the kernel while live end the run.
+ * Blocks come from one call site, whatever the compiler inlines, unless a workload says otherwise.
  * A table lies in a mapping of its own and its unused end is given back: it costs the same under
  * every allocator, and next to nothing when few blocks are left.
  */
@@ -19,6 +20,18 @@ enum { SLOT_PAGE = 4096, SLOT_SIZES = 15 };
 static const uint16_t slot_sizes[SLOT_SIZES] = {16,  32,  48,  64,   96,   128,  192, 256,
                                                 384, 512, 768, 1024, 2048, 4096, 8192};
 
+/* A call site of malloc. The empty asm keeps the call from being the last thing the function does,
+ * and names the site so that none is merged with another. */
+#define CALL_SITE(name, number)                                                                    \
+    static __attribute__((noinline)) void *name(size_t bytes)                                      \
+    {                                                                                              \
+        void *block = malloc(bytes);                                                               \
+        __asm__ volatile("" : "+r"(block) : "i"(number));                                          \
+        return block;                                                                              \
+    }
+
+CALL_SITE(slot_site, -1)
+
 struct slot {
     unsigned char *block;
     uint32_t bytes;
@@ -32,11 +45,12 @@ struct table {
     uint64_t live_bytes;
     uint64_t random;
     uint64_t check;
+    void *(*replacing_site)(size_t bytes);
 };
 
 static inline void table_open(struct table *table, uint32_t capacity, uint64_t random)
 {
-    *table = (struct table){.capacity = capacity, .random = random};
+    *table = (struct table){.capacity = capacity, .random = random, .replacing_site = slot_site};
     table->slots = mmap(NULL, (size_t)capacity * sizeof(struct slot) + 1, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (table->slots == MAP_FAILED)
@@ -98,7 +112,7 @@ static inline void slot_hold(struct table *table, uint32_t index, void *block, u
 static inline void slot_fill(struct table *table, uint32_t index)
 {
     uint32_t bytes = table_draw_size(table);
-    slot_hold(table, index, malloc(bytes), bytes);
+    slot_hold(table, index, slot_site(bytes), bytes);
 }
 
 static inline void slot_empty(struct table *table, uint32_t index)
@@ -121,7 +135,8 @@ static inline void table_churn(struct table *table, uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         uint32_t index = random_below(&table->random, table->live);
         slot_empty(table, index);
-        slot_fill(table, index);
+        uint32_t bytes = table_draw_size(table);
+        slot_hold(table, index, table->replacing_site(bytes), bytes);
     }
 }
 

@@ -139,10 +139,11 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array old = array_of(entry->limit);
-    size_t more = (blocks - old.blocks) * bin_bytes(bin);
+    size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
     size_t *capacity = &cache->capacity_bytes[is_span_bin(bin)];
     size_t budget = load(&cache_budgets[is_span_bin(bin)], RELAXED);
-    if (*capacity + more > (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
+    if (blocks > old.blocks &&
+        *capacity + more > (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
     uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
@@ -251,16 +252,23 @@ static void bin_shrink(struct cache *cache, unsigned bin)
     array_resize(cache, bin, target);
 }
 
-/* Moves the hand over a few used bins and shrinks those that have not missed since it passed. Not
- * `except`. */
-static void shrink_idle_bins(struct cache *cache, unsigned except)
+/* Whether the budget has fallen below what the arrays may hold: more threads share it now. */
+static bool is_over(const struct cache *cache, bool is_span)
+{
+    return cache->capacity_bytes[is_span] > load(&cache_budgets[is_span], RELAXED);
+}
+
+/* Moves the hand over a few used bins and shrinks those that have not missed since it passed, or
+ * all of a cache that is over its budget. Not `except`. */
+static void shrink_bins(struct cache *cache, unsigned except)
 {
     unsigned seen = 0;
     for (unsigned word = 0; word < BIN_LIMIT / 64 && seen < HAND_BINS; word++) {
         unsigned index = cache->hand;
         for (uint64_t bins = cache->used_bins[index]; bins != 0; bins &= bins - 1) {
             unsigned bin = index * 64 + bit_lowest(bins);
-            if (bin != except && !has_bit(cache->recent_bins, bin))
+            if (bin != except &&
+                (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin))))
                 bin_shrink(cache, bin);
             seen++;
         }
@@ -282,8 +290,8 @@ static void grow_after_miss(struct cache *cache, unsigned bin)
         wanted = size_min(blocks + 1, most);
     if (array_resize(cache, bin, wanted))
         return;
-    if (++cache->refusals % REFUSALS_A_STEP == 0)
-        shrink_idle_bins(cache, bin);
+    if (++cache->refusals % REFUSALS_A_STEP == 0 || is_over(cache, is_span_bin(bin)))
+        shrink_bins(cache, bin);
     if (blocks == 0 && !array_resize(cache, bin, wanted))
         array_resize(cache, bin, size_min(2, most));
 }

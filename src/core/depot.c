@@ -18,7 +18,7 @@
 #include "mem/meta.h"
 #include "os/os.h"
 
-enum { USER_NONE = 0, USER_SEVERAL = -1, SUB_PAGE = 4096, SUB_PAGES = UNIT_BYTES / SUB_PAGE };
+enum { USER_NONE = 0, USER_SEVERAL = -1, SUB_PAGE = 4096, PINNED_MAX = 1 };
 
 static _Atomic(struct depot *) depots[BIN_LIMIT];
 static _Atomic(struct depot *) newest;
@@ -26,7 +26,7 @@ static struct lock making; /* held while a depot is made, and across fork: RANK_
 static _Atomic size_t slabs_in_use;
 _Atomic uint32_t depot_tick;
 size_t depot_page_bytes = SUB_PAGE;
-size_t depot_lend_share = 4;
+size_t depot_lend_share = 16;
 void (*depot_on_growth)(size_t slab_count);
 
 struct depot *depot_of(unsigned bin)
@@ -115,23 +115,34 @@ static void count_free(struct depot *depot, size_t more, size_t fewer)
     fetch_add(&totals[bin_class(depot->bin)].free_blocks, more - fewer, RELAXED);
 }
 
-static void adopt(struct depot *depot, struct slab *slab)
+static void enter(struct depot *depot, struct slab *slab)
 {
+    slab->bin = depot->bin;
     store(&region.map[slab->unit], slab->bin,
           RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
     depot->slab_count++;
     count_free(depot, slab->free_count, 0);
-    fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
     relist(depot, slab);
+}
+
+static void leave(struct depot *depot, struct slab *slab)
+{
+    list_remove(depot, slab);
+    depot->slab_count--;
+    count_free(depot, 0, slab->free_count);
+}
+
+static void adopt(struct depot *depot, struct slab *slab)
+{
+    enter(depot, slab);
+    fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
 /* Takes a wholly free slab away from its depot; the caller retires it once the lock is released. */
 static void orphan(struct depot *depot, struct slab *slab)
 {
-    list_remove(depot, slab);
+    leave(depot, slab);
     store(&region.map[slab->unit], UNIT_FREE, RELEASE);
-    depot->slab_count--;
-    count_free(depot, 0, slab->free_count);
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
@@ -175,23 +186,42 @@ static struct depot *richest(unsigned class)
     return best;
 }
 
-/*
- * Instead of a new slab: blocks of another cohort, when more than a share of the class's blocks lie
- * free. So sites that have stopped allocating feed those that go on, and what separation costs in
- * memory is bounded by that share.
- */
-static size_t borrow(unsigned bin, void **out, size_t want)
+/* The slab with most free blocks that nobody has pinned, or NULL. Looks at a few in each list. */
+static struct slab *roomiest(const struct depot *depot)
 {
-    const struct class_total *total = &totals[bin_class(bin)];
+    for (unsigned list = DEPOT_LISTS; list-- > 0;) {
+        size_t unit = depot->lists[list];
+        for (unsigned seen = 0; unit != 0 && seen < PINNED_MAX + 1; seen++) {
+            struct slab *slab = slab_of_unit(unit);
+            if (!slab->is_pinned)
+                return slab;
+            unit = slab->next;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Instead of a new slab: another cohort's, when more than a share of the class's blocks lie free.
+ * So sites that have stopped allocating feed those that go on, and what separation costs in memory
+ * is bounded by that share. The slab comes with its live blocks, which are of its new bin from now
+ * on. Under the depot's lock; the lender's is only tried, so nobody waits in a circle.
+ */
+static void borrow(struct depot *depot)
+{
+    unsigned class = bin_class(depot->bin);
+    const struct class_total *total = &totals[class];
     if (load(&total->free_blocks, RELAXED) * depot_lend_share <= load(&total->blocks, RELAXED))
-        return 0;
-    struct depot *lender = richest(bin_class(bin));
-    if (lender == NULL)
-        return 0;
-    lock_acquire(&lender->lock, RANK_DEPOT);
-    size_t taken = take_listed(lender, out, want);
+        return;
+    struct depot *lender = richest(class);
+    if (lender == NULL || lender == depot || !lock_try(&lender->lock, RANK_DEPOT))
+        return;
+    struct slab *slab = roomiest(lender);
+    if (slab != NULL) {
+        leave(lender, slab);
+        enter(depot, slab);
+    }
     lock_release(&lender->lock, RANK_DEPOT);
-    return taken;
 }
 
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
@@ -205,10 +235,10 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
             return count;
     }
     lock_acquire(&depot->lock, RANK_DEPOT);
+    if (load(&depot->free_blocks, RELAXED) == 0)
+        borrow(depot);
     size_t taken = take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
-    if (taken == 0)
-        taken = borrow(bin, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = slab_carve(bin);
@@ -262,26 +292,35 @@ static struct slab *own_slab(const struct depot *depot, size_t unit)
     return region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
 }
 
-/* Sets the bits of those blocks that are the depot's own; the others are left at the start of
- * `others`. */
-static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **others)
+struct blocks {
+    size_t count;
+    void *at[REFILL_MAX];
+};
+
+/*
+ * Sets the bits of those blocks that are the depot's own; the others are left at the start of
+ * `strangers`, which may be `blocks` itself. Returns how many. Those that were free already are
+ * added to `twice`.
+ */
+static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **strangers,
+                      struct blocks *twice)
 {
     struct slab *empty[REFILL_MAX];
-    size_t empty_count = 0, other_count = 0, put = 0;
+    size_t empty_count = 0, stranger_count = 0, put = 0;
     lock_acquire(&depot->lock, RANK_DEPOT);
     for (size_t i = 0; i < count;) {
         size_t unit = region_unit(blocks[i]);
         struct slab *slab = own_slab(depot, unit);
         if (slab == NULL) {
-            others[other_count++] = blocks[i++];
+            strangers[stranger_count++] = blocks[i++];
             continue;
         }
         size_t run = 1;
         while (i + run < count && region_unit(blocks[i + run]) == unit)
             run++;
-        size_t twice = slab_put(slab, blocks + i, run, others + other_count);
-        other_count += twice;
-        put += run - twice;
+        size_t again = slab_put(slab, blocks + i, run, twice->at + twice->count);
+        twice->count += again;
+        put += run - again;
         if (slab->free_count == slab->capacity) { /* it may leave, with all that was counted */
             count_free(depot, put, 0);
             put = 0;
@@ -292,25 +331,39 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     count_free(depot, put, 0);
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, empty_count);
-    return other_count;
+    return stranger_count;
+}
+
+/*
+ * Puts blocks whose slabs have moved to other cohorts. A slab may move once more on the way, then
+ * the block is a stranger there too and its new home is asked; each such turn takes a refill of
+ * another thread. A unit that is no slab of the class any more was given back with the block in it.
+ */
+static void put_strangers(unsigned class, struct blocks *strangers, struct blocks *twice)
+{
+    while (strangers->count > 0) {
+        unsigned home = region_kind(region_unit(strangers->at[0]));
+        if (bin_class(home) == class) {
+            strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
+                                       strangers->at, twice);
+        } else {
+            twice->at[twice->count++] = strangers->at[0];
+            strangers->at[0] = strangers->at[--strangers->count];
+        }
+    }
 }
 
 void depot_put(unsigned bin, void *const *blocks, size_t count)
 {
-    void *others[REFILL_MAX];
+    struct blocks strangers, twice;
     ASSERT(count <= REFILL_MAX);
     prefetch_maps(blocks, count);
-    size_t other_count = put_own(depot_of(bin), blocks, count, others);
+    twice.count = 0;
+    strangers.count = put_own(depot_of(bin), blocks, count, strangers.at, &twice);
+    put_strangers(bin_class(bin), &strangers, &twice);
     purge_note(count * class_facts[bin_class(bin)].bytes);
-    for (size_t i = 0; i < other_count; i++) {
-        /* A block of another cohort goes home; one of this depot, or of a slab that is gone, is
-         * here twice. */
-        unsigned home = region_kind(region_unit(others[i]));
-        void *left;
-        if (home == bin || bin_class(home) != bin_class(bin) ||
-            put_own(depot_of(home), &others[i], 1, &left) > 0)
-            misuse_report_double(others[i], "free of", class_facts[bin_class(bin)].bytes);
-    }
+    for (size_t i = 0; i < twice.count; i++)
+        misuse_report_double(twice.at[i], "free of", class_facts[bin_class(bin)].bytes);
 }
 
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
@@ -322,19 +375,29 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
     depot_put(bin, blocks, count);
 }
 
+/* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
+static bool is_in_slab(unsigned class, const void *block)
+{
+    size_t unit = region_unit(block);
+    for (unsigned home = region_kind(unit); bin_class(home) == class; home = region_kind(unit)) {
+        struct depot *depot = depot_of(home);
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        const struct slab *slab = own_slab(depot, unit);
+        bool is_free = slab != NULL &&
+                       slab_is_free(slab, class_block(class, (uint16_t)(uintptr_t)block));
+        lock_release(&depot->lock, RANK_DEPOT);
+        if (slab != NULL)
+            return is_free;
+    }
+    return false;
+}
+
 bool depot_holds(unsigned bin, const void *block)
 {
-    struct depot *depot = depot_of(bin);
-    if (depot == NULL)
-        return false;
-    size_t unit = region_unit(block);
-    lock_acquire(&depot->lock, RANK_DEPOT);
-    bool is_free = region_kind(unit) == bin &&
-                   slab_is_free(slab_of_unit(unit),
-                                class_block(bin_class(bin), (uint16_t)(uintptr_t)block));
-    lock_release(&depot->lock, RANK_DEPOT);
+    unsigned class = bin_class(bin);
+    bool is_free = is_in_slab(class, block);
     for (unsigned cohort = 0; cohort < COHORT_LIMIT && !is_free; cohort++) {
-        const struct depot *other = depot_of(cohort << CLASS_BITS | bin_class(bin));
+        const struct depot *other = depot_of(cohort << CLASS_BITS | class);
         is_free = other != NULL && batch_holds(&other->batches, block);
     }
     return is_free;
@@ -447,6 +510,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     if (pages != 0) {
         count = claim(slab, pages, claimed);
         slab->free_count = (uint16_t)(slab->free_count - count);
+        slab->is_pinned = true;
         count_free(depot, 0, count);
         relist(depot, slab);
     }
@@ -458,6 +522,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++)
         slab->free_map[word] |= claimed[word];
     slab->free_count = (uint16_t)(slab->free_count + count);
+    slab->is_pinned = false;
     slab->dropped |= dropped;
     count_free(depot, count, 0);
     relist(depot, slab);

@@ -31,8 +31,8 @@ struct depot {
 
 /*
  * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from
- * slabs; room for REFILL_MAX. They may be another cohort's, of the same class, when that has
- * plenty. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
+ * slabs; room for REFILL_MAX. A slab of another cohort may come to this one for it, when the class
+ * has plenty. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
  */
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
 
@@ -77,8 +77,8 @@ extern _Atomic uint32_t depot_tick;
 /* The OS page, at most a unit. Set at start. */
 extern size_t depot_page_bytes;
 
-/* A cohort takes another's blocks instead of a slab once one block in this many of their class lies
- * free. */
+/* A cohort takes another's slab instead of a new one once one block in this many of their class
+ * lies free. */
 extern size_t depot_lend_share;
 
 /* Called with the number of slabs in use whenever one is added, outside all locks. */

@@ -16,12 +16,13 @@ enum { SLAB_UNLISTED = 255 };
 struct slab {
     /* Constant from carve to retire. */
     uint32_t unit;
-    bin_index bin;
     uint16_t capacity;
 
     /* Under the depot's lock. */
+    bin_index bin; /* changes when the slab moves to another cohort                           */
     uint16_t free_count; /* B1: popcount(free_map) == free_count <= capacity          */
     uint8_t list;        /* which of the depot's lists, or SLAB_UNLISTED              */
+    bool is_pinned;      /* the purger has some of its free blocks: it stays here     */
     uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
     uint32_t previous;
     uint32_t tick;    /* purge tick of the last change                             */

@@ -1,19 +1,18 @@
 /*
  * site.c: fills the table of sites.
  *
- * `hash` spreads sites over cohorts by their index. The number of cohorts follows the heap: a small
- * heap keeps its few objects on few pages, and doubles its cohorts as it grows, so that a tiny
- * program pays nothing for them. Blocks that are there stay in the cohort they have; an address
- * tells its own bin.
+ * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
+ * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
+ * stay in the cohort they have; an address tells its own bin.
  *
- * Owner: whoever adds the slab that crosses a threshold; a store at a time, so a reader sees an old
- * or a new cohort. Design: docs/design/sites.md
+ * Owner: whoever adds the slab that crosses the threshold; a store at a time, so a reader sees an
+ * old or a new cohort. Design: docs/design/sites.md
  */
 #include "site/site.h"
 
 #include "core/depot.h"
 
-enum { SLABS_A_COHORT = 8 }; /* docs/decisions/cohorts.md */
+enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 
 _Atomic uint16_t site_table[SITES];
 
@@ -33,10 +32,10 @@ static void fill(size_t cohorts)
 static void on_growth(size_t slab_count)
 {
     size_t now = load(&cohorts_now, RELAXED);
-    if (now >= cohorts_max || slab_count < now * 2 * SLABS_A_COHORT)
+    if (now >= cohorts_max || slab_count < SLABS_MIN)
         return;
-    if (compare_swap(&cohorts_now, &now, now * 2, RELAXED, RELAXED))
-        fill(now * 2);
+    if (compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
+        fill(cohorts_max);
 }
 
 void site_start(enum site_policy policy, size_t cohorts)

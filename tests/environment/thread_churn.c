@@ -1,7 +1,8 @@
 /*
  * thread_churn.c: 10,000 threads are created and joined, 184 at a time. Each allocates in many
  * sizes, frees half and hands the other half to whoever comes next. In the end the process is
- * within 2 MiB of where it was.
+ * within 4 MiB of where it was: this thread's own cache may hold 1 MiB of small blocks by then, and
+ * the pages they lie on count whole.
  */
 #define _GNU_SOURCE
 
@@ -72,10 +73,10 @@ int main(void)
     run_threads(2 * AT_A_TIME); /* stacks that the C library keeps, this thread's own cache */
     size_t before = settled_bytes(0);
     run_threads(THREADS);
-    size_t after = settled_bytes(before + 2 * MIB);
+    size_t after = settled_bytes(before + 4 * MIB);
     printf("%zu KiB empty, %zu KiB before, %zu KiB after\n", empty / KIB, before / KIB,
            after / KIB);
-    CHECK(after < before + 2 * MIB, "%d threads left %zu KiB behind", THREADS,
+    CHECK(after < before + 4 * MIB, "%d threads left %zu KiB behind", THREADS,
           (after - before) / KIB);
     CHECK(before < empty + 16 * MIB, "the first threads left %zu KiB behind",
           (before - empty) / KIB);

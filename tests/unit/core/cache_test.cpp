@@ -85,6 +85,32 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
     });
 }
 
+/* Seen to fail with array_resize() comparing with the budget when it shrinks, too. */
+TEST(Cache, WhenTheBudgetFallsTheArraysFollow)
+{
+    with_cache([](struct cache *cache) {
+        size_t before = cache_budgets[false];
+        std::vector<void *> live;
+        auto turn = [&live] { /* more blocks each time, so that the bins miss */
+            live.resize(live.size() + 100);
+            for (size_t i = 0; i < live.size(); i++)
+                live[i] = calm_test::alloc_in_cohort(16 + i % 40 * 50, 0);
+            for (void *block : live)
+                heap_free(block);
+        };
+        for (unsigned i = 0; i < 20; i++)
+            turn();
+        size_t full = cache->capacity_bytes[false];
+        EXPECT_GT(full, before / 2);
+        cache_budgets[false] = full / 8;
+        for (unsigned i = 0; i < 40; i++)
+            turn();
+        EXPECT_LE(cache->capacity_bytes[false], full / 8);
+        EXPECT_LE(held_bytes(cache, false), full / 8);
+        cache_budgets[false] = before;
+    });
+}
+
 /* Seen to fail with flush_oldest giving `count - 1` blocks away. */
 TEST(Cache, NoBlockIsHandedOutTwiceAndNoneIsLost)
 {

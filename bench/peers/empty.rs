@@ -1,1 +1,0 @@
-// Cargo wants a target; there is nothing to build here.

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import os
 import re
 import signal
 import sys
@@ -255,3 +256,9 @@ def main() -> int:
     except OSError as error:
         print(f"calm bench: {_system_trouble(error)}", file=sys.stderr)
         return 2
+    except Exception as error:  # a traceback helps nobody but us
+        if os.environ.get("CALM_DEBUG"):
+            raise
+        name = type(error).__name__
+        print(f"calm bench: internal error, please report: {name}: {error} (CALM_DEBUG=1 shows where)", file=sys.stderr)
+        return 70

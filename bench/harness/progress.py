@@ -35,8 +35,10 @@ class Progress:
         self.done, self.start, self.said, self.what = 0.0, time.monotonic(), 0.0, ""
         self.live = None
         if rich and sys.stderr.isatty():
-            console = rich.console.Console(stderr=True)
-            self.live = rich.live.Live(console=console, transient=True, refresh_per_second=2, get_renderable=self._draw)
+            self.console = rich.console.Console(stderr=True)
+            self.live = rich.live.Live(
+                console=self.console, transient=True, refresh_per_second=2, get_renderable=self._draw
+            )
 
     def __enter__(self) -> "Progress":
         if self.live:
@@ -74,17 +76,16 @@ class Progress:
 
     def say(self, text: str) -> None:
         if self.live:
-            self.live.console.print(text, markup=False, highlight=False)
+            self.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def _draw(self):
-        console = self.live.console
         table = rich.table.Table(box=None, pad_edge=False)
         table.add_column(f"{self.standing.names[0]} over")
         for name in self.standing.names[1:]:
             table.add_column(name, justify="right")
-        room = max(1, console.height - LINES_BESIDE_THE_TABLE)
+        room = max(1, self.console.height - LINES_BESIDE_THE_TABLE)
         for row, texts in list(self.standing.shown.items())[-room:]:
             table.add_row(row, *texts)
         bar = rich.progress_bar.ProgressBar(total=max(self.total, 1e-9), completed=self.done, width=30)

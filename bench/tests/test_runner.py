@@ -4,9 +4,11 @@ Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc a
 """
 
 import fcntl
+import io
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -24,7 +26,8 @@ BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
 
 import rows as rows_module  # noqa: E402
-from harness import base, build, goals, libraries, machine, measure, plan, results  # noqa: E402
+from harness import base, build, goals, libraries, machine, measure  # noqa: E402
+from harness import plan, progress, prove, results  # noqa: E402
 
 FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 
@@ -333,6 +336,144 @@ class Plans(unittest.TestCase):
             settings = measure.Settings(each.rounds, 1, 1)
             made = plan.cells(each.rows(rows_module.ROWS), self.libraries(1 + peers), settings)
             self.assertLess(plan.Pace(settings).total(made), minutes * 60 * 0.9, name)
+
+
+class Shown(unittest.TestCase):
+    """What is to be seen of a run."""
+
+    class Standing:
+        names = ["calm", "glibc", "jemalloc"]
+
+        def __init__(self):
+            self.shown = {}
+
+        def update(self, row):
+            self.shown[row.name] = ["0.50", "1.20 slower"]
+            return self.shown[row.name]
+
+    def test_durations_are_as_exact_as_an_estimate_can_be(self):
+        words = [progress.duration(each) for each in (0, 89, 100, 5000, 9000)]
+        self.assertEqual(words, ["1 s", "89 s", "2 min", "83 min", "2.5 h"])
+
+    def test_without_a_terminal_each_row_is_a_line_and_time_left_is_scaled(self):
+        said = io.StringIO()
+        with unittest.mock.patch.object(sys, "stderr", said):
+            with progress.Progress(100.0, self.Standing()) as shown:
+                shown.start -= 20
+                shown.advance(10)
+                shown.step("slots · calm · 1")
+                shown.show(rows_module.ROWS[1], is_last=False)
+                shown.show(rows_module.ROWS[2], is_last=True)
+        self.assertEqual(
+            said.getvalue().splitlines(),
+            ["10%, about 3 min left: slots · calm · 1", "pairs-64: calm over glibc 0.50, jemalloc 1.20 slower"],
+        )
+
+    @unittest.skipUnless(progress.rich, "the rich package is not there")
+    def test_on_a_terminal_the_table_is_drawn(self):
+        screen = io.StringIO()
+        screen.isatty = lambda: True
+        with unittest.mock.patch.object(sys, "stderr", screen):
+            with progress.Progress(100.0, self.Standing()) as shown:
+                shown.advance(10)
+                shown.step("slots · calm · 1")
+                shown.show(rows_module.ROWS[1], is_last=False)
+                shown.say("[a failure]")
+                shown.live.refresh()
+        drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+        for expected in ("calm over", "1.20 slower", "10%", "slots · calm · 1", "[a failure]"):
+            self.assertIn(expected, drawn)
+
+
+class Controls(unittest.TestCase):
+    """The wrapper that makes a library slower, and what is concluded from it."""
+
+    def under_wrapper(self, real, **settings):
+        preload = ":".join(str(part) for part in (build.binaries() / "libdelay.so", real) if part)
+        return subprocess.run(
+            [str(build.binaries() / "batch"), "1", "64", "1000", "100"],
+            env=dict(os.environ, LD_PRELOAD=preload, **settings),
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+
+    def test_the_wrapper_counts_every_call_and_reaches_the_real_library(self):
+        for real in ("", faulty(0, "sound")):
+            count = FOLDER / f"calls-{bool(real)}"
+            said = json.loads(self.under_wrapper(real, CALM_DELAY_COUNT=str(count)))
+            self.assertIn("libdelay", said["malloc_from"])
+            calls = int(count.read_text())
+            self.assertGreaterEqual(calls, 200_000)
+            self.assertLess(calls, 201_000)
+        with self.assertRaises(subprocess.CalledProcessError):
+            self.under_wrapper(faulty(1, "crashes"))
+
+    def test_the_wrapper_spends_what_it_is_told(self):
+        seconds = lambda turns, every: min(
+            json.loads(self.under_wrapper("", CALM_DELAY_TURNS=turns, CALM_DELAY_EVERY=every))["cpu_seconds"]
+            for _ in range(3)
+        )
+        none, some, more = seconds("0", "1"), seconds("200", "1"), seconds("12800", "32")
+        # 200,000 calls, 200 or 400 turns each, at between 1 and 8 turns a nanosecond.
+        self.assertGreater(some - none, 200_000 * 200 / 8e9)
+        self.assertGreater(more - none, 1.3 * (some - none))
+        self.assertLess(more - none, 3.5 * (some - none))
+
+    def rendered(self, factors):
+        known = {row.name: row for row in rows_module.ROWS}
+        random = Random(5)
+        raw = unittest.mock.Mock(cells={})
+        for name in ("slots", "batch", "mixed"):
+            for library, factor in factors.items():
+                made = [sample(name, library, index, factor * random.gauss(1, 0.005)) for index in range(7)]
+                raw.cells[name, library] = made
+        return prove.render([known[name] for name in ("slots", "batch", "mixed")], raw, {}, measure.Settings(7, 1, 1))
+
+    def test_the_verdicts_follow_from_the_samples(self):
+        good = self.rendered({"one": 1, "two": 1, "plain": 1.5, "slow": 1.65})
+        self.assertIn("3 of 3 rows of one library under two names are ties (100%, wanted 95%): holds.", good)
+        self.assertIn("3 of 3 rows that could have seen 10% found the slower library (100%, wanted 90%): holds.", good)
+        bad = self.rendered({"one": 1, "two": 1.1, "plain": 1.5, "slow": 1.5})
+        self.assertIn("0 of 3 rows of one library under two names are ties (0%, wanted 95%): falls short.", bad)
+        self.assertIn("0 of 3 rows that could have seen 10% found the slower library (0%, wanted 90%): fal", bad)
+
+    def test_the_delay_becomes_a_tenth_of_the_row(self):
+        """Against a machine that is known: 2 s without, and 1 ns for each turn of half of the calls."""
+        calls = 1_000_000
+        for share in (1.0, 0.5, 0.2):
+
+            def ran(_row, library, _settings):
+                if "CALM_DELAY_COUNT" in library.env:
+                    Path(library.env["CALM_DELAY_COUNT"]).write_text(f"{calls}\n")
+                turns = int(library.env.get("CALM_DELAY_TURNS", 0)) / int(library.env.get("CALM_DELAY_EVERY", 1))
+                return sample("slots", library.name, 0, 2 + share * turns * calls * 1e-9)
+
+            delays = prove.Delays(measure.Settings(7, 1, 1))
+            row = next(row for row in rows_module.ROWS if row.name == "slots")
+            with unittest.mock.patch.object(prove, "run_once", ran):
+                found = delays._calibrate(row, libraries.Library("slow", "", under="x"))
+            self.assertEqual(found["reason"], "")
+            self.assertAlmostEqual(share * found["turns"] / found["every"] * calls * 1e-9 / 2, 0.1, places=3)
+
+    def test_a_run_of_the_controls(self):
+        out = FOLDER / "prove.jsonl"
+        library = faulty(0, "sound")
+        arguments = ("--without-calm", "--lib", f"mine={library}", "--rows", "batch|tiny", "--scale", "0.2")
+        done = bench("prove", *arguments, "--rounds", "2", "--tries", "1", "--out", str(out))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tiny has no delay: its figure is no time of a whole run", done.stdout)
+        self.assertRegex(done.stdout, r"of 2 rows of one library under two names are ties")
+        samples = measure.read(out)[1]
+        self.assertEqual(
+            Counter((line["row"], line["library"]) for line in samples),
+            {
+                **{("batch", name): 2 for name in prove.NAMES},
+                **{("tiny", name): 2 for name in prove.NAMES[:2]},
+            },
+        )
+        self.assertFalse(any(line["failed"] for line in samples))
+        again = bench("prove", *arguments, "--rounds", "2", "--tries", "1", "--out", str(out))
+        self.assertEqual(again.stdout, done.stdout)
 
 
 class Runs(unittest.TestCase):

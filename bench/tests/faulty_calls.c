@@ -1,0 +1,115 @@
+/*
+ * faulty_calls: the C library's allocator with one fault, chosen at compile time, to see the
+ * workloads of single calls and of several threads find it.
+ *
+ *   FAULT 0  none
+ *   FAULT 1  hands out a live block twice, now and then, and reuses none
+ *   FAULT 2  every 500th free takes 50 us longer
+ *   FAULT 3  one lock around everything, held most of the time
+ *   FAULT 4  free does nothing
+ *   FAULT 5  a cache line for each block of a line or less, so that none is shared
+ *   FAULT 6  blocks follow each other closely, whoever asks
+ *   FAULT 7  none, but nobody may trace anybody
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+extern void *__libc_malloc(size_t bytes);
+extern void __libc_free(void *block);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *block, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+enum { LINE = 64, CALLS_BEFORE = 40, EVERY = 500, DELAY_US = 50 };
+
+static unsigned mallocs, frees;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void spin_us(unsigned microseconds)
+{
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000000 + (now.tv_nsec - start.tv_nsec) / 1000 <
+           microseconds);
+}
+
+/* One early block serves two calls in a row, again and again, where it is large enough. */
+static void *live_again(size_t bytes, unsigned call)
+{
+    static void *live;
+    static size_t live_bytes;
+    if (live != NULL && bytes <= live_bytes && call % EVERY < 2)
+        return live;
+    void *block = __libc_malloc(bytes);
+    if (call > CALLS_BEFORE && (live == NULL || live_bytes < bytes)) {
+        live = block;
+        live_bytes = bytes;
+    }
+    return block;
+}
+
+static void *next_to_the_last(size_t bytes)
+{
+    static _Alignas(LINE) char room[1 << 20];
+    static size_t used = 16; /* so that a run of blocks does not end where a line ends */
+    size_t at = __atomic_fetch_add(&used, (bytes + 15) & ~(size_t)15, __ATOMIC_RELAXED);
+    return at + bytes > sizeof room ? __libc_malloc(bytes) : room + at;
+}
+
+void *malloc(size_t bytes)
+{
+    unsigned call = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
+    if (FAULT == 1)
+        return live_again(bytes, call);
+    if (FAULT == 3) {
+        pthread_mutex_lock(&lock);
+        spin_us(1);
+        void *block = __libc_malloc(bytes);
+        pthread_mutex_unlock(&lock);
+        return block;
+    }
+    if (FAULT == 5 && bytes <= LINE)
+        return __libc_memalign(LINE, LINE);
+    if (FAULT == 6)
+        return next_to_the_last(bytes);
+    return __libc_malloc(bytes);
+}
+
+void free(void *block)
+{
+    if (FAULT == 2 && __atomic_add_fetch(&frees, 1, __ATOMIC_RELAXED) % EVERY == 0)
+        spin_us(DELAY_US);
+    if (FAULT == 3) {
+        pthread_mutex_lock(&lock);
+        spin_us(1);
+        __libc_free(block);
+        pthread_mutex_unlock(&lock);
+    }
+    if (FAULT != 1 && FAULT != 3 && FAULT != 4 && FAULT != 6)
+        __libc_free(block);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *block, size_t bytes)
+{
+    return __libc_realloc(block, bytes);
+}
+
+#if FAULT == 7
+long ptrace(int request, ...)
+{
+    (void)request;
+    errno = EPERM;
+    return -1;
+}
+#endif

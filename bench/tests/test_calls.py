@@ -1,0 +1,164 @@
+"""Checks the workloads of single calls and of several threads: that they see what is there, and fail a wrong allocator.
+
+Run with `python3 bench/tests/test_calls.py`. Takes half a minute; needs gcc and two cores.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+
+from harness import build  # noqa: E402
+
+FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
+NONE, TWICE, SLOW_FREE, ONE_LOCK, NO_FREE, OWN_LINES, CLOSE, NO_TRACE = range(8)
+HOLD_MS = 20
+LEFT_OUT = 77
+
+# Every workload with arguments that take a moment.
+WORKLOADS = {
+    "lat, blocks of 32": ("lat", 0, 64, 20_000),
+    "lat, single": ("lat", 1, 64, 20_000),
+    "churn, single": ("churn", 0, 5_000, 64, 20_000),
+    "churn, windows": ("churn", 10, 5_000, 64, 20_000),
+    "reuse": ("reuse", 2, 10_000, 2),
+    "footprint": ("footprint", 10_000, 16, 512),
+    "init": ("init", 10_000, 2),
+    "remote, next": ("remote", 2, 90, 50_000),
+    "remote, anyone": ("remote", 4, 50, 50_000, 8_192, 1),
+    "leak": ("leak", 4, 5_000, 32, 512),
+    "fan_out": ("fan_out", 2, 4, 50, 16, 512),
+    "scratch": ("scratch", 2, 16, 30, 500),
+    "stopped": ("stopped", 1, 3, 5),
+    "symmetric": ("symmetric", 2, 1, 300),
+    "asymmetric": ("asymmetric", 20_000),
+    "mpsc": ("mpsc", 2, 300),
+}
+
+
+def compiled(name: str, source: Path, *flags: str) -> Path:
+    target = FOLDER / name
+    if not target.exists():
+        subprocess.run(["gcc", *build.FLAGS, *flags, "-o", str(target), str(source), "-ldl"], check=True)
+    return target
+
+
+def library(fault: int) -> Path:
+    flags = ("-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
+    return compiled(f"libfault{fault}.so", BENCH / "tests" / "faulty_calls.c", *flags)
+
+
+def run(fault: int, name: str, *args) -> subprocess.CompletedProcess:
+    program = compiled(name, BENCH / "workloads" / f"{name}.c")
+    return subprocess.run(
+        [str(program), "1", *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        env=dict(os.environ, LD_PRELOAD=str(library(fault))),
+    )
+
+
+def result(fault: int, name: str, *args) -> dict:
+    done = run(fault, name, *args)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class AWrongAllocator(unittest.TestCase):
+    def test_fails_every_workload(self):
+        for title, command in WORKLOADS.items():
+            with self.subTest(workload=title):
+                done = run(TWICE, *command)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stderr, "written|changed|stamps|chain|a word|out of order")
+
+    def test_is_told_from_a_right_one_whose_check_is_the_same_twice(self):
+        for title, command in WORKLOADS.items():
+            with self.subTest(workload=title):
+                self.assertEqual(result(NONE, *command)["check"], result(NO_FREE, *command)["check"])
+
+
+class SingleCalls(unittest.TestCase):
+    def test_show_a_delay_in_one_call_of_five_hundred_and_how_long_it_is(self):
+        found = result(SLOW_FREE, "lat", 1, 64, 200_000)
+        self.assertGreater(found["free_p999_ns"], 45_000)
+        self.assertLess(found["free_p99_ns"], 10_000)
+        self.assertAlmostEqual(found["free_over_10us_share"], 1 / 500, delta=1 / 2_000)
+        self.assertLess(found["malloc_p999_ns"], 45_000)
+
+    def test_show_what_a_median_of_blocks_hides(self):
+        self.assertLess(result(SLOW_FREE, "lat", 0, 64, 200_000)["pair32_p50_ns"], 500)
+
+    def test_come_as_curves_that_rise(self):
+        found = result(NONE, "churn", 0, 5_000, 64, 50_000)
+        for name in ("series_malloc_ns", "series_free_ns"):
+            points = found[name]
+            self.assertEqual(points, sorted(points))
+            self.assertEqual((points[0][0], points[-1][0]), (0, 100))
+            self.assertEqual(points[-1][1], found[name.replace("series_", "").replace("_ns", "_max_ns")])
+
+    def test_have_windows_whose_median_is_in_between(self):
+        found = result(NONE, "churn", 20, 5_000, 64, 100_000)
+        times = sorted(y for _, y in found["series_window_ns"])
+        self.assertEqual(len(times), 20)
+        self.assertLessEqual(found["window_p50_ns"], found["window_p90_ns"])
+        self.assertEqual(found["window_max_ns"], times[-1])
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+class AStoppedThread(unittest.TestCase):
+    def test_is_noticed_where_it_may_hold_the_only_lock(self):
+        for how in (0, 1, 2):
+            with self.subTest(how=how):
+                done = run(ONE_LOCK, "stopped", how, 20, HOLD_MS)
+                if done.returncode == LEFT_OUT:
+                    self.skipTest(done.stderr.strip())
+                found = json.loads(done.stdout)
+                self.assertGreaterEqual(found["stalled_stops_share"], 0.1)
+                self.assertGreater(found["held_p999_ns"], HOLD_MS * 1e6 / 2)
+
+    def test_is_left_out_with_a_reason_where_nobody_may_trace(self):
+        done = run(NO_TRACE, "stopped", 0, 10, HOLD_MS)
+        self.assertEqual(done.returncode, LEFT_OUT)
+        self.assertEqual(done.stderr, "ptrace is refused here: Operation not permitted\n")
+
+
+class Memory(unittest.TestCase):
+    def test_that_grows_shows_as_a_drift(self):
+        for command in (("asymmetric", 200_000), ("mpsc", 2, 500)):
+            with self.subTest(workload=command[0]):
+                flat, growing = (result(fault, *command) for fault in (NONE, NO_FREE))
+                self.assertLess(flat["resident_drift_kib"], 300)
+                self.assertGreater(growing["resident_drift_kib"], 1_000)
+                self.assertEqual(len(flat["series_resident_kib"]), 50)
+
+    def test_of_a_tiny_string_is_at_least_what_the_library_rounds_it_to(self):
+        found = result(NONE, "symmetric", 2, 2, 1_000)
+        self.assertEqual(found["strings"], 999_000)
+        self.assertAlmostEqual(found["bytes_a_string"], 32, delta=4)
+
+    def test_over_what_was_asked_for_is_that_of_sixteen_in_thirty_two(self):
+        self.assertAlmostEqual(result(NONE, "footprint", 200_000, 16, 16)["overhead"], 2, delta=0.1)
+
+
+class FalseSharing(unittest.TestCase):
+    def test_is_counted_where_it_is_and_only_there(self):
+        command = ("scratch", 2, 16, 30, 500)
+        self.assertEqual(result(OWN_LINES, *command)["shared_lines"], 0)
+        self.assertGreater(result(CLOSE, *command)["shared_lines"], 0)
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main(verbosity=2)
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)

@@ -129,6 +129,7 @@ ROWS = (
         why="resident for each of 40M strings of 1 to 4 B",
         fields=("bytes_a_string", "strings"),
         repeats_max=3,
+        timeout=180,
         default=False,
     ),
     threads(
@@ -171,6 +172,7 @@ ROWS = (
         fields=RESIDENT_FIELDS + ("strings",),
         series=("resident_kib",),
         repeats_max=1,
+        timeout=180,
         default=False,
     ),
 )

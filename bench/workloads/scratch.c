@@ -5,10 +5,13 @@
  *
  * Measures false sharing: an allocator that gives two threads blocks of one cache line makes them
  * wait for each other's writes. `shared_lines` counts lines of 64 bytes with blocks of more than
- * one writer, a phase. Each word must count WRITES at the end. Times the writing much more than the
- * allocator's own code. Does not measure sharing that the program itself causes.
+ * one writer, a phase. Each writer has a core of its own. Each word must count WRITES at the end.
+ * Times the writing much more than the allocator's own code. Does not measure sharing that the
+ * program itself causes.
  */
 #include "workload.h"
+
+#include <sched.h>
 
 enum { BLOCKS = 32, WRITERS_MAX = 16, LINE = 64 };
 
@@ -52,6 +55,22 @@ static void give(void)
     }
 }
 
+/* A core for each writer, as far as there are cores: writers that take turns share nothing. */
+static void pin(unsigned writer)
+{
+    cpu_set_t allowed, mine_only;
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    unsigned skip = writer % (unsigned)CPU_COUNT(&allowed);
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &allowed) || skip-- > 0)
+            continue;
+        CPU_ZERO(&mine_only);
+        CPU_SET(core, &mine_only);
+        sched_setaffinity(0, sizeof mine_only, &mine_only);
+        return;
+    }
+}
+
 static void write_mine(unsigned writer)
 {
     volatile uint64_t *blocks[BLOCKS];
@@ -74,6 +93,7 @@ static void work(unsigned index)
         return;
     }
     unsigned writer = index - 1;
+    pin(writer);
     for (uint64_t phase = 0; phase < phases; phase++) {
         pthread_barrier_wait(&given);
         write_mine(writer);

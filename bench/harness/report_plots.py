@@ -7,6 +7,7 @@ matplotlib is optional: `draw` returns nothing without it, and the report says s
 import math
 import re
 import statistics
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
@@ -46,6 +47,7 @@ PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 TIE = "#8f8f8f"
 LANE_INCHES = 0.085  # of one peer within a row
 WIDTH_INCHES = 8.6
+NOTE_COLUMNS = 110
 WIDE_RANGE = 8  # the largest over the smallest: from there on a linear axis hides what most of a curve does
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -93,11 +95,18 @@ def looks_of(libraries: Sequence[str], ours: str) -> Looks:
 
 
 def _ratio_ticks(low: float, high: float) -> List[float]:
-    wide = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    decades = [10.0**power for power in range(-9, 10)]
+    wide = [digit * decade for decade in decades for digit in (1, 2, 5)]
     narrow = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 1.75, 2]
     middle = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]
-    ticks = narrow if high / low < 3 else middle if high / low < 30 else wide
+    ticks = next(
+        (ticks for reach, ticks in ((3, narrow), (30, middle), (1000, wide)) if high / low < reach), decades
+    )
     return [tick for tick in ticks if low <= tick <= high]
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, NOTE_COLUMNS, break_on_hyphens=False))
 
 
 def _ratio_axis(axes, values: List[float], label: str) -> None:
@@ -147,16 +156,15 @@ def draw_ratios(panel: RatioPanel, looks: Looks):
         for dot in panel.dots:
             if dot.row == row:
                 _draw_dot(axes, dot, index + (peers.index(dot.peer) - (len(peers) - 1) / 2) * lane, looks)
-        if row in panel.failed:
-            text = "failed: " + ", ".join(panel.failed[row])
-            axes.text(0.995, index, text, transform=axes.get_yaxis_transform(), ha="right", va="center", fontsize=7,
-                      style="italic")
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(panel.rows)), panel.rows)
+    axes.set_yticks(range(len(panel.rows)), [
+        f"{row} ({len(panel.failed[row])} failed)" if row in panel.failed else row for row in panel.rows
+    ])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     values = [value for dot in panel.dots for value in (dot.ratio, dot.low, dot.high)]
-    _ratio_axis(axes, values, panel.axis)
+    failures = [f"{row} ({', '.join(names)})" for row, names in panel.failed.items()]
+    _ratio_axis(axes, values, panel.axis + ("\n" + _wrapped("Failed: " + "; ".join(failures)) if failures else ""))
     axes.set_title(panel.title)
     _legend(axes, peers, looks, panel.dots)
     return figure
@@ -317,7 +325,7 @@ def _plain(svg: str) -> str:
 def save(figure, folder: Path, name: str, with_png: bool) -> Tuple[Path, Path]:
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figures give the same file
-        figure.savefig(svg, metadata={"Date": None}, transparent=True)
+        figure.savefig(svg, transparent=True)
     svg.write_text(_plain(svg.read_text()))
     if with_png:
         figure.savefig(png, facecolor="white")

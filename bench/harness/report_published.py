@@ -23,6 +23,7 @@ from .results import geometric_mean, ratio
 
 FOLDER = BENCH / "published"
 SIZES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "KiB": 1024.0, "MB": 1e6, "s": 1.0}
+TIMES = ("s", "ns")
 KEYS = {"what", "unit", "published", "row", "figure", "over", "metric", "operations", "mean_over", "groups"}
 
 
@@ -54,8 +55,8 @@ def _mean_over(report: Report, entry: Dict, library: str) -> Optional[float]:
     """Both libraries' own figures, row by row, whichever of them is ours."""
     found = []
     for row in report.rows:
-        if row.group in entry["groups"]:
-            metric = "peak" if entry["metric"] == "peak" else row.metric
+        metric = "peak" if entry["metric"] == "peak" else row.metric
+        if row.group in entry["groups"] and (metric == "peak" or unit_of(metric) in TIMES):
             pair = ratio(report.figure(row, library, metric), report.figure(row, entry["mean_over"], metric))
             if pair:
                 found.append(pair.median)
@@ -87,7 +88,7 @@ def here(report: Report, entry: Dict, library: str) -> Optional[float]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _published(value) -> str:

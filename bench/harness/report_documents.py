@@ -14,6 +14,7 @@ from .base import Stop, note
 from .report_data import Report
 from .report_tables import OVERVIEW, Table, markdown_table, overview_table, worst_table
 
+READING = "[How to read this, how it can be wrong, and where we lose](docs/benchmarks.md)."
 MARKER = "<!-- {name}: {edge} of what `./calm bench report` writes -->"
 
 
@@ -67,6 +68,7 @@ def write_summary(report: Report, document: Path) -> None:
         kept = re.search(r"^!\[[^\]]*\]\(docs/images/summary\.svg\)$", document.read_text(), re.M)
         if kept:
             raise Stop(f"{document} has a plot that would no longer match its table; install matplotlib first.")
+    lines += ["", READING]
     rewrite(document, "summary", lines)
 
 

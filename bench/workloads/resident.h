@@ -91,12 +91,14 @@ static const double curve_step = 0.25;
 static double curve[CURVE_POINTS_MAX][2], curve_origin;
 static size_t curve_count;
 
-/* Touches what sampling itself needs, so that no later sample has it as growth. */
+/* Touches what sampling and waiting need, code included, so that no later sample has it as growth.
+ */
 static inline void watch_start(void)
 {
     trim_find();
     memset(curve, 0, sizeof curve);
     read_memory();
+    sleep_until(read_clocks().wall + 0.001);
     curve_origin = read_clocks().wall;
 }
 

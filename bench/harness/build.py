@@ -49,8 +49,7 @@ def binaries() -> Path:
             run(command, f"Building {source.name}")
             continue
         link = ["-static"] if source.name == "launch.c" else []
-        libraries = ["-Wl,--no-as-needed", "-lstdc++", "-ldl"] if source.stem == "owner" else ["-ldl"]
-        run([COMPILER, *FLAGS, *link, "-o", part / source.stem, source, *libraries], f"Building {source.name}")
+        run([COMPILER, *FLAGS, *link, "-o", part / source.stem, source, "-ldl"], f"Building {source.name}")
     try:
         part.rename(folder)
     except OSError:

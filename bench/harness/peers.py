@@ -18,7 +18,9 @@ from .peer_tools import FOLDER, PINS, Workshop, limited
 MANIFEST = FOLDER / "peers.json"
 NAMES = tuple(RECIPES) + ("glibc",)
 PROBE_SECONDS = 20
+ALIGN_MAX = 1 << 18  # of proof.c
 PROOF_SECONDS = 120
+BUILD_SECONDS = 120
 NEEDED = ("malloc", "free", "calloc", "realloc")
 
 
@@ -26,10 +28,22 @@ def _environment(library: str, env: Optional[Dict[str, str]]) -> Dict[str, str]:
     return {"PATH": os.environ["PATH"], **({"LD_PRELOAD": library} if library else {}), **(env or {})}
 
 
+def _proof_program() -> Path:
+    source = PINS / "proof.c"
+    program = FOLDER / ("proof-" + digest(source)[:12])
+    if not program.exists():
+        part = program.with_suffix(f".part{os.getpid()}")
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        libraries = ["-ldl", "-Wl,--no-as-needed", "-lstdc++"]
+        limited([build.COMPILER, *build.FLAGS, "-o", part, source, *libraries], "Building the proof", BUILD_SECONDS)
+        part.rename(program)
+    return program
+
+
 def owners(library: str, env: Optional[Dict[str, str]] = None) -> Dict[str, str]:
     """Which file each standard name resolves to when `library` (or nothing, "") is preloaded."""
     what = f"The probe under {library or 'the C library'}"
-    said = limited([build.binaries() / "owner"], what, PROBE_SECONDS, env=_environment(library, env))
+    said = limited([_proof_program(), "names"], what, PROBE_SECONDS, env=_environment(library, env))
     try:
         return json.loads(said)
     except ValueError:
@@ -48,17 +62,6 @@ def prove(name: str, library: str, env: Optional[Dict[str, str]] = None) -> Dict
         if not inside(symbol):
             names["c++" if symbol.startswith("_Z") else "c"].append(symbol)
     return names
-
-
-def _proof_program() -> Path:
-    source = PINS / "proof.c"
-    program = FOLDER / ("proof-" + digest(source)[:12])
-    if not program.exists():
-        part = program.with_suffix(".part")
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        limited([build.COMPILER, *build.FLAGS, "-o", part, source, "-ldl"], "Building the proof", 120)
-        part.rename(program)
-    return program
 
 
 def prove_in_depth(name: str, library: str, env: Dict[str, str], has_per_cpu_path: bool = False) -> Dict:
@@ -81,6 +84,7 @@ def load() -> Dict[str, Dict]:
     except ValueError:
         raise Stop(f"{MANIFEST} is not JSON; remove it and get the peers again.")
     known["glibc"] = {
+        **known.get("glibc", {}),
         "path": "",
         "version": platform.libc_ver()[1],
         "source": "this machine's, nothing preloaded",
@@ -103,7 +107,7 @@ def _is_there(entry: Dict) -> bool:
 def _save(known: Dict[str, Dict]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     part = MANIFEST.with_suffix(".part")
-    part.write_text(json.dumps({name: entry for name, entry in known.items() if name != "glibc"}, indent=1) + "\n")
+    part.write_text(json.dumps(known, indent=1) + "\n")
     part.rename(MANIFEST)
 
 
@@ -183,7 +187,7 @@ def _limits(entry: Dict) -> Iterator[str]:
         yield entry["cannot"]
     if proof.get("faults"):
         yield f"fault: {proof['faults']}"
-    if proof and proof["align_max"] < 1 << 20:
+    if proof and proof["align_max"] < ALIGN_MAX:
         yield f"no alignment above {proof['align_max'] >> 10} KiB"
 
 

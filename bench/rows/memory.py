@@ -16,9 +16,9 @@ def _resident(figure: str, name: str, program: str, *args, **more) -> Row:
 
 
 def _idle_threads(count: int, why: str) -> Row:
-    fields = ("kib_a_thread", "kib_a_thread_last", "kib_a_thread_trimmed", "resident_0s_kib")
+    fields = ("anonymous_a_thread_kib", "kib_a_thread", "kib_a_thread_last", "kib_a_thread_trimmed")
     return _resident(
-        "kib_a_thread", f"idle-threads-{count}", "idle_threads", count, 64, 1, fields=fields, why=why
+        "anonymous_a_thread_kib", f"idle-threads-{count}", "idle_threads", count, 64, 1, fields=fields, why=why
     )
 
 

@@ -204,6 +204,7 @@ struct memory {
     long resident_kib;
     long lazy_kib;
     long huge_kib;
+    long anonymous_kib; /* without pages of files, which come and go with the kernel's cache */
 };
 
 static inline long field_of(const char *text, const char *name)
@@ -228,7 +229,7 @@ static inline struct memory read_memory(void)
     text[filled] = '\0';
     close(file);
     return (struct memory){field_of(text, "\nRss:"), field_of(text, "\nLazyFree:"),
-                           field_of(text, "\nAnonHugePages:")};
+                           field_of(text, "\nAnonHugePages:"), field_of(text, "\nAnonymous:")};
 }
 
 static inline void sleep_until(double wall)

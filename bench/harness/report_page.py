@@ -25,7 +25,8 @@ h3 { font-size: 1rem; margin: 1.6rem 0 0.4rem; }
 p, li { max-width: 52rem; }
 nav { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; font-size: 0.9rem; }
 a { color: inherit; }
-.scroll { overflow: auto; max-height: 85vh; border: 1px solid var(--line); border-radius: 4px; }
+.scroll { overflow: auto; width: fit-content; max-width: 100%; max-height: 85vh;
+          border: 1px solid var(--line); border-radius: 4px; }
 table { border-collapse: separate; border-spacing: 0; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { position: sticky; top: 0; z-index: 2; background: var(--band); }
@@ -36,6 +37,7 @@ thead th:first-child { left: 0; z-index: 3; }
 .better { color: var(--better); }
 .worse { color: var(--worse); font-weight: 600; }
 .tie { color: var(--faint); }
+.elsewhere { color: var(--faint); font-style: italic; }
 .failed { color: var(--worse); font-style: italic; }
 .total th, .total td { background: var(--band); }
 figure { margin: 1rem 0; overflow-x: auto; }
@@ -52,6 +54,15 @@ def _anchor(title: str) -> str:
 def _rich(text: str) -> str:
     """Escaped, with `code` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+
+
+def _prose(text: str) -> str:
+    """A number stays with its sign or unit when a line ends between them."""
+    return _rich(re.sub(r"\d (?:%|(?:s|ms|ns|µs|KiB|MiB|GiB|MB|B)\b)", _joined, text))
+
+
+def _joined(found) -> str:
+    return found.group(0).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _cell(table: Table, index: int, text: str, tag: str = "td") -> str:
@@ -81,7 +92,7 @@ def _table(table: Table) -> List[str]:
             lines.append(f"<tr{total}>" + "".join(cells) + "</tr>")
         lines += ["</tbody>", "</table>", "</div>"]
     if table.note:
-        lines.append(f"<p>{_rich(table.note)}</p>")
+        lines.append(f"<p>{_prose(table.note)}</p>")
     return lines
 
 
@@ -114,9 +125,9 @@ def page(title: str, subtitle: str, parts: Sequence[Section], pictures: Sequence
     lines.append("</nav>")
     for section in parts:
         lines += [f'<section id="{_anchor(section.title)}">', f"<h2>{_rich(section.title)}</h2>"]
-        lines += [f"<p>{_rich(text)}</p>" for text in section.text]
+        lines += [f"<p>{_prose(text)}</p>" for text in section.text]
         if section.items:
-            lines += ["<ul>"] + [f"<li>{_rich(item)}</li>" for item in section.items] + ["</ul>"]
+            lines += ["<ul>"] + [f"<li>{_prose(item)}</li>" for item in section.items] + ["</ul>"]
         for picture in pictures:
             if section.group is not None and picture.group == section.group:
                 svg = inline_svg(picture.svg.read_text(), picture.name, picture.alt)

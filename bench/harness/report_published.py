@@ -104,9 +104,9 @@ def _table(report: Report, table: Dict) -> Optional[Table]:
             failed = "row" in entry and (entry["row"], library) in report.results.failures
             is_measured = is_measured or value is not None
             cells.append(Cell("failed", "failed") if failed else Cell("-" if value is None else _number(value)))
-        published = "; ".join(f"{name} {_published(value)}" for name, value in entry["published"].items())
+        published = "; ".join(f"{name}: {_published(value)}" for name, value in entry["published"].items())
         unit = {"us": "µs"}.get(entry["unit"], entry["unit"])
-        lines.append([entry["what"] + (f", {unit}" if unit else ""), published or "-"] + cells)
+        lines.append([entry["what"] + (f", {unit}" if unit else ""), Cell(published or "-", "elsewhere")] + cells)
     if not is_measured:
         return None
     head = ["figure", f"published ({table['machine']})"] + [f"{name}, here" for name in report.libraries]

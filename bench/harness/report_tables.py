@@ -14,7 +14,7 @@ SINGLE_RUN_MARGIN = 1.10  # rows that run once know no spread: a smaller loss is
 
 
 class Cell(str):
-    """Text of a table's cell, and what it means: "better", "worse", "tie", "failed" or nothing."""
+    """Text of a table's cell, and what it is: "better", "worse", "tie", "failed", "elsewhere", "total" or nothing."""
 
     kind: str
 
@@ -104,7 +104,8 @@ def _row_cells(report: Report, row, metric: str, pairs: Dict[str, Ratio]) -> Lis
         elif mine is None and report.figure(row, peer, metric):
             cells.append(Cell(f"({amount(report.figure(row, peer, metric).median, unit_of(metric))})"))
         else:
-            cells.append(ratio_cell(pairs.get(peer)))
+            is_zero = mine and report.figure(row, peer, metric) and peer not in pairs
+            cells.append(Cell("no ratio: zero") if is_zero else ratio_cell(pairs.get(peer)))
     best = report.best_peer(row, metric)
     verdict = Cell("")
     if best:

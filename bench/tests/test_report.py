@@ -205,6 +205,11 @@ class Tables(unittest.TestCase):
         cell = report_tables.ratio_cell(found.pair(found.rows[0], "glibc", "cpu"))
         self.assertEqual((cell, cell.kind), ("1.05 [?] (1.05)", ""))
 
+    def test_of_a_figure_of_zero_there_is_no_ratio_and_it_is_said(self):
+        lines = [header("calm", "glibc")] + list(samples("slots", "calm", 1.0)) + list(samples("slots", "glibc", 0.0))
+        found = load("zero.jsonl", lines)
+        self.assertEqual(report_tables.ratio_table(found, found.rows, None).rows[0][2], "no ratio: zero")
+
     def test_a_bar_in_a_cell_does_not_make_a_column(self):
         lines = report_tables.markdown_table(report_tables.Table(["a"], [["x|y"]]))
         self.assertEqual(lines[-1], "| x\\|y |")

@@ -114,5 +114,5 @@ def choose(named: List[str], wanted_peers: str, usual_peers: Tuple[str, ...], wi
     if not chosen:
         raise Stop("There is no library to measure; name one with --lib NAME=PATH, or peers with --peers.")
     for library in chosen:
-        peers.prove(library.name, library.path)
+        peers.prove(library.name, library.path, library.env)
     return chosen

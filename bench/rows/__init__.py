@@ -7,7 +7,10 @@ the figure that its ratio is made of:
     wall     wall seconds of the timed part of a workload
     process  CPU seconds, user and system, of a whole program and its children
     peak     peak RSS
-    number:FIELD  the number FIELD of a workload's own result, smaller is better; a result without it is a failure
+    number:FIELD  the number FIELD of a workload's own result, smaller is better; a result without it is a failure.
+                  `_ns` in its name makes it a time, which others on the machine may disturb
+
+A run of a row takes about what seconds.py says; add what a new row takes, else its group's is assumed.
 
 Every row also records the other figures. Add rows at the end of their group; do not change one once figures that
 were made with it are published, give it a new name instead.

@@ -25,7 +25,7 @@ ROWS = (
     ),
     program("perl", "perl", "{programs}/words.pl", N(250_000), env=(("PERL_HASH_SEED", "0"),)),
     program("ruby", "ruby", "{programs}/objects.rb", N(220_000)),
-    program("lua", "lua5.4", "{programs}/trees.lua", 15),
+    program("lua", "lua5.4", "{programs}/trees.lua", 15, quick=True),
     program("z3", "z3", "{problem}", why="a job shop with unions of functions"),
     program("sqlite", "sqlite3", ":memory:", ".read {programs}/rows.sql"),
     program("git-log", "git", "-C", "{repository}", "log", "-p", "--stat", why="diffs of 400 commits"),

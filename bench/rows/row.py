@@ -48,7 +48,7 @@ class Row:
     @property
     def is_disturbable(self) -> bool:
         """Whether others on the machine change its figure. They change times, also of single calls, but no memory."""
-        return self.is_time or (self.metric != "peak" and self.group != "memory")
+        return self.is_time or "_ns" in self.metric
 
     @property
     def seconds(self) -> float:

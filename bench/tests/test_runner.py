@@ -322,11 +322,13 @@ class Plans(unittest.TestCase):
 
     def test_every_row_is_in_a_set_and_every_set_begins_with_the_control(self):
         inside = Counter()
-        for each in rows_module.SETS.values():
+        for name, each in rows_module.SETS.items():
             found = each.rows(rows_module.ROWS)
-            self.assertEqual(found[0].group, "control", each.name)
-            self.assertGreater(len(found), 5, each.name)
+            self.assertEqual(found[0].group, "control", name)
+            self.assertGreater(len(found), 5, name)
             inside.update(row.name for row in found)
+            groups = {row.group for row in found[1:]}
+            self.assertEqual(len(groups) > 1, name in ("quick", "all"), name)
         self.assertEqual({row.name for row in rows_module.ROWS if row.default}, set(inside))
         self.assertEqual(len(rows_module.SETS["all"].rows(rows_module.ROWS)), len(inside))
 
@@ -474,6 +476,9 @@ class Controls(unittest.TestCase):
         self.assertFalse(any(line["failed"] for line in samples))
         again = bench("prove", *arguments, "--rounds", "2", "--tries", "1", "--out", str(out))
         self.assertEqual(again.stdout, done.stdout)
+        # What was found out about a row is not found out again.
+        delays = [line for line in out.read_text().splitlines() if json.loads(line)["kind"] == "delay"]
+        self.assertEqual(len(delays), 2)
 
 
 class Runs(unittest.TestCase):

@@ -48,6 +48,7 @@ class RatioPanel:
     rows: List[str]
     dots: List[Dot]
     failed: Dict[str, List[str]] = field(default_factory=dict)  # by row: libraries
+    disturbed: Set[str] = field(default_factory=set)  # rows during which others used the processors
 
 
 class _RawFile:
@@ -209,7 +210,7 @@ class Report:
         for row in rows:
             broken = [name for name in self.libraries if self.failure(row, name)]
             if broken:
-                failed[row.name] = broken
+                failed[row.name] = broken if len(broken) < len(self.libraries) else ["all"]
             for peer in self.peers:
                 pair = self.pair(row, peer, metric or row.metric)
                 if pair:
@@ -227,6 +228,7 @@ class Report:
             rows=[row.name for row in rows],
             dots=dots,
             failed=failed,
+            disturbed={row.name for row in rows if row.name in self.results.disturbed and metric != "peak"},
         )
 
 

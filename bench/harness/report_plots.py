@@ -20,7 +20,7 @@ try:
     matplotlib.use("Agg")
     from matplotlib import pyplot
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 except ImportError:
     matplotlib = None
 
@@ -100,13 +100,23 @@ def _ratio_ticks(low: float, high: float) -> List[float]:
     narrow = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 1.75, 2]
     middle = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]
     ticks = next(
-        (ticks for reach, ticks in ((3, narrow), (30, middle), (1000, wide)) if high / low < reach), decades
+        (ticks for reach, ticks in ((3, narrow), (30, middle), (10_000, wide)) if high / low < reach), decades
     )
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, NOTE_COLUMNS, break_on_hyphens=False))
+def _row_label(panel: RatioPanel, row: str) -> str:
+    failed = panel.failed.get(row)
+    mark = " †" if row in panel.disturbed else ""
+    return row + mark + (f" ({'all' if failed == ['all'] else len(failed)} failed)" if failed else "")
+
+
+def _notes(panel: RatioPanel) -> List[str]:
+    """Below the axis, where no interval can cross them."""
+    notes = ["†: other processes disturbed these runs"] if panel.disturbed else []
+    failures = [f"{row} ({', '.join(names)})" for row, names in panel.failed.items()]
+    text = "Failed: " + "; ".join(failures) if failures else ""
+    return notes + textwrap.wrap(text, NOTE_COLUMNS, break_on_hyphens=False)
 
 
 def _ratio_axis(axes, values: List[float], label: str) -> None:
@@ -157,14 +167,11 @@ def draw_ratios(panel: RatioPanel, looks: Looks):
             if dot.row == row:
                 _draw_dot(axes, dot, index + (peers.index(dot.peer) - (len(peers) - 1) / 2) * lane, looks)
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(panel.rows)), [
-        f"{row} ({len(panel.failed[row])} failed)" if row in panel.failed else row for row in panel.rows
-    ])
+    axes.set_yticks(range(len(panel.rows)), [_row_label(panel, row) for row in panel.rows])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     values = [value for dot in panel.dots for value in (dot.ratio, dot.low, dot.high)]
-    failures = [f"{row} ({', '.join(names)})" for row, names in panel.failed.items()]
-    _ratio_axis(axes, values, panel.axis + ("\n" + _wrapped("Failed: " + "; ".join(failures)) if failures else ""))
+    _ratio_axis(axes, values, "\n".join([panel.axis] + _notes(panel)))
     axes.set_title(panel.title)
     _legend(axes, peers, looks, panel.dots)
     return figure
@@ -300,6 +307,7 @@ def draw_drift(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: L
     levels = [y for curve in curves.values() for _, y in curve if y > 0]
     if levels and max(levels) > WIDE_RANGE * min(levels):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:

@@ -521,6 +521,18 @@ class Pictures(unittest.TestCase):
         self.assertEqual([line.get_color() for line in axes.lines],
                          [report_plots.TIE] * 2 + [report_plots.LOOKS[1][0]] * 2)
 
+    def test_failures_and_disturbed_rows_are_named(self):
+        dots = [report_data.Dot(row, "a", 1.1, 1.0, 1.2, False) for row in ("one", "two")]
+        panel = report_data.RatioPanel("ratios", "g", "t", "over", ["a", "b"], ["one", "two", "three"], dots,
+                                       {"two": ["b"], "three": ["all"]}, {"one"})
+        figure = report_plots.draw_ratios(panel, report_plots.looks_of(["calm", "a", "b"], "calm"))
+        labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        note = figure.axes[0].get_xlabel()
+        report_plots.pyplot.close(figure)
+        self.assertEqual(labels, ["one †", "two (1 failed)", "three (all failed)"])
+        self.assertEqual(note.splitlines()[1:], ["†: other processes disturbed these runs",
+                                                 "Failed: two (b); three (all)"])
+
     def test_text_stays_apart(self):
         """Names of rows and ticks, titles, legend: no two of a full picture overlap, and the legend is outside."""
         names = ["calm"] + [f"peer-number-{place}" for place in range(7)]

@@ -28,20 +28,9 @@ WITHOUT_MATPLOTLIB = "matplotlib is not installed (tools/requirements.txt pins i
 
 # Colours of Okabe and Ito without black and yellow, and two of Tol's: told apart by colour-blind readers on white and
 # on black. Markers differ too, so colour is never the only sign.
-LOOKS = (
-    ("#0072b2", "o", "-"),
-    ("#d55e00", "s", "--"),
-    ("#009e73", "^", "-."),
-    ("#cc79a7", "D", ":"),
-    ("#e69f00", "v", "-"),
-    ("#56b4e9", "P", "--"),
-    ("#aa4466", "X", "-."),
-    ("#7a7a2a", "h", ":"),
-    ("#0072b2", "<", "-."),
-    ("#d55e00", ">", ":"),
-    ("#009e73", "*", "-"),
-    ("#cc79a7", "p", "--"),
-)
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#aa4466", "#7a7a2a")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h", "<", ">", "*", "p")
+DASHES = ("-", "--", "-.", ":")
 INK = "#1a2b3c"  # of text and axes; a page replaces it by its own
 PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 TIE = "#8f8f8f"
@@ -87,8 +76,10 @@ Looks = Dict[str, Tuple[str, str, str]]
 
 
 def looks_of(libraries: Sequence[str], ours: str) -> Looks:
+    """Colour, marker and dashes of each peer; no two of 24 share both colour and marker."""
     peers = [name for name in libraries if name != ours]
-    return {name: LOOKS[index % len(LOOKS)] for index, name in enumerate(peers)}
+    lists = (COLOURS, MARKERS, DASHES)
+    return {name: tuple(each[index % len(each)] for each in lists) for index, name in enumerate(peers)}
 
 
 # --- ratios ---

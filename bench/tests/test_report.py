@@ -485,7 +485,7 @@ class Pictures(unittest.TestCase):
 
     def test_every_curve_is_drawn(self):
         """Once in the legend, and once in each panel that has the curve; the first peer has none of free."""
-        first, second = (look[0] for look in report_plots.LOOKS[:2])
+        first, second = report_plots.COLOURS[:2]
         for prefix, row, panels in (("latency", WITH_CURVES, (1, 2)), ("drift", WITH_WINDOWS, (1, 1)),
                                     ("resident", WITH_MEMORY, (1, 1))):
             text = self.colours_of(report_plots.file_name(prefix, row.name))
@@ -506,11 +506,11 @@ class Pictures(unittest.TestCase):
         report_plots.pyplot.close(figure)
 
     def test_each_peer_has_its_colour_and_marker_and_a_tie_is_grey(self):
-        looks = report_plots.looks_of(["calm", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"], "calm")
-        self.assertEqual(len({(colour, marker) for colour, marker, _ in looks.values()}), 12)
-        self.assertEqual(len({marker for _, marker, _ in looks.values()}), 12)
+        looks = report_plots.looks_of(["calm"] + [f"peer {place}" for place in range(24)], "calm")
+        self.assertEqual(len({(colour, marker) for colour, marker, _ in looks.values()}), 24)
+        self.assertEqual(len({marker for _, marker, _ in list(looks.values())[:12]}), 12)
         text = self.colours_of("ratios-one-thread")
-        for colour in (report_plots.LOOKS[0][0], report_plots.LOOKS[1][0]):
+        for colour in report_plots.COLOURS[:2]:
             self.assertIn(colour, text)
         dots = {(dot.row, dot.peer): dot for panel in self.report.ratio_panels() for dot in panel.dots
                 if panel.kind == "ratios"}
@@ -519,7 +519,7 @@ class Pictures(unittest.TestCase):
             looks = report_plots.looks_of(self.report.libraries, "calm")
             report_plots._draw_dot(axes, dots["batch", peer], place, looks)
         self.assertEqual([line.get_color() for line in axes.lines],
-                         [report_plots.TIE] * 2 + [report_plots.LOOKS[1][0]] * 2)
+                         [report_plots.TIE] * 2 + [report_plots.COLOURS[1]] * 2)
 
     def test_failures_and_disturbed_rows_are_named(self):
         dots = [report_data.Dot(row, "a", 1.1, 1.0, 1.2, False) for row in ("one", "two")]

@@ -36,6 +36,7 @@ PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 TIE = "#8f8f8f"
 LANE_INCHES = 0.085  # of one peer within a row
 WIDTH_INCHES = 8.6
+TALL_INCHES = 8  # above that, the numbers of the axis are at the top, too
 NOTE_COLUMNS = 110
 WIDE_RANGE = 8  # the largest over the smallest: from there on a linear axis hides what most of a curve does
 STYLE = {
@@ -163,6 +164,8 @@ def draw_ratios(panel: RatioPanel, looks: Looks):
     axes.spines["left"].set_visible(False)
     values = [value for dot in panel.dots for value in (dot.ratio, dot.low, dot.high)]
     _ratio_axis(axes, values, "\n".join([panel.axis] + _notes(panel)))
+    if height > TALL_INCHES:
+        axes.tick_params(axis="x", labeltop=True)
     axes.set_title(panel.title)
     _legend(axes, peers, looks, panel.dots)
     return figure

@@ -493,6 +493,17 @@ class Pictures(unittest.TestCase):
                      for colour in (first, second)]
             self.assertEqual(drawn, [panels[0] + 1, panels[1] + 1], prefix)
 
+    def test_two_rows_of_the_same_work_share_a_picture(self):
+        chosen = [row for row in rows_module.ROWS if {"malloc_ns", "free_ns"} <= set(row.series)]
+        lines = [header("calm", "glibc")]
+        for row in chosen:
+            figures = {row.metric[len("number:") :]: 5.0, "series_malloc_ns": curve_of(1, PERCENTILES)}
+            lines += list(samples(row.name, "calm", 1.0, **figures))
+        names = [plan[0] for plan in report_plots._plans(load("shared.jsonl", lines)) if plan[0].startswith("latency")]
+        first = {row.command: row.name for row in reversed(chosen)}
+        self.assertLess(len(first), len(chosen))
+        self.assertEqual(sorted(names), sorted(report_plots.file_name("latency", name) for name in first.values()))
+
     def test_no_curve_leaves_its_panel(self):
         looks = report_plots.looks_of(self.report.libraries, "calm")
         curves = {kind: self.report.curves(WITH_CURVES, kind) for kind in ("malloc_ns", "free_ns")}

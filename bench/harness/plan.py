@@ -2,7 +2,8 @@
 
 The order is row by row, and within a row round by round: A B C, C B A, B C A, A C B, ... so that what drifts on the
 machine drifts for all, and nobody always runs after the same neighbour. A run during which other processes used too
-much CPU is done again; the quietest try counts. A library that fails twice in a row is left out of the rest of it.
+much CPU is done again, as long as that keeps within its share of the time; the quietest try counts. A library that
+fails twice in a row is left out of the rest of it.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from .progress import Progress, duration
 from .results import digest_samples
 
 FAILURES_MAX = 2  # of one row under one library; then its other rounds are left out
+AGAIN_SHARE = 0.3  # of the time that runs were expected to take so far may go into doing disturbed ones again
 OVERHEAD_SECONDS = 0.05  # of starting a run and reading what it said
 FOLDER = CACHE / "runs"
 SPACE_MIB = 50
@@ -62,6 +64,11 @@ def wants_run(raw: RawFile, cell: Cell, settings: Settings) -> bool:
     if any(line["failed"] or line["foreign_share"] <= settings.foreign_limit for line in tries):
         return False
     return len(tries) < allowed and raw.failures(row.name, library.name) < FAILURES_MAX
+
+
+def has_run(raw: RawFile, cell: Cell) -> bool:
+    row, index, library = cell
+    return bool(raw.tries(row.name, library.name, index)) or raw.failures(row.name, library.name) >= FAILURES_MAX
 
 
 class Fit:
@@ -112,7 +119,7 @@ def default_file(label: str, rows: List, libraries: List[Library], settings: Set
     key = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:8]
     for path in sorted(FOLDER.glob(f"*-{label}-{key}.jsonl"), reverse=True):
         raw = RawFile(path, settings, libraries)
-        left = sum(wants_run(raw, cell, settings) for cell in cells(rows, libraries, settings))
+        left = sum(not has_run(raw, cell) for cell in cells(rows, libraries, settings))
         raw.file.close()
         if left:
             note(f"Going on with {path}.")
@@ -171,6 +178,10 @@ def run(rows: List, libraries: List[Library], settings: Settings, path: Path, fi
 def _measure(raw: RawFile, cell: Cell, settings: Settings, progress: Progress, fit: Fit) -> None:
     row, index, library = cell
     while wants_run(raw, cell, settings):
+        is_again = bool(raw.tries(row.name, library.name, index))
+        if is_again and progress.again > AGAIN_SHARE * progress.done:
+            return
+        start = time.monotonic()
         fitted = fit.library(row, library)
         if fitted is None:
             return
@@ -184,5 +195,6 @@ def _measure(raw: RawFile, cell: Cell, settings: Settings, progress: Progress, f
         }
         sample.update(run_once(row, fitted, settings))
         raw.append(sample)
+        progress.again += is_again * (time.monotonic() - start)
         if sample["failed"]:
             progress.say(f"{row.name} under {library.name} failed: {sample['failed']}")

@@ -33,6 +33,7 @@ class Progress:
     def __init__(self, total: float, standing):
         self.total, self.standing = total, standing
         self.done, self.start, self.said, self.what = 0.0, time.monotonic(), 0.0, ""
+        self.again = 0.0  # seconds that went into doing runs again
         self.live = None
         if rich and sys.stderr.isatty():
             self.console = rich.console.Console(stderr=True)

@@ -3,6 +3,7 @@
 Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc and perl.
 """
 
+import contextlib
 import fcntl
 import io
 import itertools
@@ -311,6 +312,30 @@ class Plans(unittest.TestCase):
         self.assertTrue(self.wants(failed, index=1))
         self.assertFalse(self.wants(failed, dict(failed, repeat=1), index=2))
 
+    def test_doing_runs_again_keeps_within_its_share_of_the_time(self):
+        """On a machine that is never quiet, where each run takes two seconds by a clock of its own."""
+        now = [0.0]
+
+        def ran(row, library, _settings):
+            now[0] += 2.0
+            made = sample(row.name, library.name, 0, 1, foreign_share=0.9)
+            return {key: made[key] for key in ("failed", "check", "foreign_share", "cost")}
+
+        path = FOLDER / "again.jsonl"
+        row = rows_module.Row("slots", "programs", "process", ("x",))
+        with contextlib.ExitStack() as changed:
+            patch = lambda *what: changed.enter_context(unittest.mock.patch.object(*what))
+            patch(plan, "run_once", ran)
+            patch(sys, "stderr", io.StringIO())
+            patch(plan.time, "monotonic", lambda: now[0])
+            patch(plan.Pace, "seconds", lambda *_: 2.0)
+            plan.run([row], self.libraries(2), measure.Settings(20, 1, 1), path)
+        tries = Counter((line["library"], line["repeat"]) for line in measure.read(path)[1])
+        self.assertEqual(len(tries), 40)
+        again = sum(tries.values()) - 40
+        self.assertLessEqual(again, 0.3 * 40 + 1)
+        self.assertGreaterEqual(again, 0.3 * 40 - 2)
+
     def test_time_left_follows_from_what_was_measured(self):
         cell = rows_module.ROWS[1], 0, self.libraries(1)[0]
         settings = measure.Settings(7, 1, 0.5)
@@ -337,7 +362,7 @@ class Plans(unittest.TestCase):
             each = rows_module.SETS[name]
             settings = measure.Settings(each.rounds, 1, 1)
             made = plan.cells(each.rows(rows_module.ROWS), self.libraries(1 + peers), settings)
-            self.assertLess(plan.Pace(settings).total(made), minutes * 60 * 0.9, name)
+            self.assertLess(plan.Pace(settings).total(made) * (1 + plan.AGAIN_SHARE), minutes * 60, name)
 
 
 class Shown(unittest.TestCase):

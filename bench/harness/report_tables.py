@@ -370,7 +370,7 @@ def _failures(report: Report) -> Section:
     measured = {row.name for row in report.rows}
     absent = [row.name for row in rows_module.ROWS if row.default and row.name not in measured]
     if absent and report.is_whole:
-        section.text.append("Rows without a sample: " + ", ".join(absent) + ".")
+        section.items.append("Rows without a sample: " + ", ".join(absent) + ".")
     return section
 
 

@@ -68,10 +68,11 @@ def _where(log: Path) -> str:
 
 
 def _reason(text: str, code: int) -> str:
-    """The line of a failed command that says most: its first error, else its last line."""
+    """The line of a failed command that says most: its first error and what that was caused by, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\b", line, re.I)]
-    return ((errors or lines[-1:] or [f"exit code {code}"])[0])[:200]
+    said = (errors or lines[-1:] or [f"exit code {code}"])[0][:200]
+    return f"{said}: {lines[-1][:200]}" if "Caused by:" in lines else said
 
 
 class Workshop:

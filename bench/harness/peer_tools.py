@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import List
 
-from .base import BENCH, CACHE, Stop, digest
+from .base import BENCH, CACHE, Stop, digest, note
 
 FOLDER = CACHE / "peers"
 LOGS = FOLDER / "logs"
@@ -147,6 +147,8 @@ class Workshop:
         """Compiles one by one, and goes on where an interrupted build stopped."""
         made = []
         for number, source in enumerate(sources):
+            if number % 25 == 0 and len(sources) > 25:
+                note(f"Building {what}: {number} of {len(sources)} files.")
             target = self.folder / f"{number:03d}-{source.stem}.o"
             if not target.exists():
                 part = target.with_suffix(".part")

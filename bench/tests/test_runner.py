@@ -610,6 +610,7 @@ class Runs(unittest.TestCase):
         samples = measure.read(out)[1]
         failed = [line["failed"] for line in samples if line["library"] == "hangs"]
         self.assertEqual(failed, ["it took longer than 1 s and was killed"] * 2)
+        self.assertTrue(all(line["cost"]["wall"] < 2 for line in samples if line["failed"]))
         self.assertEqual(len([line for line in samples if line["library"] == "glibc" and not line["failed"]]), 4)
         self.assertIn("slots under hangs: it took longer", done.stdout)
         left = subprocess.run(["pgrep", "-f", str(build.binaries() / "replace")], stdout=subprocess.PIPE).stdout
@@ -682,6 +683,17 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(base.Stop, "MiB are free in .* are needed; free some, or"):
             base.need_space(FOLDER / "not" / "there", 1 << 40, "name another")
         base.need_space(FOLDER, 1, "name another")
+
+    def test_nothing_that_a_program_started_outlives_it(self):
+        alive = FOLDER / "alive"
+        alive.touch()
+        script = f"(while sleep 0.1; do echo >> {alive}; done) & sleep 0.3"
+        launch = [str(build.binaries() / "launch"), str(FOLDER / "cost"), "10", "-", "sh", "-c", script]
+        subprocess.run(launch, check=True)
+        size = alive.stat().st_size
+        self.assertGreater(size, 0)
+        time.sleep(0.5)
+        self.assertEqual(alive.stat().st_size, size)
 
     def test_what_takes_too_long_is_killed_and_said(self):
         cost = FOLDER / "cost"

@@ -23,9 +23,12 @@ enum {
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 4,
     HAND_BINS = 8, /* used bins the hand looks at in one step                   */
-    REFUSALS_A_STEP = 32,
+    REFUSALS_A_STEP = 128,
     WALKS_MAX = 8,
-    FLUSH_MAX = 1 << (SLOTS_LOG2_MAX - 1), /* blocks: half of the largest array */
+    FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
+    FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
+    FLUSH_KEEPS = 8,
+    REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -36,7 +39,7 @@ _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
 struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
 uint64_t cache_mark = 0x6d6c61636d6c6163;
-_Atomic size_t cache_budgets[2] = {1024 * 1024, 8 * 1024 * 1024};
+struct cache_budget cache_budgets[2];
 
 static bool has_bit(const uint64_t *set, unsigned bin)
 {
@@ -133,6 +136,21 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
     return arena_split(cache, at, SLOTS_LOG2_MAX, log2);
 }
 
+/* What a cache may hold at the moment. */
+static size_t budget_now(bool is_span)
+{
+    struct cache_budget *budget = &cache_budgets[is_span];
+    bool is_room = load(&budget->in_use, RELAXED) < load(&budget->all, RELAXED);
+    return load(is_room ? &budget->each : &budget->fair, RELAXED);
+}
+
+/* Counts `more` bytes, which wrap when they are less. */
+static void count_capacity(struct cache *cache, unsigned bin, size_t more)
+{
+    cache->capacity_bytes[is_span_bin(bin)] += more;
+    fetch_add(&cache_budgets[is_span_bin(bin)].in_use, more, RELAXED);
+}
+
 /* Lets a bin hold `blocks`, in a larger array if need be, with the same blocks in it. False: no
  * room. */
 static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
@@ -140,10 +158,9 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct cache_entry *entry = &cache->entries[bin];
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
-    size_t *capacity = &cache->capacity_bytes[is_span_bin(bin)];
-    size_t budget = load(&cache_budgets[is_span_bin(bin)], RELAXED);
-    if (blocks > old.blocks &&
-        *capacity + more > (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
+    size_t budget = budget_now(is_span_bin(bin));
+    if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more >
+                                   (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
     uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
@@ -161,7 +178,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     entry->limit = (at + (uint32_t)blocks * SLOT_BYTES) | (log2 - SLOTS_LOG2_MIN);
     if (old.log2 != 0 && at != old.start)
         arena_link(cache, old.start, old.log2);
-    *capacity += more;
+    count_capacity(cache, bin, more);
     set_bit(cache->used_bins, bin);
     edit_end(cache);
     return true;
@@ -182,26 +199,27 @@ static size_t entry_count(struct cache_entry *entry)
 }
 
 /*
- * Gives the oldest `count` blocks of a bin, fewer than all, to its depot and moves the others down.
- * They leave the array before they are given: another thread may have them a moment later.
+ * Gives `count` blocks of a bin, fewer than all, to its depot: the newest but for a few that stay
+ * on top. No more than those few move, so a flush is short however large the array is. The blocks
+ * leave the array before they are given: another thread may have them a moment later.
  */
-static void flush_oldest(struct cache *cache, unsigned bin, size_t count)
+static void flush_some(struct cache *cache, unsigned bin, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    uint32_t oldest = array_of(entry->limit).start + 2 * SLOT_BYTES;
     void *blocks[FLUSH_MAX];
     uint32_t top = load(&entry->top, RELAXED);
     uint32_t bytes = (uint32_t)count * SLOT_BYTES;
+    uint32_t kept = (uint32_t)size_min(FLUSH_KEEPS, entry_count(entry) - 1 - count) * SLOT_BYTES;
     ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
+    uint32_t end = top + SLOT_BYTES - kept;
     for (size_t i = 0; i < count; i++)
-        blocks[i] = load(cache_slot(cache, oldest + (uint32_t)i * SLOT_BYTES), RELAXED);
+        blocks[i] = load(cache_slot(cache, end - bytes + (uint32_t)i * SLOT_BYTES), RELAXED);
     edit_begin(cache);
-    for (uint32_t slot = oldest + bytes; slot <= top; slot += SLOT_BYTES)
+    for (uint32_t slot = end; slot <= top; slot += SLOT_BYTES)
         store(cache_slot(cache, slot - bytes), load(cache_slot(cache, slot), RELAXED), RELAXED);
     store(&entry->top, top - bytes, RELEASE);
     edit_end(cache);
-    for (size_t given = 0; given < count; given += BATCH_BLOCKS)
-        give(bin, blocks + given, size_min(count - given, BATCH_BLOCKS), cache->number);
+    give(bin, blocks, count, cache->number);
 }
 
 /* Gives all blocks of a bin to its depot. */
@@ -233,7 +251,7 @@ static void bin_close(struct cache *cache, unsigned bin)
     entry->limit = 0;
     store(&entry->top, 0, RELEASE);
     arena_link(cache, array.start, array.log2);
-    cache->capacity_bytes[is_span_bin(bin)] -= array.blocks * bin_bytes(bin);
+    count_capacity(cache, bin, -(array.blocks * bin_bytes(bin)));
     clear_bit(cache->used_bins, bin);
     edit_end(cache);
 }
@@ -248,14 +266,15 @@ static void bin_shrink(struct cache *cache, unsigned bin)
         return;
     }
     for (size_t count = entry_count(entry); count > target; count = entry_count(entry))
-        flush_oldest(cache, bin, size_min(count - target, FLUSH_MAX));
+        flush_some(cache, bin, size_min(count - target, FLUSH_MAX));
     array_resize(cache, bin, target);
 }
 
-/* Whether the budget has fallen below what the arrays may hold: more threads share it now. */
-static bool is_over(const struct cache *cache, bool is_span)
+/* Whether the arrays, with so much more, may hold more than the budget allows; it falls when other
+ * threads want some, too. */
+static bool is_over(const struct cache *cache, bool is_span, size_t more_bytes)
 {
-    return cache->capacity_bytes[is_span] > load(&cache_budgets[is_span], RELAXED);
+    return cache->capacity_bytes[is_span] + more_bytes > budget_now(is_span);
 }
 
 /* Moves the hand over a few used bins and shrinks those that have not missed since it passed, or
@@ -268,7 +287,7 @@ static void shrink_bins(struct cache *cache, unsigned except)
         for (uint64_t bins = cache->used_bins[index]; bins != 0; bins &= bins - 1) {
             unsigned bin = index * 64 + bit_lowest(bins);
             if (bin != except &&
-                (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin))))
+                (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin), 0)))
                 bin_shrink(cache, bin);
             seen++;
         }
@@ -277,23 +296,31 @@ static void shrink_bins(struct cache *cache, unsigned except)
     }
 }
 
-/* A miss is the sign that a bin wants more: doubles what it may hold, up to its class's limit. */
-static void grow_after_miss(struct cache *cache, unsigned bin)
+/* Doubles what a bin may hold, up to its class's limit; by one block where blocks are large. False:
+ * no room. */
+static bool grow(struct cache *cache, unsigned bin)
 {
-    set_bit(cache->recent_bins, bin);
     size_t most = blocks_max(bin);
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
     if (blocks == most)
-        return;
+        return true;
     size_t wanted = size_min(blocks == 0 ? BLOCKS_FIRST : 2 * blocks + 1, most);
     if (is_span_bin(bin))
         wanted = size_min(blocks + 1, most);
-    if (array_resize(cache, bin, wanted))
+    return array_resize(cache, bin, wanted) ||
+           (blocks == 0 && array_resize(cache, bin, size_min(2, most)));
+}
+
+/* A miss is the sign that a bin wants more. A cache that is full refuses, and now and then shrinks
+ * others for it. */
+static void grow_after_miss(struct cache *cache, unsigned bin)
+{
+    bool is_span = is_span_bin(bin);
+    set_bit(cache->recent_bins, bin);
+    if (!is_over(cache, is_span, bin_bytes(bin)) && grow(cache, bin))
         return;
-    if (++cache->refusals % REFUSALS_A_STEP == 0 || is_over(cache, is_span_bin(bin)))
+    if (++cache->refusals % REFUSALS_A_STEP == 0)
         shrink_bins(cache, bin);
-    if (blocks == 0 && !array_resize(cache, bin, wanted))
-        array_resize(cache, bin, size_min(2, most));
 }
 
 static struct cache *cache_here(void)
@@ -341,7 +368,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     size_t want = 1;
     if (cache != NULL) {
         grow_after_miss(cache, bin);
-        want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_MAX);
+        want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     } else if (!heap_start()) {
         return NULL;
     }
@@ -357,6 +384,13 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return blocks[0];
 }
 
+/* How many of a full array's blocks leave at once: a half, but no more than is quickly done. */
+static size_t flush_count(unsigned bin, size_t blocks)
+{
+    bool is_plain = !is_span_bin(bin) && !depot_is_shared(bin);
+    return size_min((blocks + 1) / 2, is_plain ? FLUSH_PLAIN : FLUSH_MAX);
+}
+
 NOINLINE void cache_free_slow(void *block)
 {
     unsigned bin = region_kind(region_unit(block));
@@ -369,7 +403,7 @@ NOINLINE void cache_free_slow(void *block)
         if (is_full && array_of(entry->limit).blocks == 1)
             flush_all(cache, bin);
         else if (is_full)
-            flush_oldest(cache, bin, (array_of(entry->limit).blocks + 1) / 2);
+            flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
         if (entry->limit != 0) {
             cache_free(block, bin);
             return;
@@ -408,7 +442,10 @@ void cache_abandon(struct cache *cache)
     __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
-    __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
+    for (unsigned is_span = 0; is_span < 2; is_span++) {
+        fetch_sub(&cache_budgets[is_span].in_use, cache->capacity_bytes[is_span], RELAXED);
+        cache->capacity_bytes[is_span] = 0;
+    }
     cache->arena_used = offsetof(struct cache, arena);
     store(&cache->edits, 0, RELAXED);
 }

@@ -95,8 +95,18 @@ void cache_mend(struct cache *cache);
  * trust. */
 void cache_abandon(struct cache *cache);
 
-/* How many bytes of small and of large blocks each cache may hold. */
-extern _Atomic size_t cache_budgets[2];
+/*
+ * Bytes that caches may hold: one cache at most `each`, all together `all`, and whatever the others
+ * hold, each `fair`. So all hold at most `all` and `fair` for each thread; with a few busy threads
+ * among many idle ones the busy ones have the room.
+ */
+struct cache_budget {
+    _Atomic size_t each;
+    _Atomic size_t all;
+    _Atomic size_t fair;
+    _Atomic size_t in_use; /* what all arrays may hold now */
+};
+extern struct cache_budget cache_budgets[2]; /* of small and of large blocks */
 
 ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {

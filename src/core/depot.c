@@ -65,13 +65,20 @@ static bool note_user(struct depot *depot, uint32_t user)
     return known != USER_NONE;
 }
 
-static unsigned list_for(const struct slab *slab)
+bool depot_is_shared(unsigned bin)
 {
-    if (slab->free_count == 0)
+    const struct depot *depot = depot_of(bin);
+    return depot != NULL && load(&depot->user, RELAXED) == (uint32_t)USER_SEVERAL;
+}
+
+/* The list for a slab of the class with so many free blocks. */
+ALWAYS_INLINE unsigned list_for(unsigned class, unsigned free_count)
+{
+    if (unlikely(free_count == class_facts[class].capacity))
+        return LIST_EMPTY;
+    if (unlikely(free_count == 0))
         return SLAB_UNLISTED;
-    return slab->free_count == slab->capacity
-               ? LIST_EMPTY
-               : (slab->free_count - 1u) >> class_facts[bin_class(slab->bin)].list_shift;
+    return (free_count - 1) >> class_facts[class].list_shift;
 }
 
 static void list_remove(struct depot *depot, struct slab *slab)
@@ -87,7 +94,7 @@ static void list_remove(struct depot *depot, struct slab *slab)
 
 static void relist(struct depot *depot, struct slab *slab)
 {
-    unsigned list = list_for(slab);
+    unsigned list = list_for(bin_class(slab->bin), slab->free_count);
     if (list == slab->list)
         return;
     if (slab->list != SLAB_UNLISTED)
@@ -260,17 +267,6 @@ static bool has_other_empty(const struct depot *depot, const struct slab *slab)
     return depot->lists[LIST_EMPTY] != slab->unit || slab->next != 0;
 }
 
-/* After blocks came back to `slab`: lists it anew, or takes it out for retirement. */
-static void settle(struct depot *depot, struct slab *slab, struct slab **empty, size_t *empty_count)
-{
-    slab->tick = load(&depot_tick, RELAXED);
-    relist(depot, slab);
-    if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
-        orphan(depot, slab);
-        empty[(*empty_count)++] = slab;
-    }
-}
-
 /* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
 static void prefetch_maps(void *const *blocks, size_t count)
 {
@@ -307,26 +303,37 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
 {
     struct slab *empty[REFILL_MAX];
     size_t empty_count = 0, stranger_count = 0, put = 0;
+    unsigned class = bin_class(depot->bin);
+    struct slab *slab = NULL;
+    size_t slab_unit = 0; /* nobody's */
     lock_acquire(&depot->lock, RANK_DEPOT);
-    for (size_t i = 0; i < count;) {
+    for (size_t i = 0; i < count; i++) {
         size_t unit = region_unit(blocks[i]);
-        struct slab *slab = own_slab(depot, unit);
-        if (slab == NULL) {
-            strangers[stranger_count++] = blocks[i++];
+        if (unit != slab_unit) {
+            slab_unit = unit;
+            slab = own_slab(depot, unit);
+            if (slab != NULL)
+                slab->tick = load(&depot_tick, RELAXED);
+        }
+        if (unlikely(slab == NULL)) {
+            strangers[stranger_count++] = blocks[i];
             continue;
         }
-        size_t run = 1;
-        while (i + run < count && region_unit(blocks[i + run]) == unit)
-            run++;
-        size_t again = slab_put(slab, blocks + i, run, twice->at + twice->count);
-        twice->count += again;
-        put += run - again;
-        if (slab->free_count == slab->capacity) { /* it may leave, with all that was counted */
-            count_free(depot, put, 0);
-            put = 0;
+        if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i])))) {
+            twice->at[twice->count++] = blocks[i];
+            continue;
         }
-        settle(depot, slab, empty, &empty_count);
-        i += run;
+        put++;
+        if (likely(list_for(class, slab->free_count) == slab->list))
+            continue;
+        relist(depot, slab);
+        if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
+            count_free(depot, put, 0); /* it leaves with all that was counted */
+            put = 0;
+            orphan(depot, slab);
+            empty[empty_count++] = slab;
+            slab_unit = 0;
+        }
     }
     count_free(depot, put, 0);
     lock_release(&depot->lock, RANK_DEPOT);
@@ -539,7 +546,8 @@ static verdict verify_one(struct depot *depot)
             verdict found = slab_verify(slab);
             if (found != NULL)
                 return found;
-            if (slab->list != list || list_for(slab) != list || slab->bin != depot->bin)
+            if (slab->list != list || list_for(bin_class(slab->bin), slab->free_count) != list ||
+                slab->bin != depot->bin)
                 return "D2: a slab is in the wrong list";
             free_blocks += slab->free_count;
         }

@@ -48,6 +48,9 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 /* As depot_give, but into the bitmaps in any case. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 
+/* Whether more than one cache works on the bin, so that whole batches are handed over. */
+bool depot_is_shared(unsigned bin);
+
 /* The bin's depot, or NULL when the bin was never used. */
 struct depot *depot_of(unsigned bin);
 

@@ -121,22 +121,6 @@ bool slab_is_free(const struct slab *slab, unsigned block)
     return (slab->free_map[block / 64] >> block % 64 & 1) != 0;
 }
 
-size_t slab_put(struct slab *slab, void *const *blocks, size_t count, void **twice)
-{
-    uint64_t multiplier = class_facts[bin_class(slab->bin)].multiplier;
-    uint64_t *map = slab->free_map;
-    size_t twice_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t index = (uint16_t)(uintptr_t)blocks[i] * multiplier >> 32; /* class_block() */
-        uint64_t bit = (uint64_t)1 << index % 64;
-        if (unlikely((map[index / 64] & bit) != 0))
-            twice[twice_count++] = blocks[i];
-        map[index / 64] |= bit;
-    }
-    slab->free_count = (uint16_t)(slab->free_count + count - twice_count);
-    return twice_count;
-}
-
 verdict slab_verify(const struct slab *slab)
 {
     unsigned bits = 0;

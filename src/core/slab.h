@@ -45,9 +45,16 @@ void slab_retire(struct slab *slab);
  */
 size_t slab_take(struct slab *slab, void **out, size_t want);
 
-/* Sets the bits of `count` blocks of the slab. Those that were set already, free twice, go to
- * `twice`; returns how many. */
-size_t slab_put(struct slab *slab, void *const *blocks, size_t count, void **twice);
+/* Sets the bit of block number `block`. False: it was set already, so the block was freed twice. */
+ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
+{
+    uint64_t bit = (uint64_t)1 << block % 64;
+    if (unlikely((slab->free_map[block / 64] & bit) != 0))
+        return false;
+    slab->free_map[block / 64] |= bit;
+    slab->free_count++;
+    return true;
+}
 
 bool slab_is_free(const struct slab *slab, unsigned block);
 

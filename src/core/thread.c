@@ -21,10 +21,10 @@
 
 enum {
     ATTACHES_MAX = 4,
-    BUDGET_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
-    CACHES_A_CPU = 2,       /* that get their full share                               */
-    SPANS_PER_SMALL = 8,    /* bytes of large blocks for each byte of small ones       */
-    UNUSED_WARM = 4,        /* caches of ended threads kept as they are                */
+    FAIR_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
+    CACHES_A_CPU = 2,     /* that may be full at the same time                       */
+    SPANS_PER_SMALL = 8,  /* bytes of large blocks for each byte of small ones       */
+    UNUSED_WARM = 4,      /* caches of ended threads kept as they are                */
 };
 
 static struct lock registry_lock;
@@ -33,8 +33,6 @@ static struct cache *warm; /* unused caches that still hold blocks */
 static struct cache *cold; /* unused caches that are empty         */
 static unsigned warm_count;
 static _Atomic size_t attached;
-static size_t budget_total = 2 * 1024 * 1024;
-static size_t budget_each = 1024 * 1024;
 static _Atomic uint32_t caches_made;
 static bool is_hooked;
 
@@ -50,18 +48,26 @@ size_t thread_count(void)
     return load(&attached, RELAXED);
 }
 
+/* What each thread has however much the others hold. */
 static void share_budget(void)
 {
-    size_t share = size_min(budget_each, budget_total / size_max(load(&attached, RELAXED), 1));
-    store(&cache_budgets[false], size_max(share, BUDGET_MIN), RELAXED);
-    store(&cache_budgets[true], share * SPANS_PER_SMALL, RELAXED);
+    size_t threads = size_max(load(&attached, RELAXED), 1);
+    for (unsigned is_span = 0; is_span < 2; is_span++) {
+        struct cache_budget *budget = &cache_budgets[is_span];
+        size_t share = size_min(load(&budget->each, RELAXED),
+                                load(&budget->all, RELAXED) / threads);
+        store(&budget->fair, is_span ? share : size_max(share, FAIR_MIN), RELAXED);
+    }
 }
 
 void thread_set_budget(size_t bytes_each, unsigned cpu_count)
 {
     lock_acquire(&registry_lock, RANK_REGISTRY);
-    budget_each = bytes_each;
-    budget_total = bytes_each * CACHES_A_CPU * cpu_count;
+    for (unsigned is_span = 0; is_span < 2; is_span++) {
+        size_t each = is_span ? bytes_each * SPANS_PER_SMALL : bytes_each;
+        store(&cache_budgets[is_span].each, each, RELAXED);
+        store(&cache_budgets[is_span].all, each * CACHES_A_CPU * cpu_count, RELAXED);
+    }
     share_budget();
     lock_release(&registry_lock, RANK_REGISTRY);
 }

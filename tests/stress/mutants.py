@@ -16,8 +16,8 @@ MUTANTS = {
     "a flush loses a block": (
         "core/cache.c", "depot_give(bin, blocks, count, ", "depot_give(bin, blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
-        "core/slab.c", "uint64_t bit = (uint64_t)1 << index % 64;",
-        "uint64_t bit = (uint64_t)1 << (index ^ 1) % 64;", "single"),
+        "core/depot.c", "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i])))) {",
+        "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i]) ^ 1))) {", "single"),
     "a class is taken that is not aligned": (
         "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
     "calloc does not clear small blocks": (

@@ -26,8 +26,8 @@ static void retire(struct slab *slab)
 /* One block at a time; false when it was free already. */
 static bool Put(struct slab *slab, void *block)
 {
-    void *twice;
-    return slab_put(slab, &block, 1, &twice) == 0;
+    auto offset = static_cast<uint16_t>(reinterpret_cast<uintptr_t>(block));
+    return slab_put(slab, class_block(bin_class(slab->bin), offset));
 }
 
 TEST(Slab, AFreshSlabHandsOutEveryBlockOnceInAddressOrder)

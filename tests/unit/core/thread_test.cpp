@@ -63,7 +63,7 @@ TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
 TEST(Thread, ManyThreadsAtOnceShareOneBudget)
 {
     ASSERT_TRUE(heap_start());
-    size_t alone = load(&cache_budgets[false], RELAXED);
+    size_t alone = load(&cache_budgets[false].fair, RELAXED);
     std::atomic<unsigned> ready{0};
     std::atomic<bool> is_done{false};
     std::vector<std::thread> threads;
@@ -78,11 +78,11 @@ TEST(Thread, ManyThreadsAtOnceShareOneBudget)
     while (ready < 60)
         std::this_thread::yield();
     EXPECT_GE(thread_count(), 60u);
-    EXPECT_LT(load(&cache_budgets[false], RELAXED), alone);
+    EXPECT_LT(load(&cache_budgets[false].fair, RELAXED), alone);
     is_done = true;
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_EQ(load(&cache_budgets[false], RELAXED), alone);
+    EXPECT_EQ(load(&cache_budgets[false].fair, RELAXED), alone);
 }
 
 static pthread_key_t late_key;

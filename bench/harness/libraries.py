@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from . import peers
+from . import build, peers
 from .base import CACHE, REPOSITORY, Stop, digest, nearest, need_space, note
 
 
@@ -113,6 +113,7 @@ def choose(named: List[str], wanted_peers: str, usual_peers: Tuple[str, ...], wi
             raise Stop(f"Two libraries are called {name}.")
     if not chosen:
         raise Stop("There is no library to measure; name one with --lib NAME=PATH, or peers with --peers.")
+    build.binaries()
     for library in chosen:
         peers.prove(library.name, library.path, library.env)
     return chosen

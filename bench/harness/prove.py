@@ -105,8 +105,8 @@ def _delayed(library: Library, turns: int, every: int) -> Library:
 
 
 def _libraries(base: Library) -> List[Library]:
-    peers.prove(base.name, base.path, base.env)
     wrapper = build.binaries() / "libdelay.so"
+    peers.prove(base.name, base.path, base.env)
     one, two = (replace(base, name=name) for name in NAMES[:2])
     plain, slow = (replace(base, name=name, path=str(wrapper), under=base.path) for name in WRAPPED)
     peers.prove("the wrapper", plain.path)

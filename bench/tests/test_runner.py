@@ -441,7 +441,7 @@ class Controls(unittest.TestCase):
             for _ in range(5)
         )
         none, some, more = seconds("0", "1"), seconds("1000", "1"), seconds("64000", "32")
-        # 200,000 calls, 1000 or 2000 turns each, at up to 8 turns a nanosecond; how many exactly is the machine's affair.
+        # 200,000 calls, 1000 or 2000 turns each, at 8 turns a nanosecond at most.
         self.assertGreater(some - none, 200_000 * 1000 / 8e9)
         self.assertGreater(more - none, 200_000 * 2000 / 8e9)
 

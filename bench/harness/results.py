@@ -2,8 +2,9 @@
 
 The tie rule of the lab, used everywhere and nowhere else written: two figures are a **tie** when the 95 % bootstrap
 interval of the ratio of their medians holds 1, or when the difference of the medians is within the spread of identical
-runs of either library (from quartile to quartile; below four runs from the smallest to the largest), or below half a
-per cent. `smallest_visible` is the smallest true difference that this rule finds in 19 of 20 such comparisons.
+runs of either library (from quartile to quartile; below five runs from the smallest to the largest), or below half a
+per cent. Below three runs of either nothing is claimed at all. `smallest_visible` is the smallest true difference that
+this rule finds in 19 of 20 such comparisons.
 """
 
 import functools
@@ -15,6 +16,7 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 NOISE_FLOOR = 0.005  # below half a per cent nothing is claimed, however still the machine was
 INTERVAL = 0.95
+RUNS_MIN = 3  # two runs each differ by chance in one of five rows
 POWER_DEVIATIONS = 1.645  # of a normal distribution: 19 of 20 lie above the mean less this many
 EXACT_EVEN_RUNS_MAX = 12  # above that, an even number of runs is resampled by its lower median, which needs n^2 less
 
@@ -35,8 +37,8 @@ class Figure:
 
     @property
     def usual(self) -> Tuple[float, float]:
-        """Where identical runs lie: from quartile to quartile, or all of them below four runs."""
-        if len(self.values) < 4:
+        """Where identical runs lie: from quartile to quartile, or all of them below five runs."""
+        if len(self.values) < 5:
             return min(self.values), max(self.values)
         low, _, high = statistics.quantiles(self.values, n=4, method="inclusive")
         return low, high
@@ -52,7 +54,7 @@ class Figure:
 
 @dataclass
 class Ratio:
-    """Ours over a peer's. `noise`, `interval` and `smallest_visible` are None when either ran only once."""
+    """Ours over a peer's. `noise`, `interval` and `smallest_visible` are None below three runs of either."""
 
     median: float
     best: float
@@ -63,7 +65,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """Ours: "tie", "faster" or "slower" by the tie rule; "?" when a single run allows no claim."""
+        """Ours: "tie", "faster" or "slower" by the tie rule; "?" where too few runs allow no claim."""
         if self.noise is None:
             return "?"
         return "tie" if self.is_tie else "faster" if self.median < 1 else "slower"
@@ -138,10 +140,9 @@ def ratio(ours: Optional[Figure], peer: Optional[Figure]) -> Optional[Ratio]:
     median, best = ours.median / peer.median, ours.best / peer.best
     # The same verdict whichever of the two is called ours.
     difference = max(median, 1 / median) - 1
-    spreads = [ours.spread, peer.spread]
-    if None in spreads:
+    if min(len(ours.values), len(peer.values)) < RUNS_MIN:
         return Ratio(median, best, None, difference <= NOISE_FLOOR)
-    noise = max(spreads + [NOISE_FLOOR])
+    noise = max(ours.spread, peer.spread, NOISE_FLOOR)
     low, high, deviation = _bootstrap(ours, peer)
     is_tie = low <= 1 <= high or difference <= noise
     threshold = max(math.log1p(noise), math.log(high / low) / 2)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from . import build, inputs, machine
+from . import build, inputs, machine, peers
 from .base import PROGRAMS, Stop
 from .libraries import Library
 from .results import lacking
@@ -222,6 +222,7 @@ class RawFile:
             "scale": settings.scale,
             "machine": machine.describe(),
             "libraries": [library.record() for library in libraries],
+            "peers_missing": peers.missing(),
         }
         if path.stat().st_size > 0:
             lines = _lines(path)

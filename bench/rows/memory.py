@@ -86,7 +86,7 @@ ROWS = (
         ),
     ),
     memory("sites-64", "sites", 0, why="400 call sites, 96 x 64 B each", fields=("grown_kib",)),
-    memory("sites-mixed", "sites", 1, why="400 call sites, 14 sizes each", fields=("grown_kib",)),
+    memory("sites-mixed", "sites", 1, why="400 call sites, 14 sizes each", fields=("grown_kib",), quick=True),
     memory("sites-one", "sites", 2, why="the same blocks from one call site", fields=("grown_kib",)),
     memory(
         "idle-threads",

@@ -123,10 +123,8 @@ static void batch_release(uint32_t number)
         continue;
 }
 
-bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, size_t block_bytes)
+bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max)
 {
-    size_t room = BATCH_BYTES_A_BIN / (block_bytes * BATCH_BLOCKS);
-    uint32_t batches_max = room >= BATCHES_A_BIN ? BATCHES_A_BIN : room == 0 ? 1 : (uint32_t)room;
     if (word_count(load(&stack->top, RELAXED)) >= batches_max)
         return false;
     uint32_t number = batch_acquire();
@@ -162,7 +160,7 @@ size_t batch_take(struct batch_stack *stack, void **out)
 bool batch_holds(const struct batch_stack *stack, const void *block)
 {
     uint32_t number = word_number(load(&stack->top, ACQUIRE));
-    for (unsigned depth = 0; depth < BATCHES_A_BIN && number != 0; depth++) {
+    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         const struct batch *batch = batch_at(number);
         uint32_t count = load(&batch->count, ACQUIRE);
         for (uint32_t i = 0; i < count; i++)
@@ -182,7 +180,7 @@ size_t batch_blocks(const struct batch_stack *stack)
 {
     size_t blocks = 0;
     uint32_t number = word_number(load(&stack->top, ACQUIRE));
-    for (unsigned depth = 0; depth < BATCHES_A_BIN && number != 0; depth++) {
+    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         blocks += load(&batch_at(number)->count, ACQUIRE);
         number = load(&batch_at(number)->next, RELAXED);
     }

@@ -17,6 +17,7 @@ enum {
     BATCHES_A_BIN = 16, /* in a depot's stack                        */
     BATCHES_MAX = 4096, /* in all, 4 MiB of bookkeeping              */
     BATCH_BYTES_A_BIN = 512 * 1024,
+    BATCHES_URGENT = 250, /* in a stack whose depot is held by a thread that may not run */
 };
 
 /* A stack of batches: number of the top one, how many, and a tag that changes with every step. */
@@ -24,9 +25,16 @@ struct batch_stack {
     _Atomic uint64_t top;
 };
 
-/* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack is full, or no batch is
- * to be had. */
-bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, size_t block_bytes);
+/* How many batches of such blocks a stack takes as a rule: by number and by bytes. */
+ALWAYS_INLINE uint32_t batches_for(size_t block_bytes)
+{
+    size_t room = BATCH_BYTES_A_BIN / (block_bytes * BATCH_BLOCKS);
+    return room >= BATCHES_A_BIN ? BATCHES_A_BIN : room == 0 ? 1 : (uint32_t)room;
+}
+
+/* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack has `batches_max` <=
+ * BATCHES_URGENT, or no batch is to be had. */
+bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max);
 
 /* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when
  * there is none. */

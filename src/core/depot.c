@@ -18,7 +18,14 @@
 #include "mem/meta.h"
 #include "os/os.h"
 
-enum { USER_NONE = 0, USER_SEVERAL = -1, SUB_PAGE = 4096, PINNED_MAX = 1 };
+enum {
+    USER_NONE = 0,
+    USER_SEVERAL = -1,
+    SUB_PAGE = 4096,
+    PINNED_MAX = 1,
+    ASIDE_MAX = (BATCHES_A_BIN - 7) *
+                BATCH_BLOCKS, /* of a slab's blocks; leaves batches for frees */
+};
 
 static _Atomic(struct depot *) depots[BIN_LIMIT];
 static _Atomic(struct depot *) newest;
@@ -127,7 +134,7 @@ static void enter(struct depot *depot, struct slab *slab)
     slab->bin = depot->bin;
     store(&region.map[slab->unit], slab->bin,
           RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
-    depot->slab_count++;
+    fetch_add(&depot->slab_count, 1, RELAXED);
     count_free(depot, slab->free_count, 0);
     relist(depot, slab);
 }
@@ -135,7 +142,7 @@ static void enter(struct depot *depot, struct slab *slab)
 static void leave(struct depot *depot, struct slab *slab)
 {
     list_remove(depot, slab);
-    depot->slab_count--;
+    fetch_sub(&depot->slab_count, 1, RELAXED);
     count_free(depot, 0, slab->free_count);
 }
 
@@ -231,6 +238,51 @@ static void borrow(struct depot *depot)
     lock_release(&lender->lock, RANK_DEPOT);
 }
 
+static void note_growth(void)
+{
+    size_t slabs = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
+    if (depot_on_growth != NULL)
+        depot_on_growth(slabs);
+}
+
+/* Hands out all blocks of a fresh slab: BATCH_BLOCKS to `out`, the others as batches. Such a slab
+ * is in no list, so the depot's lock is not needed. */
+static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
+{
+    const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
+    char *start = slab_start(slab);
+    slab_clear(slab);
+    fetch_add(&depot->slab_count, 1, RELAXED);
+    fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
+    store(&region.map[slab->unit], depot->bin, RELEASE);
+    size_t first = size_min(facts->capacity, BATCH_BLOCKS);
+    for (size_t i = 0; i < first; i++)
+        out[i] = start + i * facts->bytes;
+    for (size_t i = first; i < facts->capacity; i += BATCH_BLOCKS) {
+        void *blocks[BATCH_BLOCKS];
+        size_t count = size_min(facts->capacity - i, BATCH_BLOCKS);
+        for (size_t j = 0; j < count; j++)
+            blocks[j] = start + (i + j) * facts->bytes;
+        if (!batch_give(&depot->batches, blocks, count, BATCHES_URGENT))
+            depot_put(depot->bin, blocks, count);
+    }
+    note_growth();
+    return first;
+}
+
+/*
+ * For a refill that finds the lock held, perhaps by a thread that does not run: a batch, or a slab
+ * of which all blocks are handed out. 0: the caller must wait, since memory is short.
+ */
+static size_t take_aside(struct depot *depot, void **out)
+{
+    size_t count = batch_take(&depot->batches, out);
+    if (count > 0)
+        return count;
+    struct slab *slab = slab_carve(depot->bin);
+    return slab == NULL ? 0 : hand_out(depot, slab, out);
+}
+
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
@@ -241,24 +293,29 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
         if (count > 0)
             return count;
     }
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT)) {
+        size_t count = take_aside(depot, out);
+        if (count > 0)
+            return count;
+        lock_acquire(&depot->lock, RANK_DEPOT);
+    }
     if (load(&depot->free_blocks, RELAXED) == 0)
         borrow(depot);
     size_t taken = take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
+    if (taken == 0) /* what others left, or what was put aside while the lock was held */
+        taken = batch_take(&depot->batches, out);
     if (taken > 0)
         return taken;
     struct slab *slab = slab_carve(bin);
     if (slab == NULL)
-        return batch_take(&depot->batches,
-                          out); /* memory is short: what others left is welcome, user or not */
-    size_t total = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
-    lock_acquire(&depot->lock, RANK_DEPOT);
+        return 0;
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return hand_out(depot, slab, out);
     adopt(depot, slab);
     taken = take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
-    if (depot_on_growth != NULL)
-        depot_on_growth(total);
+    note_growth();
     return taken;
 }
 
@@ -294,9 +351,9 @@ struct blocks {
 };
 
 /*
- * Sets the bits of those blocks that are the depot's own; the others are left at the start of
- * `strangers`, which may be `blocks` itself. Returns how many. Those that were free already are
- * added to `twice`.
+ * Sets the bits of those blocks that are the depot's own, and releases its lock; the others are
+ * left at the start of `strangers`, which may be `blocks` itself. Returns how many. Those that were
+ * free already are added to `twice`.
  */
 static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **strangers,
                       struct blocks *twice)
@@ -306,7 +363,6 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     unsigned class = bin_class(depot->bin);
     struct slab *slab = NULL;
     size_t slab_unit = 0; /* nobody's */
-    lock_acquire(&depot->lock, RANK_DEPOT);
     for (size_t i = 0; i < count; i++) {
         size_t unit = region_unit(blocks[i]);
         if (unit != slab_unit) {
@@ -351,6 +407,7 @@ static void put_strangers(unsigned class, struct blocks *strangers, struct block
     while (strangers->count > 0) {
         unsigned home = region_kind(region_unit(strangers->at[0]));
         if (bin_class(home) == class) {
+            lock_acquire(&depot_of(home)->lock, RANK_DEPOT);
             strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
                                        strangers->at, twice);
         } else {
@@ -360,26 +417,45 @@ static void put_strangers(unsigned class, struct blocks *strangers, struct block
     }
 }
 
-void depot_put(unsigned bin, void *const *blocks, size_t count)
+/* Puts blocks of a depot whose lock the caller holds, and releases it. */
+static void put_locked(struct depot *depot, void *const *blocks, size_t count)
 {
+    unsigned class = bin_class(depot->bin);
     struct blocks strangers, twice;
     ASSERT(count <= REFILL_MAX);
-    prefetch_maps(blocks, count);
     twice.count = 0;
-    strangers.count = put_own(depot_of(bin), blocks, count, strangers.at, &twice);
-    put_strangers(bin_class(bin), &strangers, &twice);
-    purge_note(count * class_facts[bin_class(bin)].bytes);
+    strangers.count = put_own(depot, blocks, count, strangers.at, &twice);
+    put_strangers(class, &strangers, &twice);
+    purge_note(count * class_facts[class].bytes);
     for (size_t i = 0; i < twice.count; i++)
-        misuse_report_double(twice.at[i], "free of", class_facts[bin_class(bin)].bytes);
+        misuse_report_double(twice.at[i], "free of", class_facts[class].bytes);
 }
 
+void depot_put(unsigned bin, void *const *blocks, size_t count)
+{
+    struct depot *depot = depot_of(bin);
+    prefetch_maps(blocks, count);
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    put_locked(depot, blocks, count);
+}
+
+/* As a batch where several caches use the bin, and where the lock is held, perhaps by a thread that
+ * does not run. */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
-    if (note_user(depot, user) && count <= BATCH_BLOCKS &&
-        batch_give(&depot->batches, blocks, count, class_facts[bin_class(bin)].bytes))
+    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes);
+    bool is_batch = count <= BATCH_BLOCKS;
+    if (note_user(depot, user) && is_batch &&
+        batch_give(&depot->batches, blocks, count, batches_max))
         return;
-    depot_put(bin, blocks, count);
+    prefetch_maps(blocks, count);
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT)) {
+        if (is_batch && batch_give(&depot->batches, blocks, count, BATCHES_URGENT))
+            return;
+        lock_acquire(&depot->lock, RANK_DEPOT);
+    }
+    put_locked(depot, blocks, count);
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
@@ -414,11 +490,11 @@ size_t depot_drain(struct depot *depot)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_A_BIN; i++) {
-        size_t count = batch_take(&depot->batches, blocks);
-        if (count == 0)
+    for (unsigned i = 0; i < BATCHES_URGENT && batch_count(&depot->batches) > 0; i++) {
+        if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
             break;
-        depot_put(depot->bin, blocks, count);
+        size_t count = batch_take(&depot->batches, blocks);
+        put_locked(depot, blocks, count);
         moved += count;
     }
     return moved;
@@ -428,7 +504,8 @@ size_t depot_retire_empty(struct depot *depot)
 {
     struct slab *empty[REFILL_MAX];
     size_t count = 0;
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
         orphan(depot, empty[count++]);
@@ -510,7 +587,8 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
     unsigned count = 0;
     uint32_t pages = 0;
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return 0;
     struct slab *slab = region_kind(unit) == bin ? slab_of_unit(unit) : NULL;
     if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
         pages = idle_pages(slab, depot_page_bytes);

@@ -20,10 +20,10 @@ struct depot {
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches;
     _Atomic uint32_t user;      /* the one cache that has come here; SEVERAL once a second came */
     _Atomic uint32_t drain_tag; /* top of batches when the purger last looked                  */
+    _Atomic uint32_t slab_count;
 
     /* Under lock. */
     struct lock lock;
-    uint32_t slab_count;
     _Atomic size_t free_blocks; /* D1: sum of free_count over the slabs                           */
     uint32_t
         lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest, the last wholly free */
@@ -61,10 +61,11 @@ struct depot *depot_newest(void);
  * class. */
 bool depot_holds(unsigned bin, const void *block);
 
-/* Empties the stack of batches into the bitmaps. Returns blocks moved. */
+/* Empties the stack of batches into the bitmaps, unless the depot is busy. Returns blocks moved. */
 size_t depot_drain(struct depot *depot);
 
-/* Retires at most REFILL_MAX slabs that are wholly free. Returns how many. */
+/* Retires at most REFILL_MAX slabs that are wholly free, none if the depot is busy. Returns how
+ * many. */
 size_t depot_retire_empty(struct depot *depot);
 
 /*

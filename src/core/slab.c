@@ -116,6 +116,14 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
     return taken;
 }
 
+void slab_clear(struct slab *slab)
+{
+    __builtin_memset(slab->free_map, 0,
+                     class_facts[bin_class(slab->bin)].map_words * sizeof(uint64_t));
+    slab->free_count = 0;
+    slab->dropped = 0;
+}
+
 bool slab_is_free(const struct slab *slab, unsigned block)
 {
     return (slab->free_map[block / 64] >> block % 64 & 1) != 0;

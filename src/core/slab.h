@@ -45,6 +45,9 @@ void slab_retire(struct slab *slab);
  */
 size_t slab_take(struct slab *slab, void **out, size_t want);
 
+/* As if all blocks of a fresh slab had been taken: the caller hands them out. */
+void slab_clear(struct slab *slab);
+
 /* Sets the bit of block number `block`. False: it was set already, so the block was freed twice. */
 ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
 {

@@ -54,6 +54,19 @@ ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
+/* Takes the lock if it becomes free within a bounded number of looks; never sleeps. */
+bool lock_look(struct lock *lock);
+
+ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
+{
+    if (likely(lock_try(lock, rank)))
+        return true;
+    if (!lock_look(lock))
+        return false;
+    lock_note_acquired(rank);
+    return true;
+}
+
 void lock_wait(struct lock *lock);
 
 ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)

@@ -40,7 +40,7 @@ TEST(Batch, AStackTakesNoMoreThanItsBatchesAndItsBytes)
     for (size_t bytes : {8u, 16u, 48u, 256u, 1024u, 8192u, 32768u}) {
         struct batch_stack stack = {};
         size_t given = 0;
-        while (given < 100 && batch_give(&stack, blocks, BATCH_BLOCKS, bytes))
+        while (given < 100 && batch_give(&stack, blocks, BATCH_BLOCKS, batches_for(bytes)))
             given++;
         EXPECT_GE(given, 1u);
         EXPECT_LE(given, static_cast<size_t>(BATCHES_A_BIN));

@@ -196,6 +196,46 @@ TEST_F(DepotTest, ACohortTakesAnothersRoomiestSlabInsteadOfANewOne)
     EXPECT_EQ(depot_of(rich)->slab_count + depot_of(poor)->slab_count, 0u);
 }
 
+/* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.
+ */
+TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
+{
+    for (size_t bytes : {32u, 112u, 3000u, 20000u}) {
+        unsigned bin = bin_for(47, bytes);
+        std::vector<void *> first = taken_from(bin, 20);
+        struct depot *depot = depot_of(bin);
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        std::atomic<bool> is_done{false};
+        std::thread other([&] {
+            void *out[REFILL_MAX];
+            std::set<void *> seen(first.begin(), first.end());
+            for (unsigned turn = 0; turn < 6; turn++) {
+                size_t count = depot_take(bin, out, 30, user);
+                EXPECT_GT(count, 0u);
+                for (size_t i = 0; i < count; i++) {
+                    memset(out[i], 1, bytes);
+                    EXPECT_TRUE(seen.insert(out[i]).second);
+                    EXPECT_EQ(region_kind(region_unit(out[i])), bin);
+                }
+                for (size_t i = 0; i < count; i++)
+                    seen.erase(out[i]);
+                depot_give(bin, out, count, user);
+            }
+            EXPECT_EQ(depot_purge_unit(region_unit(first[0]), UINT32_MAX, nullptr), 0u);
+            EXPECT_EQ(depot_drain(depot) + depot_retire_empty(depot), 0u);
+            is_done = true;
+        });
+        for (unsigned wait = 0; wait < 2000 && !is_done; wait++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(is_done);
+        lock_release(&depot->lock, RANK_DEPOT);
+        other.join();
+        depot_drain(depot);
+        put_all(bin, first);
+        EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
+    }
+}
+
 /* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first
  * block only. */
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)

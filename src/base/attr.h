@@ -34,6 +34,11 @@ enum { CACHE_LINE_BYTES = 64 };
 #define HIDDEN                                                                                     \
     __attribute__((visibility("hidden"))) /* on data of the fast paths: reached without a detour   \
                                            */
+#if defined(__x86_64__)
+#define cpu_relax() __builtin_ia32_pause()
+#else
+#define cpu_relax() __asm__ volatile("isb" ::: "memory")
+#endif
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))
 

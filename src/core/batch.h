@@ -13,11 +13,14 @@
 #include "base/attr.h"
 
 enum {
-    BATCH_BLOCKS = 127, /* with its header, 1 KiB                    */
-    BATCHES_A_BIN = 16, /* in a depot's stack                        */
-    BATCHES_MAX = 4096, /* in all, 4 MiB of bookkeeping              */
+    BATCH_BLOCKS = 127,      /* with its header, 1 KiB                    */
+    BATCHES_A_BIN = 16,      /* in a depot's stack                        */
+    BATCHES_MAX = 4096,      /* in all, 4 MiB of bookkeeping              */
+    BATCH_BYTES = 32 * 1024, /* a batch is half of what a bin may cache      */
     BATCH_BYTES_A_BIN = 512 * 1024,
-    BATCHES_URGENT = 250, /* in a stack whose depot is held by a thread that may not run */
+    /* Where the depot is held by a thread that may not run: */
+    BATCHES_URGENT = 250,
+    BATCH_BYTES_URGENT = 8 * 1024 * 1024,
 };
 
 /* A stack of batches: number of the top one, how many, and a tag that changes with every step. */
@@ -25,11 +28,16 @@ struct batch_stack {
     _Atomic uint64_t top;
 };
 
-/* How many batches of such blocks a stack takes as a rule: by number and by bytes. */
-ALWAYS_INLINE uint32_t batches_for(size_t block_bytes)
+/* How many batches of such blocks a stack takes: by number, and by bytes as caches flush them. */
+ALWAYS_INLINE uint32_t batches_for(size_t block_bytes, bool is_urgent)
 {
-    size_t room = BATCH_BYTES_A_BIN / (block_bytes * BATCH_BLOCKS);
-    return room >= BATCHES_A_BIN ? BATCHES_A_BIN : room == 0 ? 1 : (uint32_t)room;
+    size_t batch_bytes = block_bytes * BATCH_BLOCKS;
+    if (batch_bytes > BATCH_BYTES)
+        batch_bytes = block_bytes > BATCH_BYTES ? block_bytes : BATCH_BYTES;
+    size_t bytes = is_urgent ? BATCH_BYTES_URGENT : BATCH_BYTES_A_BIN;
+    size_t most = is_urgent ? BATCHES_URGENT : BATCHES_A_BIN;
+    size_t room = bytes / batch_bytes;
+    return (uint32_t)(room >= most ? most : room == 0 ? 1 : room);
 }
 
 /* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack has `batches_max` <=

@@ -14,6 +14,7 @@
 
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/misuse.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 
@@ -348,7 +349,7 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
     store(&entry->first, first, RELEASE);
     edit_end(cache);
     if (stowed < count - 1)
-        depot_put(bin, blocks + 1 + stowed, count - 1 - stowed);
+        depot_give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
 }
 
 /* A bin's blocks from the middle tier: at least one, or none when there is no memory. */
@@ -378,7 +379,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (count > 1 && cache != NULL)
         stow(cache, bin, blocks, count);
     else if (count > 1)
-        depot_put(bin, blocks + 1, count - 1);
+        depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     if (CHECKS >= 1)
         *(block_word *)blocks[0] = 0;
     return blocks[0];
@@ -394,6 +395,10 @@ static size_t flush_count(unsigned bin, size_t blocks)
 NOINLINE void cache_free_slow(void *block)
 {
     unsigned bin = region_kind(region_unit(block));
+    if (unlikely(bin_class(bin) == 0)) { /* its slab has gone: it was free already */
+        misuse_classify(block, "free of");
+        return;
+    }
     struct cache *cache = cache_here();
     if (cache != NULL) {
         struct cache_entry *entry = &cache->entries[bin];
@@ -442,10 +447,7 @@ void cache_abandon(struct cache *cache)
     __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
-    for (unsigned is_span = 0; is_span < 2; is_span++) {
-        fetch_sub(&cache_budgets[is_span].in_use, cache->capacity_bytes[is_span], RELAXED);
-        cache->capacity_bytes[is_span] = 0;
-    }
+    __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
     cache->arena_used = offsetof(struct cache, arena);
     store(&cache->edits, 0, RELAXED);
 }

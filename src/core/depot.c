@@ -7,6 +7,8 @@
  * empty. One wholly free slab stays with its depot, so that a program at the edge of a slab does
  * not carve and retire in turn; the purger takes it.
  *
+ * Nobody who can do otherwise waits for a depot that is held: put_aside(), take_aside().
+ *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
  * a system call. D1: free_blocks == sum of free_count.   D2: a slab is in the list of its
  * free_count.   Checked by depot_verify(). Design: docs/design/depots.md
@@ -23,8 +25,6 @@ enum {
     USER_SEVERAL = -1,
     SUB_PAGE = 4096,
     PINNED_MAX = 1,
-    ASIDE_MAX = (BATCHES_A_BIN - 7) *
-                BATCH_BLOCKS, /* of a slab's blocks; leaves batches for frees */
 };
 
 static _Atomic(struct depot *) depots[BIN_LIMIT];
@@ -246,7 +246,7 @@ static void note_growth(void)
 }
 
 /* Hands out all blocks of a fresh slab: BATCH_BLOCKS to `out`, the others as batches. Such a slab
- * is in no list, so the depot's lock is not needed. */
+ * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
 {
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
@@ -266,7 +266,6 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
         if (!batch_give(&depot->batches, blocks, count, BATCHES_URGENT))
             depot_put(depot->bin, blocks, count);
     }
-    note_growth();
     return first;
 }
 
@@ -280,7 +279,20 @@ static size_t take_aside(struct depot *depot, void **out)
     if (count > 0)
         return count;
     struct slab *slab = slab_carve(depot->bin);
-    return slab == NULL ? 0 : hand_out(depot, slab, out);
+    if (slab == NULL)
+        return 0;
+    note_growth();
+    return hand_out(depot, slab, out);
+}
+
+static size_t take_locked(struct depot *depot, void **out, size_t want)
+{
+    /* What others left, or put aside while the lock was held, comes before another's slab. */
+    if (load(&depot->free_blocks, RELAXED) == 0 && batch_count(&depot->batches) == 0)
+        borrow(depot);
+    size_t taken = take_listed(depot, out, want);
+    lock_release(&depot->lock, RANK_DEPOT);
+    return taken > 0 ? taken : batch_take(&depot->batches, out);
 }
 
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
@@ -299,24 +311,19 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
             return count;
         lock_acquire(&depot->lock, RANK_DEPOT);
     }
-    if (load(&depot->free_blocks, RELAXED) == 0)
-        borrow(depot);
-    size_t taken = take_listed(depot, out, want);
-    lock_release(&depot->lock, RANK_DEPOT);
-    if (taken == 0) /* what others left, or what was put aside while the lock was held */
-        taken = batch_take(&depot->batches, out);
+    size_t taken = take_locked(depot, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = slab_carve(bin);
-    if (slab == NULL)
-        return 0;
+    if (slab == NULL) { /* what was brought together for it may be of use */
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        return take_locked(depot, out, want);
+    }
+    note_growth();
     if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
         return hand_out(depot, slab, out);
     adopt(depot, slab);
-    taken = take_listed(depot, out, want);
-    lock_release(&depot->lock, RANK_DEPOT);
-    note_growth();
-    return taken;
+    return take_locked(depot, out, want);
 }
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
@@ -342,7 +349,8 @@ static void prefetch_maps(void *const *blocks, size_t count)
 /* The slab of a unit if it is the depot's own. Under the lock. */
 static struct slab *own_slab(const struct depot *depot, size_t unit)
 {
-    return region_kind(unit) == depot->bin ? slab_of_unit(unit) : NULL;
+    /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
+    return load(&region.map[unit], ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
 }
 
 struct blocks {
@@ -397,6 +405,22 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     return stranger_count;
 }
 
+/* Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
+ * aside as a batch, whichever cohorts of the class they are of: true. */
+static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
+{
+    size_t bytes = class_facts[bin_class(depot->bin)].bytes;
+    if (lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return false;
+    if (count <= BATCH_BLOCKS &&
+        batch_give(&depot->batches, blocks, count, batches_for(bytes, true))) {
+        purge_note(count * bytes);
+        return true;
+    }
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    return false;
+}
+
 /*
  * Puts blocks whose slabs have moved to other cohorts. A slab may move once more on the way, then
  * the block is a stranger there too and its new home is asked; each such turn takes a refill of
@@ -406,13 +430,14 @@ static void put_strangers(unsigned class, struct blocks *strangers, struct block
 {
     while (strangers->count > 0) {
         unsigned home = region_kind(region_unit(strangers->at[0]));
-        if (bin_class(home) == class) {
-            lock_acquire(&depot_of(home)->lock, RANK_DEPOT);
-            strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
-                                       strangers->at, twice);
-        } else {
+        if (bin_class(home) != class) {
             twice->at[twice->count++] = strangers->at[0];
             strangers->at[0] = strangers->at[--strangers->count];
+        } else if (put_aside(depot_of(home), strangers->at, strangers->count)) {
+            return;
+        } else {
+            strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
+                                       strangers->at, twice);
         }
     }
 }
@@ -439,23 +464,16 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
     put_locked(depot, blocks, count);
 }
 
-/* As a batch where several caches use the bin, and where the lock is held, perhaps by a thread that
- * does not run. */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
-    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes);
-    bool is_batch = count <= BATCH_BLOCKS;
-    if (note_user(depot, user) && is_batch &&
+    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
+    if (note_user(depot, user) && count <= BATCH_BLOCKS &&
         batch_give(&depot->batches, blocks, count, batches_max))
         return;
     prefetch_maps(blocks, count);
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT)) {
-        if (is_batch && batch_give(&depot->batches, blocks, count, BATCHES_URGENT))
-            return;
-        lock_acquire(&depot->lock, RANK_DEPOT);
-    }
-    put_locked(depot, blocks, count);
+    if (!put_aside(depot, blocks, count))
+        put_locked(depot, blocks, count);
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
@@ -464,6 +482,8 @@ static bool is_in_slab(unsigned class, const void *block)
     size_t unit = region_unit(block);
     for (unsigned home = region_kind(unit); bin_class(home) == class; home = region_kind(unit)) {
         struct depot *depot = depot_of(home);
+        if (depot == NULL) /* a unit that is no slab: class 0 */
+            return false;
         lock_acquire(&depot->lock, RANK_DEPOT);
         const struct slab *slab = own_slab(depot, unit);
         bool is_free = slab != NULL &&
@@ -486,25 +506,31 @@ bool depot_holds(unsigned bin, const void *block)
     return is_free;
 }
 
-size_t depot_drain(struct depot *depot)
+size_t depot_drain(struct depot *depot, bool is_patient)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_URGENT && batch_count(&depot->batches) > 0; i++) {
-        if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
-            break;
+    for (unsigned i = 0; i < BATCHES_URGENT; i++) {
         size_t count = batch_take(&depot->batches, blocks);
+        if (count == 0)
+            break;
+        if (is_patient)
+            lock_acquire(&depot->lock, RANK_DEPOT);
+        else if (put_aside(depot, blocks, count))
+            break;
         put_locked(depot, blocks, count);
         moved += count;
     }
     return moved;
 }
 
-size_t depot_retire_empty(struct depot *depot)
+size_t depot_retire_empty(struct depot *depot, bool is_patient)
 {
     struct slab *empty[REFILL_MAX];
     size_t count = 0;
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+    if (is_patient)
+        lock_acquire(&depot->lock, RANK_DEPOT);
+    else if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
         return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
@@ -589,7 +615,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     uint32_t pages = 0;
     if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
         return 0;
-    struct slab *slab = region_kind(unit) == bin ? slab_of_unit(unit) : NULL;
+    struct slab *slab = own_slab(depot, unit);
     if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
         pages = idle_pages(slab, depot_page_bytes);
     if (pages != 0) {
@@ -604,8 +630,11 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
         return 0;
     uint32_t dropped = drop_runs(region_address(unit), pages, calls);
     lock_acquire(&depot->lock, RANK_DEPOT);
-    for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++)
+    count = 0;
+    for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
+        count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */
         slab->free_map[word] |= claimed[word];
+    }
     slab->free_count = (uint16_t)(slab->free_count + count);
     slab->is_pinned = false;
     slab->dropped |= dropped;

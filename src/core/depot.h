@@ -61,12 +61,13 @@ struct depot *depot_newest(void);
  * class. */
 bool depot_holds(unsigned bin, const void *block);
 
-/* Empties the stack of batches into the bitmaps, unless the depot is busy. Returns blocks moved. */
-size_t depot_drain(struct depot *depot);
+/* Empties the stack of batches into the bitmaps; if the depot is held, only when the caller is
+ * patient. Returns blocks moved. */
+size_t depot_drain(struct depot *depot, bool is_patient);
 
-/* Retires at most REFILL_MAX slabs that are wholly free, none if the depot is busy. Returns how
- * many. */
-size_t depot_retire_empty(struct depot *depot);
+/* Retires at most REFILL_MAX slabs that are wholly free; if the depot is held, only when the caller
+ * is patient. Returns how many. */
+size_t depot_retire_empty(struct depot *depot, bool is_patient);
 
 /*
  * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed

@@ -100,11 +100,11 @@ static size_t tidy_depots(bool is_all)
         if (!is_idle)
             continue;
         lock_acquire(&purge_lock, RANK_PURGE);
-        work += batch_count(&depot->batches) > 0 ? depot_drain(depot) : 0;
-        size_t retired = depot_retire_empty(depot);
+        work += batch_count(&depot->batches) > 0 ? depot_drain(depot, is_all) : 0;
+        size_t retired = depot_retire_empty(depot, is_all);
         work += retired;
         while (retired == REFILL_MAX)
-            work += retired = depot_retire_empty(depot);
+            work += retired = depot_retire_empty(depot, is_all);
         lock_release(&purge_lock, RANK_PURGE);
     }
     lock_acquire(&purge_lock, RANK_PURGE);

@@ -33,8 +33,8 @@ struct slab {
 _Static_assert(offsetof(struct slab, free_map) == 64,
                "one line for the facts, the next for the map");
 
-/* Cuts a fresh unit into blocks of `bin`, all free. The depot that adopts it enters it in the map.
- * NULL: no memory. */
+/* Cuts a fresh unit into blocks of `bin`, all free. Whoever gets it for the depot enters it in the
+ * map. NULL: no memory. */
 struct slab *slab_carve(unsigned bin);
 
 /* Gives the unit back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's

@@ -203,6 +203,17 @@ void thread_fork_unlock(void)
     lock_release(&registry_lock, RANK_REGISTRY);
 }
 
+/* A fork may lie between a cache's own count and the common one. */
+static void recount(void)
+{
+    size_t in_use[2] = {0, 0};
+    for (struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+        for (unsigned is_span = 0; is_span < 2; is_span++)
+            in_use[is_span] += cache->capacity_bytes[is_span];
+    for (unsigned is_span = 0; is_span < 2; is_span++)
+        store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
+}
+
 void thread_fork_adopt(void)
 {
     lock_reset(&registry_lock);
@@ -214,4 +225,5 @@ void thread_fork_adopt(void)
                 cache_mend(cache);
             detach(cache);
         }
+    recount();
 }

@@ -13,6 +13,7 @@ bool lock_look(struct lock *lock)
         if (load(&lock->state, RELAXED) == LOCK_FREE &&
             compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))
             return true;
+        cpu_relax();
     }
     return false;
 }

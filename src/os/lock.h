@@ -14,7 +14,8 @@
 #include "base/check.h"
 #include "os/os.h"
 
-/* Outermost first. Several depots are held at once by fork only. */
+/* Outermost first. Several depots are held at once by fork, and two, one of them only tried, where
+ * a slab moves. */
 enum lock_rank {
     RANK_PURGE,
     RANK_REGISTRY,

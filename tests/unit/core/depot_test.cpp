@@ -134,7 +134,7 @@ TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
     for (void *block : blocks)
         free_units += region_kind(region_unit(block)) == UNIT_FREE;
     EXPECT_EQ(free_units, 64u * 19u);
-    EXPECT_EQ(depot_retire_empty(depot_of(bin)), 1u);
+    EXPECT_EQ(depot_retire_empty(depot_of(bin), true), 1u);
     EXPECT_EQ(depot_of(bin)->slab_count, 0u);
 }
 
@@ -148,7 +148,7 @@ TEST_F(DepotTest, OneUsersBlocksGoToBitmapsAndASecondUserMakesBatches)
     EXPECT_EQ(batch_count(&depot_of(bin)->batches), 1u);
     for (size_t i = 0; i < 100; i++)
         EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
-    EXPECT_EQ(depot_drain(depot_of(bin)), 50u);
+    EXPECT_EQ(depot_drain(depot_of(bin), true), 50u);
     EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
     for (size_t i = 0; i < 100; i++)
         EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
@@ -191,8 +191,8 @@ TEST_F(DepotTest, ACohortTakesAnothersRoomiestSlabInsteadOfANewOne)
     }
     EXPECT_EQ(depot_verify(), nullptr);
     put_all(rich, kept);
-    depot_retire_empty(depot_of(rich));
-    depot_retire_empty(depot_of(poor));
+    depot_retire_empty(depot_of(rich), true);
+    depot_retire_empty(depot_of(poor), true);
     EXPECT_EQ(depot_of(rich)->slab_count + depot_of(poor)->slab_count, 0u);
 }
 
@@ -221,8 +221,20 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
                     seen.erase(out[i]);
                 depot_give(bin, out, count, user);
             }
+            /* As programs do, with a cache that is new. */
+            std::vector<void *> live(bytes < 1000 ? 600 : 100);
+            for (unsigned turn = 0; turn < 3; turn++) {
+                for (void *&block : live) {
+                    block = cache_alloc(static_cast<uint32_t>(bin * ENTRY_BYTES));
+                    EXPECT_TRUE(seen.insert(block).second);
+                }
+                for (void *block : live) {
+                    seen.erase(block);
+                    heap_free(block);
+                }
+            }
             EXPECT_EQ(depot_purge_unit(region_unit(first[0]), UINT32_MAX, nullptr), 0u);
-            EXPECT_EQ(depot_drain(depot) + depot_retire_empty(depot), 0u);
+            EXPECT_EQ(depot_drain(depot, false) + depot_retire_empty(depot, false), 0u);
             is_done = true;
         });
         for (unsigned wait = 0; wait < 2000 && !is_done; wait++)
@@ -230,9 +242,13 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
         EXPECT_TRUE(is_done);
         lock_release(&depot->lock, RANK_DEPOT);
         other.join();
-        depot_drain(depot);
+        depot_drain(depot, true);
         put_all(bin, first);
-        EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
+        size_t cached = 0; /* the thread's cache stays as it is for the next one */
+        for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+            cached += cache_count(cache, bin);
+        EXPECT_EQ(depot->free_blocks + cached,
+                  depot->slab_count * class_facts[class_of(bytes)].capacity);
     }
 }
 
@@ -305,7 +321,7 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
                         depot_give(bin, out, count, static_cast<uint32_t>(t));
                 }
                 if (step % 1000 == 999)
-                    depot_retire_empty(depot_of(bin));
+                    depot_retire_empty(depot_of(bin), true);
             }
             for (void *block : mine)
                 depot_put(bin, &block, 1);
@@ -314,7 +330,7 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_FALSE(is_shared);
-    while (depot_drain(depot_of(bin)) > 0)
+    while (depot_drain(depot_of(bin), true) > 0)
         continue;
     EXPECT_EQ(depot_of(bin)->slab_count * class_facts[class_of(128)].capacity,
               depot_of(bin)->free_blocks);

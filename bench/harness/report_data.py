@@ -250,6 +250,8 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, flo
                 if builds.setdefault(library["name"], build) != build:
                     raise Stop(f"{path} holds another build of {library['name']}; report it by itself.")
             headers.append(head)
+        # Every set brings the control row; one run of it is enough.
+        lines = [line for line in lines if line["row"] != "control" or row_from.get("control", path) == path]
         for name in dict.fromkeys(line["row"] for line in lines):
             if row_from.setdefault(name, path) != path:
                 raise Stop(

@@ -1,0 +1,62 @@
+"""Instructions an operation of one-thread rows of the lab, held to the figures in rows.json.
+
+    rows_test.py LIBRARY COMPILER [--update]
+
+Counted by callgrind, so they are the same in every run. A count that moved by more than TOLERANCE fails, also downwards:
+what became better is worth keeping, so write it down with --update. Another compiler has other figures, and is skipped.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "rows.json")
+BENCH = os.path.join(HERE, "..", "..", "bench", "calm_bench.py")
+ROWS = "pairs-64|slots|mixed|batch|order-random|large-pingpong|churn-64|xpattern|medium-t1"
+TOLERANCE = 0.03
+
+
+def count(library):
+    with tempfile.TemporaryDirectory(prefix="calm-rows-") as folder:
+        out = os.path.join(folder, "counts.jsonl")
+        done = subprocess.run([sys.executable, BENCH, "callgrind", "--without-calm", "--lib", "calm=" + library,
+                               "--peers", "none", "--rows", ROWS, "--out", out], capture_output=True, text=True)
+        if done.returncode != 0 or not os.path.exists(out):
+            sys.exit("nothing was counted: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+        with open(out) as file:
+            return {line["row"]: round(line["instructions"], 1) for line in map(json.loads, file)}
+
+
+def main():
+    library, compiler = sys.argv[1:3]
+    if shutil.which("valgrind") is None:
+        print("skipped: valgrind is missing; apt-get install valgrind brings it.")
+        return 77
+    with open(GOLDEN) as file:
+        golden = json.load(file)
+    if compiler != golden["compiler"]:
+        print("skipped: the figures are of %s, not of %s." % (golden["compiler"], compiler))
+        return 77
+    counted = count(library)
+    if "--update" in sys.argv:
+        golden["rows"] = counted
+        with open(GOLDEN, "w") as file:
+            json.dump(golden, file, indent=4)
+            file.write("\n")
+        return 0
+    moved = 0
+    for row, wanted in golden["rows"].items():
+        got = counted.get(row)
+        is_moved = got is None or abs(got / wanted - 1) > TOLERANCE
+        moved += is_moved
+        print("%-15s %10.1f, written down %10.1f%s" % (row, got or 0, wanted, "  MOVED" if is_moved else ""))
+    if moved:
+        print("If that is meant: rows_test.py LIBRARY COMPILER --update, and say why in the commit.")
+    return 1 if moved or set(counted) != set(golden["rows"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,8 +2,9 @@
 
     rows_test.py LIBRARY COMPILER [--update]
 
-Counted by callgrind, so they are the same in every run. A count that moved by more than TOLERANCE fails, also downwards:
-what became better is worth keeping, so write it down with --update. Another compiler has other figures, and is skipped.
+Counted by callgrind, so they are the same in every run. A count that moved by more than TOLERANCE fails, also
+downwards: what became better is worth keeping, so write it down with --update. Another compiler has other figures, and
+is skipped.
 """
 import json
 import os

@@ -281,6 +281,14 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
     return figure
 
 
+def _named(figure, axes, row: str, why: str):
+    """What a picture of one panel ends with: grid, title and legend."""
+    axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
+    axes.set_title(_row_title(row, why))
+    _curve_legend(axes)
+    return figure
+
+
 def draw_resident(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: Looks):
     figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES * 0.8, 3.4))
     for name, curve in curves.items():
@@ -288,10 +296,7 @@ def draw_resident(row: str, why: str, curves: Dict[str, Curve], ours: str, looks
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time since the work began, s")
     axes.set_ylabel("resident memory, MiB")
-    axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
-    axes.set_title(_row_title(row, why))
-    _curve_legend(axes)
-    return figure
+    return _named(figure, axes, row, why)
 
 
 def draw_drift(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: Looks):
@@ -308,10 +313,7 @@ def draw_drift(row: str, why: str, curves: Dict[str, Curve], ours: str, looks: L
         axes.set_ylim(bottom=0)
     axes.set_xlabel("window of the run, in order")
     axes.set_ylabel("mean time of one operation, ns")
-    axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
-    axes.set_title(_row_title(row, why))
-    _curve_legend(axes)
-    return figure
+    return _named(figure, axes, row, why)
 
 
 # --- files ---

@@ -5,19 +5,10 @@ Run with `python3 bench/tests/test_calls.py`. Takes half a minute; needs gcc and
 
 import json
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-BENCH = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCH))
+from support import Faulty
 
-from harness import build  # noqa: E402
-
-FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 NONE, TWICE, SLOW_FREE, ONE_LOCK, NO_FREE, OWN_LINES, CLOSE, NO_TRACE = range(8)
 HOLD_MS = 20
 LEFT_OUT = 77
@@ -43,63 +34,37 @@ WORKLOADS = {
 }
 
 
-def compiled(name: str, source: Path, *flags: str) -> Path:
-    target = FOLDER / name
-    if not target.exists():
-        subprocess.run(["gcc", *build.FLAGS, *flags, "-o", str(target), str(source), "-ldl"], check=True)
-    return target
-
-
-def library(fault: int) -> Path:
-    flags = ("-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
-    return compiled(f"libfault{fault}.so", BENCH / "tests" / "faulty_calls.c", *flags)
-
-
-def run(fault: int, name: str, *args) -> subprocess.CompletedProcess:
-    program = compiled(name, BENCH / "workloads" / f"{name}.c")
-    return subprocess.run(
-        [str(program), "1", *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        env=dict(os.environ, LD_PRELOAD=str(library(fault))),
-    )
-
-
-def result(fault: int, name: str, *args) -> dict:
-    done = run(fault, name, *args)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+faulty = Faulty("faulty_calls.c")
 
 
 class AWrongAllocator(unittest.TestCase):
     def test_fails_every_workload(self):
         for title, command in WORKLOADS.items():
             with self.subTest(workload=title):
-                done = run(TWICE, *command)
+                done = faulty.run(*command, fault=TWICE)
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertRegex(done.stderr, "written|changed|stamps|chain|a word|out of order")
 
     def test_is_told_from_a_right_one_whose_check_is_the_same_twice(self):
         for title, command in WORKLOADS.items():
             with self.subTest(workload=title):
-                self.assertEqual(result(NONE, *command)["check"], result(NO_FREE, *command)["check"])
+                once, twice = (faulty.result(*command, fault=fault) for fault in (NONE, NO_FREE))
+                self.assertEqual(once["check"], twice["check"])
 
 
 class SingleCalls(unittest.TestCase):
     def test_show_a_delay_in_one_call_of_five_hundred_and_how_long_it_is(self):
-        found = result(SLOW_FREE, "lat", 1, 64, 200_000)
+        found = faulty.result("lat", 1, 64, 200_000, fault=SLOW_FREE)
         self.assertGreater(found["free_p999_ns"], 45_000)
         self.assertLess(found["free_p99_ns"], 10_000)
         self.assertAlmostEqual(found["free_over_10us_share"], 1 / 500, delta=1 / 2_000)
         self.assertLess(found["malloc_p999_ns"], 45_000)
 
     def test_show_what_a_median_of_blocks_hides(self):
-        self.assertLess(result(SLOW_FREE, "lat", 0, 64, 200_000)["pair32_p50_ns"], 500)
+        self.assertLess(faulty.result("lat", 0, 64, 200_000, fault=SLOW_FREE)["pair32_p50_ns"], 500)
 
     def test_come_as_curves_that_rise(self):
-        found = result(NONE, "churn", 0, 5_000, 64, 50_000)
+        found = faulty.result("churn", 0, 5_000, 64, 50_000, fault=NONE)
         for name in ("series_malloc_ns", "series_free_ns"):
             points = found[name]
             self.assertEqual(points, sorted(points))
@@ -107,7 +72,7 @@ class SingleCalls(unittest.TestCase):
             self.assertEqual(points[-1][1], found[name.replace("series_", "").replace("_ns", "_max_ns")])
 
     def test_have_windows_whose_median_is_in_between(self):
-        found = result(NONE, "churn", 20, 5_000, 64, 100_000)
+        found = faulty.result("churn", 20, 5_000, 64, 100_000, fault=NONE)
         times = sorted(y for _, y in found["series_window_ns"])
         self.assertEqual(len(times), 20)
         self.assertLessEqual(found["window_p50_ns"], found["window_p90_ns"])
@@ -119,7 +84,7 @@ class AStoppedThread(unittest.TestCase):
     def test_is_noticed_where_it_may_hold_the_only_lock(self):
         for how in (0, 1, 2):
             with self.subTest(how=how):
-                done = run(ONE_LOCK, "stopped", how, 20, HOLD_MS)
+                done = faulty.run("stopped", how, 20, HOLD_MS, fault=ONE_LOCK)
                 if done.returncode == LEFT_OUT:
                     self.skipTest(done.stderr.strip())
                 found = json.loads(done.stdout)
@@ -127,7 +92,7 @@ class AStoppedThread(unittest.TestCase):
                 self.assertGreater(found["held_p999_ns"], HOLD_MS * 1e6 / 2)
 
     def test_is_left_out_with_a_reason_where_nobody_may_trace(self):
-        done = run(NO_TRACE, "stopped", 0, 10, HOLD_MS)
+        done = faulty.run("stopped", 0, 10, HOLD_MS, fault=NO_TRACE)
         self.assertEqual(done.returncode, LEFT_OUT)
         self.assertEqual(done.stderr, "ptrace is refused here: Operation not permitted\n")
 
@@ -136,29 +101,26 @@ class Memory(unittest.TestCase):
     def test_that_grows_shows_as_a_drift(self):
         for command in (("asymmetric", 200_000), ("mpsc", 2, 500)):
             with self.subTest(workload=command[0]):
-                flat, growing = (result(fault, *command) for fault in (NONE, NO_FREE))
+                flat, growing = (faulty.result(*command, fault=fault) for fault in (NONE, NO_FREE))
                 self.assertLess(flat["resident_drift_kib"], 300)
                 self.assertGreater(growing["resident_drift_kib"], 1_000)
                 self.assertEqual(len(flat["series_resident_kib"]), 50)
 
     def test_of_a_tiny_string_is_at_least_what_the_library_rounds_it_to(self):
-        found = result(NONE, "symmetric", 2, 2, 1_000)
+        found = faulty.result("symmetric", 2, 2, 1_000, fault=NONE)
         self.assertEqual(found["strings"], 999_000)
         self.assertAlmostEqual(found["bytes_a_string"], 32, delta=4)
 
     def test_over_what_was_asked_for_is_that_of_sixteen_in_thirty_two(self):
-        self.assertAlmostEqual(result(NONE, "footprint", 200_000, 16, 16)["overhead"], 2, delta=0.1)
+        self.assertAlmostEqual(faulty.result("footprint", 200_000, 16, 16, fault=NONE)["overhead"], 2, delta=0.1)
 
 
 class FalseSharing(unittest.TestCase):
     def test_is_counted_where_it_is_and_only_there(self):
         command = ("scratch", 2, 16, 30, 500)
-        self.assertEqual(result(OWN_LINES, *command)["shared_lines"], 0)
-        self.assertGreater(result(CLOSE, *command)["shared_lines"], 0)
+        self.assertEqual(faulty.result(*command, fault=OWN_LINES)["shared_lines"], 0)
+        self.assertGreater(faulty.result(*command, fault=CLOSE)["shared_lines"], 0)
 
 
 if __name__ == "__main__":
-    try:
-        unittest.main(verbosity=2)
-    finally:
-        shutil.rmtree(FOLDER, ignore_errors=True)
+    unittest.main(verbosity=2)

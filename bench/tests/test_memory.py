@@ -3,21 +3,9 @@
 Run with `python3 bench/tests/test_memory.py`. Takes half a minute, mostly of waiting; needs gcc.
 """
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-BENCH = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(BENCH))
-
-from harness import build  # noqa: E402
-
-FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
+from support import Faulty
 
 # Every workload with arguments that take a moment, and the faults that it must find.
 WORKLOADS = {
@@ -32,37 +20,7 @@ WORKLOADS = {
 }
 
 
-def compiled(name: str, source: Path, *flags: str) -> Path:
-    target = FOLDER / name
-    if not target.exists():
-        subprocess.run(["gcc", *build.FLAGS, *flags, "-o", str(target), str(source), "-ldl"], check=True)
-    return target
-
-
-def library(fault: int) -> Path:
-    flags = ("-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
-    return compiled(f"libfault{fault}.so", BENCH / "tests" / "faulty_memory.c", *flags)
-
-
-def run(name: str, *args, fault=None) -> subprocess.CompletedProcess:
-    program = compiled(name, BENCH / "workloads" / f"{name}.c")
-    environment = dict(os.environ)
-    if fault is not None:
-        environment["LD_PRELOAD"] = str(library(fault))
-    return subprocess.run(
-        [str(program), "1", *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        env=environment,
-    )
-
-
-def result(name: str, *args, fault=None) -> dict:
-    done = run(name, *args, fault=fault)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+faulty = Faulty("faulty_memory.c")
 
 
 class AWrongAllocator(unittest.TestCase):
@@ -70,28 +28,28 @@ class AWrongAllocator(unittest.TestCase):
         for name, (args, faults) in WORKLOADS.items():
             for fault in faults:
                 with self.subTest(workload=name, fault=fault):
-                    done = run(name, *args, fault=fault)
+                    done = faulty.run(name, *args, fault=fault)
                     self.assertEqual(done.returncode, 1, done.stdout)
                     self.assertRegex(done.stderr, "changed|returned NULL|could not be created")
 
     def test_is_told_from_a_right_one_whose_check_is_the_same_everywhere(self):
         for name, (args, _) in WORKLOADS.items():
             with self.subTest(workload=name):
-                self.assertEqual(result(name, *args)["check"], result(name, *args, fault=0)["check"])
+                self.assertEqual(faulty.result(name, *args)["check"], faulty.result(name, *args, fault=0)["check"])
 
 
 class Asking(unittest.TestCase):
     def test_the_c_librarys_own_trim_counts_for_the_c_librarys_own_malloc_only(self):
-        plain, foreign = (result("free_all", 50_000, 120, 0, fault=fault) for fault in (None, 0))
+        plain, foreign = (faulty.result("free_all", 50_000, 120, 0, fault=fault) for fault in (None, 0))
         self.assertEqual((plain["trim_asked"], plain["trim_by"]), (1, "malloc_trim"))
         self.assertEqual((foreign["trim_asked"], foreign["trim_by"]), (0, ""))
 
     def test_gives_back_what_was_freed(self):
-        memory = result("grow_churn_shrink", 20_000, 20_000, 0, 0)
+        memory = faulty.result("grow_churn_shrink", 20_000, 20_000, 0, 0)
         self.assertLess(memory["resident_shrunk_trimmed_kib"], memory["resident_shrunk_0s_kib"] / 2)
 
     def test_comes_after_eleven_seconds_in_which_nobody_called_the_allocator(self):
-        memory = result("free_all", 50_000, 120, 1, fault=5)
+        memory = faulty.result("free_all", 50_000, 120, 1, fault=5)
         self.assertEqual(memory["trim_asked"], 1)
         times = [x for x, _ in memory["series_resident_kib"]]
         self.assertEqual(times, sorted(times))
@@ -101,14 +59,11 @@ class Asking(unittest.TestCase):
 
 class Resident(unittest.TestCase):
     def test_is_never_less_than_what_is_live(self):
-        memory = result("grow_churn_shrink", 20_000, 20_000, 0, 0)
+        memory = faulty.result("grow_churn_shrink", 20_000, 20_000, 0, 0)
         self.assertGreater(memory["trimmed_over_live"], 1)
-        memory = result("cold_data", 8_192, 1_000, 1)
+        memory = faulty.result("cold_data", 8_192, 1_000, 1)
         self.assertGreater(memory["resident_asked_kib"], memory["live_kib"])
 
 
 if __name__ == "__main__":
-    try:
-        unittest.main(verbosity=2)
-    finally:
-        shutil.rmtree(FOLDER, ignore_errors=True)
+    unittest.main(verbosity=2)

@@ -492,20 +492,22 @@ class Controls(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("tiny has no delay: its figure is no time of a whole run", done.stdout)
         self.assertRegex(done.stdout, r"of 2 rows of one library under two names are ties")
+        delays = [json.loads(line) for line in out.read_text().splitlines() if json.loads(line)["kind"] == "delay"]
+        # On a busy machine a delay may not be found; then the row is left out, and the words say so.
+        delayed = [line["row"] for line in delays if not line["reason"]]
+        for row in {"batch", "tiny"} - {*delayed}:
+            self.assertIn(f"{row} has no delay: ", done.stdout)
         samples = measure.read(out)[1]
         self.assertEqual(
             Counter((line["row"], line["library"]) for line in samples),
-            {
-                **{("batch", name): 3 for name in prove.NAMES},
-                **{("tiny", name): 3 for name in prove.NAMES[:2]},
-            },
+            {(row, name): 3 for row in ("batch", "tiny") for name in prove.NAMES[: 4 if row in delayed else 2]},
         )
         self.assertFalse(any(line["failed"] for line in samples))
         again = bench("prove", *arguments, "--rounds", "3", "--tries", "1", "--out", str(out))
         self.assertEqual(again.stdout, done.stdout)
         # What was found out about a row is not found out again.
-        delays = [line for line in out.read_text().splitlines() if json.loads(line)["kind"] == "delay"]
-        self.assertEqual(len(delays), 2)
+        lines = out.read_text().splitlines()
+        self.assertEqual(sum(json.loads(line)["kind"] == "delay" for line in lines), 2)
 
 
 class Runs(unittest.TestCase):

@@ -363,6 +363,11 @@ static void result_tails(void)
         tail_merge(&running, &others[i].running);
         tail_merge(&held, &others[i].held);
     }
+    if (running.count == 0 || held.count == 0) {
+        fprintf(stderr, "too busy a machine: no call was timed %s a stop\n",
+                held.count == 0 ? "during" : "outside");
+        _exit(LEFT_OUT);
+    }
     double before = tail_percentile(&running, 99.9), with_stop = tail_percentile(&held, 99.9);
     result_number("others", other_count);
     result_number("victim_bursts", (double)victim_sums.bursts);

@@ -31,9 +31,9 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
-#define HIDDEN                                                                                     \
-    __attribute__((visibility("hidden"))) /* on data of the fast paths: reached without a detour   \
-                                           */
+/* On data of the fast paths: reached without a detour. */
+#define HIDDEN __attribute__((visibility("hidden")))
+/* In a loop that looks at a word: lets the other thread of the core run. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
 #else

@@ -29,11 +29,13 @@ enum {
     SLOT_BYTES = 8,
 };
 
+/* `first` is the newest block, or NULL. The others are offsets: of the last slot in use, which is
+ * the array's start when it is empty; of the last slot to use, plus the array's size in low bits.
+ */
 struct cache_entry {
-    void *_Atomic first; /* the newest block, or NULL                                             */
-    _Atomic uint32_t
-        top;        /* offset of the last slot in use; of the array's start when it is empty */
-    uint32_t limit; /* offset of the last slot to use, plus the array's size in the low bits */
+    void *_Atomic first;
+    _Atomic uint32_t top;
+    uint32_t limit;
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 
@@ -48,15 +50,14 @@ struct cache {
     _Atomic bool is_attached;
 
     /* The owner's. */
-    uint32_t arena_used; /* offset of the first byte no array ever used          */
-    uint32_t
-        free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked through their first word     */
-    size_t capacity_bytes[2];            /* of small and of large blocks that the arrays may hold */
-    uint32_t hand;                       /* where the search for idle bins goes on                */
-    uint32_t refusals;                   /* of growth, since the hand moved last                  */
-    uint64_t used_bins[BIN_LIMIT / 64];  /* bins that have an array                               */
-    uint64_t recent_bins[BIN_LIMIT / 64]; /* bins that missed since the hand last passed */
-    _Atomic uint32_t edits; /* not 0 while arrays are being changed, for fork        */
+    uint32_t arena_used;      /* offset of the first byte no array ever used */
+    uint32_t hand;            /* where the search for idle bins goes on      */
+    uint32_t refusals;        /* of growth so far                         */
+    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
+    size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
+    uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
+    uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array */
+    uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];

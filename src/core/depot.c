@@ -132,8 +132,8 @@ static void count_free(struct depot *depot, size_t more, size_t fewer)
 static void enter(struct depot *depot, struct slab *slab)
 {
     slab->bin = depot->bin;
-    store(&region.map[slab->unit], slab->bin,
-          RELEASE); /* under the lock: a unit of this bin is a slab of this depot */
+    /* Under the lock: a unit of this bin is a slab of this depot. */
+    store(&region.map[slab->unit], slab->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELAXED);
     count_free(depot, slab->free_count, 0);
     relist(depot, slab);
@@ -238,11 +238,16 @@ static void borrow(struct depot *depot)
     lock_release(&lender->lock, RANK_DEPOT);
 }
 
-static void note_growth(void)
+/* A fresh slab, counted. Not under a lock. NULL: no memory. */
+static struct slab *carve(unsigned bin)
 {
+    struct slab *slab = slab_carve(bin);
+    if (slab == NULL)
+        return NULL;
     size_t slabs = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
     if (depot_on_growth != NULL)
         depot_on_growth(slabs);
+    return slab;
 }
 
 /* Hands out all blocks of a fresh slab: BATCH_BLOCKS to `out`, the others as batches. Such a slab
@@ -278,11 +283,8 @@ static size_t take_aside(struct depot *depot, void **out)
     size_t count = batch_take(&depot->batches, out);
     if (count > 0)
         return count;
-    struct slab *slab = slab_carve(depot->bin);
-    if (slab == NULL)
-        return 0;
-    note_growth();
-    return hand_out(depot, slab, out);
+    struct slab *slab = carve(depot->bin);
+    return slab == NULL ? 0 : hand_out(depot, slab, out);
 }
 
 static size_t take_locked(struct depot *depot, void **out, size_t want)
@@ -314,12 +316,11 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     size_t taken = take_locked(depot, out, want);
     if (taken > 0)
         return taken;
-    struct slab *slab = slab_carve(bin);
+    struct slab *slab = carve(bin);
     if (slab == NULL) { /* what was brought together for it may be of use */
         lock_acquire(&depot->lock, RANK_DEPOT);
         return take_locked(depot, out, want);
     }
-    note_growth();
     if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
         return hand_out(depot, slab, out);
     adopt(depot, slab);

@@ -24,9 +24,8 @@ struct depot {
 
     /* Under lock. */
     struct lock lock;
-    _Atomic size_t free_blocks; /* D1: sum of free_count over the slabs                           */
-    uint32_t
-        lists[DEPOT_LISTS]; /* slabs with free blocks; list 0 the fullest, the last wholly free */
+    _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                         */
+    uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks: 0 the fullest, the last wholly free */
 };
 
 /*

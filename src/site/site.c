@@ -22,8 +22,8 @@ static _Atomic size_t cohorts_now = 1;
 static void fill(size_t cohorts)
 {
     for (uint32_t site = 0; site < SITES; site++) {
-        uint32_t mixed = site *
-                         0x9E3779B1u; /* Knuth's multiplicative hash: the golden ratio of 2^32 */
+        /* Knuth's multiplicative hash: the golden ratio of 2^32. */
+        uint32_t mixed = site * 0x9E3779B1u;
         uint32_t cohort = mixed >> 26 & (uint32_t)(cohorts - 1);
         store(&site_table[site], (uint16_t)(cohort * COHORT_ENTRY_BYTES), RELAXED);
     }

@@ -196,6 +196,32 @@ TEST_F(DepotTest, ACohortTakesAnothersRoomiestSlabInsteadOfANewOne)
     EXPECT_EQ(depot_of(rich)->slab_count + depot_of(poor)->slab_count, 0u);
 }
 
+/* Law L3: what is done under a depot's lock is bounded by the blocks that change hands, however
+ * many slabs there are. Seen to fail with take_listed() going on through its lists to the end. */
+TEST_F(DepotTest, ARefillAndAFlushTouchNoMoreSlabsThanBlocks)
+{
+    unsigned bin = bin_for(48, 8192); /* eight blocks a slab, not one of them written to */
+    std::vector<void *> blocks = taken_from(bin, 8 * 600), half;
+    for (size_t i = 0; i < blocks.size(); i += 2)
+        half.push_back(blocks[i]);
+    put_all(bin, half);
+    auto touched = [&](auto change) {
+        uint32_t tick = depot_tick += 100;
+        change();
+        size_t count = 0;
+        for (size_t i = 0; i < blocks.size(); i += 8)
+            count += slab_of_unit(region_unit(blocks[i]))->tick == tick;
+        return count;
+    };
+    void *out[REFILL_MAX];
+    size_t taken = 0;
+    EXPECT_LE(touched([&] { taken = depot_take(bin, out, 40, user); }), 40u);
+    EXPECT_EQ(taken, 40u);
+    EXPECT_LE(touched([&] { depot_put(bin, out, 40); }), 40u);
+    for (size_t i = 1; i < blocks.size(); i += 2)
+        depot_put(bin, &blocks[i], 1);
+}
+
 /* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.
  */
 TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)

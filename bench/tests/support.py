@@ -1,0 +1,55 @@
+"""What the tests of the workloads share: workloads and faulty allocators, compiled once a run, and runs of them."""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+
+from harness import build  # noqa: E402
+
+FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+
+
+def compiled(name: str, source: Path, *flags: str) -> Path:
+    target = FOLDER / name
+    if not target.exists():
+        subprocess.run(["gcc", *build.FLAGS, *flags, "-o", str(target), str(source), "-ldl"], check=True)
+    return target
+
+
+class Faulty:
+    """Allocators of one source in bench/tests, each with the fault of its number; 0 has none."""
+
+    def __init__(self, source: str):
+        self.source = BENCH / "tests" / source
+
+    def library(self, fault: int) -> Path:
+        return compiled(f"libfault{fault}.so", self.source, "-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
+
+    def run(self, name: str, *args, fault=None) -> subprocess.CompletedProcess:
+        """A workload with seed 1, under the faulty allocator or, without a fault, under the machine's own."""
+        program = compiled(name, BENCH / "workloads" / f"{name}.c")
+        environment = dict(os.environ)
+        if fault is not None:
+            environment["LD_PRELOAD"] = str(self.library(fault))
+        return subprocess.run(
+            [str(program), "1", *map(str, args)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env=environment,
+        )
+
+    def result(self, name: str, *args, fault=None) -> dict:
+        done = self.run(name, *args, fault=fault)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)

@@ -170,6 +170,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     edit_begin(cache);
     uint32_t used = old.log2 == 0 ? 0 : load(&entry->top, RELAXED) - old.start;
     if (at != old.start) {
+        store(cache_slot(cache, at), NULL, RELAXED);
         store(cache_slot(cache, at + SLOT_BYTES), NULL, RELAXED);
         for (uint32_t offset = SLOT_BYTES; offset <= used; offset += SLOT_BYTES)
             store(cache_slot(cache, at + offset),
@@ -193,7 +194,7 @@ static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
         depot_give(bin, blocks, count, user);
 }
 
-/* Blocks of an entry: `first` and all its slots but the lowest, which is NULL. */
+/* Blocks of an entry: `first` and all its slots but the lowest, which is NULL; or all its slots. */
 static size_t entry_count(struct cache_entry *entry)
 {
     return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
@@ -227,19 +228,14 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
 static void flush_all(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    while (load(&entry->first, RELAXED) != NULL) {
-        void *blocks[BATCH_BLOCKS];
-        size_t count = 0;
+    for (size_t count = BATCH_BLOCKS; count == BATCH_BLOCKS;) {
+        void *blocks[BATCH_BLOCKS], *block;
         edit_begin(cache);
-        for (void *block; count < BATCH_BLOCKS && (block = load(&entry->first, RELAXED)) != NULL;
-             count++) {
-            uint32_t top = load(&entry->top, RELAXED);
-            store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
-            store(&entry->top, top - SLOT_BYTES, RELAXED);
-            blocks[count] = block;
-        }
+        for (count = 0; count < BATCH_BLOCKS && (block = cache_pop_from(cache, entry)) != NULL;)
+            blocks[count++] = block;
         edit_end(cache);
-        give(bin, blocks, count, cache->number);
+        if (count > 0)
+            give(bin, blocks, count, cache->number);
     }
 }
 
@@ -324,10 +320,20 @@ static void grow_after_miss(struct cache *cache, unsigned bin)
         shrink_bins(cache, bin);
 }
 
+/* The cache that the calling thread may change: its own, or its core's, taken until cache_done().
+ * NULL: it works without. */
 static struct cache *cache_here(void)
 {
     struct cache *cache = cache_of_thread;
-    return likely(cache != &cache_none) ? cache : thread_attach();
+    if (likely(cache != &cache_none && !load(&cores_are_used, RELAXED)))
+        return cache;
+    return thread_cache();
+}
+
+static void cache_done(struct cache *cache)
+{
+    if (cache != NULL && cache != cache_of_thread)
+        cores_return(cache);
 }
 
 /* Puts blocks[1 .. count) on the entry so that the lowest address is taken first; what has no room
@@ -342,11 +348,12 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
     edit_begin(cache);
     for (size_t i = stowed; i > 0; i--) {
         top += SLOT_BYTES;
-        store(cache_slot(cache, top), first, RELAXED);
+        store(cache_slot(cache, top), cache->is_for_cores ? blocks[i] : first, RELAXED);
         first = blocks[i];
     }
     store(&entry->top, top, RELEASE);
-    store(&entry->first, first, RELEASE);
+    if (!cache->is_for_cores)
+        store(&entry->first, first, RELEASE);
     edit_end(cache);
     if (stowed < count - 1)
         depot_give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
@@ -361,17 +368,14 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
+/* From the middle tier; what is more than one goes to the cache, if there is one. */
+static void *refill(struct cache *cache, unsigned bin)
 {
     void *blocks[REFILL_MAX];
-    unsigned bin = entry_offset / ENTRY_BYTES;
-    struct cache *cache = cache_here();
     size_t want = 1;
     if (cache != NULL) {
         grow_after_miss(cache, bin);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
-    } else if (!heap_start()) {
-        return NULL;
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     if (unlikely(count == 0))
@@ -380,9 +384,24 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
         stow(cache, bin, blocks, count);
     else if (count > 1)
         depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
-    if (CHECKS >= 1)
-        *(block_word *)blocks[0] = 0;
     return blocks[0];
+}
+
+NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
+{
+    struct cache *cache = cache_here();
+    if (cache == NULL && !heap_start())
+        return NULL;
+    void *block = NULL;
+    /* It may have one, where a sequence was aborted or the thread is on another core by now. */
+    if (cache != NULL && cache->is_for_cores)
+        block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
+    if (block == NULL)
+        block = refill(cache, entry_offset / ENTRY_BYTES);
+    cache_done(cache);
+    if (CHECKS >= 1 && likely(block != NULL))
+        *(block_word *)block = 0;
+    return block;
 }
 
 /* How many of a full array's blocks leave at once: a half, but no more than is quickly done. */
@@ -390,6 +409,26 @@ static size_t flush_count(unsigned bin, size_t blocks)
 {
     bool is_plain = !is_span_bin(bin) && !depot_is_shared(bin);
     return size_min((blocks + 1) / 2, is_plain ? FLUSH_PLAIN : FLUSH_MAX);
+}
+
+static bool is_full(struct cache_entry *entry)
+{
+    return load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
+}
+
+/* Makes room for one block more in a bin's array. False: it has none. */
+static bool make_room(struct cache *cache, unsigned bin)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    if (is_full(entry))
+        grow_after_miss(cache, bin);
+    if (entry->limit == 0)
+        return false;
+    if (is_full(entry) && array_of(entry->limit).blocks == 1)
+        flush_all(cache, bin);
+    else if (is_full(entry))
+        flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
+    return true;
 }
 
 NOINLINE void cache_free_slow(void *block)
@@ -400,21 +439,12 @@ NOINLINE void cache_free_slow(void *block)
         return;
     }
     struct cache *cache = cache_here();
-    if (cache != NULL) {
-        struct cache_entry *entry = &cache->entries[bin];
-        if (load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit)
-            grow_after_miss(cache, bin);
-        bool is_full = entry->limit != 0 && load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
-        if (is_full && array_of(entry->limit).blocks == 1)
-            flush_all(cache, bin);
-        else if (is_full)
-            flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
-        if (entry->limit != 0) {
-            cache_free(block, bin);
-            return;
-        }
+    if (cache == NULL || !make_room(cache, bin)) {
+        give(bin, &block, 1, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    } else {
+        cache_push_to(cache, &cache->entries[bin], block);
     }
-    give(bin, &block, 1, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    cache_done(cache);
 }
 
 void cache_empty(struct cache *cache)
@@ -422,6 +452,14 @@ void cache_empty(struct cache *cache)
     for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
         for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1)
             bin_close(cache, word * 64 + bit_lowest(bins));
+}
+
+bool cache_has_arrays(const struct cache *cache)
+{
+    for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
+        if (cache->used_bins[word] != 0)
+            return true;
+    return false;
 }
 
 void cache_mend(struct cache *cache)
@@ -460,6 +498,10 @@ static size_t walk(const struct cache *cache, unsigned bin, const void *block, b
     const void *held = load(&readable->entries[bin].first, ACQUIRE);
     size_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
     size_t count = 0;
+    if (cache->is_for_cores) {
+        held = load(cache_slot(readable, top), RELAXED);
+        top -= size_min(top, SLOT_BYTES);
+    }
     while (held != NULL && held != block && count < (size_t)1 << SLOTS_LOG2_MAX &&
            top >= offsetof(struct cache, arena)) {
         held = load(cache_slot(readable, top), RELAXED);

@@ -1,12 +1,13 @@
 /*
- * cache.h: arrays of free blocks, one for each bin, that a single thread works on without
- * synchronising.
+ * cache.h: arrays of free blocks, one for each bin, that a thread, or the threads of one core, work
+ * on without synchronising.
  *
  * A cache is one piece of memory; arrays in it are found by 32-bit offsets from its start. An entry
  * holds the newest block itself, `first`, so that a block that goes round between free and malloc
  * passes through one word; a push moves the old `first` to the array, a pop moves the newest
  * pointer of the array to `first`. The first push onto an empty bin moves a NULL, which comes back
- * as `first` with the last pop: the array never runs out before `first` does.
+ * as `first` with the last pop: the array never runs out before `first` does. A core's cache, where
+ * one store must do, has no `first`; the array's slot 0, which is NULL, ends it.
  *
  * A cache that is all zeros is a valid empty one: `first` is NULL and limit 0 refuses every push.
  * So neither "empty", nor "no array yet", nor "no cache yet" needs a test of its own on the fast
@@ -21,6 +22,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "core/class.h"
+#include "core/cores.h"
 
 enum {
     CACHE_BYTES = 512 * 1024,
@@ -29,31 +31,42 @@ enum {
     SLOT_BYTES = 8,
 };
 
-/* `first` is the newest block, or NULL. The others are offsets: of the last slot in use, which is
- * the array's start when it is empty; of the last slot to use, plus the array's size in low bits.
- */
+/* `first` is the newest block, or NULL; in a core's cache always NULL, and the newest is in the
+ * last slot. The others are offsets: of the last slot in use, which is the array's start when it is
+ * empty; of the last slot to use, plus the array's size in low bits. */
 struct cache_entry {
     void *_Atomic first;
     _Atomic uint32_t top;
     uint32_t limit;
 };
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
+_Static_assert(offsetof(struct cache_entry, top) == 8 && offsetof(struct cache_entry, limit) == 12,
+               "the sequences of os/rseq.h know where these are");
+
+/* Who may touch a cache. Only its owner changes what is not CACHE_SPARE or CACHE_IN_SLOT. */
+enum cache_state { CACHE_SPARE, CACHE_IN_SLOT, CACHE_OWNED };
 
 struct cache {
     /* Constant. */
     void *nothing;       /* always NULL: the slot of offset 0                     */
     struct cache *below; /* made before this one                                  */
     uint32_t number;     /* from 1                                                */
+    bool is_for_cores;   /* never one thread's own                                */
 
-    /* Under the registry's lock. */
+    _Atomic uint32_t state;
+
+    /* Under the lock of core/thread.c. */
     struct cache *next_unused;
-    _Atomic bool is_attached;
 
     /* The owner's. */
-    uint32_t arena_used;      /* offset of the first byte no array ever used */
-    uint32_t hand;            /* where the search for idle bins goes on      */
-    uint32_t refusals;        /* of growth so far                         */
-    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
+    const void *owner;      /* an address of the owning thread's, where that is taken from a core */
+    uint32_t core;          /* in whose slot it is                                              */
+    uint32_t visits;        /* how often it was taken out of a slot                             */
+    uint32_t visits_seen;   /* by the last look for idle ones                                   */
+    uint32_t arena_used;    /* offset of the first byte no array ever used */
+    uint32_t hand;          /* where the search for idle bins goes on      */
+    uint32_t refusals;      /* of growth so far                         */
+    _Atomic uint32_t edits; /* not 0 while arrays are being changed, for fork */
     size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array */
@@ -64,8 +77,8 @@ struct cache {
 };
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES / 4, "most of a cache is arrays");
 
-/* The calling thread's cache; before the first use and in a thread that is ending, an empty one
- * that stays empty. */
+/* The calling thread's own cache; an empty one that stays empty before the first use, in a thread
+ * that is ending, and in one that works on its core's. */
 extern HIDDEN _Thread_local struct cache *cache_of_thread;
 extern struct cache cache_none;
 
@@ -91,6 +104,9 @@ size_t cache_count(const struct cache *cache, unsigned bin);
 /* Mends what a fork between two stores of a fast path left: a block that is both `first` and on top
  * of its array. */
 void cache_mend(struct cache *cache);
+
+/* Whether any bin has an array. Its owner, or whoever only wants a hint. */
+bool cache_has_arrays(const struct cache *cache);
 
 /* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot
  * trust. */
@@ -122,15 +138,54 @@ ALWAYS_INLINE void *_Atomic *cache_slot(struct cache *cache, size_t offset)
 /* A block's first word, whatever type the program gave it. */
 typedef uint64_t __attribute__((may_alias)) block_word;
 
+/* Takes the newest block of an owned cache's entry, or NULL. */
+ALWAYS_INLINE void *cache_pop_from(struct cache *cache, struct cache_entry *entry)
+{
+    void *block = load(&entry->first, RELAXED);
+    uint32_t top = load(&entry->top, RELAXED);
+    void *below = load(cache_slot(cache, top), RELAXED);
+    if (cache->is_for_cores)
+        block = below;
+    else if (block != NULL)
+        store(&entry->first, below, RELAXED);
+    if (block != NULL)
+        store(&entry->top, top - SLOT_BYTES, RELAXED);
+    return block;
+}
+
+/* Adds a block to an owned cache's entry, which has room. */
+ALWAYS_INLINE void cache_push_to(struct cache *cache, struct cache_entry *entry, void *block)
+{
+    uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
+    void *below = cache->is_for_cores ? block : load(&entry->first, RELAXED);
+    store(cache_slot(cache, top), below, RELAXED);
+    store(&entry->top, top,
+          RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
+    if (!cache->is_for_cores)
+        store(&entry->first, block, RELEASE);
+}
+
+/* From the core's cache, if this thread works on it. */
+ALWAYS_INLINE void *cache_pop_core(size_t entry_offset)
+{
+    struct rseq_area *area = area_of_thread;
+    if (area == NULL)
+        return NULL;
+    void *block = rseq_pop(area, core_slots, offsetof(struct cache, entries) + entry_offset);
+    if (CHECKS >= 1 && likely(block != NULL))
+        *(block_word *)block = 0;
+    return block;
+}
+
 /* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache
- * has none. */
+ * has none. A thread that works on its core's cache has an empty one of its own. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
     struct cache *cache = cache_of_thread;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
     void *block = load(&entry->first, RELAXED);
     if (unlikely(block == NULL))
-        return NULL;
+        return cache_pop_core(entry_offset);
     uint32_t top = load(&entry->top, RELAXED);
     store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
     store(&entry->top, top - SLOT_BYTES, RELAXED);
@@ -153,7 +208,10 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
     struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
     uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
     if (unlikely(top > entry->limit)) {
-        cache_free_slow(block);
+        struct rseq_area *area = area_of_thread;
+        size_t offset = (uintptr_t)entry - (uintptr_t)cache;
+        if (area == NULL || unlikely(!rseq_push(area, core_slots, offset, block)))
+            cache_free_slow(block);
         return;
     }
     store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);

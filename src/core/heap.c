@@ -46,6 +46,7 @@ static void start_now(void)
     struct heap_settings settings;
     heap_configure(&facts, &settings);
     cpu_count = facts.cpu_count;
+    cores_start(settings.cores, facts.core_limit);
     heap_apply(&settings);
     span_on_shortage = collect;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);

@@ -19,6 +19,7 @@ struct heap_settings {
     bool purges_when_idle;
     uint32_t purge_delay_ms;
     size_t cache_bytes_each;
+    enum cores_use cores;
     bool stops_on_misuse;
     bool stops_on_foreign;
 };

@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "core/depot.h"
 #include "core/large.h"
+#include "core/registry.h"
 #include "core/shelf.h"
-#include "core/thread.h"
 
 enum { SLAB_WAS_HERE = 1 };
 
@@ -136,7 +136,7 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
 static bool is_cached(const void *block, unsigned bin)
 {
     bool is_span = bin_class(bin) == CLASS_SPAN;
-    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below) {
+    for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below) {
         for (unsigned cohort = 0; cohort < (is_span ? 1 : COHORT_LIMIT); cohort++)
             if (cache_holds(cache, is_span ? bin : cohort << CLASS_BITS | bin_class(bin), block))
                 return true;

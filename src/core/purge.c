@@ -74,7 +74,7 @@ static size_t purge_slabs(size_t units_max, uint32_t tick_oldest, unsigned calls
     return purged;
 }
 
-/* Caches that ended threads left: all, or one a look. */
+/* Caches that ended threads left, and those of idle cores: all, or one and some a look. */
 static size_t cool_caches(bool is_all)
 {
     size_t cooled = 0;
@@ -82,6 +82,7 @@ static size_t cool_caches(bool is_all)
     while (is_any && (is_all || cooled == 0)) {
         lock_acquire(&purge_lock, RANK_PURGE);
         is_any = thread_cool_one();
+        is_any |= cores_cool(is_all) > 0;
         lock_release(&purge_lock, RANK_PURGE);
         cooled += is_any;
     }

@@ -15,7 +15,7 @@
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/purge.h"
-#include "mem/meta.h"
+#include "core/registry.h"
 #include "os/lock.h"
 #include "os/os.h"
 
@@ -28,20 +28,14 @@ enum {
 };
 
 static struct lock registry_lock;
-static _Atomic(struct cache *) newest;
 static struct cache *warm; /* unused caches that still hold blocks */
 static struct cache *cold; /* unused caches that are empty         */
 static unsigned warm_count;
 static _Atomic size_t attached;
-static _Atomic uint32_t caches_made;
+static unsigned cpus = 1;
 static bool is_hooked;
 
 static _Thread_local uint8_t attaches; /* of this thread */
-
-struct cache *thread_newest_cache(void)
-{
-    return load(&newest, ACQUIRE);
-}
 
 size_t thread_count(void)
 {
@@ -63,6 +57,7 @@ static void share_budget(void)
 void thread_set_budget(size_t bytes_each, unsigned cpu_count)
 {
     lock_acquire(&registry_lock, RANK_REGISTRY);
+    cpus = cpu_count;
     for (unsigned is_span = 0; is_span < 2; is_span++) {
         size_t each = is_span ? bytes_each * SPANS_PER_SMALL : bytes_each;
         store(&cache_budgets[is_span].each, each, RELAXED);
@@ -86,21 +81,10 @@ static struct cache *unused_pop(struct cache **list)
     return cache;
 }
 
-static struct cache *cache_make(void)
+/* Gives the calling thread a cache of its own. */
+static struct cache *attach(void)
 {
-    struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));
-    if (cache == NULL)
-        return NULL;
-    cache->arena_used = offsetof(struct cache, arena);
-    cache->number = fetch_add(&caches_made, 1, RELAXED) + 1;
-    cache->below = load(&newest, RELAXED);
-    store(&newest, cache, RELEASE);
-    return cache;
-}
-
-struct cache *thread_attach(void)
-{
-    if (attaches >= ATTACHES_MAX || !heap_start())
+    if (attaches >= ATTACHES_MAX)
         return NULL;
     lock_acquire(&registry_lock, RANK_REGISTRY);
     struct cache *cache = unused_pop(&warm);
@@ -108,9 +92,9 @@ struct cache *thread_attach(void)
     if (cache == NULL)
         cache = unused_pop(&cold);
     if (cache == NULL)
-        cache = cache_make();
+        cache = registry_make(false);
     if (cache != NULL) {
-        store(&cache->is_attached, true, RELAXED);
+        store(&cache->state, CACHE_OWNED, RELAXED);
         fetch_add(&attached, 1, RELAXED);
         share_budget();
     }
@@ -125,23 +109,11 @@ struct cache *thread_attach(void)
     return cache;
 }
 
-/* An empty cache is all zeros behind its header; one that is not likely to be needed soon costs no
- * memory. */
-static void cool_down(struct cache *cache)
-{
-    size_t header = offsetof(struct cache, entries);
-    size_t start = align_up((uintptr_t)cache + header, depot_page_bytes) - (uintptr_t)cache;
-    if (start != header || os_purge((char *)cache + start, CACHE_BYTES - start) != 0)
-        return;
-    cache->arena_used = offsetof(struct cache, arena);
-    __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
-}
-
 /* Empties a cache that nobody else can see, and puts it where the next thread finds it. */
 static void retire(struct cache *cache)
 {
     cache_empty(cache);
-    cool_down(cache);
+    registry_cool(cache);
     lock_acquire(&registry_lock, RANK_REGISTRY);
     unused_push(&cold, cache);
     lock_release(&registry_lock, RANK_REGISTRY);
@@ -158,7 +130,7 @@ static void detach(struct cache *cache)
         unused_push(&warm, cache);
     warm_count += is_kept;
     fetch_sub(&attached, 1, RELAXED);
-    store(&cache->is_attached, false, RELAXED);
+    store(&cache->state, CACHE_SPARE, RELAXED);
     share_budget();
     lock_release(&registry_lock, RANK_REGISTRY);
     if (is_kept)
@@ -176,6 +148,31 @@ bool thread_cool_one(void)
     if (cache != NULL)
         retire(cache);
     return cache != NULL;
+}
+
+/* A thread that has a cache of its own gives it up where cores' caches are used. */
+static void give_up(void)
+{
+    struct cache *cache = cache_of_thread;
+    if (cache == &cache_none)
+        return;
+    cache_of_thread = &cache_none;
+    if (is_hooked) {
+        attaches = 0; /* it is not the thread's end */
+        os_thread_exit_arm(NULL);
+    }
+    detach(cache);
+}
+
+struct cache *thread_cache(void)
+{
+    if (!heap_start())
+        return NULL;
+    if (cores_join(load(&attached, RELAXED), cpus)) {
+        give_up();
+        return cores_take();
+    }
+    return cache_of_thread != &cache_none ? cache_of_thread : attach();
 }
 
 static void on_thread_exit(void *value)
@@ -203,27 +200,15 @@ void thread_fork_unlock(void)
     lock_release(&registry_lock, RANK_REGISTRY);
 }
 
-/* A fork may lie between a cache's own count and the common one. */
-static void recount(void)
-{
-    size_t in_use[2] = {0, 0};
-    for (struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
-        for (unsigned is_span = 0; is_span < 2; is_span++)
-            in_use[is_span] += cache->capacity_bytes[is_span];
-    for (unsigned is_span = 0; is_span < 2; is_span++)
-        store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
-}
-
 void thread_fork_adopt(void)
 {
     lock_reset(&registry_lock);
-    for (struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
-        if (cache != cache_of_thread && load(&cache->is_attached, RELAXED)) {
-            if (load(&cache->edits, RELAXED) != 0)
-                cache_abandon(cache);
-            else
-                cache_mend(cache);
+    cores_fork_adopt();
+    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
+        if (cache != cache_of_thread && !cache->is_for_cores &&
+            load(&cache->state, RELAXED) == CACHE_OWNED) {
+            registry_adopt(cache);
             detach(cache);
         }
-    recount();
+    registry_recount();
 }

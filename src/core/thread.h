@@ -6,9 +6,10 @@
 
 #include "core/cache.h"
 
-/* Gives the calling thread a cache. NULL: no memory, or the thread is past its end; it works
- * without one then. */
-struct cache *thread_attach(void);
+/* The cache the calling thread works on when it has none of its own, or should have none: its
+ * core's, taken until it is returned (core/cores.h), or from now on its own. NULL: no memory, or
+ * the thread is past its end; it works without one then. */
+struct cache *thread_cache(void);
 
 /* Installs the hook for thread exit; from the library's constructor. */
 void thread_start(void);
@@ -16,10 +17,7 @@ void thread_start(void);
 /* Empties one cache that an ended thread left warm. False: there is none. */
 bool thread_cool_one(void);
 
-/* The newest cache; the others by `below`. Caches are reused but never unmade. */
-struct cache *thread_newest_cache(void);
-
-/* Caches that have an owner. */
+/* Threads that have a cache of their own. */
 size_t thread_count(void);
 
 /* Sets how much a cache may hold at most; all together hold at most twice that for each CPU. */

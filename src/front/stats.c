@@ -11,6 +11,7 @@
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/registry.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 #include "front/front.h"
@@ -22,7 +23,7 @@ enum { TEXT_MAX = 16 * 1024 };
 static size_t cached_in_bin(unsigned bin)
 {
     size_t blocks = 0;
-    for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+    for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         blocks += cache_count(cache, bin);
     return blocks;
 }
@@ -118,6 +119,12 @@ static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
         out[i] = fields[i];
 }
 
+/* Whose caches the threads work on now. */
+static const char *cached_by(void)
+{
+    return load(&cores_are_used, RELAXED) ? "core" : "thread";
+}
+
 static int write_out(int fd, const struct text *text)
 {
     return -os_write(fd, text->start, text->length);
@@ -133,7 +140,10 @@ int stats_write_text(int fd)
     stats_read(&stats);
     stats_read_classes(classes);
     fields_of(&stats, fields);
-    text_add(&text, "calmalloc " CALM_VERSION_TEXT " statistics\n");
+    text_format(&text, "calmalloc " CALM_VERSION_TEXT " statistics; caches by %s", cached_by());
+    if (cores_refusal() != NULL)
+        text_format(&text, ": %s", cores_refusal());
+    text_add_char(&text, '\n');
     for (size_t i = 0; i < FIELDS; i++) {
         text_add_column(&text, fields[i].value, 20);
         text_format(&text, "  %s\n", fields[i].name);
@@ -176,6 +186,9 @@ int stats_write_json(int fd)
         text_add_char(&text, ',');
         add_json_number(&text, fields[i].name, fields[i].value);
     }
+    text_format(&text, ",\"caches_by\":\"%s\"", cached_by());
+    if (cores_refusal() != NULL)
+        text_format(&text, ",\"no_cores\":\"%s\"", cores_refusal());
     text_add(&text, ",\"classes\":[");
     bool is_first = true;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {

@@ -9,6 +9,9 @@
 #include "core/cache.c"
 
 struct region region; /* the slow paths ask it; they are not called */
+struct rseq_slot core_slots[CORES_MAX];
+_Atomic bool cores_are_used;
+_Thread_local struct rseq_area *area_of_thread; /* none: the thread has a cache of its own */
 
 enum { BIN = 5, STILL = 2, BLOCKS = 8 };
 

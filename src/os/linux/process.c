@@ -48,13 +48,16 @@ static size_t address_space_left(size_t page_bytes)
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
-static unsigned usable_cpus(void)
+/* CPUs that this process may use; the kernel writes as many bytes as its own masks have, so that
+ * every CPU's number lies below *limit. */
+static unsigned usable_cpus(unsigned *limit)
 {
     uint64_t mask[64] = {0};
     long bytes = system_call(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
     unsigned count = 0;
     for (long i = 0; i < bytes / 8; i++)
         count += bit_count(mask[i]);
+    *limit = bytes > 0 ? (unsigned)bytes * 8 : UINT32_MAX;
     return count > 0 ? count : 1;
 }
 
@@ -63,11 +66,14 @@ void os_start(struct os_facts *out)
     struct sysinfo info;
     long result = system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0);
     size_t page_bytes = getauxval(AT_PAGESZ);
+    unsigned core_limit;
+    unsigned cpu_count = usable_cpus(&core_limit);
     *out = (struct os_facts){
         .page_bytes = page_bytes,
         .memory_bytes = result == 0 ? (size_t)info.totalram * info.mem_unit : (size_t)1 << 32,
         .address_space_bytes = address_space_left(page_bytes),
-        .cpu_count = usable_cpus(),
+        .cpu_count = cpu_count,
+        .core_limit = core_limit,
         .is_secure = getauxval(AT_SECURE) != 0,
     };
 }

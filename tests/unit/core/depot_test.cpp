@@ -271,7 +271,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
         depot_drain(depot, true);
         put_all(bin, first);
         size_t cached = 0; /* the thread's cache stays as it is for the next one */
-        for (const struct cache *cache = thread_newest_cache(); cache != NULL; cache = cache->below)
+        for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
             cached += cache_count(cache, bin);
         EXPECT_EQ(depot->free_blocks + cached,
                   depot->slab_count * class_facts[class_of(bytes)].capacity);

@@ -12,7 +12,7 @@
 static size_t caches_made()
 {
     size_t count = 0;
-    for (const struct cache *cache = thread_newest_cache(); cache != nullptr; cache = cache->below)
+    for (const struct cache *cache = registry_newest(); cache != nullptr; cache = cache->below)
         count++;
     return count;
 }
@@ -35,9 +35,17 @@ static void work(uint64_t seed, unsigned steps)
         calm_free(block);
 }
 
+/* Every thread gets a cache of its own. */
+static void use_no_cores()
+{
+    ASSERT_TRUE(heap_start());
+    cores_start(CORES_NEVER, 1);
+}
+
 /* Seen to fail with detach() that does not link the cache for reuse. */
 TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
 {
+    use_no_cores();
     ASSERT_TRUE(heap_start());
     size_t attached = thread_count();
     for (unsigned round = 0; round < 40; round++) {
@@ -50,9 +58,8 @@ TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
     }
     EXPECT_LE(caches_made(), attached + 8 + 1);
     calm_trim();
-    for (const struct cache *cache = thread_newest_cache(); cache != nullptr;
-         cache = cache->below) {
-        if (cache->is_attached)
+    for (const struct cache *cache = registry_newest(); cache != nullptr; cache = cache->below) {
+        if (load(&cache->state, RELAXED) == CACHE_OWNED)
             continue;
         for (unsigned bin = 0; bin < BIN_LIMIT; bin++)
             ASSERT_EQ(cache_count(cache, bin), 0u);
@@ -62,6 +69,7 @@ TEST(Thread, CachesAreReusedByLaterThreadsAndATrimEmptiesThoseThatWait)
 
 TEST(Thread, ManyThreadsAtOnceShareOneBudget)
 {
+    use_no_cores();
     ASSERT_TRUE(heap_start());
     size_t alone = load(&cache_budgets[false].fair, RELAXED);
     std::atomic<unsigned> ready{0};

@@ -40,7 +40,7 @@ static size_t resident_of_our_mappings()
     add(region.base, region_mapped_bytes());
     add(region.map, 1);
     add(region.tags, 1);
-    for (const struct cache *cache = thread_newest_cache(); cache != nullptr; cache = cache->below)
+    for (const struct cache *cache = registry_newest(); cache != nullptr; cache = cache->below)
         add(cache, 1);
     size_t bytes = 0;
     for (const auto &mapping : ours)

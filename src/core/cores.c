@@ -1,0 +1,185 @@
+/*
+ * cores.c: takes caches out of cores' slots and puts them back.
+ *
+ * A cache's state says who may take it: CACHE_SPARE and CACHE_IN_SLOT by compare-and-swap to
+ * CACHE_OWNED; only its owner changes it back. A slot changes by a sequence on its own core, or, by
+ * whoever owns the cache in it, from elsewhere, with a fence before that cache is touched. So a
+ * cache is in at most one slot, and whoever owns one that is in no slot has it to himself.
+ *
+ * Owner: any thread, lock-free; docs/protocols/cores.md. Design: docs/design/cores.md
+ */
+#include "core/cores.h"
+
+#include "core/cache.h"
+#include "core/registry.h"
+#include "os/os.h"
+
+enum {
+    SPARES = 16, /* caches beyond one for each core: taken by threads that were preempted then */
+    TRIES_MAX = 3,
+    COOL_MAX = 64,
+};
+
+struct rseq_slot core_slots[CORES_MAX];
+_Thread_local struct rseq_area *area_of_thread;
+_Atomic bool cores_are_used;
+
+static _Thread_local bool has_joined;
+static _Atomic(struct cache *) caches[CORES_MAX + SPARES]; /* those made for cores */
+static _Atomic uint32_t made;                              /* of them              */
+static uint32_t cache_limit;
+static uint32_t slot_count;
+static const char *refusal = "the heap has not started";
+static bool is_always;
+
+void cores_start(enum cores_use use, unsigned core_limit)
+{
+    if (use == CORES_NEVER)
+        refusal = "cores=never";
+    else if (core_limit > CORES_MAX)
+        refusal = "this machine may have more cores than CORES_MAX";
+    else if (os_rseq_start() != 0)
+        refusal = "no restartable sequences here";
+    else
+        refusal = NULL;
+    if (refusal != NULL)
+        return;
+    slot_count = core_limit;
+    cache_limit = core_limit + SPARES;
+    for (unsigned core = 0; core < core_limit; core++)
+        store(&core_slots[core].base, &cache_none, RELAXED);
+    is_always = use == CORES_ALWAYS;
+    store(&cores_are_used, is_always, RELEASE);
+}
+
+const char *cores_refusal(void)
+{
+    return refusal;
+}
+
+bool cores_join(size_t attached, unsigned cpu_count)
+{
+    if (refusal != NULL)
+        return false;
+    if (!load(&cores_are_used, ACQUIRE)) {
+        if (attached <= cpu_count) /* one may well be a main thread that waits */
+            return false;
+        store(&cores_are_used, true, RELEASE);
+    }
+    if (!has_joined) {
+        has_joined = true;
+        area_of_thread = os_rseq_join();
+    }
+    return area_of_thread != NULL;
+}
+
+/* Takes a cache that is in no slot, or makes one. */
+static struct cache *take_spare(void)
+{
+    uint32_t count = load(&made, ACQUIRE);
+    for (uint32_t i = 0; i < count && i < cache_limit; i++) {
+        struct cache *cache = load(&caches[i], ACQUIRE);
+        uint32_t state = CACHE_SPARE;
+        /* K1 acquire: what the last owner left; pairs with K3. */
+        if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
+            compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) {
+            cache->owner = &area_of_thread;
+            return cache;
+        }
+    }
+    if (count >= cache_limit || !compare_swap(&made, &count, count + 1, ACQ_REL, RELAXED))
+        return NULL;
+    struct cache *cache = registry_make(true);
+    if (cache != NULL)
+        cache->owner = &area_of_thread;
+    store(&caches[count], cache, RELEASE);
+    return cache;
+}
+
+struct cache *cores_take(void)
+{
+    struct rseq_area *area = area_of_thread;
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        struct cache *cache = load(&core_slots[area->core].base, RELAXED);
+        uint32_t state = CACHE_IN_SLOT;
+        if (cache == &cache_none ||
+            !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) /* K1 */
+            break; /* whoever took it does not run now */
+        if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) { /* K2 */
+            cache->visits++;
+            cache->owner = &area_of_thread;
+            return cache;
+        }
+        store(&cache->state, CACHE_IN_SLOT, RELEASE);
+    }
+    return take_spare();
+}
+
+void cores_return(struct cache *cache)
+{
+    int core = -1;
+    for (unsigned tries = 0; tries < TRIES_MAX && core < 0; tries++)
+        core = rseq_swap(area_of_thread, core_slots, &cache_none, cache);
+    cache->core = (uint32_t)core;
+    /* K3 release: pairs with K1. */
+    store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE);
+}
+
+/* Owns a cache that has something and is idle, and takes it out of its slot; sequences that began
+ * before may still work on it. */
+static bool withdraw(struct cache *cache, bool is_all)
+{
+    uint32_t state = load(&cache->state, RELAXED);
+    bool is_idle = is_all || cache->visits == cache->visits_seen;
+    cache->visits_seen = cache->visits;
+    if (state == CACHE_OWNED || !is_idle || !cache_has_arrays(cache) ||
+        !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED))
+        return false;
+    void *expected = cache;
+    if (state == CACHE_IN_SLOT)
+        compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);
+    return true;
+}
+
+size_t cores_cool(bool is_all)
+{
+    struct cache *withdrawn[COOL_MAX];
+    size_t count = 0;
+    for (uint32_t i = 0; i < load(&made, ACQUIRE) && count < COOL_MAX; i++) {
+        struct cache *cache = load(&caches[i], ACQUIRE);
+        if (cache != NULL && withdraw(cache, is_all))
+            withdrawn[count++] = cache;
+    }
+    /* Where the fence is refused, which it was not at start, the caches stay as they are, and out
+     * of use. */
+    if (count == 0 || os_counted(os_rseq_fence()) != 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        cache_empty(withdrawn[i]);
+        registry_cool(withdrawn[i]);
+        store(&withdrawn[i]->state, CACHE_SPARE, RELEASE);
+    }
+    return count;
+}
+
+static bool is_in_slot(const struct cache *cache)
+{
+    for (uint32_t core = 0; core < slot_count; core++)
+        if (load(&core_slots[core].base, RELAXED) == cache)
+            return true;
+    return false;
+}
+
+void cores_fork_adopt(void)
+{
+    for (uint32_t i = 0; i < load(&made, RELAXED); i++) {
+        struct cache *cache = load(&caches[i], RELAXED);
+        if (cache == NULL || load(&cache->state, RELAXED) != CACHE_OWNED ||
+            cache->owner == &area_of_thread) /* a signal handler forked over this thread's work */
+            continue;
+        bool is_back = is_in_slot(cache);
+        if (!is_back)
+            registry_adopt(cache);
+        store(&cache->state, is_back ? CACHE_IN_SLOT : CACHE_SPARE, RELAXED);
+    }
+}

@@ -1,0 +1,52 @@
+/*
+ * cores.h: caches that belong to cores: the thread that runs on a core works on the core's cache.
+ *
+ * The fast paths are restartable sequences (os/rseq.h) on the cache in the core's slot. Whoever
+ * needs more than those takes the cache out of its slot, owns it as a thread owns its own, and puts
+ * it back, into the slot of the core it runs on by then. So a thread that stops anywhere holds up
+ * nobody, and nothing is to be done when it ends.
+ */
+#ifndef CALM_CORE_CORES_H
+#define CALM_CORE_CORES_H
+
+#include "base/check.h"
+#include "os/rseq.h"
+
+struct cache;
+
+enum { CORES_MAX = 1024 };
+
+extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
+
+/* The calling thread's area; NULL where it has a cache of its own, or none yet. */
+extern HIDDEN _Thread_local struct rseq_area *area_of_thread;
+
+/* Which threads work on cores' caches. */
+enum cores_use { CORES_AUTO, CORES_ALWAYS, CORES_NEVER };
+
+/* Before the heap is used. Cores have numbers below `core_limit`. */
+void cores_start(enum cores_use use, unsigned core_limit);
+
+/* Why no thread works on a core's cache and none ever will; NULL when that is not so. */
+const char *cores_refusal(void);
+
+/* Whether the calling thread is to work on its core's cache, with `attached` that have their own
+ * cache, on `cpu_count` CPUs. Joins it. Once true in AUTO, true for all. */
+bool cores_join(size_t attached, unsigned cpu_count);
+
+/* Whether threads that have their own cache should give it up. */
+extern HIDDEN _Atomic bool cores_are_used;
+
+/* The core's cache, or a spare one, owned by the caller until it is returned. NULL: none is to be
+ * had; the caller works without. Never waits. */
+struct cache *cores_take(void);
+void cores_return(struct cache *cache);
+
+/* Empties the caches of cores that nobody took since the last call, or all. Any thread; waits for
+ * nobody. Returns how many. */
+size_t cores_cool(bool is_all);
+
+/* In a fork's child: what other threads had taken is the cores' again. */
+void cores_fork_adopt(void);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * registry.c: makes caches, and knows them all.
+ *
+ * Owner: the list by compare-and-swap on `newest`; a cache's `below` and `number` never change once
+ * it is published.
+ */
+#include "core/registry.h"
+
+#include "core/depot.h"
+#include "mem/meta.h"
+#include "os/os.h"
+
+enum { TRIES_MAX = 64 };
+
+static _Atomic(struct cache *) newest;
+static _Atomic uint32_t caches_made;
+
+struct cache *registry_newest(void)
+{
+    return load(&newest, ACQUIRE);
+}
+
+struct cache *registry_make(bool is_for_cores)
+{
+    struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));
+    if (cache == NULL)
+        return NULL;
+    cache->arena_used = offsetof(struct cache, arena);
+    cache->number = fetch_add(&caches_made, 1, RELAXED) + 1;
+    cache->is_for_cores = is_for_cores;
+    store(&cache->state, CACHE_OWNED, RELAXED);
+    cache->below = load(&newest, RELAXED);
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++)
+        if (compare_swap(&newest, &cache->below, cache, RELEASE, RELAXED))
+            return cache;
+    return NULL;
+}
+
+void registry_cool(struct cache *cache)
+{
+    size_t header = offsetof(struct cache, entries);
+    size_t start = align_up((uintptr_t)cache + header, depot_page_bytes) - (uintptr_t)cache;
+    if (start != header || os_purge((char *)cache + start, CACHE_BYTES - start) != 0)
+        return;
+    cache->arena_used = offsetof(struct cache, arena);
+    __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
+}
+
+void registry_adopt(struct cache *cache)
+{
+    if (load(&cache->edits, RELAXED) != 0)
+        cache_abandon(cache);
+    else
+        cache_mend(cache);
+}
+
+void registry_recount(void)
+{
+    size_t in_use[2] = {0, 0};
+    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
+        for (unsigned is_span = 0; is_span < 2; is_span++)
+            in_use[is_span] += cache->capacity_bytes[is_span];
+    for (unsigned is_span = 0; is_span < 2; is_span++)
+        store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
+}

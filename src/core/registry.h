@@ -1,0 +1,24 @@
+/*
+ * registry.h: every cache that was ever made; they are reused but never unmade.
+ */
+#ifndef CALM_CORE_REGISTRY_H
+#define CALM_CORE_REGISTRY_H
+
+#include "core/cache.h"
+
+/* The newest cache; the others by `below`. Any thread. */
+struct cache *registry_newest(void);
+
+/* An empty cache, in CACHE_OWNED, for threads or for cores. NULL: no memory. */
+struct cache *registry_make(bool is_for_cores);
+
+/* Gives back the pages of an empty cache, which is all zeros behind its header. Its owner. */
+void registry_cool(struct cache *cache);
+
+/* In a fork's child: makes a cache usable that another thread owned, or loses what it held. */
+void registry_adopt(struct cache *cache);
+
+/* What a fork between a cache's own count and the common one left wrong. In the child, last. */
+void registry_recount(void);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * vfork.c: vfork(2) for a heap whose threads may work on their core's caches.
+ *
+ * A child of vfork runs on its parent's memory, thread-local storage included, and is a thread that
+ * the kernel knows no sequences of: its parent's area would name the wrong core. So while the child
+ * runs, the thread has none. A function that returns twice cannot keep anything on the stack, hence
+ * the assembly. errno on failure: as vfork(2).
+ */
+#include "core/cores.h"
+#include "os/os.h"
+
+/* Sets errno from a kernel's result; -1. */
+int vfork_failed(long result);
+
+int vfork_failed(long result)
+{
+    os_set_errno((int)-result);
+    return -1;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, @function\n"
+        "vfork:\n\t"
+        "endbr64\n\t"
+        "movq area_of_thread@gottpoff(%rip), %rdx\n\t"
+        "movq %fs:(%rdx), %rsi\n\t"
+        "movq $0, %fs:(%rdx)\n\t"
+        "popq %rdi\n\t" /* the child returns over it */
+        "movl $58, %eax\n\t"
+        "syscall\n\t"
+        "pushq %rdi\n\t"
+        "testq %rax, %rax\n\t"
+        "jz 1f\n\t"
+        "movq %rsi, %fs:(%rdx)\n\t"
+        "js 2f\n"
+        "1:\n\t"
+        "ret\n"
+        "2:\n\t"
+        "movq %rax, %rdi\n\t"
+        "jmp vfork_failed\n\t"
+        ".size vfork, . - vfork\n");
+#else
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, %function\n"
+        "vfork:\n\t"
+        "adrp x9, :gottprel:area_of_thread\n\t"
+        "ldr x9, [x9, :gottprel_lo12:area_of_thread]\n\t"
+        "mrs x10, tpidr_el0\n\t"
+        "add x9, x9, x10\n\t"
+        "ldr x11, [x9]\n\t"
+        "str xzr, [x9]\n\t"
+        "mov x0, #0x4111\n\t" /* CLONE_VM, CLONE_VFORK, SIGCHLD */
+        "mov x1, xzr\n\t"
+        "mov x8, #220\n\t" /* clone */
+        "svc 0\n\t"
+        "cbz x0, 1f\n\t"
+        "str x11, [x9]\n\t"
+        "tbnz x0, #63, 2f\n"
+        "1:\n\t"
+        "ret\n"
+        "2:\n\t"
+        "b vfork_failed\n\t"
+        ".size vfork, . - vfork\n");
+#endif

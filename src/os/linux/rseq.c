@@ -1,0 +1,78 @@
+/*
+ * rseq.c: whether threads can have restartable sequences here, and each thread's area.
+ *
+ * The C library registers an area for each thread since glibc 2.35. Where it did not, a thread gets
+ * one in its own thread-local storage, and gives it up before that storage goes.
+ */
+#define _GNU_SOURCE
+
+#include "os/rseq.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+
+#include "os/linux/syscall.h"
+#include "os/os.h"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_SEQUENCES 0 /* it sees the stores of instructions only that the compiler made */
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define HAS_SEQUENCES 0
+#endif
+#ifndef HAS_SEQUENCES
+#define HAS_SEQUENCES 1
+#endif
+
+enum {
+    AUX_FEATURE_BYTES = 27,
+    AREA_BYTES = 32,
+    AREA_BYTES_WITH_CORE = 28,
+    UNREGISTER = 1,
+    BARRIER_SEQUENCES = 1 << 7, /* membarrier(2): PRIVATE_EXPEDITED_RSEQ */
+    BARRIER_REGISTER = 1 << 8,
+};
+
+#if defined(__x86_64__)
+enum { SIGNATURE = 0x53053053 };
+#else
+enum { SIGNATURE = (int)0xd428bc00 };
+#endif
+
+/* glibc's, where it has them. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+static _Thread_local struct rseq_area own_area __attribute__((aligned(AREA_BYTES)));
+
+int os_rseq_start(void)
+{
+    if (!HAS_SEQUENCES || getauxval(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
+        return -ENOSYS;
+    return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
+}
+
+struct rseq_area *os_rseq_join(void)
+{
+    if (&__rseq_offset != NULL && __rseq_size > 0) {
+        char *thread = __builtin_thread_pointer();
+        struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
+        if ((int32_t)area->cpu_id >= 0)
+            return area;
+    }
+    long result = system_call(SYS_rseq, (long)&own_area, AREA_BYTES, 0, SIGNATURE, 0, 0);
+    return result == 0 ? &own_area : NULL;
+}
+
+void os_rseq_leave(struct rseq_area *area)
+{
+    if (area == &own_area)
+        system_call(SYS_rseq, (long)area, AREA_BYTES, UNREGISTER, SIGNATURE, 0, 0);
+}
+
+int os_rseq_fence(void)
+{
+    return (int)system_call(SYS_membarrier, BARRIER_SEQUENCES, 0, 0, 0, 0, 0);
+}

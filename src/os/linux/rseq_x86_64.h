@@ -1,0 +1,98 @@
+/*
+ * rseq_x86_64.h: the sequences for x86-64.
+ *
+ * Each begins by naming its description in the thread's area, and ends with one store. An abort
+ * goes to a piece of code behind the signature that the C library registered.
+ */
+#ifndef CALM_OS_LINUX_RSEQ_X86_64_H
+#define CALM_OS_LINUX_RSEQ_X86_64_H
+
+#include "os/rseq.h"
+
+/* Label 9 is the description: the sequence lies from 1 to 2, an abort goes to 4. */
+#define RSEQ_BEGIN                                                                                 \
+    ".pushsection __rseq_cs, \"aw?\"\n\t"                                                          \
+    ".balign 32\n"                                                                                 \
+    "9:\n\t"                                                                                       \
+    ".long 0, 0\n\t"                                                                               \
+    ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
+    ".popsection\n\t"                                                                              \
+    "leaq 9b(%%rip), %[word]\n\t"                                                                  \
+    "movq %[word], 8(%[area])\n"                                                                   \
+    "1:\n\t"                                                                                       \
+    "movl 24(%[area]), %k[word]\n\t"                                                               \
+    "shlq $6, %[word]\n\t"
+
+/* What runs after an abort; then as if the sequence had found nothing to do. */
+#define RSEQ_ABORT(code)                                                                           \
+    ".pushsection __rseq_failure, \"ax?\"\n\t"                                                     \
+    ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
+    ".long 0x53053053\n"                                                                           \
+    "4:\n\t" code "jmp 3b\n\t"                                                                     \
+    ".popsection\n\t"
+
+ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
+{
+    void *block;
+    uintptr_t word, base;
+    __asm__ volatile(RSEQ_BEGIN "movq (%[slots], %[word]), %[base]\n\t"
+                                "movl 8(%[base], %[offset]), %k[word]\n\t"
+                                "movq (%[base], %[word]), %[block]\n\t"
+                                "testq %[block], %[block]\n\t"
+                                "jz 3f\n\t"
+                                "subl $8, %k[word]\n\t"
+                                "movl %k[word], 8(%[base], %[offset])\n"
+                                "2:\n"
+                                "3:\n\t" RSEQ_ABORT("xorl %k[block], %k[block]\n\t")
+                     : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base)
+                     : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
+                     : "cc", "memory");
+    return block;
+}
+
+ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, size_t offset,
+                             void *block)
+{
+    uintptr_t word, base;
+    uint32_t is_done = 0;
+    __asm__ volatile(
+        RSEQ_BEGIN "movq (%[slots], %[word]), %[base]\n\t"
+                   "movl 8(%[base], %[offset]), %k[word]\n\t"
+                   "addl $8, %k[word]\n\t"
+                   "cmpl 12(%[base], %[offset]), %k[word]\n\t"
+                   "ja 3f\n\t"
+                   "movq %[block], (%[base], %[word])\n\t"
+                   "movl %k[word], 8(%[base], %[offset])\n"
+                   "2:\n\t"
+                   "movl $1, %k[is_done]\n"
+                   "3:\n\t" RSEQ_ABORT("")
+        : [word] "=&r"(word), [base] "=&r"(base), [is_done] "+&r"(is_done)
+        : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset), [block] "r"(block)
+        : "cc", "memory");
+    return is_done;
+}
+
+ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, void *expected,
+                            void *desired)
+{
+    uintptr_t word;
+    int core = -1;
+    __asm__ volatile(
+        RSEQ_BEGIN "cmpq %[expected], (%[slots], %[word])\n\t"
+                   "jne 3f\n\t"
+                   "movq %[desired], (%[slots], %[word])\n"
+                   "2:\n\t"
+                   "shrq $6, %[word]\n\t"
+                   "movl %k[word], %k[core]\n"
+                   "3:\n\t" RSEQ_ABORT("")
+        : [word] "=&r"(word), [core] "+&r"(core)
+        : [area] "r"(area), [slots] "r"(slots), [expected] "r"(expected), [desired] "r"(desired)
+        : "cc", "memory");
+    return core;
+}
+
+#undef RSEQ_BEGIN
+#undef RSEQ_COMMIT_ENTRY
+#undef RSEQ_ABORT
+
+#endif

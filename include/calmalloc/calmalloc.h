@@ -95,20 +95,21 @@ bool calm_trim(void);
 struct calm_stats {
     size_t
         allocated_bytes; /* in live blocks, by their usable size, and in caches: see cached_bytes */
-    size_t cached_bytes; /* of these, free blocks that wait in thread caches and in batches */
-    size_t active_bytes; /* in slabs and large blocks, free parts of slabs included */
-    size_t mapped_bytes; /* of address space that is readable and writable */
-    size_t reserved_bytes;  /* of address space that is reserved  */
-    size_t resident_bytes;  /* of pages the kernel holds for us, metadata included, as the kernel
-                               counts it */
-    size_t metadata_bytes;  /* of the mapped bytes, bookkeeping  */
-    size_t dirty_bytes;     /* in free spans that wait to be given back     */
-    size_t purged_bytes;    /* given back since the start    */
-    uint64_t foreign_frees; /* frees of pointers that were never ours */
+    size_t cached_bytes; /* of these, free blocks that wait in caches and in batches */
+    size_t cached_limit_bytes; /* what caches and batches may hold at most, as things are */
+    size_t active_bytes;       /* in slabs and large blocks, free parts of slabs included */
+    size_t mapped_bytes;       /* of address space that is readable and writable */
+    size_t reserved_bytes;     /* of address space that is reserved  */
+    size_t resident_bytes;     /* of pages the kernel holds for us, metadata included, as the kernel
+                                  counts it */
+    size_t metadata_bytes;     /* of the mapped bytes, bookkeeping  */
+    size_t dirty_bytes;        /* in free spans that wait to be given back     */
+    size_t purged_bytes;       /* given back since the start    */
+    uint64_t foreign_frees;    /* frees of pointers that were never ours */
     uint64_t misuses; /* double, interior and wrongly sized frees that were counted, not fatal */
     uint64_t failed_calls;    /* requests that returned NULL    */
     uint64_t failed_os_calls; /* kernel calls that failed */
-    size_t threads;           /* caches in use           */
+    size_t threads;           /* that have a cache of their own */
     size_t cohorts;           /* cohorts in use           */
 };
 

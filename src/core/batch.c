@@ -12,7 +12,9 @@
  */
 #include "core/batch.h"
 
+#include "base/bits.h"
 #include "mem/meta.h"
+#include "mem/region.h"
 
 enum { CHUNK_BATCHES = 16, CHUNKS = BATCHES_MAX / CHUNK_BATCHES, TRIES_MAX = 16 };
 
@@ -28,6 +30,7 @@ enum { NUMBER_BITS = 24, COUNT_BITS = 8 };
 
 static _Atomic(struct batch *) chunks[CHUNKS];
 static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers start at 1 */
+static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
 static struct batch_stack unused;
 
 static uint32_t word_number(uint64_t word)
@@ -104,13 +107,24 @@ static bool chunk_ready(uint32_t number)
     return true;
 }
 
+void batch_set_limit(unsigned cpu_count)
+{
+    store(&numbers_limit, (uint32_t)size_min((size_t)cpu_count * BATCHES_A_CPU, BATCHES_MAX),
+          RELAXED);
+}
+
+size_t batch_bytes_limit(void)
+{
+    return (size_t)load(&numbers_limit, RELAXED) * UNIT_BYTES;
+}
+
 static uint32_t batch_acquire(void)
 {
     uint32_t number = pop(&unused);
     if (number != 0)
         return number;
     uint32_t used = load(&numbers_used, RELAXED);
-    if (used >= BATCHES_MAX || !chunk_ready(used + 1))
+    if (used >= load(&numbers_limit, RELAXED) || !chunk_ready(used + 1))
         return 0;
     return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;
 }

@@ -15,7 +15,8 @@
 enum {
     BATCH_BLOCKS = 127,      /* with its header, 1 KiB                    */
     BATCHES_A_BIN = 16,      /* in a depot's stack                        */
-    BATCHES_MAX = 4096,      /* in all, 4 MiB of bookkeeping              */
+    BATCHES_A_CPU = 128,     /* in all depots' stacks together, for each  */
+    BATCHES_MAX = 32768,     /* in all, however many CPUs                 */
     BATCH_BYTES = 32 * 1024, /* a batch is half of what a bin may cache      */
     BATCH_BYTES_A_BIN = 512 * 1024,
     /* Where the depot is held by a thread that may not run: */
@@ -39,6 +40,12 @@ ALWAYS_INLINE uint32_t batches_for(size_t block_bytes, bool is_urgent)
     size_t room = bytes / batch_bytes;
     return (uint32_t)(room >= most ? most : room == 0 ? 1 : room);
 }
+
+/* How many batches there may be; no fewer than there are. */
+void batch_set_limit(unsigned cpu_count);
+
+/* What all batches may hold at most; each holds at most a slab. */
+size_t batch_bytes_limit(void);
 
 /* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack has `batches_max` <=
  * BATCHES_URGENT, or no batch is to be had. */

@@ -85,6 +85,7 @@ void heap_apply(const struct heap_settings *settings)
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);
     store(&misuse_policy.stops_on_foreign, settings->stops_on_foreign, RELAXED);
     thread_set_budget(settings->cache_bytes_each, cpu_count);
+    batch_set_limit(cpu_count);
 }
 
 /* Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest. */

@@ -20,6 +20,11 @@ struct cache *registry_newest(void)
     return load(&newest, ACQUIRE);
 }
 
+size_t registry_count(void)
+{
+    return load(&caches_made, RELAXED);
+}
+
 struct cache *registry_make(bool is_for_cores)
 {
     struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));

@@ -9,6 +9,9 @@
 /* The newest cache; the others by `below`. Any thread. */
 struct cache *registry_newest(void);
 
+/* How many there are. */
+size_t registry_count(void);
+
 /* An empty cache, in CACHE_OWNED, for threads or for cores. NULL: no memory. */
 struct cache *registry_make(bool is_for_cores);
 

@@ -67,6 +67,16 @@ void thread_set_budget(size_t bytes_each, unsigned cpu_count)
     lock_release(&registry_lock, RANK_REGISTRY);
 }
 
+size_t thread_cache_bytes_limit(void)
+{
+    size_t limit = 0;
+    for (unsigned is_span = 0; is_span < 2; is_span++) {
+        struct cache_budget *budget = &cache_budgets[is_span];
+        limit += load(&budget->all, RELAXED) + load(&budget->fair, RELAXED) * registry_count();
+    }
+    return limit;
+}
+
 static void unused_push(struct cache **list, struct cache *cache)
 {
     cache->next_unused = *list;

@@ -23,6 +23,9 @@ size_t thread_count(void);
 /* Sets how much a cache may hold at most; all together hold at most twice that for each CPU. */
 void thread_set_budget(size_t bytes_each, unsigned cpu_count);
 
+/* What all caches may hold at most, with as many as there are now. */
+size_t thread_cache_bytes_limit(void);
+
 void thread_fork_lock(void);
 void thread_fork_unlock(void);
 

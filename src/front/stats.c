@@ -73,6 +73,7 @@ void stats_read(struct calm_stats *out)
     *out = (struct calm_stats){
         .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
+        .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes(),
@@ -94,13 +95,14 @@ struct field {
     uint64_t value;
 };
 
-enum { FIELDS = 15 };
+enum { FIELDS = 16 };
 
 static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
 {
     const struct field fields[FIELDS] = {
         {"allocated_bytes", stats->allocated_bytes},
         {"cached_bytes", stats->cached_bytes},
+        {"cached_limit_bytes", stats->cached_limit_bytes},
         {"active_bytes", stats->active_bytes},
         {"mapped_bytes", stats->mapped_bytes},
         {"reserved_bytes", stats->reserved_bytes},

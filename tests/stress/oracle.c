@@ -434,6 +434,9 @@ void stress_check_heap(size_t live_bytes, size_t factor_percent, size_t bound)
     if (stats.resident_bytes > live_bytes / 100 * factor_percent + bound)
         stress_fail("%zu bytes are resident for %zu live ones (allowed: %zu %% and %zu)",
                     stats.resident_bytes, live_bytes, factor_percent, bound);
+    if (stats.cached_bytes > stats.cached_limit_bytes)
+        stress_fail("caches and batches hold %zu bytes; %zu are allowed", stats.cached_bytes,
+                    stats.cached_limit_bytes);
     if (stats.allocated_bytes > stats.active_bytes || stats.active_bytes > stats.mapped_bytes)
         stress_fail("allocated %zu, active %zu, mapped %zu are not in this order",
                     stats.allocated_bytes, stats.active_bytes, stats.mapped_bytes);

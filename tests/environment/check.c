@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "calmalloc/calmalloc.h"
+
 void check_fail(const char *file, int line, const char *format, ...)
 {
     char words[1000];
@@ -46,6 +48,56 @@ void check_is_calmalloc(void)
     void *address = dlsym(RTLD_DEFAULT, "malloc");
     CHECK(address != NULL && dladdr(address, &info) != 0, "malloc is nowhere to be found");
     CHECK(strstr(info.dli_fname, "libcalmalloc") != NULL, "malloc belongs to %s", info.dli_fname);
+}
+
+void *check_symbol(const char *name)
+{
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    CHECK(symbol != NULL, "no %s", name);
+    return symbol;
+}
+
+void check_heap(void)
+{
+    const char *(*verify)(void);
+    *(void **)&verify = check_symbol("calm_verify");
+    const char *verdict = verify();
+    CHECK(verdict == NULL, "calm_verify: %s", verdict);
+}
+
+size_t own_caches(void)
+{
+    struct calm_stats stats;
+    void (*read_stats)(struct calm_stats *);
+    *(void **)&read_stats = check_symbol("calm_stats_read");
+    read_stats(&stats);
+    return stats.threads;
+}
+
+void statistics(char *text, size_t capacity)
+{
+    int (*write_json)(int);
+    *(void **)&write_json = check_symbol("calm_stats_json");
+    int file = (int)syscall(SYS_memfd_create, "statistics", 0);
+    CHECK(file >= 0 && write_json(file) == 0, "no statistics");
+    ssize_t length = pread(file, text, capacity - 1, 0);
+    CHECK(length > 0, "no statistics");
+    text[length] = '\0';
+    close(file);
+}
+
+void check_is_by_cores(void)
+{
+    char text[32 * 1024];
+    free(hidden(malloc(1)));
+    statistics(text, sizeof text);
+    if (strstr(text, "\"caches_by\":\"core\"") != NULL)
+        return;
+    char *reason = strstr(text, "\"no_cores\":\"");
+    CHECK(reason != NULL, "threads have caches of their own, and the statistics do not say why");
+    reason += strlen("\"no_cores\":\"");
+    reason[strcspn(reason, "\"")] = '\0';
+    check_skip(reason);
 }
 
 void check_time_limit(unsigned seconds)

@@ -36,6 +36,23 @@ void check_skip(const char *reason) __attribute__((noreturn));
 /* Ends the program unless malloc belongs to calmalloc. Call it first. */
 void check_is_calmalloc(void);
 
+/* Ends the program as skipped, with the allocator's own reason, unless threads work on their cores'
+ * caches. */
+void check_is_by_cores(void);
+
+/* A function of the library by its name. */
+void *check_symbol(const char *name);
+
+/* Ends the program unless the heap's own invariants hold. No other thread may allocate meanwhile.
+ */
+void check_heap(void);
+
+/* How many caches belong to threads, as the allocator counts them. */
+size_t own_caches(void);
+
+/* What the allocator says about itself, as JSON. */
+void statistics(char *text, size_t capacity);
+
 /* Ends the program by SIGALRM after `seconds`: a hang is a failure. */
 void check_time_limit(unsigned seconds);
 

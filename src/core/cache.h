@@ -59,14 +59,14 @@ struct cache {
     struct cache *next_unused;
 
     /* The owner's. */
-    const void *owner;      /* an address of the owning thread's, where that is taken from a core */
-    uint32_t core;          /* in whose slot it is                                              */
-    uint32_t visits;        /* how often it was taken out of a slot                             */
-    uint32_t visits_seen;   /* by the last look for idle ones                                   */
-    uint32_t arena_used;    /* offset of the first byte no array ever used */
-    uint32_t hand;          /* where the search for idle bins goes on      */
-    uint32_t refusals;      /* of growth so far                         */
-    _Atomic uint32_t edits; /* not 0 while arrays are being changed, for fork */
+    const void *owner;        /* an address of the owning thread's, when taken from a core */
+    uint32_t core;            /* in whose slot it is                                       */
+    _Atomic uint32_t visits;  /* how often it was taken out of a slot                      */
+    uint32_t visits_seen;     /* by the last look for idle ones: under the purger's lock   */
+    uint32_t arena_used;      /* offset of the first byte no array ever used */
+    uint32_t hand;            /* where the search for idle bins goes on      */
+    uint32_t refusals;        /* of growth so far                         */
+    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
     size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array */
@@ -105,7 +105,7 @@ size_t cache_count(const struct cache *cache, unsigned bin);
  * of its array. */
 void cache_mend(struct cache *cache);
 
-/* Whether any bin has an array. Its owner, or whoever only wants a hint. */
+/* Whether any bin has an array. Owner. */
 bool cache_has_arrays(const struct cache *cache);
 
 /* Forgets everything in the cache, without giving blocks back: for what a fork's child cannot

@@ -57,6 +57,11 @@ const char *cores_refusal(void)
     return refusal;
 }
 
+static void leave(void)
+{
+    area_of_thread = NULL;
+}
+
 bool cores_join(size_t attached, unsigned cpu_count)
 {
     if (refusal != NULL)
@@ -68,7 +73,7 @@ bool cores_join(size_t attached, unsigned cpu_count)
     }
     if (!has_joined) {
         has_joined = true;
-        area_of_thread = os_rseq_join();
+        area_of_thread = os_rseq_join(leave);
     }
     return area_of_thread != NULL;
 }
@@ -106,7 +111,7 @@ struct cache *cores_take(void)
             !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) /* K1 */
             break; /* whoever took it does not run now */
         if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) { /* K2 */
-            cache->visits++;
+            store(&cache->visits, load(&cache->visits, RELAXED) + 1, RELAXED);
             cache->owner = &area_of_thread;
             return cache;
         }
@@ -130,11 +135,16 @@ void cores_return(struct cache *cache)
 static bool withdraw(struct cache *cache, bool is_all)
 {
     uint32_t state = load(&cache->state, RELAXED);
-    bool is_idle = is_all || cache->visits == cache->visits_seen;
-    cache->visits_seen = cache->visits;
-    if (state == CACHE_OWNED || !is_idle || !cache_has_arrays(cache) ||
+    uint32_t visits = load(&cache->visits, RELAXED);
+    bool is_idle = is_all || visits == cache->visits_seen;
+    cache->visits_seen = visits;
+    if (state == CACHE_OWNED || !is_idle ||
         !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED))
         return false;
+    if (!cache_has_arrays(cache)) {
+        store(&cache->state, state, RELEASE);
+        return false;
+    }
     void *expected = cache;
     if (state == CACHE_IN_SLOT)
         compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);

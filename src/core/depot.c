@@ -30,7 +30,9 @@ enum {
 static _Atomic(struct depot *) depots[BIN_LIMIT];
 static _Atomic(struct depot *) newest;
 static struct lock making; /* held while a depot is made, and across fork: RANK_DEPOTS */
-static _Atomic size_t slabs_in_use;
+static struct {
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t count;
+} slabs_in_use;
 _Atomic uint32_t depot_tick;
 size_t depot_page_bytes = SUB_PAGE;
 size_t depot_lend_share = 16;
@@ -165,7 +167,7 @@ static void retire_all(struct slab *const *slabs, size_t count)
     for (size_t i = 0; i < count; i++)
         slab_retire(slabs[i]);
     if (count > 0)
-        fetch_sub(&slabs_in_use, count, RELAXED);
+        fetch_sub(&slabs_in_use.count, count, RELAXED);
 }
 
 static size_t take_listed(struct depot *depot, void **out, size_t want)
@@ -244,7 +246,7 @@ static struct slab *carve(unsigned bin)
     struct slab *slab = slab_carve(bin);
     if (slab == NULL)
         return NULL;
-    size_t slabs = fetch_add(&slabs_in_use, 1, RELAXED) + 1;
+    size_t slabs = fetch_add(&slabs_in_use.count, 1, RELAXED) + 1;
     if (depot_on_growth != NULL)
         depot_on_growth(slabs);
     return slab;

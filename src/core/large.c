@@ -18,8 +18,11 @@
 
 enum { MOVE_MIN_UNITS = 512, MOVES_ALIVE_MAX = 16 };
 
-static _Atomic size_t live_blocks;
-static _Atomic size_t live_units;
+/* Every large request writes these. */
+static struct {
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks;
+    _Atomic size_t units;
+} live;
 static _Atomic size_t moves_alive;
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
@@ -42,8 +45,8 @@ void *large_acquire(size_t units, size_t align_units, bool *is_zero)
     region.tags[span.unit].is_moved = false;
     mark(span.unit, 1, units, UNIT_BODY);
     mark(span.unit, 0, 1, head_kind(units));
-    fetch_add(&live_blocks, 1, RELAXED);
-    fetch_add(&live_units, units, RELAXED);
+    fetch_add(&live.blocks, 1, RELAXED);
+    fetch_add(&live.units, units, RELAXED);
     if (is_zero != NULL)
         *is_zero = span.is_zero;
     return region_address(span.unit);
@@ -63,8 +66,8 @@ void large_release(void *block)
     }
     mark(unit, 0, units, UNIT_FREE);
     tag->was = units << UNIT_SHIFT; /* so that a second free can be named */
-    fetch_sub(&live_blocks, 1, RELAXED);
-    fetch_sub(&live_units, units, RELAXED);
+    fetch_sub(&live.blocks, 1, RELAXED);
+    fetch_sub(&live.units, units, RELAXED);
     span_release(unit, units, is_zero);
     purge_note(units << UNIT_SHIFT);
 }
@@ -110,7 +113,7 @@ static void shrink(size_t unit, size_t units_old, size_t units)
     mark(unit, units, units_old, UNIT_FREE);
     mark(unit, 0, 1, head_kind(units));
     span_shrink(unit, units_old, units);
-    fetch_sub(&live_units, units_old - units, RELAXED);
+    fetch_sub(&live.units, units_old - units, RELAXED);
     purge_note((units_old - units) << UNIT_SHIFT);
 }
 
@@ -120,7 +123,7 @@ static bool extend(size_t unit, size_t units_old, size_t units)
         return false;
     mark(unit, units_old, units, UNIT_BODY);
     mark(unit, 0, 1, head_kind(units));
-    fetch_add(&live_units, units - units_old, RELAXED);
+    fetch_add(&live.units, units - units_old, RELAXED);
     return true;
 }
 
@@ -158,10 +161,10 @@ size_t large_around(const void *address, size_t *inside)
 
 size_t large_count(void)
 {
-    return load(&live_blocks, RELAXED);
+    return load(&live.blocks, RELAXED);
 }
 
 size_t large_bytes(void)
 {
-    return load(&live_units, RELAXED) << UNIT_SHIFT;
+    return load(&live.units, RELAXED) << UNIT_SHIFT;
 }

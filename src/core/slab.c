@@ -5,7 +5,7 @@
  * stale pointer to it can always be read (the depot's lock then decides what it means).
  *
  * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The lists of
- * unused bookkeeping: slab_lock (RANK_SLAB). Invariant B1: popcount(free_map) == free_count.
+ * unused bookkeeping: slabs.lock (RANK_SLAB). Invariant B1: popcount(free_map) == free_count.
  * Checked by slab_verify(). Design: docs/design/depots.md
  */
 #include "core/slab.h"
@@ -16,7 +16,9 @@
 
 enum { LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES, EVERY_PAGE = -1 };
 
-static struct lock slab_lock;
+static struct {
+    _Alignas(CACHE_LINE_BYTES) struct lock lock;
+} slabs;
 static struct slab *unused[LINES_MAX + 1]; /* by lines; linked through free_map[0] as an address */
 
 static unsigned slab_lines(unsigned class)
@@ -26,20 +28,20 @@ static unsigned slab_lines(unsigned class)
 
 static struct slab *bookkeeping_acquire(unsigned lines)
 {
-    lock_acquire(&slab_lock, RANK_SLAB);
+    lock_acquire(&slabs.lock, RANK_SLAB);
     struct slab *slab = unused[lines];
     if (slab != NULL)
         unused[lines] = (struct slab *)(uintptr_t)slab->free_map[0];
-    lock_release(&slab_lock, RANK_SLAB);
+    lock_release(&slabs.lock, RANK_SLAB);
     return slab != NULL ? slab : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
 }
 
 static void bookkeeping_release(struct slab *slab, unsigned lines)
 {
-    lock_acquire(&slab_lock, RANK_SLAB);
+    lock_acquire(&slabs.lock, RANK_SLAB);
     slab->free_map[0] = (uintptr_t)unused[lines];
     unused[lines] = slab;
-    lock_release(&slab_lock, RANK_SLAB);
+    lock_release(&slabs.lock, RANK_SLAB);
 }
 
 struct slab *slab_carve(unsigned bin)
@@ -143,15 +145,15 @@ verdict slab_verify(const struct slab *slab)
 
 void slab_fork_lock(void)
 {
-    lock_acquire(&slab_lock, RANK_SLAB);
+    lock_acquire(&slabs.lock, RANK_SLAB);
 }
 
 void slab_fork_unlock(void)
 {
-    lock_release(&slab_lock, RANK_SLAB);
+    lock_release(&slabs.lock, RANK_SLAB);
 }
 
 void slab_fork_reset(void)
 {
-    lock_reset(&slab_lock);
+    lock_reset(&slabs.lock);
 }

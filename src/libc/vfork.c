@@ -46,6 +46,7 @@ __asm__(".text\n"
         ".globl vfork\n"
         ".type vfork, %function\n"
         "vfork:\n\t"
+        "hint #34\n\t" /* bti c */
         "adrp x9, :gottprel:area_of_thread\n\t"
         "ldr x9, [x9, :gottprel_lo12:area_of_thread]\n\t"
         "mrs x10, tpidr_el0\n\t"

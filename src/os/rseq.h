@@ -37,13 +37,12 @@ struct rseq_slot {
 /*
  * os_rseq_start: 0 when threads of this process can have areas and os_rseq_fence works; -ENOSYS
  * where the kernel, the processor or a tool that runs us has no sequences. os_rseq_join: the
- * calling thread's area, the C library's or else one of our own; NULL when there is none.
- * os_rseq_leave: ends one of our own, before the thread does. os_rseq_fence: when it returns 0,
- * every sequence that was running when it was called has ended or was aborted.
+ * calling thread's area, the C library's or else one of our own, which ends with the thread after
+ * `on_leave()`; NULL when there is none. os_rseq_fence: when it returns 0, every sequence that was
+ * running when it was called has ended or was aborted.
  */
 int os_rseq_start(void);
-struct rseq_area *os_rseq_join(void);
-void os_rseq_leave(struct rseq_area *area);
+struct rseq_area *os_rseq_join(void (*on_leave)(void));
 int os_rseq_fence(void);
 
 /*

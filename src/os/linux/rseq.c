@@ -9,6 +9,7 @@
 #include "os/rseq.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/auxv.h>
 
 #include "os/linux/syscall.h"
@@ -46,15 +47,27 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
 static _Thread_local struct rseq_area own_area __attribute__((aligned(AREA_BYTES)));
+static pthread_key_t leave_key;
+static bool is_key_made;
+static void (*_Atomic leave_hook)(void);
+
+/* Runs among the destructors of thread-specific data: the storage of `own_area` may go with the
+ * thread, while the kernel still writes to it. */
+static void leave(void *area)
+{
+    load(&leave_hook, RELAXED)();
+    system_call(SYS_rseq, (long)area, AREA_BYTES, UNREGISTER, SIGNATURE, 0, 0);
+}
 
 int os_rseq_start(void)
 {
     if (!HAS_SEQUENCES || getauxval(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
         return -ENOSYS;
+    is_key_made = pthread_key_create(&leave_key, leave) == 0;
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
 }
 
-struct rseq_area *os_rseq_join(void)
+struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
     if (&__rseq_offset != NULL && __rseq_size > 0) {
         char *thread = __builtin_thread_pointer();
@@ -62,14 +75,11 @@ struct rseq_area *os_rseq_join(void)
         if ((int32_t)area->cpu_id >= 0)
             return area;
     }
+    store(&leave_hook, on_leave, RELAXED);
+    if (!is_key_made || pthread_setspecific(leave_key, &own_area) != 0)
+        return NULL;
     long result = system_call(SYS_rseq, (long)&own_area, AREA_BYTES, 0, SIGNATURE, 0, 0);
     return result == 0 ? &own_area : NULL;
-}
-
-void os_rseq_leave(struct rseq_area *area)
-{
-    if (area == &own_area)
-        system_call(SYS_rseq, (long)area, AREA_BYTES, UNREGISTER, SIGNATURE, 0, 0);
 }
 
 int os_rseq_fence(void)

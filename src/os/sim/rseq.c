@@ -10,14 +10,10 @@ int os_rseq_start(void)
     return -ENOSYS;
 }
 
-struct rseq_area *os_rseq_join(void)
+struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
+    (void)on_leave;
     return NULL;
-}
-
-void os_rseq_leave(struct rseq_area *area)
-{
-    (void)area;
 }
 
 int os_rseq_fence(void)

@@ -28,6 +28,35 @@ MUTANTS = [
     ("cache", "src/core/cache.h", "store(&entry->top, top - SLOT_BYTES, RELAXED); if (CHECKS >= 1)",
      "store(&entry->top, top, RELAXED); if (CHECKS >= 1)",
      "not what lies there|newest block"),
+    ("cores", "src/core/cores.c", "if (count == 0 || os_counted(os_rseq_fence()) != 0)", "if (count == 0)",
+     "handed out twice|a sequence changed a cache"),
+    ("cores", "src/core/cores.c", "!compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) /* K1 */",
+     "(store(&cache->state, CACHE_OWNED, RELAXED), state != CACHE_IN_SLOT))", "two threads own a cache"),
+    ("cores", "src/core/cores.c",
+     "== CACHE_SPARE && compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)",
+     "== CACHE_SPARE && (store(&cache->state, CACHE_OWNED, ACQUIRE), state == CACHE_SPARE)",
+     "two threads own a cache|a spare cache is in a slot"),
+    ("cores", "src/core/cores.c", "int core = -1; for (unsigned", "int core = -1; store(&cache->state, CACHE_IN_SLOT, "
+     "RELEASE); for (unsigned", "two threads own a cache"),
+    ("cores", "src/core/cores.c", "core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE", "CACHE_IN_SLOT",
+     "not in the slot that it says"),
+    ("cores", "src/core/cores.c", "if (rseq_swap(area, core_slots, cache, &cache_none) >= 0)",
+     "store(&core_slots[area->core].base, &cache_none, RELAXED); if (true)",
+     "was taken, and is in a slot|a block was lost"),
+    ("cores", "src/core/cores.c", "core = rseq_swap(area_of_thread, core_slots, &cache_none, cache);",
+     "store(&core_slots[core = (int)area_of_thread->core].base, cache, RELAXED);", "not in the slot that it says"),
+    ("cores", "src/core/cores.c", "store(&cache->state, CACHE_IN_SLOT, RELEASE);", "", "owned, and nobody runs"),
+    ("cores", "src/core/cores.c",
+     "compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);", "(void)expected;",
+     "spare cache is in a slot|a sequence changed a cache"),
+    ("cores", "src/core/cores.c", "break; /* whoever took it does not run now */",
+     "{ if (cache == &cache_none) break; tries = 0; continue; }", "too many steps"),
+    ("cores", "src/core/cores.c", "!compare_swap(&made, &count, count + 1, ACQ_REL, RELAXED)",
+     "(store(&made, count + 1, RELAXED), false)", "a block was lost"),
+    ("cores", "src/core/cache.h", "store(cache_slot(cache, top), below, RELAXED); store(&entry->top, top, RELEASE);",
+     "store(&entry->top, top, RELEASE); store(cache_slot(cache, top), below, RELAXED);", "a live block was found"),
+    ("cores", "src/core/cache.h", "if (block != NULL) store(&entry->top, top - SLOT_BYTES, RELAXED); return block;",
+     "if (block != NULL) store(&entry->top, top, RELAXED); return block;", "twice|a block in use lies in a cache"),
 ]
 
 
@@ -51,8 +80,9 @@ def run_mutant(source_dir, shim, compiler, mutant):
         program = os.path.join(work, "model")
         built = subprocess.run(
             [compiler, "-std=gnu17", "-O1", "-w", "-DCALM_CHECKS=1", "-static", "-Wl,--unresolved-symbols=ignore-all",
-             "-I" + work, "-I" + shim, "-I" + os.path.join(tests, "shim"), "-I" + os.path.join(source_dir, "src"),
-             "-I" + tests, os.path.join(tests, model + "_model.c"), os.path.join(tests, "explore.c"),
+             "-I" + work, "-I" + shim, "-I" + os.path.join(tests, "shim", model),
+             "-I" + os.path.join(tests, "shim"), "-I" + os.path.join(source_dir, "src"), "-I" + tests,
+             os.path.join(tests, model + "_model.c"), os.path.join(tests, "explore.c"),
              os.path.join(source_dir, "src", "core", "class_tables.c"), "-o", program],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if built.returncode != 0:

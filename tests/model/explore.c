@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-enum { POINTS_MAX = 4096, STACK_BYTES = 128 * 1024, NOBODY = -1 };
+enum { POINTS_MAX = 4096, STACK_BYTES = 128 * 1024, NOBODY = -1, PICKED = 0x80 };
 
-enum thread_state { READY, SLEEPING, DONE };
+enum thread_state { READY, SLEEPING, STOPPED, DONE };
 
 static struct {
     ucontext_t context;
@@ -27,12 +27,14 @@ static struct {
 } threads[EXPLORE_THREADS_MAX];
 
 static const struct explore_case *model_now;
+static void (*step_now)(void);
 static unsigned thread_count;
 static int running = NOBODY;
 static jmp_buf scheduler;
 static unsigned preemptions;
 
-/* Of the run: at each point, how many choices there were, and which was taken. */
+/* Of the run: at each point, how many choices there were, and which was taken. `order` is what a
+ * reader sees of them: the thread that went on, or PICKED and what was picked. */
 static unsigned char choice_count[POINTS_MAX], choice_taken[POINTS_MAX];
 static unsigned point_count, prefix_length;
 static unsigned char order[POINTS_MAX];
@@ -41,10 +43,21 @@ void explore_fail(const char *sentence)
 {
     fprintf(stderr, "model %s: %s\nschedule:", model_now->name, sentence);
     for (unsigned i = 0; i < point_count && i < 400; i++)
-        fprintf(stderr, " %u", order[i]);
+        fprintf(stderr, order[i] < PICKED ? " %u" : " (%u)", order[i] % PICKED);
     fprintf(stderr, "\n");
     fflush(stderr);
     exit(1);
+}
+
+/* What is chosen of `count` at this point of the run. */
+static unsigned take_choice(unsigned count)
+{
+    if (point_count == POINTS_MAX)
+        explore_fail("a run has too many steps: threads wait for each other without sleeping");
+    unsigned choice = point_count < prefix_length ? choice_taken[point_count] : 0;
+    choice_count[point_count] = (unsigned char)count;
+    choice_taken[point_count] = (unsigned char)choice;
+    return choice;
 }
 
 /* Which thread goes on: the running one first, then the others that can. */
@@ -61,18 +74,33 @@ static int choose(void)
             can[count++] = (int)i;
     if (count == 0)
         return NOBODY;
-    if (point_count == POINTS_MAX)
-        explore_fail("a run has too many steps: threads wait for each other without sleeping");
-    unsigned choice = point_count < prefix_length ? choice_taken[point_count] : 0;
-    choice_count[point_count] = (unsigned char)count;
-    choice_taken[point_count] = (unsigned char)choice;
+    unsigned choice = take_choice(count);
     order[point_count++] = (unsigned char)can[choice];
     preemptions += can_stay && choice > 0;
     return can[choice];
 }
 
+unsigned explore_self(void)
+{
+    return running == NOBODY ? 0 : (unsigned)running;
+}
+
+unsigned explore_pick(unsigned count)
+{
+    unsigned choice = take_choice(count);
+    order[point_count++] = (unsigned char)(PICKED + choice);
+    return choice;
+}
+
+static void begin_step(void)
+{
+    if (step_now != NULL)
+        step_now();
+}
+
 static void run_body(void)
 {
+    begin_step();
     threads[running].body();
     threads[running].state = DONE;
     _longjmp(scheduler, 1);
@@ -103,6 +131,13 @@ void explore_point(void)
     int next = choose();
     if (next != running && _setjmp(threads[running].place) == 0)
         switch_to(next);
+    begin_step();
+}
+
+void explore_stop(void)
+{
+    threads[running].state = STOPPED;
+    _longjmp(scheduler, 1);
 }
 
 void explore_sleep(const void *channel)
@@ -111,6 +146,7 @@ void explore_sleep(const void *channel)
     threads[running].channel = channel;
     if (_setjmp(threads[running].place) == 0)
         _longjmp(scheduler, 1);
+    begin_step();
 }
 
 void explore_wake(const void *channel, uint32_t count)
@@ -156,6 +192,11 @@ static bool advance(void)
     choice_taken[point_count - 1]++;
     prefix_length = point_count;
     return true;
+}
+
+void explore_each_step(void (*step)(void))
+{
+    step_now = step;
 }
 
 void explore(const struct explore_case *model)

@@ -30,11 +30,23 @@ struct explore_case {
  * fails. */
 void explore(const struct explore_case *model);
 
+/* From now on a thread calls `step` when it begins, and when it goes on after a point. */
+void explore_each_step(void (*step)(void));
+
 /* Stops with the sentence and the schedule that led there. */
 _Noreturn void explore_fail(const char *sentence);
 
 /* A place where another thread may go on; nothing outside of an exploration. */
 void explore_point(void);
+
+/* The running thread's index; 0 outside of an exploration. */
+unsigned explore_self(void);
+
+/* One of `count` ways to go on, of which all are explored. From a thread or its step. */
+unsigned explore_pick(unsigned count);
+
+/* The running thread never goes on. */
+void explore_stop(void);
 
 /* The running thread waits until explore_wake(channel). When all wait, the exploration fails:
  * nobody would wake them. */

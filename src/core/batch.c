@@ -14,7 +14,6 @@
 
 #include "base/bits.h"
 #include "mem/meta.h"
-#include "mem/region.h"
 
 enum { CHUNK_BATCHES = 16, CHUNKS = BATCHES_MAX / CHUNK_BATCHES, TRIES_MAX = 16 };
 
@@ -31,7 +30,9 @@ enum { NUMBER_BITS = 24, COUNT_BITS = 8 };
 static _Atomic(struct batch *) chunks[CHUNKS];
 static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers start at 1 */
 static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
-static struct batch_stack unused;
+static struct {
+    _Alignas(CACHE_LINE_BYTES) struct batch_list list;
+} unused;
 
 static uint32_t word_number(uint64_t word)
 {
@@ -55,7 +56,14 @@ static struct batch *batch_at(uint32_t number)
     return &chunk[(number - 1) % CHUNK_BATCHES];
 }
 
-static bool push(struct batch_stack *stack, uint32_t number, uint32_t count_max)
+/* After a step that another thread was faster with: the more often, the longer. */
+static void pause(unsigned tries)
+{
+    for (unsigned i = 0; i < tries; i++)
+        cpu_relax();
+}
+
+static bool push(struct batch_list *stack, uint32_t number, uint32_t count_max)
 {
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         uint64_t top = load(&stack->top, RELAXED);
@@ -68,11 +76,12 @@ static bool push(struct batch_stack *stack, uint32_t number, uint32_t count_max)
         if (compare_swap(&stack->top, &top, word_after(top, number, count + (count_max < 255)),
                          RELEASE, RELAXED))
             return true;
+        pause(tries);
     }
     return false;
 }
 
-static uint32_t pop(struct batch_stack *stack)
+static uint32_t pop(struct batch_list *stack)
 {
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         uint64_t top = load(&stack->top, ACQUIRE);
@@ -85,6 +94,7 @@ static uint32_t pop(struct batch_stack *stack)
         if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), ACQUIRE,
                          RELAXED))
             return number;
+        pause(tries);
     }
     return 0;
 }
@@ -115,12 +125,15 @@ void batch_set_limit(unsigned cpu_count)
 
 size_t batch_bytes_limit(void)
 {
-    return (size_t)load(&numbers_limit, RELAXED) * UNIT_BYTES;
+    return (size_t)load(&numbers_limit, RELAXED) * BATCH_BYTES;
 }
 
-static uint32_t batch_acquire(void)
+/* An empty batch: the stack's own, so that few threads write the word they all know. */
+static uint32_t batch_acquire(struct batch_stack *stack)
 {
-    uint32_t number = pop(&unused);
+    uint32_t number = pop(&stack->empty);
+    if (number == 0)
+        number = pop(&unused.list);
     if (number != 0)
         return number;
     uint32_t used = load(&numbers_used, RELAXED);
@@ -129,37 +142,52 @@ static uint32_t batch_acquire(void)
     return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;
 }
 
-/* A failed push leaves the batch out of every stack; retried until it succeeds or others have made
- * progress enough. */
-static void batch_release(uint32_t number)
+/* A batch that no push succeeds for, though others' do each time, is lost: a KiB of bookkeeping. */
+static void discard(uint32_t number)
 {
-    while (!push(&unused, number, UNCOUNTED))
+    for (unsigned tries = 0; tries < TRIES_MAX && !push(&unused.list, number, UNCOUNTED); tries++)
         continue;
+}
+
+static void batch_release(struct batch_stack *stack, uint32_t number)
+{
+    if (!push(&stack->empty, number, BATCHES_EMPTY))
+        discard(number);
+}
+
+void batch_settle(struct batch_stack *stack)
+{
+    for (unsigned i = 0; i < BATCHES_EMPTY; i++) {
+        uint32_t number = pop(&stack->empty);
+        if (number == 0)
+            return;
+        discard(number);
+    }
 }
 
 bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max)
 {
-    if (word_count(load(&stack->top, RELAXED)) >= batches_max)
+    if (word_count(load(&stack->full.top, RELAXED)) >= batches_max)
         return false;
-    uint32_t number = batch_acquire();
+    uint32_t number = batch_acquire(stack);
     if (number == 0)
         return false;
     struct batch *batch = batch_at(number);
     for (size_t i = 0; i < count; i++) /* G1: nobody else reads beyond count, which is still 0 */
         store(&batch->blocks[i], blocks[i], RELAXED);
     store(&batch->count, (uint32_t)count, RELEASE);
-    if (push(stack, number, batches_max))
+    if (push(&stack->full, number, batches_max))
         return true;
     store(&batch->count, 0, RELEASE);
-    batch_release(number);
+    batch_release(stack, number);
     return false;
 }
 
 size_t batch_take(struct batch_stack *stack, void **out)
 {
-    if (word_number(load(&stack->top, RELAXED)) == 0)
+    if (word_number(load(&stack->full.top, RELAXED)) == 0)
         return 0;
-    uint32_t number = pop(stack);
+    uint32_t number = pop(&stack->full);
     if (number == 0)
         return 0;
     struct batch *batch = batch_at(number);
@@ -167,13 +195,13 @@ size_t batch_take(struct batch_stack *stack, void **out)
     for (size_t i = 0; i < count; i++)
         out[i] = load(&batch->blocks[i], RELAXED);
     store(&batch->count, 0, RELEASE); /* T2: before any of its blocks can be handed out */
-    batch_release(number);
+    batch_release(stack, number);
     return count;
 }
 
 bool batch_holds(const struct batch_stack *stack, const void *block)
 {
-    uint32_t number = word_number(load(&stack->top, ACQUIRE));
+    uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
     for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         const struct batch *batch = batch_at(number);
         uint32_t count = load(&batch->count, ACQUIRE);
@@ -187,13 +215,13 @@ bool batch_holds(const struct batch_stack *stack, const void *block)
 
 size_t batch_count(const struct batch_stack *stack)
 {
-    return word_count(load(&stack->top, RELAXED));
+    return word_count(load(&stack->full.top, RELAXED));
 }
 
 size_t batch_blocks(const struct batch_stack *stack)
 {
     size_t blocks = 0;
-    uint32_t number = word_number(load(&stack->top, ACQUIRE));
+    uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
     for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         blocks += load(&batch_at(number)->count, ACQUIRE);
         number = load(&batch_at(number)->next, RELAXED);

@@ -16,6 +16,7 @@ enum {
     BATCH_BLOCKS = 127,      /* with its header, 1 KiB                    */
     BATCHES_A_BIN = 16,      /* in a depot's stack                        */
     BATCHES_A_CPU = 128,     /* in all depots' stacks together, for each  */
+    BATCHES_EMPTY = 8,       /* that a stack keeps                        */
     BATCHES_MAX = 32768,     /* in all, however many CPUs                 */
     BATCH_BYTES = 32 * 1024, /* a batch is half of what a bin may cache      */
     BATCH_BYTES_A_BIN = 512 * 1024,
@@ -24,9 +25,15 @@ enum {
     BATCH_BYTES_URGENT = 8 * 1024 * 1024,
 };
 
-/* A stack of batches: number of the top one, how many, and a tag that changes with every step. */
-struct batch_stack {
+/* Batches on a stack: number of the top one, how many, and a tag that changes with every step. */
+struct batch_list {
     _Atomic uint64_t top;
+};
+
+/* A depot's: those that are full, and beside them empty ones for the next. */
+struct batch_stack {
+    struct batch_list full;
+    struct batch_list empty;
 };
 
 /* How many batches of such blocks a stack takes: by number, and by bytes as caches flush them. */
@@ -44,7 +51,14 @@ ALWAYS_INLINE uint32_t batches_for(size_t block_bytes, bool is_urgent)
 /* How many batches there may be; no fewer than there are. */
 void batch_set_limit(unsigned cpu_count);
 
-/* What all batches may hold at most; each holds at most a slab. */
+/* Blocks of a size that go into one batch. */
+ALWAYS_INLINE size_t batch_blocks_of(size_t block_bytes)
+{
+    size_t blocks = BATCH_BYTES / block_bytes;
+    return blocks >= BATCH_BLOCKS ? BATCH_BLOCKS : blocks == 0 ? 1 : blocks;
+}
+
+/* What all batches may hold at most. */
 size_t batch_bytes_limit(void);
 
 /* Moves `count` <= BATCH_BLOCKS pointers into a new batch. False: the stack has `batches_max` <=
@@ -54,6 +68,9 @@ bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, ui
 /* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when
  * there is none. */
 size_t batch_take(struct batch_stack *stack, void **out);
+
+/* Gives up the empty batches a stack keeps, for others to use. */
+void batch_settle(struct batch_stack *stack);
 
 /* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing.
  */

@@ -228,10 +228,11 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
 static void flush_all(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    for (size_t count = BATCH_BLOCKS; count == BATCH_BLOCKS;) {
+    size_t most = batch_blocks_of(bin_bytes(bin));
+    for (size_t count = most; count == most;) {
         void *blocks[BATCH_BLOCKS], *block;
         edit_begin(cache);
-        for (count = 0; count < BATCH_BLOCKS && (block = cache_pop_from(cache, entry)) != NULL;)
+        for (count = 0; count < most && (block = cache_pop_from(cache, entry)) != NULL;)
             blocks[count++] = block;
         edit_end(cache);
         if (count > 0)

@@ -252,7 +252,7 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
-/* Hands out all blocks of a fresh slab: BATCH_BLOCKS to `out`, the others as batches. Such a slab
+/* Hands out all blocks of a fresh slab: a batch to `out`, the others as batches. Such a slab
  * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
 {
@@ -262,12 +262,12 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     fetch_add(&depot->slab_count, 1, RELAXED);
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
     store(&region.map[slab->unit], depot->bin, RELEASE);
-    size_t first = size_min(facts->capacity, BATCH_BLOCKS);
+    size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
     for (size_t i = 0; i < first; i++)
         out[i] = start + i * facts->bytes;
-    for (size_t i = first; i < facts->capacity; i += BATCH_BLOCKS) {
+    for (size_t i = first; i < facts->capacity; i += each) {
         void *blocks[BATCH_BLOCKS];
-        size_t count = size_min(facts->capacity - i, BATCH_BLOCKS);
+        size_t count = size_min(facts->capacity - i, each);
         for (size_t j = 0; j < count; j++)
             blocks[j] = start + (i + j) * facts->bytes;
         if (!batch_give(&depot->batches, blocks, count, BATCHES_URGENT))

@@ -95,13 +95,14 @@ static size_t tidy_depots(bool is_all)
 {
     size_t work = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        uint32_t tag = (uint32_t)(load(&depot->batches.top, RELAXED) >> 32);
+        uint32_t tag = (uint32_t)(load(&depot->batches.full.top, RELAXED) >> 32);
         bool is_idle = is_all || tag == load(&depot->drain_tag, RELAXED);
         store(&depot->drain_tag, tag, RELAXED);
         if (!is_idle)
             continue;
         lock_acquire(&purge_lock, RANK_PURGE);
         work += batch_count(&depot->batches) > 0 ? depot_drain(depot, is_all) : 0;
+        batch_settle(&depot->batches);
         size_t retired = depot_retire_empty(depot, is_all);
         work += retired;
         while (retired == REFILL_MAX)

@@ -54,8 +54,9 @@ static void begin(void)
         memory[i] = 0;
     memory_used = 0;
     atomic_store(&numbers_used, 0);
-    atomic_store(&unused.top, 0);
-    atomic_store(&stack.top, 0);
+    atomic_store(&unused.list.top, 0);
+    atomic_store(&stack.full.top, 0);
+    atomic_store(&stack.empty.top, 0);
     for (unsigned i = 0; i < BLOCKS; i++)
         times_out[i] = 1;
 }
@@ -74,7 +75,7 @@ static void begin_with_three(void)
 }
 
 /* Walks a stack and counts its batches; each may be met once only. */
-static unsigned walk(const struct batch_stack *from, bool *is_met)
+static unsigned walk(const struct batch_list *from, bool *is_met)
 {
     unsigned length = 0;
     for (uint32_t number = word_number(atomic_load(&from->top)); number != 0;
@@ -90,10 +91,11 @@ static unsigned walk(const struct batch_stack *from, bool *is_met)
 static void end(void)
 {
     bool is_met[64] = {false};
-    unsigned length = walk(&stack, is_met);
+    unsigned length = walk(&stack.full, is_met);
     if (length != batch_count(&stack))
         explore_fail("the stack's count is not its length");
-    walk(&unused, is_met);
+    walk(&stack.empty, is_met);
+    walk(&unused.list, is_met);
     for (uint32_t number = 1; number <= atomic_load(&numbers_used); number++)
         if (!is_met[number])
             explore_fail("a batch was lost");

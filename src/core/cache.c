@@ -519,9 +519,10 @@ bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
     bool is_found = false;
     for (unsigned walks = 0; walks < WALKS_MAX && !is_found; walks++) {
         const void *first = load(&entry->first, ACQUIRE);
+        uint32_t top = load(&entry->top, ACQUIRE);
         walk(cache, bin, block, &is_found);
-        if (load(&entry->first, ACQUIRE) == first)
-            break; /* else the owner moved a block past us, perhaps this one */
+        if (load(&entry->first, ACQUIRE) == first && load(&entry->top, ACQUIRE) == top)
+            break; /* else the owner moved a block past us, perhaps this one, or the array */
     }
     return is_found;
 }

@@ -438,8 +438,12 @@ static void walk_array(struct cache *cache, unsigned *met)
         explore_fail("an entry's top is outside of its array");
     if (atomic_load(cache_slot(cache, array.start)) != NULL)
         explore_fail("no NULL lies below the oldest block");
-    for (uint32_t at = array.start + SLOT_BYTES; at <= top; at += SLOT_BYTES)
-        met[(uint64_t *)atomic_load(cache_slot(cache, at)) - blocks]++;
+    for (uint32_t at = array.start + SLOT_BYTES; at <= top; at += SLOT_BYTES) {
+        size_t block = (size_t)((uint64_t *)atomic_load(cache_slot(cache, at)) - blocks);
+        if (block >= BLOCKS)
+            explore_fail("what lies in an array is no block");
+        met[block]++;
+    }
 }
 
 /* A cache that a stopped thread owns is as it left it. */

@@ -10,14 +10,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NO_HANDOVER = "does not hand it to the kernel"
 NO_LAST_STORE = "it does not end with a store"
-NO_WAY_ON = "after an abort it does not go on behind itself"
+NO_WAY_ON = "after an abort it does not go on outside of itself"
 
 # What descriptors.py has to say of a library, for both machines: text, replacement, a part of the sentence.
 SHAPE = [
     (".long 0, 0", ".long 0, 1", "version or flags are not 0"),
     ("2f - 1f", "0", "a sequence of 0 bytes"),
     ("2f - 1f", "2f - 1f + 1", "lie no whole instructions"),
-    ("2f - 1f", "3f - 1f", NO_LAST_STORE),
     ("2f - 1f, 4f", "2f - 1f, 1f", "the abort address lies inside the sequence"),
     (".pushsection __rseq_failure,", ".pushsection .text.unlikely,", "is not in section __rseq_failure"),
     ("2f - 1f, 4f", "2f - 1f, 4f - 4", "no signature before the abort address"),
@@ -28,10 +27,12 @@ SHAPE_X86 = SHAPE + [
     ("movq %[word], 8(%[area])", "movq %[word], 16(%[area])", NO_HANDOVER),
     ("movl 24(%[area])", "movl 4(%[area])", "does not begin by asking for the core"),
     ("movq %[block], (%[base], %[word])", "xchgq %[block], (%[base], %[word])", "xchg"),
-    ("ja 3f", "ja 1b", "that does not leave it"),
-    ("jmp 3b", "jmp 1b", NO_WAY_ON),
+    ("ja %l[failed]", "ja 1b", "that does not leave it"),
+    ("jmp %l[failed]", "jmp 1b", NO_WAY_ON),
+    ("movq %[desired], (%[slots], %[word])", "movq (%[slots], %[word]), %[word]", NO_LAST_STORE),
 ]
 SHAPE_AARCH64 = SHAPE + [
+    ("2f - 1f", "3f - 1f", NO_LAST_STORE),
     ("0xd428bc00", "0xd428bc20", "no signature before the abort address"),
     (":lo12:9b", ":lo12:4f", NO_HANDOVER),
     ("str %[word], [%[area], #8]", "str %[word], [%[area], #16]", NO_HANDOVER),
@@ -44,15 +45,15 @@ SHAPE_AARCH64 = SHAPE + [
 # What aborts.c has to say when it runs.
 WORK_X86 = [
     ("movl 8(%[base], %[offset]), %k[word]", "movl 12(%[base], %[offset]), %k[word]", "step 0: pushed 0"),
-    ("ja 3f", "jae 3f", "pushed 0 onto 23"),
+    ("ja %l[failed]", "jae %l[failed]", "pushed 0 onto 23"),
     ("cmpl 12(", "cmpl 8(", "step 0: pushed 0"),
     ("subl $8", "subl $16", "step 1: top"),
-    ("xorl %k[block], %k[block]", "", "operation 0 at"),
-    ("shrq $6", "shrq $5", "not swapped"),
-    ("movl $1, %k[is_done]", "movl $0, %k[is_done]", "pushed 0 onto 0"),
-    ("jne 3f", "je 3f", "swapped what was not there"),
-    ("int core = -1", "int core = 0", "swapped what was not there"),
-    ("uint32_t is_done = 0", "uint32_t is_done = 1", "pushed 1 onto 24"),
+    ("return NULL;", "return slots;", "not (nil)"),
+    ("word / sizeof(struct rseq_slot)", "word / 32", "not swapped"),
+    ("return true;", "return false;", "pushed 0 onto 0"),
+    ("jne %l[failed]", "je %l[failed]", "swapped what was not there"),
+    ("return -1;", "return 0;", "swapped what was not there"),
+    ("return false;", "return true;", "pushed 1 onto 24"),
 ]
 WORK_AARCH64 = [
     ("ldr %w[word], [%[entry], #8]", "ldr %w[word], [%[entry], #12]", "step 1: popped"),

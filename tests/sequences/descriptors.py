@@ -5,7 +5,7 @@
 A descriptor in section __rseq_cs names a start, a length and an abort address. The kernel wants the signature right
 before the abort address, and the address outside the sequence. We want more: the code before the start hands this very
 descriptor to the kernel, the first instruction asks for the core, the last one is a store, no other store is seen by
-anyone before it, nothing is called, every branch leaves the sequence forward. FUNCTIONs must contain one.
+anyone before it, nothing is called, every branch leaves the sequence. FUNCTIONs must contain one.
 """
 import os
 import re
@@ -16,9 +16,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from elf import Library  # noqa: E402
 
-DESCRIPTOR_BYTES, LENGTH_MAX = 32, 80
+DESCRIPTOR_BYTES, LENGTH_MAX, ABORT_BYTES_MAX = 32, 80, 8
 AREA_SEQUENCE, AREA_CORE = 8, 24  # offsets in the kernel's struct rseq
-INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$", re.M)
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)[ \t]*(.*)$", re.M)
 
 
 class X86:
@@ -84,7 +84,8 @@ class Checker:
     def __init__(self, path, objdump):
         self.library = Library(path)
         self.machine = MACHINES[self.library.machine]
-        text = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True)
+        self.command = [objdump, "-d", "--no-show-raw-insn", path]
+        text = subprocess.run(self.command, capture_output=True, text=True, check=True)
         self.code = [(int(at, 16), name, rest) for at, name, rest in INSTRUCTION.findall(text.stdout)]
         if not self.code:
             raise SystemExit("%s reads no instructions of %s" % (objdump, path))
@@ -133,7 +134,7 @@ class Checker:
         sequence = self.code[self.index[start]:self.index[end]]
         yield from self.check_begin(descriptor, before, sequence)
         yield from self.check_work(sequence, end)
-        yield from self.check_abort(abort, end)
+        yield from self.check_abort(abort, range(start, end))
 
     def check_begin(self, descriptor, before, sequence):
         named = self.machine.stored_to(*before[-1][1:])
@@ -144,6 +145,7 @@ class Checker:
             yield "the sequence does not begin by asking for the core"
 
     def check_work(self, sequence, end):
+        start = sequence[0][0]
         stores = [i for i, (_, name, rest) in enumerate(sequence) if self.machine.stored_to(name, rest)]
         if not stores or stores[-1] != len(sequence) - 1:
             yield "it does not end with a store"
@@ -154,19 +156,20 @@ class Checker:
                 yield "%s at 0x%x" % (name, at)
             if self.machine.branch.match(name):
                 target = re.search(r"([0-9a-f]+) <", rest)
-                if not target or int(target.group(1), 16) < end:
+                if not target or start <= int(target.group(1), 16) < end:
                     yield "a branch at 0x%x that does not leave it" % at
 
-    def check_abort(self, abort, end):
-        """What runs after an abort is a constant at most, and a jump to behind the sequence."""
-        if abort not in self.index:
-            return
-        at = self.index[abort]
-        jump = next(i for i in range(at, len(self.code)) if self.machine.branch.match(self.code[i][1]))
-        target = re.search(r"([0-9a-f]+) <", self.code[jump][2])
+    def check_abort(self, abort, sequence):
+        """What runs after an abort is a constant at most, and a jump to somewhere outside of the sequence."""
+        # From there: a disassembler that comes from before reads the signature as a part of something.
+        bounds = ["--start-address=%d" % abort, "--stop-address=%d" % (abort + ABORT_BYTES_MAX)]
+        text = subprocess.run(self.command + bounds, capture_output=True, text=True, check=True)
+        code = [(name, rest) for _, name, rest in INSTRUCTION.findall(text.stdout)][:2]
+        jump = next((rest for name, rest in code if self.machine.branch.match(name)), "")
+        target = re.search(r"([0-9a-f]+) <", jump)
         target = int(target.group(1), 16) if target else 0
-        if jump - at > 1 or target not in self.index or not 0 <= self.index[target] - self.index[end] <= 2:
-            yield "after an abort it does not go on behind itself"
+        if target not in self.index or target in sequence:
+            yield "after an abort it does not go on outside of itself"
 
 
 def main():

@@ -23,72 +23,76 @@
     "movl 24(%[area]), %k[word]\n\t"                                                               \
     "shlq $6, %[word]\n\t"
 
-/* What runs after an abort; then as if the sequence had found nothing to do. */
-#define RSEQ_ABORT(code)                                                                           \
+/* An abort goes on at the label `failed`. */
+#define RSEQ_ABORT                                                                                 \
     ".pushsection __rseq_failure, \"ax?\"\n\t"                                                     \
     ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
     ".long 0x53053053\n"                                                                           \
-    "4:\n\t" code "jmp 3b\n\t"                                                                     \
+    "4:\n\t"                                                                                       \
+    "jmp %l[failed]\n\t"                                                                           \
     ".popsection\n\t"
 
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
 {
     void *block;
     uintptr_t word, base;
-    __asm__ volatile(RSEQ_BEGIN "movq (%[slots], %[word]), %[base]\n\t"
-                                "movl 8(%[base], %[offset]), %k[word]\n\t"
-                                "movq (%[base], %[word]), %[block]\n\t"
-                                "testq %[block], %[block]\n\t"
-                                "jz 3f\n\t"
-                                "subl $8, %k[word]\n\t"
-                                "movl %k[word], 8(%[base], %[offset])\n"
-                                "2:\n"
-                                "3:\n\t" RSEQ_ABORT("xorl %k[block], %k[block]\n\t")
-                     : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base)
-                     : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
-                     : "cc", "memory");
+    __asm__ volatile goto(RSEQ_BEGIN "movq (%[slots], %[word]), %[base]\n\t"
+                                     "movl 8(%[base], %[offset]), %k[word]\n\t"
+                                     "movq (%[base], %[word]), %[block]\n\t"
+                                     "testq %[block], %[block]\n\t"
+                                     "jz %l[failed]\n\t"
+                                     "subl $8, %k[word]\n\t"
+                                     "movl %k[word], 8(%[base], %[offset])\n"
+                                     "2:\n\t" RSEQ_ABORT
+                          : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base)
+                          : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
+                          : "cc", "memory"
+                          : failed);
+    if (block == NULL)
+        __builtin_unreachable();
     return block;
+failed:
+    return NULL;
 }
 
 ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, size_t offset,
                              void *block)
 {
     uintptr_t word, base;
-    uint32_t is_done = 0;
-    __asm__ volatile(
+    __asm__ volatile goto(
         RSEQ_BEGIN "movq (%[slots], %[word]), %[base]\n\t"
                    "movl 8(%[base], %[offset]), %k[word]\n\t"
                    "addl $8, %k[word]\n\t"
                    "cmpl 12(%[base], %[offset]), %k[word]\n\t"
-                   "ja 3f\n\t"
+                   "ja %l[failed]\n\t"
                    "movq %[block], (%[base], %[word])\n\t"
                    "movl %k[word], 8(%[base], %[offset])\n"
-                   "2:\n\t"
-                   "movl $1, %k[is_done]\n"
-                   "3:\n\t" RSEQ_ABORT("")
-        : [word] "=&r"(word), [base] "=&r"(base), [is_done] "+&r"(is_done)
+                   "2:\n\t" RSEQ_ABORT
+        : [word] "=&r"(word), [base] "=&r"(base)
         : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset), [block] "r"(block)
-        : "cc", "memory");
-    return is_done;
+        : "cc", "memory"
+        : failed);
+    return true;
+failed:
+    return false;
 }
 
 ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, void *expected,
                             void *desired)
 {
     uintptr_t word;
-    int core = -1;
-    __asm__ volatile(
+    __asm__ volatile goto(
         RSEQ_BEGIN "cmpq %[expected], (%[slots], %[word])\n\t"
-                   "jne 3f\n\t"
+                   "jne %l[failed]\n\t"
                    "movq %[desired], (%[slots], %[word])\n"
-                   "2:\n\t"
-                   "shrq $6, %[word]\n\t"
-                   "movl %k[word], %k[core]\n"
-                   "3:\n\t" RSEQ_ABORT("")
-        : [word] "=&r"(word), [core] "+&r"(core)
+                   "2:\n\t" RSEQ_ABORT
+        : [word] "=&r"(word)
         : [area] "r"(area), [slots] "r"(slots), [expected] "r"(expected), [desired] "r"(desired)
-        : "cc", "memory");
-    return core;
+        : "cc", "memory"
+        : failed);
+    return (int)(word / sizeof(struct rseq_slot));
+failed:
+    return -1;
 }
 
 #undef RSEQ_BEGIN

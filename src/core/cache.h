@@ -43,7 +43,8 @@ _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold off
 _Static_assert(offsetof(struct cache_entry, top) == 8 && offsetof(struct cache_entry, limit) == 12,
                "the sequences of os/rseq.h know where these are");
 
-/* Who may touch a cache. Only its owner changes what is not CACHE_SPARE or CACHE_IN_SLOT. */
+/* Who may touch a cache. Only its owner changes what is not CACHE_SPARE or CACHE_IN_SLOT. What is
+ * taken from cores also says by which thread: all that is at least CACHE_OWNED is owned. */
 enum cache_state { CACHE_SPARE, CACHE_IN_SLOT, CACHE_OWNED };
 
 struct cache {
@@ -53,13 +54,12 @@ struct cache {
     uint32_t number;     /* from 1                                                */
     bool is_for_cores;   /* never one thread's own                                */
 
-    _Atomic uint32_t state;
+    _Atomic uintptr_t state;
 
     /* Under the lock of core/thread.c. */
     struct cache *next_unused;
 
     /* The owner's. */
-    const void *owner;        /* an address of the owning thread's, when taken from a core */
     uint32_t core;            /* in whose slot it is                                       */
     _Atomic uint32_t visits;  /* how often it was taken out of a slot                      */
     uint32_t visits_seen;     /* by the last look for idle ones: under the purger's lock   */

@@ -78,25 +78,30 @@ bool cores_join(size_t attached, unsigned cpu_count)
     return area_of_thread != NULL;
 }
 
+/* The state of what the calling thread owns. One word says both, so that a fork between two stores
+ * cannot mistake the owner. */
+static uintptr_t owned_here(void)
+{
+    return (uintptr_t)&area_of_thread | CACHE_OWNED;
+}
+
 /* Takes a cache that is in no slot, or makes one. */
 static struct cache *take_spare(void)
 {
     uint32_t count = load(&made, ACQUIRE);
     for (uint32_t i = 0; i < count && i < cache_limit; i++) {
         struct cache *cache = load(&caches[i], ACQUIRE);
-        uint32_t state = CACHE_SPARE;
+        uintptr_t state = CACHE_SPARE;
         /* K1 acquire: what the last owner left; pairs with K3. */
         if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
-            compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) {
-            cache->owner = &area_of_thread;
+            compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
             return cache;
-        }
     }
     if (count >= cache_limit || !compare_swap(&made, &count, count + 1, ACQ_REL, RELAXED))
         return NULL;
     struct cache *cache = registry_make(true);
     if (cache != NULL)
-        cache->owner = &area_of_thread;
+        store(&cache->state, owned_here(), RELAXED);
     store(&caches[count], cache, RELEASE);
     return cache;
 }
@@ -106,13 +111,12 @@ struct cache *cores_take(void)
     struct rseq_area *area = area_of_thread;
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         struct cache *cache = load(&core_slots[area->core].base, RELAXED);
-        uint32_t state = CACHE_IN_SLOT;
+        uintptr_t state = CACHE_IN_SLOT;
         if (cache == &cache_none ||
-            !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED)) /* K1 */
+            !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)) /* K1 */
             break; /* whoever took it does not run now */
         if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) { /* K2 */
             store(&cache->visits, load(&cache->visits, RELAXED) + 1, RELAXED);
-            cache->owner = &area_of_thread;
             return cache;
         }
         store(&cache->state, CACHE_IN_SLOT, RELEASE);
@@ -134,12 +138,12 @@ void cores_return(struct cache *cache)
  * before may still work on it. */
 static bool withdraw(struct cache *cache, bool is_all)
 {
-    uint32_t state = load(&cache->state, RELAXED);
+    uintptr_t state = load(&cache->state, RELAXED);
     uint32_t visits = load(&cache->visits, RELAXED);
     bool is_idle = is_all || visits == cache->visits_seen;
     cache->visits_seen = visits;
-    if (state == CACHE_OWNED || !is_idle ||
-        !compare_swap(&cache->state, &state, CACHE_OWNED, ACQUIRE, RELAXED))
+    if (state >= CACHE_OWNED || !is_idle ||
+        !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
         return false;
     if (!cache_has_arrays(cache)) {
         store(&cache->state, state, RELEASE);
@@ -151,17 +155,17 @@ static bool withdraw(struct cache *cache, bool is_all)
     return true;
 }
 
-size_t cores_cool(bool is_all)
+/* Cools those of the caches from `first` on that are idle, a number that one fence is worth. Where
+ * the fence is refused, which it was not at start, they stay as they are, and out of use. */
+static size_t cool_some(uint32_t *first, bool is_all)
 {
     struct cache *withdrawn[COOL_MAX];
     size_t count = 0;
-    for (uint32_t i = 0; i < load(&made, ACQUIRE) && count < COOL_MAX; i++) {
-        struct cache *cache = load(&caches[i], ACQUIRE);
+    for (; *first < load(&made, ACQUIRE) && count < COOL_MAX; (*first)++) {
+        struct cache *cache = load(&caches[*first], ACQUIRE);
         if (cache != NULL && withdraw(cache, is_all))
             withdrawn[count++] = cache;
     }
-    /* Where the fence is refused, which it was not at start, the caches stay as they are, and out
-     * of use. */
     if (count == 0 || os_counted(os_rseq_fence()) != 0)
         return 0;
     for (size_t i = 0; i < count; i++) {
@@ -170,6 +174,14 @@ size_t cores_cool(bool is_all)
         store(&withdrawn[i]->state, CACHE_SPARE, RELEASE);
     }
     return count;
+}
+
+size_t cores_cool(bool is_all)
+{
+    size_t cooled = 0;
+    for (uint32_t first = 0; first < load(&made, ACQUIRE) && first < cache_limit;)
+        cooled += cool_some(&first, is_all);
+    return cooled;
 }
 
 static bool is_in_slot(const struct cache *cache)
@@ -184,8 +196,8 @@ void cores_fork_adopt(void)
 {
     for (uint32_t i = 0; i < load(&made, RELAXED); i++) {
         struct cache *cache = load(&caches[i], RELAXED);
-        if (cache == NULL || load(&cache->state, RELAXED) != CACHE_OWNED ||
-            cache->owner == &area_of_thread) /* a signal handler forked over this thread's work */
+        uintptr_t state = cache == NULL ? CACHE_SPARE : load(&cache->state, RELAXED);
+        if (state < CACHE_OWNED || state == owned_here()) /* or a signal handler forked over it */
             continue;
         bool is_back = is_in_slot(cache);
         if (!is_back)

@@ -82,10 +82,12 @@ static size_t cool_caches(bool is_all)
     while (is_any && (is_all || cooled == 0)) {
         lock_acquire(&purge_lock, RANK_PURGE);
         is_any = thread_cool_one();
-        is_any |= cores_cool(is_all) > 0;
         lock_release(&purge_lock, RANK_PURGE);
         cooled += is_any;
     }
+    lock_acquire(&purge_lock, RANK_PURGE);
+    cooled += cores_cool(is_all);
+    lock_release(&purge_lock, RANK_PURGE);
     return cooled;
 }
 

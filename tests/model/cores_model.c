@@ -12,8 +12,14 @@
  */
 #include "explore.h"
 
+/* The threads are stacks of one real thread: what each has of its own is found by its number. */
+struct rseq_area;
+struct rseq_area **area_place(void);
+#define _Thread_local
+#define area_of_thread (*area_place())
 #include "core/cache.c"
 #include "core/cores.c"
+#undef _Thread_local
 
 enum {
     BIN = 5,
@@ -38,12 +44,15 @@ static void *held[EXPLORE_THREADS_MAX];
 static const void *live;
 static struct cache *owned[EXPLORE_THREADS_MAX]; /* from its take to the end of the request */
 static struct rseq_area areas[EXPLORE_THREADS_MAX];
+static struct rseq_area *area_of[EXPLORE_THREADS_MAX];
 static bool is_aborted[EXPLORE_THREADS_MAX]; /* since the thread's newest sequence began */
 static _Alignas(4096) char memory[CACHES][CACHE_BYTES];
 static unsigned memory_used, memory_limit;
 static unsigned moves_left, stops_left;
 static unsigned movable, stoppable; /* threads that may be, as bits */
 static bool has_stopped;
+static unsigned forks_left;         /* by thread 0, wherever it is: from a signal handler */
+static bool is_forking, has_forked; /* thread 1 is the parent's, 2 the child's */
 
 /* How often the cache is in a slot. */
 static unsigned slots_with(const void *cache)
@@ -52,6 +61,11 @@ static unsigned slots_with(const void *cache)
     for (unsigned core = 0; core < CORES; core++)
         count += atomic_load(&core_slots[core].base) == cache;
     return count;
+}
+
+struct rseq_area **area_place(void)
+{
+    return &area_of[explore_self()];
 }
 
 uint32_t model_sequence_begins(const struct rseq_area *area)
@@ -128,6 +142,16 @@ void registry_cool(struct cache *cache)
     clear_arrays(cache);
     cache->arena_used = offsetof(struct cache, arena);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
+}
+
+/* As the real one: what its owner was changing is forgotten. */
+void registry_adopt(struct cache *cache)
+{
+    if (atomic_load(&cache->edits) == 0)
+        return;
+    clear_arrays(cache);
+    __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
+    atomic_store(&cache->edits, 0);
 }
 
 static enum place *place_of(const void *block)
@@ -272,6 +296,14 @@ static void cool_idle(void)
     cores_cool(false);
 }
 
+static void only_in_child(void)
+{
+    if (!has_forked)
+        return;
+    slow_release_allocate();
+    cool();
+}
+
 /* The cores. */
 
 static void move(void)
@@ -287,6 +319,15 @@ static void move(void)
 static void step(void)
 {
     unsigned self = explore_self();
+    if (self == 1 && is_forking)
+        explore_stop();
+    if (forks_left > 0 && self == 0 && explore_pick(2) == 1) {
+        forks_left = 0;
+        is_forking = has_stopped = is_aborted[0] = true;
+        cores_fork_adopt();
+        owned[1] = NULL;
+        has_forked = true;
+    }
     unsigned moves = moves_left > 0 && (movable >> self & 1) != 0;
     unsigned stops = stops_left > 0 && (stoppable >> self & 1) != 0;
     unsigned way = moves + stops > 0 ? explore_pick(1 + moves + stops) : 0;
@@ -300,7 +341,6 @@ static void step(void)
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (i != self && areas[i].core == areas[self].core)
             is_aborted[i] = true;
-    area_of_thread = &areas[self];
 }
 
 /* Caches of both cores, with so many blocks. */
@@ -319,16 +359,18 @@ static void begin_with(unsigned in_first, unsigned in_second)
     memory_used = 0;
     memory_limit = CACHES;
     moves_left = stops_left = movable = stoppable = 0;
-    has_stopped = false;
+    has_stopped = is_forking = has_forked = false;
+    forks_left = 0;
     region.base = (char *)blocks;
     region.map = map;
     atomic_store(&map[0], BIN);
     cores_start(CORES_ALWAYS, CORES);
-    area_of_thread = &areas[0];
     for (unsigned i = 0; i < BLOCKS; i++)
         places[i] = i < HELD_FIRST ? IN_DEPOT : HELD;
-    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) {
         owned[i] = NULL;
+        area_of[i] = &areas[i];
+    }
     for (unsigned i = 0; i < in_first + in_second; i++) {
         areas[0].core = i >= in_first;
         places[i] = HELD;
@@ -349,7 +391,6 @@ static void begin_on_one_core(void)
 static void begin_with_live(void)
 {
     begin_with(2, 0);
-    area_of_thread = &areas[0];
     live = cache_pop(OFFSET);
     *place_of(live) = HELD;
     areas[1].core = 1;
@@ -427,6 +468,13 @@ static void begin_stopping_on_one_core(void)
     stops_left = 1;
 }
 
+static void begin_forking(void)
+{
+    begin_with(2, 0);
+    areas[2].core = 1;
+    forks_left = 1;
+}
+
 /* Counts what lies in the cache's array, from its NULL up. */
 static void walk_array(struct cache *cache, unsigned *met)
 {
@@ -449,20 +497,20 @@ static void walk_array(struct cache *cache, unsigned *met)
 /* A cache that a stopped thread owns is as it left it. */
 static void check_cache(struct cache *cache, unsigned *met)
 {
-    uint32_t state = atomic_load(&cache->state);
+    uintptr_t state = atomic_load(&cache->state);
     unsigned slots = slots_with(cache);
     if (slots > 1)
         explore_fail("a cache is in two slots");
-    if (state == CACHE_OWNED && !has_stopped)
+    if (state >= CACHE_OWNED && (has_forked || !has_stopped))
         explore_fail("a cache is owned, and nobody runs");
     if (state == CACHE_SPARE && slots != 0)
         explore_fail("a spare cache is in a slot");
     if (state == CACHE_IN_SLOT &&
         (cache->core >= CORES || atomic_load(&core_slots[cache->core].base) != cache))
         explore_fail("a cache is not in the slot that it says");
-    if (state != CACHE_OWNED && atomic_load(&cache->edits) != 0)
+    if (state < CACHE_OWNED && atomic_load(&cache->edits) != 0)
         explore_fail("a cache was left half changed");
-    if (state != CACHE_OWNED || slots > 0)
+    if (state < CACHE_OWNED || slots > 0)
         walk_array(cache, met);
 }
 
@@ -519,6 +567,12 @@ int main(void)
          2,
          begin_moving_once,
          {slow_release_allocate, release_allocate_fast},
+         end},
+        {"cores: a fork over any work, its own, too",
+         1,
+         3,
+         begin_forking,
+         {slow_release_allocate, slow_release_allocate, only_in_child},
          end},
         {"cores: three threads on one core",
          2,

@@ -9,7 +9,7 @@
  * heap is warm: who is cut off under the lock of the spans holds up who needs a span.
  *
  * Seen to fail with sequences that are not named in the area, and so never aborted; and, for the
- * growth, with a flush that loses a block.
+ * growth, with victims whose tables nobody frees.
  */
 #define _GNU_SOURCE
 
@@ -36,7 +36,7 @@ enum {
     STEPS_BETWEEN = 200,
 };
 
-#define GROWTH_MAX (16 * MIB)
+#define GROWTH_MAX (8 * MIB)
 
 static struct live of_workers[WORKERS];
 static atomic_ulong worker_steps;

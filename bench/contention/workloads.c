@@ -3,10 +3,10 @@
  *
  *   contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES]
  *
- * OPERATIONS a core are done to warm up, then as many are counted. A call of malloc or of free is
- * one operation. After a malloc the program writes the block's first byte. It does nothing else:
- * how blocks get from core to core costs nothing here, and a core waits only where its neighbour
- * has too much.
+ * Every core does OPERATIONS to warm up, then as many for each are counted. A call of malloc or of
+ * free is one operation. After a malloc the program writes the block's first byte. It does nothing
+ * else: how blocks get from core to core costs nothing here, and a core waits only where its
+ * neighbour has too much.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,6 +36,7 @@ struct inbox {
 };
 
 struct program {
+    uint64_t operations;
     uint64_t random_state;
     struct inbox inbox;
     void *blocks[SLOTS];
@@ -44,7 +45,9 @@ struct program {
 
 static struct program programs[CORES_MOST];
 static unsigned core_count, site_count;
-static uint64_t operations, operations_warm, operations_all, started_ns, ended_ns;
+static uint64_t operations, operations_each, operations_all, started_ns, ended_ns;
+static unsigned cores_warm;         /* did operations_each */
+static bool is_even;                /* all cores do about as many */
 static struct kernel_counts before; /* the count began */
 
 static uint64_t below(unsigned core, uint64_t limit)
@@ -52,12 +55,15 @@ static uint64_t below(unsigned core, uint64_t limit)
     return kernel_random(&programs[core].random_state) % limit;
 }
 
-static void count_operation(void)
+static void count_operation(unsigned core)
 {
     operations++;
-    if (operations == operations_warm) {
+    cores_warm += ++programs[core].operations == operations_each;
+    if (operations_all == 0 && operations >= operations_each * core_count &&
+        (cores_warm == core_count || !is_even || operations >= 8 * operations_each * core_count)) {
         started_ns = machine_count_anew();
         before = kernel_counts();
+        operations_all = operations + operations_each * core_count;
     }
     if (operations == operations_all) {
         ended_ns = machine_clock();
@@ -74,14 +80,14 @@ static void *allocate(unsigned core, size_t bytes)
     if (block == NULL)
         abort();
     machine_access(block, 1, ACCESS_STORE);
-    count_operation();
+    count_operation(core);
     return block;
 }
 
-static void release(void *block)
+static void release(unsigned core, void *block)
 {
     call_free(block);
-    count_operation();
+    count_operation(core);
 }
 
 static size_t random_bytes(unsigned core, size_t most)
@@ -107,7 +113,7 @@ static void replace(unsigned core, size_t most, bool is_same_size)
         size_t at = below(core, SLOTS);
         if (!is_same_size)
             program->bytes[at] = random_bytes(core, most);
-        release(program->blocks[at]);
+        release(core, program->blocks[at]);
         program->blocks[at] = allocate(core, program->bytes[at]);
     }
 }
@@ -136,10 +142,10 @@ static bool inbox_add(struct inbox *inbox, void *block)
 }
 
 /* Frees a few, so that nobody only frees and makes the core behind an allocator. */
-static void inbox_free(struct inbox *inbox, unsigned at_once)
+static void inbox_free(unsigned core, struct inbox *inbox, unsigned at_once)
 {
     for (unsigned i = 0; i < at_once && inbox->count > 0; i++)
-        release(inbox->blocks[--inbox->count]);
+        release(core, inbox->blocks[--inbox->count]);
 }
 
 /* As replace, but most blocks are freed by the next core. */
@@ -152,15 +158,15 @@ static void run_remote(unsigned core)
         void *old = programs[core].blocks[at];
         programs[core].blocks[at] = allocate(core, random_bytes(core, 512));
         if (below(core, 100) >= REMOTE_PERCENT) {
-            release(old);
+            release(core, old);
             continue;
         }
         while (!inbox_add(next, old)) { /* a ring of full ones must not stand still */
-            inbox_free(own, 1);
+            inbox_free(core, own, 1);
             machine_pause();
             machine_pass();
         }
-        inbox_free(own, 2);
+        inbox_free(core, own, 2);
     }
 }
 
@@ -174,14 +180,14 @@ static void batch_allocate(unsigned core, struct inbox *to)
     machine_wake(to, 1, 0);
 }
 
-static void batch_free(struct inbox *from)
+static void batch_free(unsigned core, struct inbox *from)
 {
     void *blocks[BATCH];
     from->count -= BATCH;
     memcpy(blocks, from->blocks + from->count, sizeof blocks);
     machine_wake(&from->count, 1, 0);
     for (size_t i = 0; i < BATCH; i++)
-        release(blocks[i]);
+        release(core, blocks[i]);
 }
 
 /* Every core allocates a batch for the next one, and frees one that it was given. */
@@ -193,7 +199,7 @@ static void run_handover(unsigned core)
         if (next->count + BATCH < sizeof next->blocks / sizeof *next->blocks)
             batch_allocate(core, next);
         if (own->count > 0)
-            batch_free(own);
+            batch_free(core, own);
         else
             machine_pause(), machine_pass();
     }
@@ -212,7 +218,7 @@ static void run_one_way(unsigned core)
         } else {
             while (inbox->count == 0)
                 machine_sleep(inbox);
-            batch_free(inbox);
+            batch_free(core, inbox);
         }
     }
 }
@@ -233,7 +239,7 @@ static void run_producer(unsigned core)
                 machine_sleep(own);
             void *block = own->blocks[--own->count];
             machine_wake(&own->count, 1, 0);
-            release(block);
+            release(core, block);
         }
     }
 }
@@ -250,7 +256,7 @@ static void churn(unsigned core, size_t live, size_t replacements)
     struct program *program = &programs[core];
     for (size_t i = 0; i < replacements; i++) {
         size_t at = below(core, live);
-        release(program->blocks[at]);
+        release(core, program->blocks[at]);
         program->blocks[at] = allocate(core, size_of_fifteen(core));
     }
 }
@@ -260,7 +266,7 @@ static size_t shrink(unsigned core, size_t live, size_t keep)
     struct program *program = &programs[core];
     while (live > keep) {
         size_t at = below(core, live);
-        release(program->blocks[at]);
+        release(core, program->blocks[at]);
         program->blocks[at] = program->blocks[--live];
     }
     return live;
@@ -283,10 +289,9 @@ static void run_churn(unsigned core)
 /* Nothing but one word that all cores add to: what is to come out is known. */
 static void run_control(unsigned core)
 {
-    (void)core;
     for (;;) {
         call_control();
-        count_operation();
+        count_operation(core);
     }
 }
 
@@ -388,7 +393,7 @@ static void write_report(const char *workload)
            ", \"copies\": %" PRIu64 ", \"fetches\": %" PRIu64 ", \"block_moves\": %" PRIu64
            ", \"block_copies\": %" PRIu64 ", \"moved_lines\": %" PRIu64 ", \"sleeps\": %" PRIu64
            ", \"wakes\": %" PRIu64 ",\n \"words\": [\n  ",
-           workload, core_count, operations_all - operations_warm, ended_ns - started_ns,
+           workload, core_count, operations_each * core_count, ended_ns - started_ns,
            cost_transfer_ns, all->loads, all->stores, all->atomics, all->atomics_moved, all->moves,
            all->copies, all->fetches, block_moves, block_copies, moved_lines,
            kernel.sleeps - before.sleeps, kernel.wakes - before.wakes);
@@ -414,8 +419,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES]\n");
         return 2;
     }
-    operations_warm = strtoull(argv[3], NULL, 10) * core_count;
-    operations_all = operations_warm * 2;
+    operations_each = strtoull(argv[3], NULL, 10);
+    is_even = found->run != run_producer;
     cost_transfer_ns = strtoull(argv[4], NULL, 10);
     site_count = argc > 5 ? (unsigned)atoi(argv[5]) : 1;
     for (unsigned core = 0; core < core_count; core++)

@@ -36,8 +36,10 @@ enum { CACHE_LINE_BYTES = 64 };
 /* In a loop that looks at a word: lets the other thread of the core run. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
+enum { CODE_ALIGN_LOG2 = 0 };
 #else
 #define cpu_relax() __asm__ volatile("isb" ::: "memory")
+enum { CODE_ALIGN_LOG2 = 2 };
 #endif
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))

@@ -27,7 +27,7 @@ size_t site_cohorts(void);
 /* The offset of a site's entries in a cache. Cost: one mask, one load. */
 ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 {
-    return load(&site_table[(uintptr_t)return_address & (SITES - 1)], RELAXED);
+    return load(&site_table[(uintptr_t)return_address >> CODE_ALIGN_LOG2 & (SITES - 1)], RELAXED);
 }
 
 #endif

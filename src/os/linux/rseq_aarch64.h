@@ -1,7 +1,7 @@
 /*
  * rseq_aarch64.h: the sequences for aarch64.
  *
- * As rseq_x86_64.h.
+ * As rseq_x86_64.h. A push ends with a release: C1 of core/cache.c.
  */
 #ifndef CALM_OS_LINUX_RSEQ_AARCH64_H
 #define CALM_OS_LINUX_RSEQ_AARCH64_H
@@ -63,7 +63,8 @@ ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, si
                    "cmp %w[word], %w[limit]\n\t"
                    "b.hi 3f\n\t"
                    "str %[block], [%[base], %[word]]\n\t"
-                   "str %w[word], [%[entry], #8]\n"
+                   "add %[entry], %[entry], #8\n\t"
+                   "stlr %w[word], [%[entry]]\n"
                    "2:\n\t"
                    "mov %w[is_done], #1\n"
                    "3:\n\t" RSEQ_ABORT("")

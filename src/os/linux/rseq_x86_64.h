@@ -32,6 +32,9 @@
     "jmp %l[failed]\n\t"                                                                           \
     ".popsection\n\t"
 
+/* Some compilers drop what follows a branching asm with outputs (gcc bug 113921), but not this. */
+#define RSEQ_END __asm__ volatile("")
+
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
 {
     void *block;
@@ -48,6 +51,7 @@ ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, si
                           : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
                           : "cc", "memory"
                           : failed);
+    RSEQ_END;
     if (block == NULL)
         __builtin_unreachable();
     return block;
@@ -96,7 +100,7 @@ failed:
 }
 
 #undef RSEQ_BEGIN
-#undef RSEQ_COMMIT_ENTRY
+#undef RSEQ_END
 #undef RSEQ_ABORT
 
 #endif

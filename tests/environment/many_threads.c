@@ -4,7 +4,7 @@
  *
  *   many_threads BYTES THREADS   the bound for each thread; how many there may be
  *
- * ONCE is allowed besides: what the caches of two cores may hold, and slabs that are begun.
+ * ONCE is allowed besides: what caches may hold together on two cores, and slabs that are begun.
  * Seen to fail, with the bound for cores, where each thread has a cache of its own.
  */
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 
 enum { THREADS_MAX = 4096, BLOCKS = 1000, STACK_BYTES = 64 * 1024, SETTLE_MS = 5000 };
 
-#define ONCE (3 * MIB)
+#define ONCE (6 * MIB)
 
 static pthread_t threads[THREADS_MAX];
 static pthread_mutex_t may_end = PTHREAD_MUTEX_INITIALIZER;

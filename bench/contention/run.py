@@ -2,7 +2,7 @@
 """Counts what cores take from each other, on a simulated machine of many cores, and says what is full first.
 
     run.py                          builds, runs every workload for 2, 8, 64 and 256 cores, prints the tables (minutes)
-    run.py --page                   the same, and puts the tables into docs/design/contention.md
+    run.py --page                   the same, and puts a table into docs/design/contention.md
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
 
@@ -195,13 +195,28 @@ def limit_table(results):
                   "full at, M operations a second, with 100 to 50 ns", "lock held longest"], rows)
 
 
-def report(program, options):
+def page_table(results):
+    """A row for each workload and large machine: a page is short."""
+    rows = []
+    for result in results:
+        found, (name, share, _) = figures(result), busiest(result)
+        if result["cores"] >= 64:
+            rows.append([result["workload"], str(result["cores"]), number(found["atomics"]), number(found["moves"]),
+                         number(rate(result)), "%s %.0f %%" % (name, 100 * share)])
+    return "\n".join(table(["workload", "cores", "atomics", "lines", "M/s", "busiest"], rows))
+
+
+def measure(program, options):
     results = []
     for workload in options.workloads:
         for cores in options.cores:
             results.append(program.run(workload, cores, options.operations))
             print("%s on %d cores: %s M operations a second" % (workload, cores, number(rate(results[-1]))),
                   file=sys.stderr, flush=True)
+    return results
+
+
+def report(results, options):
     tail = [result for result in results if result["cores"] >= min(64, max(options.cores))]
     return "\n".join(["For 1000 operations; a call of malloc or of free is one.", ""] + count_table(results) +
                      ["", "Which words:", ""] + word_table(tail) + ["", "What is full first:", ""] +
@@ -304,10 +319,10 @@ def main():
         return check(program)
     if options.write_bounds:
         return write_bounds(program)
-    text = report(program, options)
-    print(text)
+    results = measure(program, options)
+    print(report(results, options))
     if options.page:
-        write_page(text)
+        write_page(page_table(results))
     return 0
 
 

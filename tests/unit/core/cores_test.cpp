@@ -1,0 +1,162 @@
+/*
+ * cores_test.cpp: core/cores.c: who gets which cache, how many there are, and who must do without.
+ *
+ * Which threads work by cores is decided once in a process, so each test is a process of its own.
+ */
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../heap_support.h"
+
+enum { SPARES = 16, CHILD_SKIPS = 77 };
+
+static unsigned core_limit;
+
+/* Runs `body` in a child where threads work by cores as `use` says. */
+template <class Body> static void with_cores(enum cores_use use, Body body)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        struct os_facts facts;
+        os_start(&facts);
+        core_limit = facts.core_limit;
+        bool is_ready = heap_start();
+        cores_start(use, core_limit);
+        if (is_ready && use != CORES_NEVER && cores_refusal() != nullptr)
+            _exit(CHILD_SKIPS);
+        EXPECT_TRUE(is_ready);
+        std::thread(body).join();
+        fflush(stdout);
+        _exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_SKIPS)
+        GTEST_SKIP() << "no restartable sequences here";
+    EXPECT_EQ(status, 0);
+}
+
+/* All caches that are to be had, until there is none. */
+static std::vector<struct cache *> take_all()
+{
+    std::vector<struct cache *> taken;
+    for (struct cache *cache; taken.size() <= CORES_MAX + SPARES && (cache = cores_take());)
+        taken.push_back(cache);
+    return taken;
+}
+
+TEST(Cores, ARefusalHasAReason)
+{
+    with_cores(CORES_NEVER, [] {
+        EXPECT_STREQ(cores_refusal(), "cores=never");
+        EXPECT_FALSE(cores_join(1000, 1));
+        cores_start(CORES_ALWAYS, CORES_MAX + 1);
+        EXPECT_NE(strstr(cores_refusal(), "CORES_MAX"), nullptr);
+        EXPECT_FALSE(cores_join(1000, 1));
+    });
+}
+
+/* Seen to fail with `attached < cpu_count`. */
+TEST(Cores, AutomaticallyThreadsChangeForGoodOnceOneMoreThanProcessorsHasACache)
+{
+    with_cores(CORES_AUTO, [] {
+        EXPECT_EQ(cores_refusal(), nullptr);
+        EXPECT_FALSE(cores_join(4, 4));
+        EXPECT_FALSE(cores_are_used);
+        EXPECT_TRUE(cores_join(5, 4));
+        EXPECT_TRUE(cores_are_used);
+        EXPECT_TRUE(cores_join(0, 4));
+    });
+}
+
+/* Seen to fail with a give_up() that does nothing. */
+TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
+{
+    with_cores(CORES_AUTO, [] {
+        heap_free(calm_test::alloc_in_cohort(100, 0));
+        ASSERT_EQ(thread_count(), 1u);
+        struct cache *own = cache_of_thread;
+        ASSERT_NE(own, &cache_none);
+        cores_are_used = true;
+        heap_free(calm_test::alloc_in_cohort(100, 0));
+        EXPECT_EQ(cache_of_thread, own) << "a hit is no reason";
+        heap_free(calm_test::alloc_in_cohort(3000, 0));
+        EXPECT_EQ(cache_of_thread, &cache_none);
+        EXPECT_EQ(thread_count(), 0u);
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
+/* Seen to fail with a take_spare() that does not ask for the state. */
+TEST(Cores, NoCacheIsTakenTwiceAndThereAreAFewMoreThanCores)
+{
+    with_cores(CORES_ALWAYS, [] {
+        ASSERT_TRUE(cores_join(0, 1));
+        std::vector<struct cache *> taken = take_all();
+        std::set<struct cache *> different(taken.begin(), taken.end());
+        EXPECT_EQ(taken.size(), core_limit + SPARES);
+        EXPECT_EQ(different.size(), taken.size());
+        for (struct cache *cache : taken) {
+            EXPECT_TRUE(cache->is_for_cores);
+            EXPECT_GE(cache->state, static_cast<unsigned>(CACHE_OWNED));
+            cores_return(cache);
+        }
+        EXPECT_EQ(take_all().size(), taken.size()) << "all are to be had again";
+    });
+}
+
+/* Seen to fail with a cores_return() that always says CACHE_SPARE. */
+TEST(Cores, AReturnedCacheIsInTheSlotOfItsCoreOrSpare)
+{
+    with_cores(CORES_ALWAYS, [] {
+        ASSERT_TRUE(cores_join(0, 1));
+        unsigned in_slot = 0;
+        for (unsigned i = 0; i < 1000; i++) {
+            struct cache *cache = cores_take();
+            ASSERT_NE(cache, nullptr);
+            for (const struct rseq_slot &slot : core_slots)
+                ASSERT_NE(slot.base, cache) << "taken, and in a slot";
+            cores_return(cache);
+            bool is_in_slot = cache->state == CACHE_IN_SLOT;
+            ASSERT_TRUE(is_in_slot || cache->state == CACHE_SPARE);
+            ASSERT_TRUE(!is_in_slot || core_slots[cache->core].base == cache);
+            in_slot += is_in_slot;
+        }
+        EXPECT_GT(in_slot, 500u);
+    });
+}
+
+/* Seen to fail with a withdraw() that asks for no visits. */
+TEST(Cores, CachesAreEmptiedOnceNobodyTookThemSinceTheLastLook)
+{
+    with_cores(CORES_ALWAYS, [] {
+        for (size_t bytes : {100u, 3000u}) /* a new cache, then the same from its slot */
+            heap_free(calm_test::alloc_in_cohort(bytes, 0));
+        EXPECT_EQ(cores_cool(false), 0u) << "taken since the last look";
+        EXPECT_GT(cores_cool(false), 0u);
+        EXPECT_EQ(cores_cool(true), 0u) << "nothing is left";
+        heap_free(calm_test::alloc_in_cohort(100, 0));
+        EXPECT_GT(cores_cool(true), 0u);
+        EXPECT_EQ(cache_budgets[false].in_use, 0u);
+    });
+}
+
+/* Seen to fail with a cores_fork_adopt() that adopts nothing, and one that adopts all. */
+TEST(Cores, AForkedChildHasWhatOtherThreadsHadTakenAndKeepsWhatItHadItself)
+{
+    with_cores(CORES_ALWAYS, [] {
+        ASSERT_TRUE(cores_join(0, 1));
+        struct cache *mine = cores_take(), *others = nullptr;
+        std::thread([&] {
+            ASSERT_TRUE(cores_join(0, 1));
+            others = cores_take();
+        }).join();
+        ASSERT_NE(others, nullptr);
+        cores_fork_adopt();
+        EXPECT_EQ(others->state, static_cast<unsigned>(CACHE_SPARE));
+        EXPECT_GE(mine->state, static_cast<unsigned>(CACHE_OWNED));
+    });
+}

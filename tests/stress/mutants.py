@@ -43,18 +43,29 @@ MUTANTS = {
         "    note_least();\n    return count;", "single"),
     "depots are not locked": (
         "core/depot.c", "lock_try_briefly(&depot->lock, RANK_DEPOT)", "true", "threads"),
+    "a core's array holds what lies below": (
+        "core/cache.c", "cache->is_for_cores ? blocks[i] : first", "first", "threads_by_cores"),
+    "a cache is emptied in its slot": (
+        "core/cores.c", "compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);",
+        "(void)expected;", "threads_by_cores"),
+    "a cache in a slot is called spare": (
+        "core/cores.c", "core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE", "CACHE_SPARE", "threads_by_cores"),
     "a forked child keeps the locks": (
         "core/heap.c", "    depot_fork_reset();\n", "", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
-             "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"], "forks": ["--seeds", "1", "--steps", "20"]}
-TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "forks": 100}
+             "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
+             "threads_by_cores": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
+             "forks": ["--seeds", "1", "--steps", "20"]}
+TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100}
+BY_CORES = "_by_cores"
 
 
 class Shop:
     def __init__(self, source, compiler, library_sim, library):
         self.source, self.compiler = os.path.abspath(source), compiler
-        self.libraries = {"single": library_sim, "failing": library_sim, "threads": library, "forks": library}
+        self.libraries = {"single": library_sim, "failing": library_sim, "threads": library,
+                          "threads_by_cores": library, "forks": library}
         self.work = tempfile.TemporaryDirectory()
         self.objects = {}
         self.flags = ["-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", "-DCALM_CHECKS=2",
@@ -67,6 +78,7 @@ class Shop:
         return out
 
     def test_object(self, test):
+        test = test.removesuffix(BY_CORES)
         if test not in self.objects:
             self.objects[test] = self.compile(os.path.join(self.source, "tests", "stress", test + ".c"), "test_" + test)
         return self.objects[test]
@@ -76,8 +88,10 @@ class Shop:
         subprocess.run([self.compiler, self.test_object(test), self.test_object("oracle"), *extra,
                         self.libraries[test], "-lpthread", "-o", program], check=True)
         environment = {**os.environ, "CALM_STRESS_CHILD_SECONDS": "5"}  # a child that hangs is a mutant caught
-        if test == "threads":
+        if test.startswith("threads"):
             environment["CALM_OPTIONS"] = "cache_kb=16,sites=off"  # more work for fewer depots
+        if test.endswith(BY_CORES):
+            environment["CALM_OPTIONS"] += ",cores=always"
         try:
             done = subprocess.run([program, *ARGUMENTS[test]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=TIMEOUT_S[test], env=environment, errors="replace")

@@ -75,7 +75,8 @@ class Program:
             extra = ["-fsanitize=thread"] if path in watched else []
             subprocess.run(flags + extra + ["-c", path, "-o", target], check=True)
             objects.append(target)
-        subprocess.run([self.options.cc, "-no-pie", "-Wl,--wrap=meta_alloc"] + objects + ["-o", self.path], check=True)
+        wraps = "-Wl,--wrap=meta_alloc,--wrap=meta_try_alloc"
+        subprocess.run([self.options.cc, "-no-pie", wraps] + objects + ["-o", self.path], check=True)
         self.symbols = read_symbols(self.path)
 
     def run(self, workload, cores, operations):

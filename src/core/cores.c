@@ -22,15 +22,34 @@ enum {
 
 struct rseq_slot core_slots[CORES_MAX];
 _Thread_local struct rseq_area *area_of_thread;
+_Thread_local bool area_is_barred;
 _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
+static _Thread_local struct rseq_area *joined_area;        /* what came of it */
 static _Atomic(struct cache *) caches[CORES_MAX + SPARES]; /* those made for cores */
 static _Atomic uint32_t made;                              /* of them              */
 static uint32_t cache_limit;
 static uint32_t slot_count;
 static const char *refusal = "the heap has not started";
 static bool is_always;
+static _Atomic bool is_stocked;
+
+static void leave(void)
+{
+    area_of_thread = NULL;
+    area_is_barred = true;
+}
+
+/* The calling thread's area, whether it works with it yet or not. */
+static struct rseq_area *join(void)
+{
+    if (!has_joined) {
+        has_joined = true;
+        joined_area = os_rseq_join(leave);
+    }
+    return joined_area;
+}
 
 void cores_start(enum cores_use use, unsigned core_limit)
 {
@@ -38,7 +57,7 @@ void cores_start(enum cores_use use, unsigned core_limit)
         refusal = "cores=never";
     else if (core_limit > CORES_MAX)
         refusal = "this machine may have more cores than CORES_MAX";
-    else if (os_rseq_start() != 0)
+    else if (os_rseq_start() != 0 || join() == NULL)
         refusal = "no restartable sequences here";
     else
         refusal = NULL;
@@ -57,27 +76,6 @@ const char *cores_refusal(void)
     return refusal;
 }
 
-static void leave(void)
-{
-    area_of_thread = NULL;
-}
-
-bool cores_join(size_t attached, unsigned cpu_count)
-{
-    if (refusal != NULL)
-        return false;
-    if (!load(&cores_are_used, ACQUIRE)) {
-        if (attached <= cpu_count) /* one may well be a main thread that waits */
-            return false;
-        store(&cores_are_used, true, RELEASE);
-    }
-    if (!has_joined) {
-        has_joined = true;
-        area_of_thread = os_rseq_join(leave);
-    }
-    return area_of_thread != NULL;
-}
-
 /* The state of what the calling thread owns. One word says both, so that a fork between two stores
  * cannot mistake the owner. */
 static uintptr_t owned_here(void)
@@ -85,25 +83,67 @@ static uintptr_t owned_here(void)
     return (uintptr_t)&area_of_thread | CACHE_OWNED;
 }
 
+/* Adds a cache to those of the cores, owned by the calling thread. NULL: there are enough, there is
+ * no memory, or, unless it may wait, another thread is at it. */
+static struct cache *add(bool may_wait)
+{
+    uint32_t count = load(&made, ACQUIRE), taken = count + 1;
+    if (count >= cache_limit || !compare_swap(&made, &count, taken, ACQ_REL, RELAXED))
+        return NULL;
+    struct cache *cache = may_wait ? registry_make(true) : registry_try_make();
+    if (cache == NULL) { /* the number is free again, unless another was taken meanwhile */
+        compare_swap(&made, &taken, count, RELAXED, RELAXED);
+        return NULL;
+    }
+    store(&cache->state, owned_here(), RELAXED);
+    store(&caches[count], cache, RELEASE);
+    return cache;
+}
+
+/* The first thread that works on a core's cache makes one for each; it alone may wait. */
+static void stock(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct cache *cache = add(true);
+        if (cache != NULL)
+            store(&cache->state, CACHE_SPARE, RELEASE);
+    }
+}
+
+bool cores_join(size_t attached, unsigned cpu_count)
+{
+    if (refusal != NULL || area_is_barred)
+        return false;
+    if (!load(&cores_are_used, ACQUIRE)) {
+        if (attached <= cpu_count) /* one may well be a main thread that waits */
+            return false;
+        store(&cores_are_used, true, RELEASE);
+    }
+    if (unlikely(area_of_thread == NULL) && (area_of_thread = join()) == NULL)
+        return false;
+    if (unlikely(!load(&is_stocked, RELAXED)) && !exchange(&is_stocked, true, RELAXED))
+        stock(cpu_count);
+    return true;
+}
+
 /* Takes a cache that is in no slot, or makes one. */
 static struct cache *take_spare(void)
 {
     uint32_t count = load(&made, ACQUIRE);
-    for (uint32_t i = 0; i < count && i < cache_limit; i++) {
+    struct cache *taken = NULL;
+    for (uint32_t i = 0; i < count && i < cache_limit && taken == NULL; i++) {
         struct cache *cache = load(&caches[i], ACQUIRE);
         uintptr_t state = CACHE_SPARE;
         /* K1 acquire: what the last owner left; pairs with K3. */
         if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
             compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
-            return cache;
+            taken = cache;
     }
-    if (count >= cache_limit || !compare_swap(&made, &count, count + 1, ACQ_REL, RELAXED))
-        return NULL;
-    struct cache *cache = registry_make(true);
-    if (cache != NULL)
-        store(&cache->state, owned_here(), RELAXED);
-    store(&caches[count], cache, RELEASE);
-    return cache;
+    if (taken == NULL)
+        taken = add(false);
+    if (taken != NULL)
+        store(&taken->visits, load(&taken->visits, RELAXED) + 1, RELAXED);
+    return taken;
 }
 
 struct cache *cores_take(void)

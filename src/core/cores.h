@@ -21,6 +21,9 @@ extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
 /* The calling thread's area; NULL where it has a cache of its own, or none yet. */
 extern HIDDEN _Thread_local struct rseq_area *area_of_thread;
 
+/* While a child of vfork runs on the thread, and once it ends: it is to have no area. */
+extern HIDDEN _Thread_local bool area_is_barred;
+
 /* Which threads work on cores' caches. */
 enum cores_use { CORES_AUTO, CORES_ALWAYS, CORES_NEVER };
 

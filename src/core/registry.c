@@ -25,9 +25,9 @@ size_t registry_count(void)
     return load(&caches_made, RELAXED);
 }
 
-struct cache *registry_make(bool is_for_cores)
+/* Fits new memory out, and links it. */
+static struct cache *enrol(struct cache *cache, bool is_for_cores)
 {
-    struct cache *cache = meta_alloc(CACHE_BYTES, _Alignof(struct cache));
     if (cache == NULL)
         return NULL;
     cache->arena_used = offsetof(struct cache, arena);
@@ -39,6 +39,16 @@ struct cache *registry_make(bool is_for_cores)
         if (compare_swap(&newest, &cache->below, cache, RELEASE, RELAXED))
             return cache;
     return NULL;
+}
+
+struct cache *registry_make(bool is_for_cores)
+{
+    return enrol(meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
+}
+
+struct cache *registry_try_make(void)
+{
+    return enrol(meta_try_alloc(CACHE_BYTES, _Alignof(struct cache)), true);
 }
 
 void registry_cool(struct cache *cache)

@@ -3,8 +3,8 @@
  *
  * A child of vfork runs on its parent's memory, thread-local storage included, and is a thread that
  * the kernel knows no sequences of: its parent's area would name the wrong core. So while the child
- * runs, the thread has none. A function that returns twice cannot keep anything on the stack, hence
- * the assembly. errno on failure: as vfork(2).
+ * runs, the thread has none and gets none. A function that returns twice cannot keep anything on
+ * the stack, hence the assembly. errno on failure: as vfork(2).
  */
 #include "core/cores.h"
 #include "os/os.h"
@@ -27,6 +27,9 @@ __asm__(".text\n"
         "movq area_of_thread@gottpoff(%rip), %rdx\n\t"
         "movq %fs:(%rdx), %rsi\n\t"
         "movq $0, %fs:(%rdx)\n\t"
+        "movq area_is_barred@gottpoff(%rip), %r8\n\t"
+        "movb %fs:(%r8), %r9b\n\t"
+        "movb $1, %fs:(%r8)\n\t"
         "popq %rdi\n\t" /* the child returns over it */
         "movl $58, %eax\n\t"
         "syscall\n\t"
@@ -34,6 +37,7 @@ __asm__(".text\n"
         "testq %rax, %rax\n\t"
         "jz 1f\n\t"
         "movq %rsi, %fs:(%rdx)\n\t"
+        "movb %r9b, %fs:(%r8)\n\t"
         "js 2f\n"
         "1:\n\t"
         "ret\n"
@@ -53,12 +57,19 @@ __asm__(".text\n"
         "add x9, x9, x10\n\t"
         "ldr x11, [x9]\n\t"
         "str xzr, [x9]\n\t"
+        "adrp x12, :gottprel:area_is_barred\n\t"
+        "ldr x12, [x12, :gottprel_lo12:area_is_barred]\n\t"
+        "add x12, x12, x10\n\t"
+        "ldrb w13, [x12]\n\t"
+        "mov w14, #1\n\t"
+        "strb w14, [x12]\n\t"
         "mov x0, #0x4111\n\t" /* CLONE_VM, CLONE_VFORK, SIGCHLD */
         "mov x1, xzr\n\t"
         "mov x8, #220\n\t" /* clone */
         "svc 0\n\t"
         "cbz x0, 1f\n\t"
         "str x11, [x9]\n\t"
+        "strb w13, [x12]\n\t"
         "tbnz x0, #63, 2f\n"
         "1:\n\t"
         "ret\n"

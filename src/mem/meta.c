@@ -64,13 +64,24 @@ static void *chunk_take(size_t bytes, size_t align)
     return chunk->start + start;
 }
 
-void *meta_alloc(size_t bytes, size_t align)
+/* Under the lock, which it releases. */
+static void *alloc_locked(size_t bytes, size_t align)
 {
-    lock_acquire(&meta.lock, RANK_META);
     bool is_room = chunk_fits(bytes, align) || chunk_open(bytes);
     void *result = is_room ? chunk_take(bytes, align) : NULL;
     lock_release(&meta.lock, RANK_META);
     return result;
+}
+
+void *meta_alloc(size_t bytes, size_t align)
+{
+    lock_acquire(&meta.lock, RANK_META);
+    return alloc_locked(bytes, align);
+}
+
+void *meta_try_alloc(size_t bytes, size_t align)
+{
+    return lock_try_briefly(&meta.lock, RANK_META) ? alloc_locked(bytes, align) : NULL;
 }
 
 size_t meta_mapped_bytes(void)

@@ -14,6 +14,9 @@ void meta_start(size_t chunk_bytes, size_t page_bytes);
  * thread. */
 void *meta_alloc(size_t bytes, size_t align);
 
+/* The same, or NULL when another thread is at it. Waits for nobody. */
+void *meta_try_alloc(size_t bytes, size_t align);
+
 /* Bytes readable and writable, and bytes of them that are resident. */
 size_t meta_mapped_bytes(void);
 size_t meta_resident_bytes(void);

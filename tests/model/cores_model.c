@@ -105,6 +105,12 @@ int os_rseq_start(void)
 }
 
 /* Reaches one core after the other. */
+struct rseq_area *os_rseq_join(void (*on_leave)(void))
+{
+    (void)on_leave;
+    return &areas[0]; /* asked once, at the start; begin_with() deals them out */
+}
+
 int os_rseq_fence(void)
 {
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) {
@@ -128,6 +134,11 @@ struct cache *registry_make(bool is_for_cores)
     cache->is_for_cores = is_for_cores;
     atomic_store(&cache->state, CACHE_OWNED);
     return cache;
+}
+
+struct cache *registry_try_make(void)
+{
+    return registry_make(true);
 }
 
 static void clear_arrays(struct cache *cache)

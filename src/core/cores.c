@@ -32,7 +32,6 @@ static _Atomic uint32_t made;                              /* of them           
 static uint32_t cache_limit;
 static uint32_t slot_count;
 static const char *refusal = "the heap has not started";
-static bool is_always;
 static _Atomic bool is_stocked;
 
 static void leave(void)
@@ -67,8 +66,7 @@ void cores_start(enum cores_use use, unsigned core_limit)
     cache_limit = core_limit + SPARES;
     for (unsigned core = 0; core < core_limit; core++)
         store(&core_slots[core].base, &cache_none, RELAXED);
-    is_always = use == CORES_ALWAYS;
-    store(&cores_are_used, is_always, RELEASE);
+    store(&cores_are_used, use == CORES_ALWAYS, RELEASE);
 }
 
 const char *cores_refusal(void)
@@ -126,24 +124,27 @@ bool cores_join(size_t attached, unsigned cpu_count)
     return true;
 }
 
+/* Notes that a cache was taken, so that the purger does not find it idle. */
+static struct cache *visited(struct cache *cache)
+{
+    store(&cache->visits, load(&cache->visits, RELAXED) + 1, RELAXED);
+    return cache;
+}
+
 /* Takes a cache that is in no slot, or makes one. */
 static struct cache *take_spare(void)
 {
     uint32_t count = load(&made, ACQUIRE);
-    struct cache *taken = NULL;
-    for (uint32_t i = 0; i < count && i < cache_limit && taken == NULL; i++) {
+    for (uint32_t i = 0; i < count && i < cache_limit; i++) {
         struct cache *cache = load(&caches[i], ACQUIRE);
         uintptr_t state = CACHE_SPARE;
         /* K1 acquire: what the last owner left; pairs with K3. */
         if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
             compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
-            taken = cache;
+            return visited(cache);
     }
-    if (taken == NULL)
-        taken = add(false);
-    if (taken != NULL)
-        store(&taken->visits, load(&taken->visits, RELAXED) + 1, RELAXED);
-    return taken;
+    struct cache *added = add(false);
+    return added != NULL ? visited(added) : NULL;
 }
 
 struct cache *cores_take(void)
@@ -155,10 +156,8 @@ struct cache *cores_take(void)
         if (cache == &cache_none ||
             !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)) /* K1 */
             break; /* whoever took it does not run now */
-        if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) { /* K2 */
-            store(&cache->visits, load(&cache->visits, RELAXED) + 1, RELAXED);
-            return cache;
-        }
+        if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) /* K2 */
+            return visited(cache);
         store(&cache->state, CACHE_IN_SLOT, RELEASE);
     }
     return take_spare();

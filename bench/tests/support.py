@@ -1,6 +1,7 @@
 """What the tests of the workloads share: workloads and faulty allocators, compiled once a run, and runs of them."""
 
 import atexit
+import functools
 import json
 import os
 import shutil
@@ -16,6 +17,24 @@ from harness import build  # noqa: E402
 
 FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+
+
+def any_of(tries: int):
+    """For a test of times: a busy machine may spoil a try, a workload that cannot see what is there spoils all."""
+
+    def wrap(test):
+        @functools.wraps(test)
+        def tried(self, *args):
+            for left in reversed(range(tries)):
+                try:
+                    return test(self, *args)
+                except AssertionError:
+                    if left == 0:
+                        raise
+
+        return tried
+
+    return wrap
 
 
 def compiled(name: str, source: Path, *flags: str) -> Path:

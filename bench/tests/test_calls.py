@@ -7,7 +7,7 @@ import json
 import os
 import unittest
 
-from support import Faulty
+from support import Faulty, any_of
 
 NONE, TWICE, SLOW_FREE, ONE_LOCK, NO_FREE, OWN_LINES, CLOSE, NO_TRACE = range(8)
 HOLD_MS = 20
@@ -53,6 +53,7 @@ class AWrongAllocator(unittest.TestCase):
 
 
 class SingleCalls(unittest.TestCase):
+    @any_of(tries=5)
     def test_show_a_delay_in_one_call_of_five_hundred_and_how_long_it_is(self):
         found = faulty.result("lat", 1, 64, 200_000, fault=SLOW_FREE)
         self.assertGreater(found["free_p999_ns"], 45_000)
@@ -60,6 +61,7 @@ class SingleCalls(unittest.TestCase):
         self.assertAlmostEqual(found["free_over_10us_share"], 1 / 500, delta=1 / 2_000)
         self.assertLess(found["malloc_p999_ns"], 45_000)
 
+    @any_of(tries=5)
     def test_show_what_a_median_of_blocks_hides(self):
         self.assertLess(faulty.result("lat", 0, 64, 200_000, fault=SLOW_FREE)["pair32_p50_ns"], 500)
 
@@ -84,12 +86,16 @@ class AStoppedThread(unittest.TestCase):
     def test_is_noticed_where_it_may_hold_the_only_lock(self):
         for how in (0, 1, 2):
             with self.subTest(how=how):
-                done = faulty.run("stopped", how, 20, HOLD_MS, fault=ONE_LOCK)
-                if done.returncode == LEFT_OUT:
-                    self.skipTest(done.stderr.strip())
-                found = json.loads(done.stdout)
-                self.assertGreaterEqual(found["stalled_stops_share"], 0.1)
-                self.assertGreater(found["held_p999_ns"], HOLD_MS * 1e6 / 2)
+                self.check_notices(how)
+
+    @any_of(tries=5)
+    def check_notices(self, how):
+        done = faulty.run("stopped", how, 20, HOLD_MS, fault=ONE_LOCK)
+        if done.returncode == LEFT_OUT:
+            self.skipTest(done.stderr.strip())
+        found = json.loads(done.stdout)
+        self.assertGreaterEqual(found["stalled_stops_share"], 0.1)
+        self.assertGreater(found["held_p999_ns"], HOLD_MS * 1e6 / 2)
 
     def test_is_left_out_with_a_reason_where_nobody_may_trace(self):
         done = faulty.run("stopped", 0, 10, HOLD_MS, fault=NO_TRACE)
@@ -101,10 +107,14 @@ class Memory(unittest.TestCase):
     def test_that_grows_shows_as_a_drift(self):
         for command in (("asymmetric", 200_000), ("mpsc", 2, 500)):
             with self.subTest(workload=command[0]):
-                flat, growing = (faulty.result(*command, fault=fault) for fault in (NONE, NO_FREE))
-                self.assertLess(flat["resident_drift_kib"], 300)
-                self.assertGreater(growing["resident_drift_kib"], 1_000)
-                self.assertEqual(len(flat["series_resident_kib"]), 50)
+                self.check_drift(command)
+
+    @any_of(tries=3)
+    def check_drift(self, command):
+        flat, growing = (faulty.result(*command, fault=fault) for fault in (NONE, NO_FREE))
+        self.assertLess(flat["resident_drift_kib"], 300)
+        self.assertGreater(growing["resident_drift_kib"], 1_000)
+        self.assertEqual(len(flat["series_resident_kib"]), 50)
 
     def test_of_a_tiny_string_is_at_least_what_the_library_rounds_it_to(self):
         found = faulty.result("symmetric", 2, 2, 1_000, fault=NONE)

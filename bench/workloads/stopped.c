@@ -62,6 +62,7 @@ static cpu_set_t cores[OTHERS_MAX], victim_core;
 static _Alignas(128) atomic_uint epoch; /* odd while the victim is held */
 static atomic_bool is_over, is_parked, may_go_on, hog_is_busy;
 static atomic_int victim_id;
+static atomic_uint ready_others; /* that have filled their slots */
 
 /* What main and the helper process say to each other. */
 static struct shared {
@@ -205,6 +206,7 @@ static void *other_run(void *argument_)
     other->schedule_file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     for (unsigned i = 0; i < SLOTS; i++)
         slots[i] = block_new(&random, &other->allocated);
+    atomic_fetch_add(&ready_others, 1);
     coreless_ns(other);
     other->last_end = ticks_after();
     for (uint64_t i = 0; !atomic_load_explicit(&is_over, memory_order_relaxed); i++) {
@@ -400,6 +402,8 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < other_count; i++)
         pthread_create(&threads[i], NULL, other_run, &others[i]);
     sched_setaffinity(0, sizeof victim_core, &victim_core);
+    while (atomic_load(&ready_others) < other_count)
+        pause_us(50);
     uint64_t random = random_stream(seed, 2000);
     start_clock();
     for (uint64_t i = 0; i < stops; i++) {

@@ -1,0 +1,208 @@
+/*
+ * stack.c: the walk: from a frame to its caller's, until nothing says how to go on.
+ *
+ * A step takes the first of three ways that applies: the kernel's record of what a signal
+ * interrupted; the function's entry in the unwind tables; the chain of frame pointers. The CFA only
+ * ever grows on a stack, so a walk ends; a signal may have come while another stack was in use, and
+ * starts a new one. Nothing is kept between walks.
+ */
+#include "os/stack.h"
+
+#include <string.h>
+
+#include "os/linux/stack_parts.h"
+
+enum {
+    FP_FRAME_BYTES_MAX = 256 << 10, /* further away is no frame pointer */
+    ADDRESS_MIN = 4096,
+    CODE_PAGE = 4096,
+};
+
+struct walk {
+    struct stack_frame frame;
+    struct stack_memory memory;
+    struct stack_tables tables; /* of the last module; start == end: none yet */
+    uintptr_t code_page;        /* the last that was found readable */
+};
+
+enum step { STEP_DONE, STEP_END, STEP_CANNOT };
+
+/* The tables of the module that `pc` is in. Most frames are of the module of the one before. */
+static bool find_tables(struct walk *walk, uintptr_t pc)
+{
+    const struct stack_tables *tables = &walk->tables;
+    bool is_same = pc >= tables->start && pc < tables->end;
+    return is_same || stack_tables_of(pc, &walk->tables);
+}
+
+static bool is_readable_code(struct walk *walk, uintptr_t at)
+{
+    if (at / CODE_PAGE == walk->code_page)
+        return true;
+    if (!stack_memory_is_readable(at))
+        return false;
+    walk->code_page = at / CODE_PAGE;
+    return true;
+}
+
+static bool is_sigreturn(struct walk *walk, uintptr_t pc)
+{
+    return is_readable_code(walk, pc) && is_readable_code(walk, pc + STACK_SIGRETURN_BYTES - 1) &&
+           memcmp((const void *)pc, STACK_SIGRETURN, STACK_SIGRETURN_BYTES) == 0;
+}
+
+/* Goes on at the registers that a signal interrupted, on their stack. */
+static enum step step_signal(struct walk *walk)
+{
+    struct stack_frame *frame = &walk->frame;
+    if (!stack_knows(frame, STACK_SP) || !is_sigreturn(walk, frame->pc))
+        return STEP_CANNOT;
+    uintptr_t record = frame->registers[STACK_SP];
+    for (unsigned i = 0; i < STACK_REGISTERS; i++) {
+        uint64_t value;
+        if (!stack_memory_read(&walk->memory, record + stack_saved_at[i], &value))
+            return STEP_END;
+        stack_set(frame, i, value);
+    }
+    frame->pc = frame->registers[STACK_PC];
+    frame->is_exact = true;
+    uintptr_t sp = frame->registers[STACK_SP];
+    if (sp >= record && sp < walk->memory.end)
+        walk->memory.low = sp - STACK_RED_ZONE;
+    else
+        stack_memory_begin(&walk->memory, sp, stack_memory_is_readable(sp));
+    return STEP_DONE;
+}
+
+static bool find_cfa(struct walk *walk, const struct stack_row *row, uint64_t *out)
+{
+    const struct stack_frame *frame = &walk->frame;
+    if (row->is_cfa_expression)
+        return stack_cfi_evaluate(&walk->tables, row->cfa_value, frame, &walk->memory, NULL, out);
+    if (!stack_knows(frame, row->cfa_register))
+        return false;
+    *out = frame->registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
+    return true;
+}
+
+/* The caller's value of a register. False: nobody knows. */
+static bool find_register(struct walk *walk, const struct stack_row *row, unsigned number,
+                          uint64_t cfa, uint64_t *out)
+{
+    const struct stack_frame *frame = &walk->frame;
+    int32_t value = row->values[number];
+    switch ((enum stack_rule)row->rules[number]) {
+    case RULE_SAME: *out = frame->registers[number]; return stack_knows(frame, number);
+    case RULE_UNDEFINED: return false;
+    case RULE_AT_OFFSET:
+        return stack_memory_read(&walk->memory, cfa + (uint64_t)(int64_t)value, out);
+    case RULE_IS_OFFSET: *out = cfa + (uint64_t)(int64_t)value; return true;
+    case RULE_AT_EXPRESSION:
+        return stack_cfi_evaluate(&walk->tables, value, frame, &walk->memory, &cfa, out) &&
+               stack_memory_read(&walk->memory, *out, out);
+    case RULE_IS_EXPRESSION:
+        return stack_cfi_evaluate(&walk->tables, value, frame, &walk->memory, &cfa, out);
+    case RULE_IN_REGISTER:
+        if (!stack_knows(frame, (uint32_t)value))
+            return false;
+        *out = frame->registers[value];
+        return true;
+    }
+    return false;
+}
+
+/* Whether a frame may end at `cfa`: above its own stack pointer, for it called somebody, which
+ * leaves something on the stack; only a function that a signal interrupted need not have. */
+static bool is_above(const struct stack_frame *frame, uint64_t cfa)
+{
+    if (cfa % sizeof(uint64_t) != 0)
+        return false;
+    if (!stack_knows(frame, STACK_SP))
+        return true;
+    uint64_t sp = frame->registers[STACK_SP];
+    return cfa > sp || (frame->is_exact && cfa == sp);
+}
+
+static enum step apply(struct walk *walk, const struct stack_entry *entry,
+                       const struct stack_row *row)
+{
+    uint64_t cfa;
+    if (entry->return_register >= STACK_REGISTERS || !find_cfa(walk, row, &cfa))
+        return STEP_CANNOT;
+    unsigned returns = (unsigned)entry->return_register;
+    if (row->rules[returns] == RULE_UNDEFINED ||
+        (!entry->is_signal_frame && !is_above(&walk->frame, cfa)))
+        return STEP_END;
+    struct stack_frame next = {.is_exact = entry->is_signal_frame};
+    for (unsigned i = 0; i < STACK_REGISTERS; i++) {
+        uint64_t value;
+        bool is_sp = i == STACK_SP && row->rules[i] == RULE_SAME;
+        if (is_sp || find_register(walk, row, i, cfa, &value))
+            stack_set(&next, i, is_sp ? cfa : value);
+    }
+    if (!stack_knows(&next, returns))
+        return STEP_END;
+    next.pc = stack_without_signature(next.registers[returns]);
+    walk->frame = next;
+    uintptr_t sp = next.registers[STACK_SP];
+    if (entry->is_signal_frame)
+        stack_memory_begin(&walk->memory, sp, stack_memory_is_readable(sp));
+    else
+        walk->memory.low = cfa;
+    return STEP_DONE;
+}
+
+/* A function's record: its caller's frame pointer, and the address it returns to. */
+static enum step step_frame_pointer(struct walk *walk)
+{
+    struct stack_frame *frame = &walk->frame;
+    uintptr_t at = frame->registers[STACK_FP];
+    uint64_t fp, pc;
+    if (!stack_knows(frame, STACK_FP) || at < walk->memory.low ||
+        at - walk->memory.low > FP_FRAME_BYTES_MAX || !stack_memory_read(&walk->memory, at, &fp) ||
+        !stack_memory_read(&walk->memory, at + sizeof fp, &pc))
+        return STEP_END;
+    frame->known = 0;
+    stack_set(frame, STACK_FP, fp);
+    if (STACK_FP_KNOWS_SP)
+        stack_set(frame, STACK_SP, at + 2 * sizeof fp);
+    frame->pc = stack_without_signature(pc);
+    frame->is_exact = false;
+    walk->memory.low = at + 2 * sizeof fp;
+    return STEP_DONE;
+}
+
+static bool step(struct walk *walk)
+{
+    uintptr_t pc = walk->frame.pc - !walk->frame.is_exact; /* a call may be the last instruction */
+    struct stack_entry entry;
+    struct stack_row row;
+    bool is_found = find_tables(walk, pc) && stack_tables_find(&walk->tables, pc, &entry);
+    enum step result = STEP_CANNOT;
+    if (!is_found || entry.is_signal_frame)
+        result = step_signal(walk);
+    if (result == STEP_CANNOT && is_found && stack_cfi_row(&walk->tables, &entry, pc, &row))
+        result = apply(walk, &entry, &row);
+    if (result == STEP_CANNOT)
+        result = step_frame_pointer(walk);
+    return result == STEP_DONE && walk->frame.pc >= ADDRESS_MIN;
+}
+
+NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
+{
+    struct walk walk;
+    /* Asking for it gives this function a frame pointer, for builds without tables. */
+    uintptr_t record = (uintptr_t)__builtin_frame_address(0);
+    walk.frame.pc = stack_seed(walk.frame.registers, &walk.frame.known);
+    walk.frame.is_exact = true;
+    stack_set(&walk.frame, STACK_FP, record);
+    walk.tables = (struct stack_tables){0, 0, 0};
+    walk.code_page = 0;
+    stack_memory_begin(&walk.memory, walk.frame.registers[STACK_SP], true);
+    size_t count = 0;
+    if (!step(&walk)) /* out of this function */
+        return 0;
+    while (count < max && step(&walk))
+        callers[count++] = walk.frame.pc;
+    return count;
+}

@@ -1,0 +1,287 @@
+/*
+ * modules.c: executable mappings from /proc/self/maps, build ids from the notes in memory.
+ *
+ * The program headers lie in the mapping of a file's first page, which comes before its executable
+ * mappings. They say where the notes are, and how far the file was moved from the addresses that it
+ * was linked for. Both are copied by process_vm_readv, or through /proc/self/mem where a filter
+ * refuses that, so that a library unmapped by another thread costs its build id and nothing else.
+ *
+ * Owner: the caller; each call has buffers of its own, mapped for as long as it lasts, since signal
+ * stacks are small.
+ */
+#define _GNU_SOURCE
+
+#include "os/modules.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "base/bits.h"
+#include "os/linux/syscall.h"
+
+enum {
+    HEADERS_MAX = 64, /* program headers of a file that are looked at */
+    NOTES_MAX = 64,   /* notes of a program header                    */
+    LINE_BYTES = PATH_MAX + 128,
+    BUFFER_BYTES = 4096,
+};
+
+struct reader {
+    long fd, length, next;
+    char buffer[BUFFER_BYTES];
+    char line[LINE_BYTES];
+    Elf64_Phdr headers[HEADERS_MAX];
+    unsigned char build_id[OS_BUILD_ID_MAX];
+};
+
+/* What a line of /proc/self/maps says. */
+struct line {
+    uintptr_t start, end;
+    uint64_t offset, device, inode;
+    bool is_executable;
+    char *path;
+};
+
+/* The mapping of a file's first page, the last that was seen. */
+struct image {
+    uintptr_t base;
+    uint64_t device, inode;
+};
+
+static long open_to_read(const char *path)
+{
+    return system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+}
+
+static void close_file(long fd)
+{
+    system_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static long refill(struct reader *reader)
+{
+    do
+        reader->length = system_call(SYS_read, reader->fd, (long)reader->buffer, BUFFER_BYTES, 0, 0,
+                                     0);
+    while (reader->length == -EINTR);
+    reader->next = 0;
+    return reader->length;
+}
+
+/* 1 for a line, 0 at the end, else -errno. What is longer than a path can be is cut. */
+static int read_line(struct reader *reader)
+{
+    size_t used = 0;
+    for (;;) {
+        if (reader->next == reader->length && refill(reader) <= 0)
+            return (int)reader->length;
+        char c = reader->buffer[reader->next++];
+        if (c == '\n')
+            break;
+        if (used + 1 < LINE_BYTES)
+            reader->line[used++] = c;
+    }
+    reader->line[used] = '\0';
+    return 1;
+}
+
+static unsigned digit_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return (unsigned)(c - '0');
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : UINT_MAX;
+}
+
+/* The number at *words; moves behind it and the one character after it. */
+static uint64_t parse_number(char **words, unsigned base)
+{
+    uint64_t value = 0;
+    for (; digit_value(**words) < base; (*words)++)
+        value = value * base + digit_value(**words);
+    *words += **words != '\0';
+    return value;
+}
+
+/* start-end rwxp offset major:minor inode      path */
+static struct line parse_line(char *words)
+{
+    struct line line = {.start = parse_number(&words, 16)};
+    line.end = parse_number(&words, 16);
+    if (strlen(words) < 5)
+        return line;
+    line.is_executable = words[2] == 'x';
+    words += 5;
+    line.offset = parse_number(&words, 16);
+    line.device = parse_number(&words, 16) << 32;
+    line.device |= parse_number(&words, 16);
+    line.inode = parse_number(&words, 10);
+    while (*words == ' ')
+        words++;
+    line.path = words;
+    return line;
+}
+
+static void trim_deleted(char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t length = strlen(path);
+    if (length > sizeof mark && strcmp(path + length - (sizeof mark - 1), mark) == 0)
+        path[length - (sizeof mark - 1)] = '\0';
+}
+
+static bool copy_by_file(uintptr_t from, void *to, size_t size)
+{
+    long fd = open_to_read("/proc/self/mem");
+    if (fd < 0)
+        return false;
+    long copied = system_call(SYS_pread64, fd, (long)to, (long)size, (long)from, 0, 0);
+    close_file(fd);
+    return copied == (long)size;
+}
+
+/* Copies memory that may be gone. */
+static bool copy_memory(uintptr_t from, void *to, size_t size)
+{
+    struct iovec here = {to, size};
+    struct iovec there = {(void *)from, size};
+    long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    long copied = system_call(SYS_process_vm_readv, process, (long)&here, 1, (long)&there, 1, 0);
+    return copied == (long)size || copy_by_file(from, to, size);
+}
+
+/* The program headers of the file whose first page is at `base`; 0 when there are none to be had.
+ */
+static size_t read_headers(struct reader *reader, uintptr_t base)
+{
+    Elf64_Ehdr file;
+    if (!copy_memory(base, &file, sizeof file) || memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 ||
+        file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_phentsize != sizeof(Elf64_Phdr))
+        return 0;
+    size_t count = size_min(file.e_phnum, HEADERS_MAX);
+    bool is_read = copy_memory(base + file.e_phoff, reader->headers, count * sizeof(Elf64_Phdr));
+    return is_read ? count : 0;
+}
+
+/* Looks for the build id among the notes of one program header; its length, or 0. */
+static size_t read_notes(struct reader *reader, uintptr_t at, const Elf64_Phdr *header)
+{
+    size_t align = header->p_align == 8 ? 8 : 4;
+    uintptr_t end = at + header->p_memsz;
+    for (unsigned i = 0; i < NOTES_MAX && at + sizeof(Elf64_Nhdr) <= end; i++) {
+        Elf64_Nhdr note;
+        char name[sizeof ELF_NOTE_GNU];
+        if (!copy_memory(at, &note, sizeof note))
+            return 0;
+        uintptr_t words = at + align_up(sizeof note + note.n_namesz, align);
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof name &&
+            note.n_descsz <= OS_BUILD_ID_MAX && copy_memory(at + sizeof note, name, sizeof name) &&
+            memcmp(name, ELF_NOTE_GNU, sizeof name) == 0)
+            return copy_memory(words, reader->build_id, note.n_descsz) ? note.n_descsz : 0;
+        at = words + align_up(note.n_descsz, align);
+    }
+    return 0;
+}
+
+/* Fills in what only the file's own headers tell. */
+static void describe(struct reader *reader, uintptr_t base, struct os_module *module)
+{
+    size_t count = read_headers(reader, base);
+    bool is_known = false;
+    for (size_t i = 0; i < count && !is_known; i++) {
+        const Elf64_Phdr *header = &reader->headers[i];
+        is_known = header->p_type == PT_LOAD && (header->p_flags & PF_X) != 0 &&
+                   module->offset + (module->end - module->start) > header->p_offset &&
+                   module->offset < header->p_offset + header->p_filesz;
+        if (is_known)
+            module->bias = module->start - (header->p_vaddr - header->p_offset + module->offset);
+    }
+    for (size_t i = 0; is_known && i < count && module->build_id_bytes == 0; i++) {
+        const Elf64_Phdr *header = &reader->headers[i];
+        if (header->p_type == PT_NOTE)
+            module->build_id_bytes = read_notes(reader, module->bias + header->p_vaddr, header);
+    }
+    if (module->build_id_bytes > 0)
+        module->build_id = reader->build_id;
+}
+
+static int visit_all(struct reader *reader, void (*visit)(const struct os_module *, void *),
+                     void *context)
+{
+    struct image image = {0};
+    int result;
+    while ((result = read_line(reader)) > 0) {
+        struct line line = parse_line(reader->line);
+        if (line.inode == 0 || line.path == NULL || line.path[0] != '/')
+            continue;
+        if (line.offset == 0)
+            image = (struct image){line.start, line.device, line.inode};
+        if (!line.is_executable)
+            continue;
+        trim_deleted(line.path);
+        struct os_module module = {
+            .start = line.start,
+            .end = line.end,
+            .offset = line.offset,
+            .bias = line.start - line.offset,
+            .path = line.path,
+        };
+        if (image.base != 0 && image.device == line.device && image.inode == line.inode)
+            describe(reader, image.base, &module);
+        visit(&module, context);
+    }
+    return result;
+}
+
+/* Buffers and the open list; NULL and *error when either cannot be had. */
+static struct reader *reader_begin(int *error)
+{
+    long at = system_call(SYS_mmap, 0, sizeof(struct reader), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at < 0 && at >= -4095) {
+        *error = (int)at;
+        return NULL;
+    }
+    struct reader *reader = (struct reader *)at;
+    reader->fd = open_to_read("/proc/self/maps");
+    if (reader->fd < 0) {
+        *error = (int)reader->fd;
+        system_call(SYS_munmap, at, sizeof(struct reader), 0, 0, 0, 0);
+        return NULL;
+    }
+    return reader;
+}
+
+static void reader_end(struct reader *reader)
+{
+    close_file(reader->fd);
+    system_call(SYS_munmap, (long)reader, sizeof *reader, 0, 0, 0, 0);
+}
+
+int os_modules(void (*visit)(const struct os_module *, void *), void *context)
+{
+    int result = 0;
+    struct reader *reader = reader_begin(&result);
+    if (reader == NULL)
+        return result;
+    result = visit_all(reader, visit, context);
+    reader_end(reader);
+    return result;
+}
+
+int os_maps(void (*take)(const char *, size_t, void *), void *context)
+{
+    int result = 0;
+    struct reader *reader = reader_begin(&result);
+    if (reader == NULL)
+        return result;
+    while (refill(reader) > 0)
+        take(reader->buffer, (size_t)reader->length, context);
+    result = (int)reader->length;
+    reader_end(reader);
+    return result;
+}

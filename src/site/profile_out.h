@@ -1,0 +1,36 @@
+/*
+ * profile_out.h: where a profile is written: a buffer in front of a descriptor, as it is or as
+ * gzip.
+ *
+ * The first error is kept, and nothing is written after it. One thread at a time for each.
+ */
+#ifndef CALM_SITE_PROFILE_OUT_H
+#define CALM_SITE_PROFILE_OUT_H
+
+#include "base/attr.h"
+
+enum {
+    PROFILE_OUT_BLOCK_HEADER = 5, /* in front of the bytes, where gzip's block header goes */
+    PROFILE_OUT_BYTES = 32768,
+};
+
+struct profile_out {
+    int fd;
+    int error; /* of the first write that failed, negative */
+    bool is_gzip;
+    uint32_t crc;    /* of all bytes so far, as gzip wants it */
+    uint32_t length; /* of all bytes so far, modulo 2^32      */
+    size_t used;
+    char buffer[PROFILE_OUT_BLOCK_HEADER + PROFILE_OUT_BYTES];
+};
+
+void profile_out_begin(struct profile_out *out, int fd, bool is_gzip);
+void profile_out_bytes(struct profile_out *out, const void *bytes, size_t count);
+void profile_out_text(struct profile_out *out, const char *words);
+void profile_out_number(struct profile_out *out, uint64_t value);
+void profile_out_hex(struct profile_out *out, uint64_t value); /* with 0x in front */
+
+/* Writes what is left. 0 or a positive errno value, the first. */
+int profile_out_end(struct profile_out *out);
+
+#endif

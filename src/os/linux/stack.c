@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "os/linux/stack_parts.h"
 
 enum {
@@ -21,7 +22,7 @@ enum {
 struct walk {
     struct stack_frame frame;
     struct stack_memory memory;
-    struct stack_tables tables; /* of the last module; start == end: none yet */
+    struct stack_tables tables; /* of the last module */
     uintptr_t code_page;        /* the last that was found readable */
 };
 
@@ -31,7 +32,7 @@ enum step { STEP_DONE, STEP_END, STEP_CANNOT };
 static bool find_tables(struct walk *walk, uintptr_t pc)
 {
     const struct stack_tables *tables = &walk->tables;
-    bool is_same = pc >= tables->start && pc < tables->end;
+    bool is_same = pc >= tables->code && pc < tables->code_end;
     return is_same || stack_tables_of(pc, &walk->tables);
 }
 
@@ -133,12 +134,18 @@ static enum step apply(struct walk *walk, const struct stack_entry *entry,
     if (row->rules[returns] == RULE_UNDEFINED ||
         (!entry->is_signal_frame && !is_above(&walk->frame, cfa)))
         return STEP_END;
-    struct stack_frame next = {.is_exact = entry->is_signal_frame};
-    for (unsigned i = 0; i < STACK_REGISTERS; i++) {
+    struct stack_frame next = walk->frame;
+    next.is_exact = entry->is_signal_frame;
+    stack_set(&next, STACK_SP, cfa);
+    for (uint64_t left = row->ruled; left != 0; left &= left - 1) {
+        unsigned number = bit_lowest(left);
         uint64_t value;
-        bool is_sp = i == STACK_SP && row->rules[i] == RULE_SAME;
-        if (is_sp || find_register(walk, row, i, cfa, &value))
-            stack_set(&next, i, is_sp ? cfa : value);
+        if (number == STACK_SP && row->rules[number] == RULE_SAME)
+            continue; /* restored to what it is without a rule: the CFA */
+        if (find_register(walk, row, number, cfa, &value))
+            stack_set(&next, number, value);
+        else
+            next.known &= ~((uint64_t)1 << number);
     }
     if (!stack_knows(&next, returns))
         return STEP_END;
@@ -196,7 +203,7 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     walk.frame.pc = stack_seed(walk.frame.registers, &walk.frame.known);
     walk.frame.is_exact = true;
     stack_set(&walk.frame, STACK_FP, record);
-    walk.tables = (struct stack_tables){0, 0, 0};
+    walk.tables = (struct stack_tables){0};
     walk.code_page = 0;
     stack_memory_begin(&walk.memory, walk.frame.registers[STACK_SP], true);
     size_t count = 0;

@@ -8,10 +8,11 @@
 
 #include "base/attr.h"
 
-/* A module, and its .eh_frame_hdr. All of it lies in [start, end), and can be read. */
+/* A module's tables: they are in the segment [start, end), which can be read. */
 struct stack_tables {
     uintptr_t start, end;
-    uintptr_t header;
+    uintptr_t header;         /* .eh_frame_hdr */
+    uintptr_t code, code_end; /* the addresses that they tell of */
 };
 
 /* at <= end. A read past the end gives 0 and marks the reader. */
@@ -20,7 +21,7 @@ struct stack_bytes {
     bool is_bad;
 };
 
-/* Between two addresses of the module; empty and marked when they are not in it. */
+/* Between two addresses of the tables; empty and marked when they are not in them. */
 ALWAYS_INLINE struct stack_bytes stack_bytes_from(const struct stack_tables *tables, uintptr_t at,
                                                   uintptr_t end)
 {

@@ -39,6 +39,7 @@ static void set_rule(struct run *run, uint64_t number, enum stack_rule rule, int
 {
     if (number >= STACK_REGISTERS)
         return;
+    run->row->ruled |= (uint64_t)1 << number;
     run->row->rules[number] = (uint8_t)rule;
     run->row->values[number] = narrow(run, value);
 }

@@ -88,6 +88,7 @@ struct stack_row {
     int32_t cfa_value; /* to be added to cfa_register, or where the expression lies */
     uint8_t cfa_register;
     bool is_cfa_expression;
+    uint64_t ruled; /* a bit for each register that has had a rule; all others are the same */
     uint8_t rules[STACK_REGISTERS];
     int32_t values[STACK_REGISTERS];
 };

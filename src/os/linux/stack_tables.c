@@ -8,7 +8,14 @@
  */
 #include "os/linux/stack_parts.h"
 
+#include <elf.h>
+#include <link.h>
+#include <stdalign.h>
+#include <string.h>
+#include <sys/auxv.h>
+
 enum {
+    PAGE = 4096,
     ADDRESS_OMITTED = 0xff,
     ADDRESS_FORMAT = 0x0f,
     ADDRESS_BASE = 0x70,
@@ -26,22 +33,58 @@ enum {
 struct dl_find_object {
     unsigned long long flags;
     void *map_start, *map_end;
-    void *link_map;
+    struct link_map *link_map;
     void *eh_frame;
     unsigned long long reserved[7];
 };
 extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
 
+/* The segment that holds the tables, if these are the program headers of their module. */
+static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias,
+                         struct stack_tables *out)
+{
+    bool is_theirs = false;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t start = bias + headers[i].p_vaddr, end = start + headers[i].p_filesz;
+        if (headers[i].p_type == PT_GNU_EH_FRAME)
+            is_theirs = start == out->header;
+        if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & PF_R) == 0 ||
+            out->header < start || out->header >= end)
+            continue;
+        out->start = start;
+        out->end = end;
+    }
+    return is_theirs && out->end != 0;
+}
+
+/* A module's program headers are behind its first page's beginning; what glibc calls its start is
+ * that page, or the first page of code where the program has gaps, so the kernel's word counts
+ * first. */
+static bool find_module(uintptr_t start, uintptr_t bias, struct stack_tables *out)
+{
+    const Elf64_Phdr *program = (const Elf64_Phdr *)getauxval(AT_PHDR);
+    if (program != NULL && find_segment(program, getauxval(AT_PHNUM), bias, out))
+        return true;
+    const Elf64_Ehdr *file = (const Elf64_Ehdr *)start;
+    if (!stack_memory_is_readable(start) || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 ||
+        file->e_phentsize != sizeof(Elf64_Phdr) || file->e_phoff > PAGE ||
+        file->e_phoff % alignof(Elf64_Phdr) != 0 ||
+        file->e_phoff + file->e_phnum * sizeof(Elf64_Phdr) > PAGE)
+        return false;
+    return find_segment((const Elf64_Phdr *)(start + file->e_phoff), file->e_phnum, bias, out);
+}
+
 bool stack_tables_of(uintptr_t pc, struct stack_tables *out)
 {
     struct dl_find_object found;
+    *out = (struct stack_tables){0};
     if (_dl_find_object == NULL || _dl_find_object((void *)pc, &found) != 0)
         return false;
-    *out = (struct stack_tables){
-        .start = (uintptr_t)found.map_start,
-        .end = (uintptr_t)found.map_end,
-        .header = (uintptr_t)found.eh_frame,
-    };
+    out->header = (uintptr_t)found.eh_frame;
+    if (!find_module((uintptr_t)found.map_start, found.link_map->l_addr, out))
+        return false;
+    out->code = (uintptr_t)found.map_start;
+    out->code_end = (uintptr_t)found.map_end;
     return true;
 }
 
@@ -173,8 +216,8 @@ static bool read_entry(const struct stack_tables *tables, uintptr_t at, uintptr_
 }
 
 /* The word `index` of the sorted table, which counts from the header. */
-static uintptr_t sorted_word(const struct stack_tables *tables, struct stack_bytes sorted,
-                             uint64_t index, unsigned size)
+ALWAYS_INLINE uintptr_t sorted_word(const struct stack_tables *tables, struct stack_bytes sorted,
+                                    uint64_t index, unsigned size)
 {
     sorted.at += index * size;
     return tables->header + (uintptr_t)stack_bytes_signed(&sorted, size);

@@ -34,6 +34,7 @@ class Word:
     help: str = ""
     is_required: bool = True
     takes_rest: bool = False
+    needs_dashes: bool = False  # is only what follows two dashes
     default: Any = None
 
 
@@ -45,6 +46,7 @@ class Command:
     parameters: List[Any] = field(default_factory=list)
     is_raw: bool = False  # takes its arguments unread
     is_hidden: bool = False
+    brief: str = ""  # the usage in the list of commands, where the whole one is too long
 
 
 def command_run(program, quiet, json):
@@ -55,6 +57,19 @@ def command_run(program, quiet, json):
 def command_report(arguments):
     import run
     return run.report(json.loads(arguments[0]))
+
+
+def command_heap(rate, by, top, leaks, pprof, html, collapsed, profile, later, program):
+    import heap
+    request = heap.Request(rate, by, top, leaks, pprof, html, collapsed)
+    if program:
+        return heap.start(request, program, profile)
+    return heap.read(request, profile, later)
+
+
+def command_heap_report(arguments):
+    import heap
+    return heap.report(json.loads(arguments[0]))
 
 
 def command_lib():
@@ -189,9 +204,9 @@ def command_help(command):
         return
     shown = [entry for entry in COMMANDS.values() if not entry.is_hidden]
     print("calmalloc is a memory allocator for Linux. calm puts it under your programs.\n")
-    width = max(length for length in (len(face.usage(entry)) for entry in shown) if length <= 32)
+    width = max(length for length in (len(entry.brief or face.usage(entry)) for entry in shown) if length <= 32)
     for entry in shown:
-        words = face.usage(entry)
+        words = entry.brief or face.usage(entry)
         if len(words) > width:
             print("  calm %s\n       %-*s  %s" % (words, width, "", entry.help.split("\n")[0]))
         else:
@@ -207,6 +222,22 @@ COMMANDS = {entry.name: entry for entry in (
                 Flag("quiet", "print no report"),
                 Option("json", "FILE", "write the whole report to FILE as JSON"),
                 Word("program", "PROGRAM", takes_rest=True)]),
+    Command("heap", "Shows what holds the heap of PROGRAM, by the place in its source.\n\n"
+            "PROGRAM runs as under `calm run`; the table goes to standard error when it ends. Without PROGRAM, a\n"
+            "PROFILE is read instead: one that --pprof wrote, or another program's in the pprof format. With LATER,\n"
+            "the growth from PROFILE to LATER is shown. Exit codes are those of `calm run`.", command_heap, [
+                Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average; less is finer and slower",
+                       "512"),
+                Option("by", "inuse|alloc", "order by what is live, or by all that was ever allocated", "inuse"),
+                Option("top", "N", "show the N largest; 0 shows all", "20"),
+                Flag("leaks", "show whole stacks of what is live at the end"),
+                Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),
+                Option("html", "FILE", "write a page with a flame graph"),
+                Option("collapsed", "FILE", "write one line a stack, for other flame graph tools"),
+                Word("profile", "PROFILE", "a profile to read", is_required=False),
+                Word("later", "LATER", "a later one, to compare with", is_required=False),
+                Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
+            brief="heap [OPTIONS] -- PROGRAM ARGS... | PROFILE [LATER]"),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")]),
@@ -225,4 +256,5 @@ COMMANDS = {entry.name: entry for entry in (
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),
     Command("_report", "", command_report, is_raw=True, is_hidden=True),
+    Command("_heap_report", "", command_heap_report, is_raw=True, is_hidden=True),
 )}

@@ -24,8 +24,8 @@ def main(arguments):
     if command.is_raw:
         return command.function(rest) or 0
     reader = read_plain
-    # `run` and `lib` must start fast and never print pages; everything else may be pretty.
-    if name not in ("run", "lib") and not os.environ.get("CALM_PLAIN"):
+    # `run` and `lib` must start fast and never print pages, `heap` takes a program's words; the rest may be pretty.
+    if name not in ("run", "lib", "heap") and not os.environ.get("CALM_PLAIN"):
         try:
             import typer  # noqa: F401
             reader = read_typer
@@ -47,10 +47,13 @@ def read_plain(command, arguments):
             print(help_text(command))
             return None
         if argument == "--":
+            marked = [word for word in words if word.needs_dashes]
+            if marked and rest:
+                values[marked[0].name], rest = rest, []
             break
         if not argument.startswith("-") or argument == "-":
             rest.insert(0, argument)
-            if any(word.takes_rest for word in words):
+            if any(word.takes_rest and not word.needs_dashes for word in words):
                 break
             give_word(command, words, values, [rest.pop(0)])
             continue
@@ -70,7 +73,7 @@ def read_plain(command, arguments):
             value = rest.pop(0)
         values[parameter.name] = value
     while rest:
-        if not words:
+        if not words or words[0].needs_dashes:
             raise Trouble("%s takes no argument '%s'." % (command.name, rest[0]), USAGE)
         taken = len(rest) if words[0].takes_rest else 1
         give_word(command, words, values, rest[:taken])
@@ -82,7 +85,7 @@ def read_plain(command, arguments):
 
 
 def give_word(command, words, values, given):
-    if not words:
+    if not words or words[0].needs_dashes:
         raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
     word = words.pop(0)
     values[word.name] = given if word.takes_rest else given[0]
@@ -96,7 +99,8 @@ def usage(command):
         elif isinstance(parameter, Option):
             parts.append("[--%s %s]" % (parameter.name, parameter.metavar))
         elif parameter.takes_rest:
-            parts.append("-- %s ARGS..." % parameter.metavar)
+            words = "-- %s ARGS..." % parameter.metavar
+            parts.append(words if parameter.is_required else "[%s]" % words)
         else:
             parts.append(parameter.metavar if parameter.is_required else "[%s]" % parameter.metavar)
     return " ".join(parts)

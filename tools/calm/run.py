@@ -26,6 +26,12 @@ def start(words, quiet=False, json_path=None):
     program.check(path)
     if json_path is not None:
         check_writable(json_path)
+    become(path, words, [], "_report", {"quiet": quiet, "json": json_path})
+
+
+def become(path, words, options, reporter_command, plan):
+    """Becomes PROGRAM's launcher, which becomes the command `reporter_command` with `plan` when PROGRAM has ended.
+    The plan gains where the reports are. `options` go to calmalloc."""
     library = build.library()
     safe_folder = None
     if any(mark in library for mark in " :\t\n"):  # LD_PRELOAD would be cut in two there
@@ -35,19 +41,20 @@ def start(words, quiet=False, json_path=None):
 
     report_fd = shared_descriptor("calm-report")
     result_fd = shared_descriptor("calm-result")
-    plan = {"words": words, "quiet": quiet, "json": json_path, "report_fd": report_fd, "result_fd": result_fd,
-            "folder": safe_folder, "path": path}
+    plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, folder=safe_folder)
     reporter = [sys.executable, "-I", "-X", "pycache_prefix=" + str(sys.pycache_prefix), os.path.dirname(__file__),
-                "_report", json.dumps(plan)]
+                reporter_command, json.dumps(plan)]
     preload = ":".join(part for part in (library, os.environ.get("LD_PRELOAD")) if part)
-    options = ",".join(part for part in (os.environ.get("CALM_OPTIONS"), "report_fd=%d" % report_fd) if part)
+    given = os.environ.get("CALM_OPTIONS")
+    options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]
     launch = build.launcher()
     sys.stdout.flush()
     # Python ignores these two; PROGRAM must find them as a shell would leave them.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
-        os.execv(launch, [launch, str(result_fd), preload, options, str(len(reporter))] + reporter + [path] + words)
+        os.execv(launch, [launch, str(result_fd), preload, ",".join(options), str(len(reporter))] + reporter +
+                 [path] + words)
     except OSError as error:
         raise Trouble("'%s' cannot be started: %s." % (words[0], error.strerror), program.CANNOT_RUN) from None
 
@@ -70,13 +77,17 @@ def shared_descriptor(name):
     return high
 
 
+def read_all(descriptor):
+    """What is in a memory file, which is then closed."""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
 def read_lines(descriptor):
     """The JSON objects in the memory file, one a line. A line that was cut short is left out."""
-    size = os.fstat(descriptor).st_size
-    words = os.pread(descriptor, size, 0).decode(errors="replace")
-    os.close(descriptor)
     found = []
-    for text in words.splitlines():
+    for text in read_all(descriptor).decode(errors="replace").splitlines():
         try:
             value = json.loads(text)
         except ValueError:
@@ -86,8 +97,8 @@ def read_lines(descriptor):
     return found
 
 
-def report(plan):
-    """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
+def outcome(plan):
+    """How PROGRAM ended, and the heaps that it and its children described."""
     results = read_lines(plan["result_fd"])
     heaps = read_lines(plan["report_fd"])
     if plan["folder"]:
@@ -98,6 +109,12 @@ def report(plan):
         raise Trouble("'%s' cannot be started: %s." % (plan["words"][0], os.strerror(result["exec_errno"])), code)
     if "status" not in result:
         raise Trouble("'%s' could not be measured." % plan["words"][0], program.CANNOT_RUN)
+    return result, heaps
+
+
+def report(plan):
+    """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
+    result, heaps = outcome(plan)
     summary = summarise(plan["words"], result, heaps)
     try:
         if not plan["quiet"]:

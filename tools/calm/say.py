@@ -4,13 +4,14 @@ import os
 import sys
 
 
-def console():
-    """The rich console for standard error, or None."""
-    if os.environ.get("CALM_PLAIN") or os.environ.get("NO_COLOR") or not sys.stderr.isatty():
+def console(stream=None):
+    """The rich console for a stream, standard error when none is named, or None."""
+    stream = stream or sys.stderr
+    if os.environ.get("CALM_PLAIN") or os.environ.get("NO_COLOR") or not stream.isatty():
         return None
     try:
         from rich.console import Console
-        return Console(stderr=True, highlight=False, soft_wrap=True)
+        return Console(file=stream, highlight=False, soft_wrap=True)
     except ImportError:
         return None
 
@@ -23,19 +24,38 @@ def line(text, style=None):
         rich.print(text, style=style, markup=False)
 
 
-def pairs(title, rows):
+def pairs(title, rows, stream=None):
     """A title and aligned name-value rows; a row without a name continues the one above."""
     width = max([len(name) for name, _ in rows] + [0])
-    rich = console()
+    stream = stream or sys.stderr
+    rich = console(stream)
     if rich is None:
         lines = [title] + ["  %-*s  %s" % (width, name, value) for name, value in rows]
-        print("\n".join(text.rstrip() for text in lines), file=sys.stderr, flush=True)
+        print("\n".join(text.rstrip() for text in lines), file=stream, flush=True)
         return
     from rich.text import Text
     rich.print(Text(title, style="bold"))
     for name, value in rows:
         style = "yellow" if name == "warning" else "cyan"
         rich.print(Text.assemble("  ", ("%-*s" % (width, name), style), "  ", value))
+
+
+def table(head, rows, stream, left=1):
+    """Aligned columns: all to the right but the last `left`, of which the very last is not padded."""
+    first_left = len(head) - left
+    widths = [max(len(row[index]) for row in [head] + rows) for index in range(len(head))]
+
+    def aligned(row):
+        cells = [text.ljust(width) if index >= first_left else text.rjust(width)
+                 for index, (text, width) in enumerate(zip(row, widths))]
+        return ("  " + "  ".join(cells)).rstrip()
+    rich = console(stream)
+    if rich is None:
+        print("\n".join(aligned(row) for row in [head] + rows), file=stream, flush=True)
+        return
+    rich.print(aligned(head), style="cyan", markup=False)
+    for row in rows:
+        rich.print(aligned(row), markup=False)
 
 
 def amount(size):

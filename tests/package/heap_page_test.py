@@ -1,0 +1,217 @@
+"""Holds the page of `calm heap --html` to its promises in a real browser: what it draws, zooms, counts and finds, with
+a mouse, with keys, on a phone, and that it asks no network for anything."""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+import browser
+from heap_test import packages_reason
+from profiles import Writer
+from support import calm
+
+MIB = 1 << 20
+LONG = ("store::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, std::map<int, "
+        "store::Row> >::insert(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&)")
+MAIN = ("main", "/src/main.cpp", 3)
+EVIL = "</script><script>document.title='broken'</script><b title=\"x\">&amp;"
+
+
+def profile():
+    """72 MiB live in 2007 blocks: insert 64 (of which 16 through load), read 8, and much that was freed by gone."""
+    return (Writer()
+            .add([("operator new(unsigned long)", "", 0), (LONG, "/src/store/table.hpp", 20), MAIN],
+                 [4, 48 * MIB, 4, 48 * MIB])
+            .add([(LONG, "/src/store/table.hpp", 20), ("load", "/src/load.cpp", 7), MAIN], [3, 16 * MIB, 3, 16 * MIB])
+            .add([("read", "/src/read.cpp", 5), ("load", "/src/load.cpp", 9), MAIN], [2000, 8 * MIB, 2000, 8 * MIB])
+            .add([("gone", "/src/gone.cpp", 1), MAIN], [9, 200 * MIB, 0, 0])
+            .add([(EVIL, "", 0), MAIN], [1, 1000, 1, 1000]))
+
+
+def box(words):
+    """JavaScript for the box whose spoken name begins so."""
+    return "[...document.querySelectorAll('svg g')].find(g => g.getAttribute('aria-label').startsWith(%r))" % words
+
+
+class HeapPage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="calm-heap-page-")
+        cls.path = os.path.join(cls.folder, "page.html")
+        calm("heap", profile().write(os.path.join(cls.folder, "profile")), "--html", cls.path)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def open(self, **more):
+        page = browser.Page("file://" + self.path, **more)
+        self.addCleanup(page.close)
+        return page
+
+    def boxes(self, page):
+        return page.value("[...document.querySelectorAll('svg g')].map(g => g.getAttribute('aria-label'))")
+
+    def width(self, page, words):
+        return page.value("%s.querySelector('rect').getBoundingClientRect().width" % box(words))
+
+    def test_boxes_are_as_wide_as_their_memory(self):
+        page = self.open()
+        self.assertEqual(page.complaints(), [])
+        names = self.boxes(page)
+        self.assertEqual(names[0], "whole heap, 72.0 MiB, 100.0 %")
+        self.assertIn(LONG + ", 48.0 MiB, 66.7 %", names)
+        self.assertIn("read, 8.0 MiB, 11.1 %", names)
+        self.assertFalse(any(name.startswith("gone") for name in names))
+        whole = self.width(page, "whole heap")
+        self.assertGreater(whole, 1000)
+        self.assertAlmostEqual(self.width(page, "load, 24.0 MiB") / whole, 1 / 3, delta=0.01)
+        self.assertAlmostEqual(self.width(page, "read") / whole, 1 / 9, delta=0.01)
+
+    def test_a_long_name_fits_its_box_and_is_shown_in_full(self):
+        page = self.open()
+        text = page.value("%s.querySelector('text').textContent" % box(LONG))
+        self.assertEqual(text, "store::Table<…>::insert")
+        page.click(box(LONG))
+        self.assertEqual(page.value("document.querySelector('#detail .name').textContent"), LONG)
+        for width in (340, 1280):
+            narrow = self.open(width=width)
+            self.assertTrue(narrow.value(
+                "[...document.querySelectorAll('svg g')].every(g => !g.querySelector('text') || g.querySelector('text')"
+                ".getBoundingClientRect().right <= g.querySelector('rect').getBoundingClientRect().right)"))
+
+    def test_a_click_zooms_and_the_button_shows_the_whole_heap_again(self):
+        page = self.open()
+        whole = self.width(page, "whole heap")
+        self.assertTrue(page.value("document.getElementById('reset').disabled"))
+        page.click(box("load, 24.0 MiB"))
+        self.assertAlmostEqual(self.width(page, "load, 24.0 MiB"), whole, delta=1)
+        self.assertAlmostEqual(self.width(page, "read") / whole, 1 / 3, delta=0.01)
+        self.assertFalse(any("48.0 MiB" in name for name in self.boxes(page)))
+        self.assertEqual(page.value("document.querySelector('#detail .share').textContent"),
+                         "33.3 % of the heap, 33.3 % of its caller")
+        page.click("document.getElementById('reset')")
+        self.assertAlmostEqual(self.width(page, "load, 24.0 MiB") / whole, 1 / 3, delta=0.01)
+
+    def test_a_search_highlights_and_counts_no_byte_twice(self):
+        page = self.open()
+        page.click("document.getElementById('search')")
+        page.type("INSERT")
+        self.assertEqual(page.value("document.getElementById('found').textContent"), "88.9 %, 64.0 MiB")
+        self.assertEqual(page.value("document.querySelectorAll('svg .hit').length"), 2)
+        self.assertTrue(page.value("%s.classList.contains('other')" % box("read")))
+        self.assertFalse(page.value("%s.classList.contains('other')" % box("operator new")))  # it is below a hit
+        page.value("document.getElementById('search').select()")
+        page.type("src/")  # a caller and its callees match: they count once
+        self.assertEqual(page.value("document.getElementById('found').textContent"), "100.0 %, 72.0 MiB")
+        page.value("document.getElementById('search').select()")
+        page.type("nothing like it")
+        self.assertEqual(page.value("document.getElementById('found').textContent"), "0.0 %, no match")
+
+    def test_toggles_change_widths_and_table(self):
+        page = self.open()
+        page.click("document.querySelector('input[name=unit][value=\"1\"]')")
+        self.assertIn("read, 2,000 blocks, 99.6 %", self.boxes(page))
+        self.assertTrue(page.value("document.querySelector('#sites tbody button').textContent") == "read")
+        page.click("document.querySelector('input[name=when][value=\"2\"]')")
+        page.click("document.querySelector('input[name=unit][value=\"0\"]')")
+        self.assertIn("gone, 200.0 MiB, 73.5 %".replace("200.0", "200"), self.boxes(page))
+        self.assertEqual(page.value("document.querySelector('#sites tbody button').textContent"), "gone")
+        page.click("document.querySelectorAll('#sites th button')[1]")  # the column sorts, and is what is drawn
+        self.assertTrue(page.value("document.querySelector('input[name=unit][value=\"1\"]').checked"))
+        self.assertTrue(page.value("document.querySelector('input[name=when][value=\"0\"]').checked"))
+
+    def test_the_table_is_by_site_and_a_site_is_a_search(self):
+        page = self.open()
+        rows = page.value("[...document.querySelectorAll('#sites tbody tr')].map(r => [...r.cells].map(c => "
+                          "c.innerText.trim().replace(/\\s+/g, ' ')))")
+        self.assertEqual(rows[0], ["store::Table<…>::insert /src/store/table.hpp:20", "64.0 MiB · 88.9 %", "7",
+                                   "64.0 MiB", "7"])
+        self.assertEqual(rows[1], ["read /src/read.cpp:5", "8.0 MiB · 11.1 %", "2,000", "8.0 MiB", "2,000"])
+        self.assertEqual(len(rows), 3)
+        page.click("document.querySelectorAll('#sites tbody button')[1]")
+        self.assertEqual(page.value("document.getElementById('search').value"), "read")
+        self.assertEqual(page.value("document.querySelectorAll('svg .hit').length"), 1)
+
+    def test_keys_reach_everything(self):
+        page = self.open()
+        # Tab passes the toggles and the search and comes to exactly one box.
+        for _ in range(12):
+            page.key("Tab")
+            if page.value("document.activeElement.tagName") == "g":
+                break
+        focused = "document.activeElement.getAttribute('aria-label')"
+        self.assertTrue(page.value(focused).startswith("whole heap"))
+        self.assertEqual(page.value("document.querySelectorAll('svg g[tabindex=\"0\"]').length"), 1)
+        page.key("ArrowDown")
+        page.key("ArrowDown")
+        self.assertTrue(page.value(focused).startswith(LONG))
+        page.key("ArrowRight")
+        self.assertTrue(page.value(focused).startswith("load"))
+        self.assertIn("24.0 MiB in 2,003 blocks", page.value("document.getElementById('detail').innerText"))
+        whole = self.width(page, "whole heap")
+        page.key("Enter", "\r")
+        self.assertAlmostEqual(self.width(page, "load"), whole, delta=1)
+        self.assertTrue(page.value(focused).startswith("load"))
+        page.key("ArrowUp")
+        self.assertTrue(page.value(focused).startswith("main"))
+        page.key("Escape")
+        self.assertAlmostEqual(self.width(page, "load") / whole, 1 / 3, delta=0.01)
+        page.key("/", "/")
+        self.assertEqual(page.value("document.activeElement.id"), "search")
+        self.assertEqual(page.value("document.getElementById('search').value"), "")
+
+    def test_a_name_that_looks_like_markup_stays_a_name(self):
+        page = self.open()
+        self.assertNotEqual(page.value("document.title"), "broken")
+        self.assertEqual(page.value("document.querySelectorAll('script').length"), 1)
+        names = page.value("[...document.querySelectorAll('#sites tbody button')].map(b => b.title)")
+        self.assertIn(EVIL, names)
+
+    def test_nothing_is_asked_of_a_network(self):
+        page = self.open()
+        page.click(box("load"))
+        self.assertEqual(page.requests(), ["file://" + self.path])
+        with open(self.path) as file:
+            text = file.read()
+        self.assertNotIn("src=\"", text.replace(EVIL, ""))
+        self.assertNotIn("https://", text)
+
+    def test_it_fits_a_phone(self):
+        page = self.open(width=360, height=740, touch=True)
+        self.assertLessEqual(page.value("document.documentElement.scrollWidth"), 360)
+        self.assertGreaterEqual(page.value("%s.getBoundingClientRect().height" % box("main")), 28)  # for a finger
+        top = "document.querySelector('svg').getBoundingClientRect().top + scrollY"
+        before = page.value(top)
+        page.click(box(LONG))
+        self.assertEqual(page.value(top), before)  # what is under the finger does not move
+        self.assertAlmostEqual(self.width(page, LONG), self.width(page, "whole heap"), delta=1)
+
+    def test_both_themes_are_readable(self):
+        """The contrast of a box's text with the box, and of the page's text with the page, is at least 4.5."""
+        channel = "(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; })"
+        light = "(c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(%s); " \
+                "return .2126 * r + .7152 * g + .0722 * b; })" % channel
+        contrast = ("((a, b) => { const [x, y] = [%s(a), %s(b)].sort((p, q) => q - p); "
+                    "return (x + .05) / (y + .05); })" % (light, light))
+        worst = []
+        for dark in (False, True):
+            page = self.open(dark=dark)
+            worst.append(page.value(
+                "Math.min(...[...document.querySelectorAll('svg g text')].map(t => %s(getComputedStyle(t).fill, "
+                "getComputedStyle(t.previousSibling).fill)))" % contrast))
+            worst.append(page.value("%s(getComputedStyle(document.body).color, "
+                                    "getComputedStyle(document.body).backgroundColor)" % contrast))
+            background = page.value("%s(getComputedStyle(document.body).backgroundColor)" % light)
+            self.assertEqual(background < 0.2, dark)
+        self.assertGreater(min(worst), 4.5, worst)
+
+
+if __name__ == "__main__":
+    reason = "no headless Chromium: apt-get install chromium-headless-shell" if browser.find() is None else \
+        packages_reason()
+    if reason is not None:
+        print("skipped: " + reason)
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,395 @@
+"""Holds `calm heap` to what it promises: the right sites with the right numbers, names for addresses, one sentence for
+what goes wrong, and a PROGRAM that does not notice.
+
+Profiles come from profiles.py, which shares no code with the reader.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from profiles import Writer
+from support import ROOT, calm, run
+
+MAIN = ("main", "/src/main.c", 9)
+MIB = 1 << 20
+TOOLS = os.path.join(ROOT, "tools", "calm")
+with open(os.path.join(ROOT, "src", "front", "options.def")) as options:
+    HAS_PROFILER = "profile_fd" in options.read()
+
+
+def small():
+    """Two sites, of which the one that is smaller now was larger in all; the larger one behind two wrappers."""
+    return (Writer()
+            .add([("operator new(unsigned long)", "", 0), ("void std::vector<int>::grow<int>(int)", "", 0),
+                  ("Parser::add(int)", "/src/parser.cpp", 31), MAIN], [10, 4 * MIB, 5, 3 * MIB])
+            .add([("Parser::add(int)", "/src/parser.cpp", 31), ("run(char;)", "/src/run.c", 4), MAIN], [1, 512, 1, 512])
+            .add([("buffer", "/src/buffer.c", 7), MAIN], [9000, 60 * MIB, 1000, MIB])
+            .add([("gone", "/src/gone.c", 1), MAIN], [70, 7 * MIB, 0, 0]))
+
+
+class Heap(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        calm("lib")  # so that no test is told of building it
+        cls.folder = tempfile.mkdtemp(prefix="calm-heap-")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def file(self, name, text, mode=0o644):
+        with open(self.path(name), "w" if isinstance(text, str) else "wb") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def program(self, name, source, *flags, compiler="cc", kind="c"):
+        code = self.file("%s.%s" % (name, kind), source)
+        run(compiler, code, "-o", self.path(name), *flags)
+        return self.path(name)
+
+    def heap(self, *words, **more):
+        return calm("heap", *words, **more)
+
+    def refused(self, code, word, *words, **more):
+        done = self.heap(*words, check=False, **more)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("calm: "), done.stderr)
+        self.assertIn(word, done.stderr)
+
+    def rows(self, text):
+        """The lines of the table below its head, split at two blanks."""
+        lines = text.splitlines()
+        head = next(index for index, line in enumerate(lines) if line.endswith("place"))
+        return [re.split(r"\s{2,}", line.strip()) for line in lines[head + 1:]]
+
+    # Tables.
+
+    def test_sites_are_sorted_by_what_is_live_and_wrappers_are_not_sites(self):
+        done = self.heap(small().write(self.path("small")))
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(self.rows(done.stdout), [
+            ["3.0 MiB", "6", "75.0%", "Parser::add", "/src/parser.cpp:31"],
+            ["1.0 MiB", "1,000", "25.0%", "buffer", "/src/buffer.c:7"]])
+        self.assertRegex(done.stdout, r"(?m)^  live at the end +4\.0 MiB in 1,006 blocks$")
+        self.assertRegex(done.stdout, r"(?m)^  allocated +71\.0 MiB in 9,081 blocks, of which 94% was freed$")
+        self.assertRegex(done.stdout, r"(?m)^  growth +4\.0 MiB in 2\.50 s, 1\.6 MiB a second$")
+
+    def test_what_was_ever_allocated_has_its_own_order(self):
+        done = self.heap(small().write(self.path("small")), "--by", "alloc", "--top", "2")
+        self.assertEqual(self.rows(done.stdout), [
+            ["60.0 MiB", "9,000", "84.5%", "buffer", "/src/buffer.c:7"],
+            ["7.0 MiB", "70", "9.9%", "gone", "/src/gone.c:1"],
+            ["and 1 more site with 4.0 MiB (5.6%); --top 0 shows all"]])
+
+    def test_leaks_are_whole_stacks(self):
+        lines = self.heap("--leaks", small().write(self.path("small"))).stdout.splitlines()
+        begin = lines.index("  3.0 MiB in 5 blocks (75.0%)")
+        self.assertEqual(lines[begin + 1:begin + 5], [
+            "    operator new(unsigned long)", "    void std::vector<int>::grow<int>(int)",
+            "    Parser::add(int)  /src/parser.cpp:31", "    main  /src/main.c:9"])
+        self.assertIn("  512 B in 1 block (0.0%)", lines)
+        self.assertFalse(any("gone" in line for line in lines))
+
+    def test_two_profiles_give_the_growth_between_them(self):
+        later = small()
+        later.add([("buffer", "/src/buffer.c", 7), MAIN], [7, 2 * MIB, 7, 2 * MIB])
+        later.add([("fresh", "/src/fresh.c", 3), MAIN], [1, MIB, 1, MIB])
+        later.samples[0] = (later.samples[0][0], [10, 4 * MIB, 2, MIB])
+        done = self.heap(small().write(self.path("before")), later.write(self.path("after")))
+        self.assertEqual(self.rows(done.stdout), [
+            ["+2.0 MiB", "+7", "1.0 MiB", "3.0 MiB", "buffer", "/src/buffer.c:7"],
+            ["+1.0 MiB", "+1", "0 B", "1.0 MiB", "fresh", "/src/fresh.c:3"],
+            ["-2.0 MiB", "-3", "3.0 MiB", "1.0 MiB", "Parser::add", "/src/parser.cpp:31"]])
+        self.assertRegex(done.stdout, r"(?m)^  live +4\.0 MiB -> 5\.0 MiB, \+1\.0 MiB$")
+        same = self.heap(self.path("before"), self.path("before")).stdout
+        self.assertIn("no site differs", same)
+
+    def test_collapsed_stacks_begin_with_the_outermost_call(self):
+        self.heap(small().write(self.path("small")), "--collapsed", self.path("lines"))
+        with open(self.path("lines")) as file:
+            self.assertEqual(file.read().splitlines(), [
+                "main;Parser::add(int);void std::vector<int>::grow<int>(int);operator new(unsigned long) 3145728",
+                "main;buffer 1048576", "main;run(char:);Parser::add(int) 512"])
+
+    def test_profiles_of_others_are_read(self):
+        two = Writer(types=(("objects", "count"), ("space", "bytes"))).add([MAIN], [3, 3 * MIB])
+        done = self.heap(two.write(self.path("two")))
+        self.assertEqual(self.rows(done.stdout), [["3.0 MiB", "3", "100.0%", "main", "/src/main.c:9"]])
+        self.assertNotIn("allocated", done.stdout)
+        kib = Writer(types=(("inuse_space", "kilobytes"), ("inuse_objects", "count"))).add([MAIN], [2048, 5])
+        self.file("plain", kib.message())  # unpacked is allowed
+        self.assertEqual(self.rows(self.heap(self.path("plain")).stdout),
+                         [["2.0 MiB", "5", "100.0%", "main", "/src/main.c:9"]])
+
+    def test_the_last_of_several_appended_profiles_counts(self):
+        first = Writer().add([("child", "", 0), MAIN], [1, MIB, 1, MIB])
+        path = self.file("several", first.packed() + small().packed())
+        self.assertEqual(self.rows(self.heap(path).stdout)[0][3], "Parser::add")
+
+    def test_an_empty_profile_says_what_would_fill_it(self):
+        self.assertIn("a smaller --rate", self.heap(Writer().write(self.path("empty"))).stdout)
+        self.assertIn("a smaller --rate", self.heap("--leaks", self.path("empty")).stdout)
+
+    # What cannot be read.
+
+    def test_what_is_no_profile_gets_one_sentence(self):
+        whole = small().packed()
+        self.refused(1, "no file", self.path("nowhere"))
+        self.refused(1, "calm heap -- ls", "ls")
+        self.refused(1, "directory", self.folder)
+        self.refused(1, "not a profile", self.file("words", "just words\n"))
+        self.refused(1, "not a profile", self.file("nothing", ""))
+        self.refused(1, "not a profile", "/bin/true")
+        self.refused(1, "cut short", self.file("short", whole[:-20]))
+        self.refused(1, "damaged", self.file("flipped", whole[:20] + bytes(8) + whole[28:]))
+        self.refused(1, "pprof -proto", self.file("text", "heap_v2/524288\n  t*: 1: 2 [0: 0]\n"))
+        other = Writer(types=(("samples", "count"), ("cpu", "nanoseconds"))).add([MAIN], [1, 1])
+        self.refused(1, "samples, cpu", other.write(self.path("cpu")))
+        broken = small()
+        broken.samples.append(([99], [1, 1, 1, 1]))
+        self.refused(1, "damaged", broken.write(self.path("broken")))
+
+    def test_what_may_not_be_read_gets_one_sentence(self):
+        path = self.file("secret", small().packed(), 0)
+        os.chmod(self.folder, 0o755)
+        code = ("import sys; sys.path.insert(0, %r)\n"
+                "import heap_profile\nfrom trouble import Trouble\n"
+                "try:\n    heap_profile.read(%r)\nexcept Trouble as trouble:\n    print(trouble)\n" % (TOOLS, path))
+        words = [sys.executable, "-B", "-c", code]
+        if os.getuid() == 0:
+            words = ["setpriv", "--reuid=65534", "--clear-groups"] + words
+        done = run(*words, check=False)
+        if "No module named" in done.stderr or not shutil.which(words[0]):
+            self.skipTest("nobody may not read this tree")
+        self.assertIn("'%s' may not be read; chmod" % path, done.stdout, done.stderr)
+
+    def test_wrong_words_get_one_sentence(self):
+        path = small().write(self.path("small"))
+        self.refused(2, "calm heap -- PROGRAM", "--top", "3")
+        self.refused(2, "inuse or alloc", "--by", "size", path)
+        self.refused(2, "--rate is a whole number", "--rate", "0", "--", "true")
+        self.refused(2, "--top is a whole number", "--top", "many", path)
+        self.refused(2, "takes no argument", path, path, path)
+        self.refused(2, "one already", path, "--pprof", self.path("copy"))
+        self.refused(2, "not both", path, "--", "true")
+        self.refused(2, "one profile", path, path, "--leaks")
+        self.refused(1, "No such file", path, "--html", self.path("no/page.html"))
+
+    # Names.
+
+    def profile_of(self, path, functions, build_id=None, shown_path=None):
+        """A profile whose stacks are one address each, some bytes into each function of a program."""
+        addresses = {}
+        for line in run("nm", path).stdout.splitlines():
+            words = line.split()
+            if len(words) == 3:
+                addresses[words[2]] = int(words[0], 16)
+        segment = next(line.split() for line in run("readelf", "-lW", path).stdout.splitlines()
+                       if re.match(r"\s+LOAD.* R E ", line))
+        offset, virtual, size = (int(segment[index], 16) for index in (1, 2, 4))
+        if build_id is None:
+            found = re.search(r"Build ID: (\w+)", run("readelf", "-n", path).stdout)
+            build_id = found.group(1) if found else ""
+        base = 0x7F0000400000
+        writer = Writer()
+        number = writer.map(base, base + size, offset, shown_path or path, build_id)
+        for index, function in enumerate(functions):
+            writer.add([(base + addresses[function] - virtual + 5, number)], [1, MIB << index, 1, MIB << index])
+        return writer.write(self.path("addresses"))
+
+    C_SOURCE = ("#include <stdlib.h>\n"
+                "void *keep[9];\n"
+                "__attribute__((noinline)) void first(void) { keep[0] = malloc(5); }\n"
+                "__attribute__((noinline)) void second(void) { keep[1] = malloc(6); }\n"
+                "int main(void) { first(); second(); return keep[0] == keep[1]; }\n")
+
+    def names(self, profile, **more):
+        done = self.heap(profile, **more)
+        return [row[3:] for row in self.rows(done.stdout)], done.stderr
+
+    def path_of_tools(self, *tools):
+        """A PATH that has what calm itself needs, and these."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        for name in ("sh", "python3", "readlink", "dirname", "cmp", "find", "mkdir", "dpkg-query") + tools:
+            if shutil.which(name):
+                os.symlink(os.path.realpath(shutil.which(name)), os.path.join(folder, name))
+        return dict(os.environ, PATH=folder)
+
+    def test_functions_and_lines_come_from_each_tool(self):
+        path = self.program("named", self.C_SOURCE, "-g", "-O1")
+        profile = self.profile_of(path, ("first", "second"))
+        wanted = [["second", path + ".c:4"], ["first", path + ".c:3"]]
+        for tool in ("llvm-symbolizer-19", "llvm-symbolizer", "addr2line"):
+            if shutil.which(tool):
+                with self.subTest(tool):
+                    self.assertEqual(self.names(profile, env=self.path_of_tools(tool)), (wanted, ""))
+        names, advice = self.names(profile, env=self.path_of_tools())
+        self.assertEqual(names, [["second", "named"], ["first", "named"]])
+        self.assertIn("apt-get install binutils", advice)
+
+    def test_names_of_cpp_are_readable_and_inlined_calls_unfold(self):
+        source = ("#include <map>\n#include <string>\nnamespace box {\n"
+                  "template <class T> struct Holder {\n"
+                  "    __attribute__((noinline)) void put(const T &value) { kept[value]++; }\n"
+                  "    std::map<T, int> kept;\n};\n}\n"
+                  "box::Holder<std::string> holder;\n"
+                  "int main(int count, char **words) { holder.put(words[count - 1]); return 0; }\n")
+        path = self.program("cpp", source, "-g", "-O1", compiler="c++", kind="cpp")
+        mangled = next(line.split()[2] for line in run("nm", path).stdout.splitlines() if "Holder" in line and
+                       "put" in line)
+        profile = self.profile_of(path, (mangled,))
+        for tools in (("llvm-symbolizer-19",), ("addr2line",), ()):
+            if all(map(shutil.which, tools)):
+                with self.subTest(tools):
+                    names, _ = self.names(profile, env=self.path_of_tools(*tools))
+                    self.assertEqual(names[0][0], "box::Holder<…>::put")
+
+    def test_an_inlined_call_is_a_frame_of_its_own(self):
+        source = ("#include <stdlib.h>\nvoid *volatile keep;\n"
+                  "static inline __attribute__((always_inline)) void inner(size_t size)\n"
+                  "{ keep = malloc(size); }\n"
+                  "__attribute__((noinline)) void outer(size_t size) { inner(size); keep = 0; }\n"
+                  "int main(void) { outer(8); return 0; }\n")
+        path = self.program("inlined", source, "-g", "-O1")
+        profile = self.profile_of(path, ("outer",))
+        for tool in ("llvm-symbolizer-19", "addr2line"):
+            if shutil.which(tool):
+                with self.subTest(tool):
+                    done = self.heap("--leaks", profile, env=self.path_of_tools(tool))
+                    lines = [line.strip() for line in done.stdout.splitlines()]
+                    at = lines.index("inner  %s.c:4" % path)
+                    self.assertEqual(lines[at + 1], "outer  %s.c:5" % path)
+
+    def test_a_stripped_program_is_shown_by_offset_and_the_flag_is_named(self):
+        path = self.program("bare", self.C_SOURCE)
+        profile = self.profile_of(path, ("first",))
+        run("strip", path)
+        names, advice = self.names(profile)
+        self.assertRegex(names[0][0], r"^bare\+0x[0-9a-f]+$")
+        self.assertEqual(advice.count("\n"), 1)
+        self.assertIn("compile it with -g, and do not strip it", advice)
+
+    def test_symbols_without_lines_name_the_flag(self):
+        path = self.program("lineless", self.C_SOURCE, "-g0")
+        names, advice = self.names(self.profile_of(path, ("first",)))
+        self.assertEqual(names, [["first", "lineless"]])
+        self.assertIn("has no line numbers; compile it with -g.", advice)
+
+    def test_debug_files_are_found_by_build_id(self):
+        path = self.program("split", self.C_SOURCE, "-g", "-O1", "-Wl,--build-id")
+        profile = self.profile_of(path, ("first", "second"))
+        build_id = re.search(r"Build ID: (\w+)", run("readelf", "-n", path).stdout).group(1)
+        debug = self.path("debug")
+        folder = os.path.join(debug, ".build-id", build_id[:2])
+        os.makedirs(folder)
+        run("objcopy", "--only-keep-debug", path, os.path.join(folder, build_id[2:] + ".debug"))
+        run("strip", path)
+        env = dict(os.environ, CALM_DEBUG_DIR=debug)
+        wanted = [["second", path + ".c:4"], ["first", path + ".c:3"]]
+        self.assertEqual(self.names(profile, env=env), (wanted, ""))
+        os.unlink(path)  # the debug file alone is enough
+        self.assertEqual(self.names(profile, env=env), (wanted, ""))
+        names, advice = self.names(profile)
+        self.assertRegex(names[0][0], r"^split\+0x")
+        self.assertIn("is not on this machine", advice)
+
+    def test_a_program_that_has_changed_is_not_asked(self):
+        path = self.program("changed", self.C_SOURCE, "-g")
+        profile = self.profile_of(path, ("first",), build_id="00" * 20)
+        names, advice = self.names(profile)
+        self.assertRegex(names[0][0], r"^changed\+0x")
+        self.assertIn("has changed since", advice)
+
+    # Without packages.
+
+    def test_without_packages_the_sentence_names_them(self):
+        code = ("import sys; sys.path.insert(0, %r); sys.modules['google'] = None; sys.modules['elftools'] = None\n"
+                "import heap_profile\nfrom trouble import Trouble\n"
+                "try:\n    heap_profile.need_packages()\nexcept Trouble as trouble:\n    print(trouble)\n" % TOOLS)
+        done = run(sys.executable, "-B", "-c", code)
+        self.assertIn("apt-get install python3-protobuf python3-pyelftools", done.stdout)
+
+    # Running.
+
+    def test_what_cannot_be_run_is_refused_as_by_run(self):
+        self.refused(127, "not found in PATH", "--", "no-such-program-anywhere")
+        self.refused(126, "not executable", "--", self.file("plain.txt", "words\n"))
+        static = self.program("static", "int main(void) { return 0; }\n", "-static")
+        self.refused(126, "statically linked", "--", static)
+        self.refused(1, "cannot be written", "--html", self.path("no/page.html"), "--", "true")
+
+    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
+    def test_a_death_by_signal_is_the_reason_for_no_profile(self):
+        done = self.heap("--", "sh", "-c", "kill -9 $$", check=False)
+        self.assertEqual(done.returncode, -9)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("was killed by SIGKILL before it could write one", done.stderr)
+
+    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
+    def test_a_program_that_leaves_without_a_profile_is_told(self):
+        leaver = self.program("leaver", "#include <unistd.h>\nint main(void) { _exit(3); }\n")
+        done = self.heap("--", leaver, check=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("_exit", done.stderr)
+
+    HOLDER = ("#include <stdio.h>\n#include <stdlib.h>\n\n"
+              "static char *kept[40000];\n"
+              "__attribute__((noinline)) static void hold(int i) { kept[i] = malloc(1000); *kept[i] = 1; }\n"
+              "__attribute__((noinline)) static void pass(void) { char *volatile p = malloc(3000); *p = 1; free(p); }\n"
+              "int main(int count, char **words)\n{\n"
+              "    for (int i = 0; i < 20000; i++) {\n        hold(i);\n        pass();\n    }\n"
+              "    printf(\"%s %d\\n\", words[count - 1], getchar());\n    return 7;\n}\n")
+
+    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
+    def test_a_run_shows_where_its_heap_was_asked_for(self):
+        path = self.program("holder", self.HOLDER, "-g", "-O1")
+        done = self.heap("--rate", "16", "--pprof", self.path("kept"), "--html", self.path("page.html"), "--", path,
+                         "--rate", check=False, stdin=None, input="A")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertEqual(done.stdout, "--rate 65\n")
+        rows = self.rows(done.stderr)
+        self.assertEqual(rows[0][3:], ["hold", path + ".c:5"])
+        self.assertGreater(float(rows[0][2].rstrip("%")), 90)
+        live = float(rows[0][0].split()[0])  # 19.1 MiB in truth; 16 KiB a sample make 1 in 35 of error
+        self.assertTrue(rows[0][0].endswith("MiB") and 15 < live < 24, rows[0])
+        by_all = self.rows(self.heap(self.path("kept"), "--by", "alloc").stdout)
+        self.assertEqual(by_all[0][3:], ["pass", path + ".c:6"])
+        with open(self.path("page.html")) as file:
+            self.assertIn("hold", file.read())
+        lines = self.heap(self.path("kept"), "--leaks", "--top", "1").stdout.splitlines()
+        at = next(index for index, line in enumerate(lines) if line.startswith("    hold"))
+        self.assertTrue(lines[at + 1].startswith("    main  "), lines)
+
+    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
+    def test_the_programs_own_profile_is_told_from_its_childrens(self):
+        path = self.program("holder", self.HOLDER, "-g", "-O1")
+        done = self.heap("--rate", "16", "--", "sh", "-c", "%s x </dev/null; exit 4" % path, check=False)
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"(?m)^  children +1 process wrote profiles too")
+        self.assertNotIn("  hold ", done.stderr)
+
+
+def packages_reason():
+    """Why the packages that calm heap needs are not there, or None."""
+    done = calm("heap", "/nonexistent/profile", check=False)
+    return done.stderr.strip() if "could not be fetched" in done.stderr else None
+
+
+if __name__ == "__main__":
+    REASON = packages_reason()
+    if REASON is not None:
+        print("skipped: " + REASON)
+        sys.exit(77)
+    unittest.main()

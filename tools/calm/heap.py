@@ -1,0 +1,168 @@
+"""`calm heap`: runs PROGRAM with the profiler on, or reads a profile, and shows who holds the heap.
+
+A run is split by an exec as that of `calm run` is. The library writes the profile to a memory file when PROGRAM
+exits; what PROGRAM prints, reads and returns stays its own. heap_profile.py reads the profile, heap_symbols.py names
+its addresses, heap_table.py and heap_page.py show it.
+"""
+import os
+import sys
+from dataclasses import asdict, dataclass
+
+import heap_profile
+import heap_table
+import program
+import run
+import say
+from heap_symbols import Symbols
+from trouble import Trouble
+
+USAGE = 2
+RATE_KIB_MAX = 1 << 20
+
+
+@dataclass
+class Request:
+    """What the user asked for."""
+    rate: str
+    by: str
+    top: str
+    leaks: bool
+    pprof: str
+    html: str
+    collapsed: str
+
+    def check(self):
+        self.rate = number("--rate", self.rate, 1, RATE_KIB_MAX)
+        self.top = number("--top", self.top, 0, 1 << 30)
+        if self.by not in heap_table.ORDERS:
+            raise Trouble("--by is inuse or alloc, not '%s'." % self.by, USAGE)
+
+
+def number(name, text, low, high):
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise Trouble("%s is a whole number from %d to %d, not '%s'." % (name, low, high, text), USAGE)
+    return value
+
+
+# Running PROGRAM.
+
+def start(request, words, profile=None):
+    if profile is not None:
+        raise Trouble("'%s' stands before the two dashes: a program is run, or a profile is read, not both." % profile,
+                      USAGE)
+    request.check()
+    path = program.find(words[0])
+    program.check(path)
+    heap_profile.need_packages()
+    for name in (request.pprof, request.html, request.collapsed):
+        if name is not None:
+            run.check_writable(name)
+    profile_fd = run.shared_descriptor("calm-profile")
+    options = ["profile_kb=%d" % request.rate, "profile_fd=%d" % profile_fd]
+    run.become(path, words, options, "_heap_report", {"request": asdict(request), "profile_fd": profile_fd})
+
+
+def report(plan):
+    """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
+    data = run.read_all(plan["profile_fd"])
+    result, heaps = run.outcome(plan)
+    try:
+        show_run(plan, data, result, heaps)
+    except Trouble as trouble:
+        say.line("calm: " + str(trouble))
+    except BrokenPipeError:
+        pass
+    run.end_as(result["status"])
+
+
+def show_run(plan, data, result, heaps):
+    request = Request(**plan["request"])
+    own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
+    found = heap_profile.members(data, "the profile of '%s'" % plan["words"][0]) if data else []
+    if not found or (own is None and os.WIFSIGNALED(result["status"])):
+        raise Trouble(why_no_profile(plan["words"][0], result["status"]))
+    text, packed = own_member(found, heaps, own)
+    profile = heap_profile.decode(text, "the profile of '%s'" % plan["words"][0])
+    if request.pprof is not None:
+        write(request.pprof, packed)
+    title = " ".join(plan["words"])
+    rows = heap_table.summary(profile, own, result["peak_rss_bytes"])
+    if len(found) > 1:
+        rows.append(("children", "%s wrote profiles too; this one is the program's own" %
+                     say.count(len(found) - 1, "process", "processes")))
+    show(request, profile, title, rows, sys.stderr)
+
+
+def own_member(found, heaps, own):
+    """PROGRAM's own profile among those of its children: a process appends its profile and its report at one time,
+    so both come in the same order."""
+    if own is not None and len(heaps) == len(found):
+        return found[heaps.index(own)]
+    return found[-1]
+
+
+def why_no_profile(name, status):
+    if os.WIFSIGNALED(status):
+        return ("no profile: '%s' was killed by %s before it could write one, and only a program that exits writes "
+                "it; CALM_OPTIONS=profile_signal=N has it written while the program runs." %
+                (name, run.signal_name(os.WTERMSIG(status))))
+    return ("no profile: '%s' never loaded calmalloc, or left by _exit or exec of a program that did not, or closed "
+            "the descriptor that profiles go to; let it return from main, or call exit." % name)
+
+
+# Reading profiles.
+
+def read(request, path, later):
+    request.check()
+    if path is None:
+        raise Trouble("heap needs two dashes and a PROGRAM, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
+    if request.pprof is not None:
+        raise Trouble("--pprof keeps the profile of a PROGRAM; '%s' is one already." % path, USAGE)
+    if later is not None and (request.html or request.collapsed or request.leaks):
+        raise Trouble("a comparison is a table only; --html, --collapsed and --leaks take one profile.", USAGE)
+    heap_profile.need_packages()
+    profile = heap_profile.read(path)
+    if later is None:
+        show(request, profile, path, heap_table.summary(profile), sys.stdout)
+        return 0
+    second = heap_profile.read(later)
+    symbols = Symbols()
+    heap_table.difference(
+        heap_table.sites(profile, symbols.resolve(profile)), heap_table.sites(second, symbols.resolve(second)),
+        "%s -> %s" % (path, later), request, sys.stdout)
+    advise(symbols)
+    return 0
+
+
+def show(request, profile, title, rows, stream):
+    symbols = Symbols()
+    frames = symbols.resolve(profile)
+    if request.html is not None:
+        import heap_page
+        write(request.html, heap_page.page(profile, frames, title, rows).encode())
+    if request.collapsed is not None:
+        write(request.collapsed, heap_table.collapsed(profile, frames, request.by).encode())
+    say.pairs("calmalloc: heap of " + title[:100], rows, stream)
+    if request.leaks:
+        heap_table.leaks(profile, frames, request.top, stream)
+    else:
+        heap_table.table(heap_table.sites(profile, frames), request, stream)
+    advise(symbols)
+
+
+def advise(symbols):
+    advice = symbols.advice()
+    if advice:
+        say.line("calm: " + advice)
+
+
+def write(path, data):
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise Trouble("'%s' cannot be written: %s; name another file, or make room." % (path, error.strerror)) from None

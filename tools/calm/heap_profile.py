@@ -1,0 +1,206 @@
+"""Reads heap profiles in the pprof format, ours and those of others that use the same sample types.
+
+The package protobuf decodes the messages. Their layout is the table below, so that no generated file has to fit
+the package's version. Strings are read as bytes: a path need not be UTF-8.
+"""
+import zlib
+from dataclasses import dataclass, field
+from typing import Dict, List
+
+from trouble import Trouble
+
+MESSAGES = {
+    "ValueType": {"type": (1, "int64"), "unit": (2, "int64")},
+    "Sample": {"location_id": (1, "uint64*"), "value": (2, "int64*")},
+    "Mapping": {"id": (1, "uint64"), "memory_start": (2, "uint64"), "memory_limit": (3, "uint64"),
+                "file_offset": (4, "uint64"), "filename": (5, "int64"), "build_id": (6, "int64")},
+    "Line": {"function_id": (1, "uint64"), "line": (2, "int64")},
+    "Location": {"id": (1, "uint64"), "mapping_id": (2, "uint64"), "address": (3, "uint64"), "line": (4, "Line*")},
+    "Function": {"id": (1, "uint64"), "name": (2, "int64"), "system_name": (3, "int64"), "filename": (4, "int64")},
+    "Profile": {"sample_type": (1, "ValueType*"), "sample": (2, "Sample*"), "mapping": (3, "Mapping*"),
+                "location": (4, "Location*"), "function": (5, "Function*"), "string_table": (6, "bytes*"),
+                "time_nanos": (9, "int64"), "duration_nanos": (10, "int64"), "period_type": (11, "ValueType"),
+                "period": (12, "int64"), "comment": (13, "int64*")},
+}
+# The four numbers of a stack, and what writers call them. A profile without the allocated ones has zeros there.
+KINDS = {
+    "live_bytes": ("inuse_space", "space", "inuse_bytes"),
+    "live_blocks": ("inuse_objects", "objects", "inuse_blocks"),
+    "all_bytes": ("alloc_space", "alloc_bytes"),
+    "all_blocks": ("alloc_objects", "alloc_blocks"),
+}
+UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 1, "count": 1}
+
+
+@dataclass
+class Mapping:
+    start: int
+    end: int
+    offset: int
+    path: str
+    build_id: str
+
+
+@dataclass
+class Location:
+    address: int
+    mapping: Mapping = None
+    lines: list = field(default_factory=list)  # (function, file, line), innermost first, when the writer knew them
+
+
+@dataclass
+class Stack:
+    locations: List[Location]  # innermost first
+    live_bytes: int = 0
+    live_blocks: int = 0
+    all_bytes: int = 0
+    all_blocks: int = 0
+
+
+@dataclass
+class Profile:
+    stacks: List[Stack]
+    mappings: List[Mapping]
+    has_all: bool  # what was allocated in all is known, not only what is live
+    period: int
+    time_ns: int
+    duration_ns: int
+    comments: List[str]
+
+    def total(self, name):
+        return sum(getattr(stack, name) for stack in self.stacks)
+
+    def program(self):
+        """The path of the program: the first file that is mapped, as the format asks for."""
+        return next((mapping.path for mapping in self.mappings if mapping.path), "")
+
+
+def need_packages():
+    try:
+        import elftools.elf.elffile  # noqa: F401
+        import google.protobuf  # noqa: F401
+    except ImportError as error:
+        name = "protobuf" if "google" in str(error) else "pyelftools"
+        raise Trouble("calm heap needs the Python package %s, which could not be fetched; with a network it comes by "
+                      "itself, without one apt-get install python3-protobuf python3-pyelftools brings it." %
+                      name) from None
+
+
+def message_class():
+    """Makes the class Profile from MESSAGES."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="calm_heap.proto", package="calm.heap", syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field_name, (number, kind) in fields.items():
+            entry = message.field.add(name=field_name, number=number)
+            entry.label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
+            kind = kind.rstrip("*")
+            if kind in MESSAGES:
+                entry.type, entry.type_name = kinds.TYPE_MESSAGE, ".calm.heap." + kind
+            else:
+                entry.type = getattr(kinds, "TYPE_" + kind.upper())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    descriptor = pool.FindMessageTypeByName("calm.heap.Profile")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(pool).GetPrototype(descriptor)
+
+
+def read_file(path):
+    """The bytes of a file, or one sentence."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise Trouble("there is no file '%s'; to profile a program, write two dashes before it: calm heap -- %s." %
+                      (path, path)) from None
+    except IsADirectoryError:
+        raise Trouble("'%s' is a directory, not a profile." % path) from None
+    except PermissionError:
+        raise Trouble("'%s' may not be read; chmod +r, or its owner, allows it." % path) from None
+    except OSError as error:
+        raise Trouble("'%s' cannot be read: %s." % (path, error.strerror)) from None
+
+
+def members(data, name):
+    """The profiles in `data`: (unpacked, as it was). Processes that share a descriptor append one after the other."""
+    if data[:2] != b"\x1f\x8b":
+        return [(data, data)]
+    found = []
+    while data[:2] == b"\x1f\x8b":
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            text = unpacker.decompress(data)
+        except zlib.error as error:
+            raise Trouble("%s is damaged (%s); make a new profile." % (name, error)) from None
+        if not unpacker.eof:
+            raise Trouble("%s is cut short: whoever wrote it did not get to its end." % name)
+        rest = unpacker.unused_data
+        found.append((text, data[:len(data) - len(rest)]))
+        data = rest
+    return found
+
+
+def read(path):
+    """The profile in a file; the last one when there are several."""
+    name = "'%s'" % path
+    data = read_file(path)
+    if data.startswith(b"heap_v2/"):
+        raise Trouble("%s is a heap profile as text (heap_v2); `pprof -proto PROGRAM %s` turns it into one that calm "
+                      "reads." % (name, path))
+    return decode(members(data, name)[-1][0], name)
+
+
+def decode(text, name):
+    """Turns one unpacked profile into a Profile."""
+    from google.protobuf.message import DecodeError
+    message = message_class()()
+    try:
+        message.ParseFromString(text)
+    except DecodeError:
+        message = None
+    if message is None or not message.string_table or message.string_table[0] or not message.sample_type:
+        raise Trouble("%s is not a profile; calm reads what `calm heap --pprof FILE` and Go's pprof write." % name)
+    try:
+        return build(message, name)
+    except (IndexError, KeyError):
+        raise Trouble("%s is damaged: it names parts of itself that are not there; make a new profile." %
+                      name) from None
+
+
+def build(message, name):
+    strings = [text.decode(errors="replace") for text in message.string_table]
+    columns = columns_of(message, strings, name)
+    mappings = {entry.id: Mapping(entry.memory_start, entry.memory_limit, entry.file_offset, strings[entry.filename],
+                                  strings[entry.build_id]) for entry in message.mapping}
+    functions = {entry.id: (strings[entry.name] or strings[entry.system_name], strings[entry.filename])
+                 for entry in message.function}
+    locations: Dict[int, Location] = {}
+    for entry in message.location:
+        lines = [functions[line.function_id] + (line.line,) for line in entry.line]
+        locations[entry.id] = Location(entry.address, mappings.get(entry.mapping_id), lines)
+    stacks = []
+    for sample in message.sample:
+        stack = Stack([locations[number] for number in sample.location_id])
+        for kind, (index, scale) in columns.items():
+            setattr(stack, kind, sample.value[index] * scale)
+        stacks.append(stack)
+    return Profile(stacks, list(mappings.values()), "all_bytes" in columns, message.period, message.time_nanos,
+                   message.duration_nanos, [strings[index] for index in message.comment])
+
+
+def columns_of(message, strings, name):
+    """Where each of our four numbers stands among a sample's values, and what it is counted in."""
+    types = [(strings[entry.type], strings[entry.unit]) for entry in message.sample_type]
+    columns = {}
+    for kind, names in KINDS.items():
+        for index, (type_name, unit) in enumerate(types):
+            if type_name in names and unit in UNITS:
+                columns[kind] = (index, UNITS[unit])
+    if "live_bytes" not in columns:
+        raise Trouble("%s is a profile of something else (%s), not of a heap; one with inuse_space is needed." %
+                      (name, ", ".join(type_name for type_name, _ in types)))
+    return columns

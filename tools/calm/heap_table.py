@@ -1,0 +1,170 @@
+"""Heaps as text: by site, by stack, as a difference, and as one line a stack."""
+import os
+from dataclasses import dataclass
+
+import say
+from heap_symbols import Frame, short, site_of
+
+ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
+COUNTS = ("live_bytes", "live_blocks", "all_bytes", "all_blocks")
+
+
+@dataclass
+class Site:
+    frame: Frame
+    live_bytes: int = 0
+    live_blocks: int = 0
+    all_bytes: int = 0
+    all_blocks: int = 0
+
+    def add(self, stack):
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(stack, name))
+
+
+def sites(profile, frames):
+    """The sites of a profile by (function, place), with what their stacks add up to."""
+    found = {}
+    for stack, names in zip(profile.stacks, frames):
+        frame = site_of(names)
+        found.setdefault((frame.name, frame.place()), Site(frame)).add(stack)
+    return found
+
+
+def place_of(frame):
+    """file:line, short for files below the current folder."""
+    here = os.getcwd() + os.sep
+    place = frame.place() or (frame.module if frame.is_named else "")
+    return place[len(here):] if place.startswith(here) else place
+
+
+def summary(profile, heap=None, peak_rss_bytes=None):
+    """The facts above a table. `heap` is what the library itself counted, when it ran here."""
+    live, total = profile.total("live_bytes"), profile.total("all_bytes")
+    counted = ""
+    if heap is not None:
+        counted = ", counted exactly %s" % say.amount(
+            max(0, heap.get("allocated_bytes", 0) - heap.get("cached_bytes", 0)))
+    rows = [("live at the end", "%s in %s%s" % (
+        say.amount(live), say.count(profile.total("live_blocks"), "block"), counted))]
+    if profile.has_all:
+        freed = 100.0 * (1 - live / total) if total else 0.0
+        rows.append(("allocated", "%s in %s, of which %.0f%% was freed" % (
+            say.amount(total), say.count(profile.total("all_blocks"), "block"), freed)))
+    if profile.duration_ns:
+        rate = live / (profile.duration_ns / 1e9)
+        rows.append(("growth", "%s in %.2f s, %s a second" % (
+            say.amount(live), profile.duration_ns / 1e9, say.amount(rate))))
+    if peak_rss_bytes:
+        rows.append(("peak RSS", say.amount(peak_rss_bytes)))
+    if profile.period:
+        rows.append(("sampled", "once in %s on average; what is smaller than that in all may be missing" %
+                     say.amount(profile.period)))
+    rows += [("noted", comment) for comment in profile.comments]
+    return rows
+
+
+def share(part, whole):
+    return "%.1f%%" % (100.0 * part / whole) if whole else "-"
+
+
+def cut(entries, top):
+    return (entries, []) if top == 0 else (entries[:top], entries[top:])
+
+
+def table(found, request, stream):
+    by_bytes, by_blocks = ORDERS[request.by]
+    entries = sorted(found.values(), key=lambda site: (-getattr(site, by_bytes), site.frame.name, site.frame.place()))
+    entries = [site for site in entries if getattr(site, by_bytes) or getattr(site, by_blocks)]
+    whole = sum(getattr(site, by_bytes) for site in entries)
+    if not entries:
+        print("  nothing was sampled: %s" % (
+            "no block is live, or too little; a smaller --rate samples more often." if request.by == "inuse" else
+            "the program allocated too little; a smaller --rate samples more often."), file=stream, flush=True)
+        return
+    shown, hidden = cut(entries, request.top)
+    head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]
+    rows = [[say.amount(getattr(site, by_bytes)), format(getattr(site, by_blocks), ","),
+             share(getattr(site, by_bytes), whole), short(site.frame.name), place_of(site.frame)] for site in shown]
+    say.table(head, rows, stream, left=2)
+    more(hidden, by_bytes, whole, "site", stream)
+
+
+def more(hidden, by_bytes, whole, noun, stream):
+    if hidden:
+        rest = sum(getattr(entry, by_bytes) for entry in hidden)
+        print("  and %s with %s (%s); --top 0 shows all" % (
+            say.count(len(hidden), "more " + noun), say.amount(rest), share(rest, whole)), file=stream, flush=True)
+
+
+def leaks(profile, frames, top, stream):
+    """Each stack that still holds something, in full."""
+    pairs = sorted(((stack, names) for stack, names in merged(profile, frames) if stack.live_bytes),
+                   key=lambda pair: -pair[0].live_bytes)
+    if not pairs:
+        print("  nothing is live, or too little to be sampled; a smaller --rate samples more often.", file=stream,
+              flush=True)
+        return
+    whole = sum(stack.live_bytes for stack, _ in pairs)
+    shown, hidden = cut(pairs, top)
+    for stack, names in shown:
+        lines = ["", "  %s in %s (%s)" % (say.amount(stack.live_bytes), say.count(stack.live_blocks, "block"),
+                                          share(stack.live_bytes, whole))]
+        for frame in names:
+            place = place_of(frame)
+            lines.append("    " + frame.name + ("  " + place if place else ""))
+        print("\n".join(lines), file=stream, flush=True)
+    more([stack for stack, _ in hidden], "live_bytes", whole, "stack", stream)
+
+
+def merged(profile, frames):
+    """(what they add up to, frames) for each different list of frames."""
+    found = {}
+    for stack, names in zip(profile.stacks, frames):
+        found.setdefault(tuple(names), Site(names[0])).add(stack)
+    return [(site, names) for names, site in found.items()]
+
+
+def collapsed(profile, frames, by):
+    """One line a stack, the outermost frame first, with its bytes."""
+    lines = []
+    for stack, names in merged(profile, frames):
+        size = getattr(stack, ORDERS[by][0])
+        if size:
+            lines.append("%s %d\n" % (";".join(frame.name.replace(";", ":") for frame in reversed(names)), size))
+    return "".join(sorted(lines))
+
+
+def signed(text, value):
+    return text if value == 0 else ("+" if value > 0 else "-") + text
+
+
+def difference(before, after, title, request, stream):
+    """What grew and what shrank between two profiles, the largest growth first."""
+    by_bytes, by_blocks = ORDERS[request.by]
+    rows = []
+    for key in {**before, **after}:
+        old, new = (group.get(key) for group in (before, after))
+        sizes = [getattr(site, by_bytes) if site else 0 for site in (old, new)]
+        blocks = [getattr(site, by_blocks) if site else 0 for site in (old, new)]
+        if sizes[0] != sizes[1] or blocks[0] != blocks[1]:
+            rows.append((sizes[1] - sizes[0], blocks[1] - blocks[0], sizes, (new or old).frame))
+    totals = [sum(getattr(site, by_bytes) for site in group.values()) for group in (before, after)]
+    grown = totals[1] - totals[0]
+    what = "live" if request.by == "inuse" else "allocated"
+    say.pairs("calmalloc: growth of the heap, " + title, [
+        (what, "%s -> %s, %s" % (say.amount(totals[0]), say.amount(totals[1]),
+                                 signed(say.amount(abs(grown)), grown)))], stream)
+    rows.sort(key=lambda row: (-abs(row[0]), row[3].name))
+    shown, hidden = cut(rows, request.top)
+    shown.sort(key=lambda row: (-row[0], row[3].name))
+    if not shown:
+        print("  no site differs.", file=stream, flush=True)
+        return
+    say.table(["growth", "blocks", "before", "after", "function", "place"], [
+        [signed(say.amount(abs(size)), size), signed(format(abs(blocks), ","), blocks), say.amount(sizes[0]),
+         say.amount(sizes[1]), short(frame.name), place_of(frame)] for size, blocks, sizes, frame in shown],
+        stream, left=2)
+    if hidden:
+        print("  and %s that differ less; --top 0 shows all" % say.count(len(hidden), "more site"), file=stream,
+              flush=True)

@@ -70,7 +70,7 @@ def main():
             "const struct class_facts class_facts[CLASS_LIMIT] = {\n" + "\n".join(facts) + "\n};",
             "const struct class_check class_checks[CLASS_LIMIT] = {\n" + "\n".join(checks) + "\n};",
             "/* By size, the class times the bytes of a cache entry. */\n"
-            + table("class_small", "uint16_t", small)
+            + table("class_small", "uint32_t", small)
             + "\n\n"
             + table("class_medium", "uint16_t", medium),
         ]

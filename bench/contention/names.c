@@ -72,8 +72,8 @@ static bool name_depot(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exa
         if (offset >= sizeof *depot)
             continue;
         if (is_exact)
-            snprintf(name, NAME_MAX_BYTES, "depot.%s of %zu B, cohort %u", depot_field(offset),
-                     bin_bytes(depot->bin), bin_cohort(depot->bin));
+            snprintf(name, NAME_MAX_BYTES, "depot.%s of %zu B, row %u", depot_field(offset),
+                     bin_bytes(depot->bin), bin_row(depot->bin));
         else
             snprintf(name, NAME_MAX_BYTES, "depot.%s", depot_field(offset));
         return true;

@@ -56,8 +56,9 @@ class Program:
 
     def sources(self):
         source = self.options.source
-        watched = [os.path.join(HERE, "calls.c"), os.path.join(source, "os", "lock.c")]
-        for layer in ("base", "mem", "core", "site"):
+        watched = [os.path.join(HERE, "calls.c"), os.path.join(source, "os", "lock.c"),
+                   os.path.join(source, "site", "site.c")]
+        for layer in ("base", "mem", "core"):
             folder = os.path.join(source, layer)
             watched += [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".c")]
         plain = [os.path.join(source, "os", "linux", "memory.c"), os.path.join(source, "front", "options.c")]

@@ -182,6 +182,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
         arena_link(cache, old.start, old.log2);
     count_capacity(cache, bin, more);
     set_bit(cache->used_bins, bin);
+    set_bit(cache->used_rows, bin_row(bin));
     edit_end(cache);
     return true;
 }
@@ -189,7 +190,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     if (is_span_bin(bin))
-        shelf_give(bin_cohort(bin) + 1u, blocks, count);
+        shelf_give(bin_row(bin) + 1u, blocks, count);
     else
         depot_give(bin, blocks, count, user);
 }
@@ -251,6 +252,8 @@ static void bin_close(struct cache *cache, unsigned bin)
     arena_link(cache, array.start, array.log2);
     count_capacity(cache, bin, -(array.blocks * bin_bytes(bin)));
     clear_bit(cache->used_bins, bin);
+    if (cache->used_bins[bin_row(bin)] == 0)
+        clear_bit(cache->used_rows, bin_row(bin));
     edit_end(cache);
 }
 
@@ -275,22 +278,44 @@ static bool is_over(const struct cache *cache, bool is_span, size_t more_bytes)
     return cache->capacity_bytes[is_span] + more_bytes > budget_now(is_span);
 }
 
-/* Moves the hand over a few used bins and shrinks those that have not missed since it passed, or
- * all of a cache that is over its budget. Not `except`. */
-static void shrink_bins(struct cache *cache, unsigned except)
+/* The first row from `row` on that has arrays, or ROW_LIMIT. */
+static unsigned used_row(const struct cache *cache, unsigned row)
+{
+    for (; row < ROW_LIMIT; row = (row / 64 + 1) * 64) {
+        uint64_t rows = cache->used_rows[row / 64] >> row % 64;
+        if (rows != 0)
+            return row + bit_lowest(rows);
+    }
+    return ROW_LIMIT;
+}
+
+/* Shrinks the bins of a row that have not missed since the hand passed, or all of a cache that is
+ * over its budget. Not `except`. Returns how many it looked at. */
+static unsigned shrink_row(struct cache *cache, unsigned row, unsigned except)
 {
     unsigned seen = 0;
-    for (unsigned word = 0; word < BIN_LIMIT / 64 && seen < HAND_BINS; word++) {
-        unsigned index = cache->hand;
-        for (uint64_t bins = cache->used_bins[index]; bins != 0; bins &= bins - 1) {
-            unsigned bin = index * 64 + bit_lowest(bins);
-            if (bin != except &&
-                (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin), 0)))
-                bin_shrink(cache, bin);
-            seen++;
+    for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1) {
+        unsigned bin = row * CLASS_LIMIT + bit_lowest(bins);
+        if (bin != except &&
+            (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin), 0)))
+            bin_shrink(cache, bin);
+        seen++;
+    }
+    cache->recent_bins[row] = 0;
+    return seen;
+}
+
+/* Moves the hand over a few used bins, once round at most. */
+static void shrink_bins(struct cache *cache, unsigned except)
+{
+    unsigned seen = 0, start = cache->hand, end = ROW_LIMIT;
+    for (unsigned lap = 0; lap < 2; lap++) {
+        unsigned row = used_row(cache, lap == 0 ? start : 0);
+        for (; row < end && seen < HAND_BINS; row = used_row(cache, row + 1)) {
+            seen += shrink_row(cache, row, except);
+            cache->hand = row + 1;
         }
-        cache->recent_bins[index] = 0;
-        cache->hand = (index + 1) % (BIN_LIMIT / 64);
+        end = start;
     }
 }
 
@@ -365,7 +390,7 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
 {
     if (!is_span_bin(bin))
         return depot_take(bin, blocks, want, user);
-    blocks[0] = shelf_take(bin_cohort(bin) + 1u);
+    blocks[0] = shelf_take(bin_row(bin) + 1u);
     return blocks[0] != NULL;
 }
 
@@ -450,24 +475,21 @@ NOINLINE void cache_free_slow(void *block)
 
 void cache_empty(struct cache *cache)
 {
-    for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
-        for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1)
-            bin_close(cache, word * 64 + bit_lowest(bins));
+    for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
+        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
+            bin_close(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
 
 bool cache_has_arrays(const struct cache *cache)
 {
-    for (unsigned word = 0; word < BIN_LIMIT / 64; word++)
-        if (cache->used_bins[word] != 0)
-            return true;
-    return false;
+    return used_row(cache, 0) < ROW_LIMIT;
 }
 
 void cache_mend(struct cache *cache)
 {
-    for (unsigned word = 0; word < BIN_LIMIT / 64; word++) {
-        for (uint64_t bins = cache->used_bins[word]; bins != 0; bins &= bins - 1) {
-            struct cache_entry *entry = &cache->entries[word * 64 + bit_lowest(bins)];
+    for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1)) {
+        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1) {
+            struct cache_entry *entry = &cache->entries[row * CLASS_LIMIT + bit_lowest(bins)];
             uint32_t top = load(&entry->top, RELAXED);
             bool is_between = top > array_of(entry->limit).start &&
                               load(cache_slot(cache, top), RELAXED) == load(&entry->first, RELAXED);
@@ -479,10 +501,14 @@ void cache_mend(struct cache *cache)
 void cache_abandon(struct cache *cache)
 {
     for (unsigned bin = 0; bin < BIN_LIMIT; bin++) {
-        cache->entries[bin].limit = 0;
-        store(&cache->entries[bin].top, 0, RELAXED);
-        store(&cache->entries[bin].first, NULL, RELAXED);
+        struct cache_entry *entry = &cache->entries[bin];
+        if (entry->limit == 0) /* a look keeps its page untouched */
+            continue;
+        entry->limit = 0;
+        store(&entry->top, 0, RELAXED);
+        store(&entry->first, NULL, RELAXED);
     }
+    __builtin_memset(cache->used_rows, 0, sizeof cache->used_rows);
     __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);

@@ -25,7 +25,7 @@
 #include "core/cores.h"
 
 enum {
-    CACHE_BYTES = 512 * 1024,
+    CACHE_BYTES = 1024 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
@@ -53,6 +53,7 @@ struct cache {
     struct cache *below; /* made before this one                                  */
     uint32_t number;     /* from 1                                                */
     bool is_for_cores;   /* never one thread's own                                */
+    uint8_t home;        /* of the threads that own it, where it is one thread's  */
 
     _Atomic uintptr_t state;
 
@@ -64,18 +65,19 @@ struct cache {
     _Atomic uint32_t visits;  /* how often it was taken out of a slot                      */
     uint32_t visits_seen;     /* by the last look for idle ones: under the purger's lock   */
     uint32_t arena_used;      /* offset of the first byte no array ever used */
-    uint32_t hand;            /* where the search for idle bins goes on      */
+    uint32_t hand;            /* the row where the search for idle bins goes on */
     uint32_t refusals;        /* of growth so far                         */
     _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
     size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
-    uint64_t used_bins[BIN_LIMIT / 64];       /* bins that have an array */
-    uint64_t recent_bins[BIN_LIMIT / 64];     /* bins that missed since the hand last passed */
+    uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
+    uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */
+    uint64_t recent_bins[ROW_LIMIT]; /* by row: classes that missed since the hand last passed */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };
-_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES / 4, "most of a cache is arrays");
+_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 9 / 16, "arrays need the rest");
 
 /* The calling thread's own cache; an empty one that stays empty before the first use, in a thread
  * that is ending, and in one that works on its core's. */

@@ -2,9 +2,10 @@
  * class.h: block sizes, and the arithmetic that turns an address inside a slab into a block.
  *
  * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it
- * is answered no. A bin is a cohort and a class: cohort * CLASS_LIMIT + class. CLASS_SPAN, the last
- * number, is that of large blocks that caches may hold; they have no cohort, and a bin of theirs
- * has its count of units, less one, in that place.
+ * is answered no. A bin is a row and a class: row * CLASS_LIMIT + class. A row is a cohort, and a
+ * home where blocks are so small that several share a cache line (core/home.h): home * COHORT_LIMIT
+ * + cohort. CLASS_SPAN, the last number, is that of large blocks that caches may hold; they have no
+ * cohort, and a bin of theirs has its count of units, less one, as its row.
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -15,10 +16,13 @@
 enum {
     CLASS_COUNT = 54,
     COHORT_LIMIT = 64,
-    BIN_LIMIT = COHORT_LIMIT * CLASS_LIMIT,
-    SMALL_MAX = 1024,   /* looked up in steps of 8   */
-    MEDIUM_MAX = 32768, /* looked up in steps of 256 */
-    ENTRY_BYTES = 16,   /* of a cache entry          */
+    HOME_LIMIT = 8,
+    ROW_LIMIT = HOME_LIMIT * COHORT_LIMIT,
+    BIN_LIMIT = ROW_LIMIT * CLASS_LIMIT,
+    LINE_SHARED_MAX = 2 * CACHE_LINE_BYTES - 1, /* larger blocks share few of their lines */
+    SMALL_MAX = 1024,                           /* looked up in steps of 8   */
+    MEDIUM_MAX = 32768,                         /* looked up in steps of 256 */
+    ENTRY_BYTES = 16,                           /* of a cache entry          */
     CLASS_SPAN = CLASS_LIMIT - 1,
     SPAN_UNITS_MAX = COHORT_LIMIT,
 };
@@ -41,7 +45,7 @@ struct class_check {
 
 extern HIDDEN const struct class_facts class_facts[CLASS_LIMIT];
 extern HIDDEN const struct class_check class_checks[CLASS_LIMIT];
-extern HIDDEN const uint16_t class_small[SMALL_MAX / 8 + 1];
+extern HIDDEN const uint32_t class_small[SMALL_MAX / 8 + 1];
 extern HIDDEN const uint16_t class_medium[MEDIUM_MAX / 256 + 1];
 
 typedef uint16_t bin_index;
@@ -51,9 +55,22 @@ ALWAYS_INLINE unsigned bin_class(size_t bin)
     return (unsigned)bin & (CLASS_LIMIT - 1);
 }
 
-ALWAYS_INLINE unsigned bin_cohort(unsigned bin)
+ALWAYS_INLINE unsigned bin_row(unsigned bin)
 {
     return bin >> CLASS_BITS;
+}
+
+/* Whether blocks of a class share cache lines with others, so that each home has its own. */
+ALWAYS_INLINE bool class_has_homes(unsigned class)
+{
+    uint32_t bytes = class_facts[class].bytes;
+    return bytes <= LINE_SHARED_MAX && bytes % CACHE_LINE_BYTES != 0;
+}
+
+/* Rows of a class: 0 up to this. */
+ALWAYS_INLINE unsigned class_rows(unsigned class)
+{
+    return class_has_homes(class) ? ROW_LIMIT : COHORT_LIMIT;
 }
 
 /* The bin of large blocks of `units` <= SPAN_UNITS_MAX. */
@@ -66,11 +83,11 @@ ALWAYS_INLINE unsigned bin_of_span(size_t units)
 ALWAYS_INLINE size_t bin_bytes(unsigned bin)
 {
     if (unlikely(bin_class(bin) == CLASS_SPAN))
-        return (size_t)(bin_cohort(bin) + 1) << UNIT_SHIFT;
+        return (size_t)(bin_row(bin) + 1) << UNIT_SHIFT;
     return class_facts[bin_class(bin)].bytes;
 }
 
-/* Offset of the entry of a size's class among its cohort's entries. Pre: bytes <= MEDIUM_MAX. */
+/* Offset of the entry of a size's class among its row's entries. Pre: bytes <= MEDIUM_MAX. */
 ALWAYS_INLINE uint32_t class_offset(size_t bytes)
 {
     if (likely(bytes <= SMALL_MAX))

@@ -141,7 +141,7 @@ const struct class_check class_checks[CLASS_LIMIT] = {
 };
 
 /* By size, the class times the bytes of a cache entry. */
-const uint16_t class_small[129] = {
+const uint32_t class_small[129] = {
     16, 16, 32, 48, 48, 64, 64, 80, 80, 96, 96, 112,
     112, 128, 128, 144, 144, 160, 160, 176, 176, 192, 192, 208,
     208, 224, 224, 240, 240, 256, 256, 272, 272, 288, 288, 288,

@@ -1,6 +1,5 @@
 /*
- * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps, purges
- * slabs' idle pages.
+ * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps.
  *
  * A depot is made when its bin is first used and never unmade. Lists hold the slabs that have free
  * blocks, by eighths of their capacity that are free; taking from the fullest first lets the others
@@ -15,6 +14,7 @@
  */
 #include "core/depot.h"
 
+#include "core/depot_parts.h"
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "mem/meta.h"
@@ -23,8 +23,8 @@
 enum {
     USER_NONE = 0,
     USER_SEVERAL = -1,
-    SUB_PAGE = 4096,
     PINNED_MAX = 1,
+    HOME_SLABS_MIN = 64,
 };
 
 static _Atomic(struct depot *) depots[BIN_LIMIT];
@@ -34,7 +34,6 @@ static struct {
     _Alignas(CACHE_LINE_BYTES) _Atomic size_t count;
 } slabs_in_use;
 _Atomic uint32_t depot_tick;
-size_t depot_page_bytes = SUB_PAGE;
 size_t depot_lend_share = 16;
 void (*depot_on_growth)(size_t slab_count);
 
@@ -101,7 +100,7 @@ static void list_remove(struct depot *depot, struct slab *slab)
     slab->list = SLAB_UNLISTED;
 }
 
-static void relist(struct depot *depot, struct slab *slab)
+void depot_relist(struct depot *depot, struct slab *slab)
 {
     unsigned list = list_for(bin_class(slab->bin), slab->free_count);
     if (list == slab->list)
@@ -124,7 +123,7 @@ static struct class_total {
     _Atomic size_t free_blocks;                       /* of them, in bitmaps */
 } totals[CLASS_LIMIT];
 
-static void count_free(struct depot *depot, size_t more, size_t fewer)
+void depot_count_free(struct depot *depot, size_t more, size_t fewer)
 {
     store(&depot->free_blocks, load(&depot->free_blocks, RELAXED) + more - fewer,
           RELAXED); /* writers hold the lock */
@@ -137,15 +136,15 @@ static void enter(struct depot *depot, struct slab *slab)
     /* Under the lock: a unit of this bin is a slab of this depot. */
     store(&region.map[slab->unit], slab->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELAXED);
-    count_free(depot, slab->free_count, 0);
-    relist(depot, slab);
+    depot_count_free(depot, slab->free_count, 0);
+    depot_relist(depot, slab);
 }
 
 static void leave(struct depot *depot, struct slab *slab)
 {
     list_remove(depot, slab);
     fetch_sub(&depot->slab_count, 1, RELAXED);
-    count_free(depot, 0, slab->free_count);
+    depot_count_free(depot, 0, slab->free_count);
 }
 
 static void adopt(struct depot *depot, struct slab *slab)
@@ -178,21 +177,21 @@ static size_t take_listed(struct depot *depot, void **out, size_t want)
             struct slab *slab = slab_of_unit(depot->lists[list]);
             taken += slab_take(slab, out + taken, want - taken);
             slab->tick = load(&depot_tick, RELAXED);
-            relist(depot, slab);
+            depot_relist(depot, slab);
         }
     }
-    count_free(depot, 0, taken);
+    depot_count_free(depot, 0, taken);
     return taken;
 }
 
-/* The cohort that has most free blocks of a class, or NULL; a look at every depot of the class,
- * without locks. */
-static struct depot *richest(unsigned class)
+/* The row that has most free blocks of a class, or NULL; a look at every depot of the class from
+ * row `first` on, without locks. */
+static struct depot *richest(unsigned class, unsigned first, unsigned rows)
 {
     struct depot *best = NULL;
     size_t most = 0;
-    for (unsigned cohort = 0; cohort < COHORT_LIMIT; cohort++) {
-        struct depot *depot = depot_of(cohort << CLASS_BITS | class);
+    for (unsigned row = first; row < first + rows; row++) {
+        struct depot *depot = depot_of(row << CLASS_BITS | class);
         size_t blocks = depot == NULL ? 0 : load(&depot->free_blocks, RELAXED);
         if (blocks > most) {
             most = blocks;
@@ -218,18 +217,32 @@ static struct slab *roomiest(const struct depot *depot)
 }
 
 /*
- * Instead of a new slab: another cohort's, when more than a share of the class's blocks lie free.
- * So sites that have stopped allocating feed those that go on, and what separation costs in memory
- * is bounded by that share. The slab comes with its live blocks, which are of its new bin from now
- * on. Under the depot's lock; the lender's is only tried, so nobody waits in a circle.
+ * Who may lend a depot a slab, or NULL. Another cohort of its home, when more than a share of the
+ * class's blocks lie free. Another home only when most lie free, and not of a few slabs: the slab's
+ * lines have both homes' blocks from then on.
+ */
+static struct depot *lender_for(const struct depot *depot)
+{
+    unsigned class = bin_class(depot->bin);
+    size_t blocks = load(&totals[class].blocks, RELAXED);
+    size_t free_blocks = load(&totals[class].free_blocks, RELAXED);
+    if (free_blocks * depot_lend_share <= blocks)
+        return NULL;
+    struct depot *lender = richest(class, bin_row(depot->bin) & ~(COHORT_LIMIT - 1u), COHORT_LIMIT);
+    bool is_most = free_blocks * 2 > blocks &&
+                   blocks > (size_t)class_facts[class].capacity * HOME_SLABS_MIN;
+    return lender == NULL && is_most ? richest(class, 0, class_rows(class)) : lender;
+}
+
+/*
+ * Instead of a new slab: another row's. So sites that have stopped allocating feed those that go
+ * on, and what separation costs in memory is bounded. The slab comes with its live blocks, which
+ * are of its new bin from now on. Under the depot's lock; the lender's is only tried, so nobody
+ * waits in a circle.
  */
 static void borrow(struct depot *depot)
 {
-    unsigned class = bin_class(depot->bin);
-    const struct class_total *total = &totals[class];
-    if (load(&total->free_blocks, RELAXED) * depot_lend_share <= load(&total->blocks, RELAXED))
-        return;
-    struct depot *lender = richest(class);
+    struct depot *lender = lender_for(depot);
     if (lender == NULL || lender == depot || !lock_try(&lender->lock, RANK_DEPOT))
         return;
     struct slab *slab = roomiest(lender);
@@ -349,8 +362,7 @@ static void prefetch_maps(void *const *blocks, size_t count)
     }
 }
 
-/* The slab of a unit if it is the depot's own. Under the lock. */
-static struct slab *own_slab(const struct depot *depot, size_t unit)
+struct slab *depot_own_slab(const struct depot *depot, size_t unit)
 {
     /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
     return load(&region.map[unit], ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
@@ -378,7 +390,7 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
         size_t unit = region_unit(blocks[i]);
         if (unit != slab_unit) {
             slab_unit = unit;
-            slab = own_slab(depot, unit);
+            slab = depot_own_slab(depot, unit);
             if (slab != NULL)
                 slab->tick = load(&depot_tick, RELAXED);
         }
@@ -393,16 +405,16 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
         put++;
         if (likely(list_for(class, slab->free_count) == slab->list))
             continue;
-        relist(depot, slab);
+        depot_relist(depot, slab);
         if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
-            count_free(depot, put, 0); /* it leaves with all that was counted */
+            depot_count_free(depot, put, 0); /* it leaves with all that was counted */
             put = 0;
             orphan(depot, slab);
             empty[empty_count++] = slab;
             slab_unit = 0;
         }
     }
-    count_free(depot, put, 0);
+    depot_count_free(depot, put, 0);
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, empty_count);
     return stranger_count;
@@ -488,7 +500,7 @@ static bool is_in_slab(unsigned class, const void *block)
         if (depot == NULL) /* a unit that is no slab: class 0 */
             return false;
         lock_acquire(&depot->lock, RANK_DEPOT);
-        const struct slab *slab = own_slab(depot, unit);
+        const struct slab *slab = depot_own_slab(depot, unit);
         bool is_free = slab != NULL &&
                        slab_is_free(slab, class_block(class, (uint16_t)(uintptr_t)block));
         lock_release(&depot->lock, RANK_DEPOT);
@@ -502,8 +514,8 @@ bool depot_holds(unsigned bin, const void *block)
 {
     unsigned class = bin_class(bin);
     bool is_free = is_in_slab(class, block);
-    for (unsigned cohort = 0; cohort < COHORT_LIMIT && !is_free; cohort++) {
-        const struct depot *other = depot_of(cohort << CLASS_BITS | class);
+    for (unsigned row = 0; row < class_rows(class) && !is_free; row++) {
+        const struct depot *other = depot_of(row << CLASS_BITS | class);
         is_free = other != NULL && batch_holds(&other->batches, block);
     }
     return is_free;
@@ -542,109 +554,6 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
     lock_release(&depot->lock, RANK_DEPOT);
     retire_all(empty, count);
     return count;
-}
-
-static bool is_range_free(const struct slab *slab, unsigned first, unsigned last)
-{
-    for (unsigned block = first; block <= last; block++)
-        if (!slab_is_free(slab, block))
-            return false;
-    return true;
-}
-
-/* The sub-pages that lie in free blocks only, whole pages at a time, and are not dropped yet. */
-static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
-{
-    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
-    uint32_t idle = 0;
-    for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
-        uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1)
-                                   << offset / SUB_PAGE);
-        unsigned first = (unsigned)(offset / bytes);
-        unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
-        /* A page behind the last block has nothing that could be claimed; it was never touched
-         * either. */
-        if (first < slab->capacity && (slab->dropped & mask) != mask &&
-            is_range_free(slab, first, last))
-            idle |= mask;
-    }
-    return idle;
-}
-
-/* Moves the free bits of all blocks that touch `pages` from the slab to `claimed`. Returns how
- * many. */
-static unsigned claim(struct slab *slab, uint32_t pages, uint64_t *claimed)
-{
-    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
-    unsigned count = 0;
-    for (unsigned block = 0; block < slab->capacity; block++) {
-        unsigned first = (unsigned)(block * bytes / SUB_PAGE);
-        unsigned last = (unsigned)(((block + 1) * bytes - 1) / SUB_PAGE);
-        uint32_t touched = (uint32_t)((2ull << last) - (1ull << first));
-        if ((touched & pages) != 0 && slab_is_free(slab, block)) {
-            claimed[block / 64] |= (uint64_t)1 << block % 64;
-            count++;
-        }
-    }
-    unsigned words = class_facts[bin_class(slab->bin)].map_words;
-    for (unsigned word = 0; word < words; word++)
-        slab->free_map[word] &= ~claimed[word];
-    return count;
-}
-
-static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
-{
-    uint32_t dropped = 0;
-    while (pages != 0) {
-        unsigned first = bit_lowest(pages);
-        unsigned length = bit_lowest(~((uint64_t)pages >> first));
-        uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
-        (*calls)++;
-        if (os_counted(os_purge(start + first * SUB_PAGE, length * SUB_PAGE)) == 0)
-            dropped |= run;
-        pages &= ~run;
-    }
-    return dropped;
-}
-
-size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
-{
-    unsigned bin = region_kind(unit);
-    struct depot *depot = bin_class(bin) == 0 ? NULL : depot_of(bin);
-    if (depot == NULL)
-        return 0;
-    uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
-    unsigned count = 0;
-    uint32_t pages = 0;
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
-        return 0;
-    struct slab *slab = own_slab(depot, unit);
-    if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
-        pages = idle_pages(slab, depot_page_bytes);
-    if (pages != 0) {
-        count = claim(slab, pages, claimed);
-        slab->free_count = (uint16_t)(slab->free_count - count);
-        slab->is_pinned = true;
-        count_free(depot, 0, count);
-        relist(depot, slab);
-    }
-    lock_release(&depot->lock, RANK_DEPOT);
-    if (pages == 0)
-        return 0;
-    uint32_t dropped = drop_runs(region_address(unit), pages, calls);
-    lock_acquire(&depot->lock, RANK_DEPOT);
-    count = 0;
-    for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
-        count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */
-        slab->free_map[word] |= claimed[word];
-    }
-    slab->free_count = (uint16_t)(slab->free_count + count);
-    slab->is_pinned = false;
-    slab->dropped |= dropped;
-    count_free(depot, count, 0);
-    relist(depot, slab);
-    lock_release(&depot->lock, RANK_DEPOT);
-    return bit_count(dropped) * (size_t)SUB_PAGE;
 }
 
 static verdict verify_one(struct depot *depot)

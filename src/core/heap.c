@@ -46,6 +46,7 @@ static void start_now(void)
     struct heap_settings settings;
     heap_configure(&facts, &settings);
     cpu_count = facts.cpu_count;
+    home_start(cpu_count);
     cores_start(settings.cores, facts.core_limit);
     heap_apply(&settings);
     span_on_shortage = collect;
@@ -138,7 +139,7 @@ void heap_install_hooks(void)
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
-        return cache_alloc(cohort_offset + class_offset(bytes));
+        return cache_alloc(cohort_offset + home_offset(bytes));
     if (bytes <= (size_t)SPAN_UNITS_MAX << UNIT_SHIFT)
         return cache_alloc(bin_of_span(large_units(bytes)) * ENTRY_BYTES);
     return bytes <= PTRDIFF_MAX && heap_start() ? large_acquire(large_units(bytes), 1, NULL) : NULL;
@@ -158,7 +159,7 @@ void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > MEDIUM_MAX)
         return heap_start() ? large_zeroed(bytes) : NULL;
-    void *block = cache_alloc(cohort_offset + class_offset(bytes));
+    void *block = cache_alloc(cohort_offset + home_offset(bytes));
     if (likely(block != NULL))
         __builtin_memset(block, 0, bytes);
     return block;
@@ -168,7 +169,7 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
 {
     unsigned class = class_aligned(bytes, align);
     if (class != 0)
-        return cache_alloc(cohort_offset + class * ENTRY_BYTES);
+        return cache_alloc(cohort_offset + home_class_offset(class));
     return align <= PTRDIFF_MAX && heap_start() ? large_alloc_aligned(bytes, align) : NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "core/cache.h"
+#include "core/home.h"
 #include "os/os.h"
 
 enum { COHORT_ENTRY_BYTES = CLASS_LIMIT * ENTRY_BYTES };
@@ -68,7 +69,7 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 {
     if (unlikely(bytes > SMALL_MAX))
         return NULL;
-    return cache_pop(cohort_offset + class_small[(bytes + 7) >> 3]);
+    return cache_pop(cohort_offset + small_of_thread[(bytes + 7) >> 3]);
 }
 
 ALWAYS_INLINE void heap_free(void *block)

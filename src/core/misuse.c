@@ -132,13 +132,14 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
     return POINTER_BAD;
 }
 
-/* A cache may hold a block under any cohort of its class. */
+/* A cache may hold a block under any row of its class. */
 static bool is_cached(const void *block, unsigned bin)
 {
     bool is_span = bin_class(bin) == CLASS_SPAN;
+    unsigned rows = is_span ? 1 : class_rows(bin_class(bin));
     for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below) {
-        for (unsigned cohort = 0; cohort < (is_span ? 1 : COHORT_LIMIT); cohort++)
-            if (cache_holds(cache, is_span ? bin : cohort << CLASS_BITS | bin_class(bin), block))
+        for (unsigned row = 0; row < rows; row++)
+            if (cache_holds(cache, is_span ? bin : row << CLASS_BITS | bin_class(bin), block))
                 return true;
     }
     return false;
@@ -148,6 +149,6 @@ bool misuse_is_free(const void *block, unsigned bin)
 {
     if (is_cached(block, bin))
         return true;
-    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_cohort(bin) + 1, block)
+    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_row(bin) + 1, block)
                                         : depot_holds(bin, block);
 }

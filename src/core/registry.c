@@ -7,6 +7,7 @@
 #include "core/registry.h"
 
 #include "core/depot.h"
+#include "core/home.h"
 #include "mem/meta.h"
 #include "os/os.h"
 
@@ -33,6 +34,7 @@ static struct cache *enrol(struct cache *cache, bool is_for_cores)
     cache->arena_used = offsetof(struct cache, arena);
     cache->number = fetch_add(&caches_made, 1, RELAXED) + 1;
     cache->is_for_cores = is_for_cores;
+    cache->home = is_for_cores ? 0 : (uint8_t)home_next();
     store(&cache->state, CACHE_OWNED, RELAXED);
     cache->below = load(&newest, RELAXED);
     for (unsigned tries = 0; tries < TRIES_MAX; tries++)

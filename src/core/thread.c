@@ -14,6 +14,7 @@
 
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/home.h"
 #include "core/purge.h"
 #include "core/registry.h"
 #include "os/lock.h"
@@ -112,6 +113,7 @@ static struct cache *attach(void)
     if (cache == NULL)
         return NULL;
     cache_of_thread = cache;
+    home_enter(cache->home);
     if (is_hooked) {
         attaches++;
         os_thread_exit_arm(cache);
@@ -180,6 +182,8 @@ struct cache *thread_cache(void)
         return NULL;
     if (cores_join(load(&attached, RELAXED), cpus)) {
         give_up();
+        if (!home_is_entered())
+            home_enter(home_next());
         return cores_take();
     }
     return cache_of_thread != &cache_none ? cache_of_thread : attach();

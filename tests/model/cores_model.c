@@ -161,6 +161,7 @@ void registry_adopt(struct cache *cache)
     if (atomic_load(&cache->edits) == 0)
         return;
     clear_arrays(cache);
+    __builtin_memset(cache->used_rows, 0, sizeof cache->used_rows);
     __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     atomic_store(&cache->edits, 0);
 }

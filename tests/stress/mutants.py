@@ -28,8 +28,8 @@ MUTANTS = {
         "core/heap.c", "__builtin_memcpy(moved, block, size_min(have, bytes));",
         "__builtin_memcpy(moved, block, size_min(have, bytes) - 1);", "single"),
     "pages with live blocks are purged": (
-        "core/depot.c", "&& is_range_free(slab, first, last))", "&& (is_range_free(slab, first, last) || last > 0))",
-        "single"),
+        "core/depot_purge.c", "&& is_range_free(slab, first, last))",
+        "&& (is_range_free(slab, first, last) || last > 0))", "single"),
     "dirty spans are called zero": (
         "mem/span.c", "insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);", "(void)is_zero; insert(unit, units, "
         "SPAN_CLEAN);", "single"),

@@ -54,9 +54,10 @@ def control(source, build, preset):
     step([compiler, flag, "-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", "-DCALM_CHECKS=2",
           *("-I" + folder for folder in folders), changed, *(os.path.join(source, "tests", name) for name in sources),
           os.path.join(build, "libcalmalloc_core.a"), "-lpthread", "-o", program], source)
-    environment = {**os.environ, "CALM_OPTIONS": "cache_kb=16,sites=off"}
+    # The first report ends it: what goes on after a race may go round in a corrupt list for ever.
+    environment = {**os.environ, "CALM_OPTIONS": "cache_kb=16,sites=off", "TSAN_OPTIONS": "halt_on_error=1"}
     done = subprocess.run([program, *arguments], cwd=build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", env=environment)
+                          errors="replace", env=environment, timeout=300)
     if word not in done.stdout:
         sys.exit("the control was not caught: %s in src/%s\n%s" % (replacement, path, done.stdout[-3000:]))
     print("caught: a mistake in src/%s: %s" % (path, word))

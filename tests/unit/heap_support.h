@@ -18,6 +18,7 @@ extern "C" {
 #include "core/cores.h"
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/home.h"
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"

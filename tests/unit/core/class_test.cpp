@@ -106,11 +106,11 @@ TEST(Class, KindsOfUnitsHaveClassZeroAndBinsKeepTheirParts)
     EXPECT_EQ(bin_class(UNIT_FREE), 0u);
     EXPECT_EQ(bin_class(UNIT_HEAD), 0u);
     EXPECT_EQ(bin_class(UNIT_BODY), 0u);
-    for (unsigned cohort = 0; cohort < COHORT_LIMIT; cohort++)
+    for (unsigned row = 0; row < ROW_LIMIT; row++)
         for (unsigned number = 1; number < CLASS_COUNT; number++)
-            ASSERT_EQ(bin_class(cohort * CLASS_LIMIT + number) +
-                          bin_cohort(cohort * CLASS_LIMIT + number) * 64,
-                      cohort * CLASS_LIMIT + number);
+            ASSERT_EQ(bin_class(row * CLASS_LIMIT + number) +
+                          bin_row(row * CLASS_LIMIT + number) * 64,
+                      row * CLASS_LIMIT + number);
 }
 
 TEST(Class, BitmapsAndListsHaveRoomForEveryBlock)

@@ -1,0 +1,117 @@
+/*
+ * depot_purge.c: gives back the idle pages of slabs that are in use.
+ *
+ * The free blocks that touch such pages are claimed, as a refill would claim them, so that nobody
+ * is given one while the kernel is at it; the lock is not held over the system calls.
+ *
+ * Owner: the purger. Design: docs/design/purge.md
+ */
+#include "core/depot_parts.h"
+#include "os/os.h"
+
+enum { SUB_PAGE = 4096 };
+
+size_t depot_page_bytes = SUB_PAGE;
+
+static bool is_range_free(const struct slab *slab, unsigned first, unsigned last)
+{
+    for (unsigned block = first; block <= last; block++)
+        if (!slab_is_free(slab, block))
+            return false;
+    return true;
+}
+
+/* The sub-pages that lie in free blocks only, whole pages at a time, and are not dropped yet. */
+static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    uint32_t idle = 0;
+    for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
+        uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1)
+                                   << offset / SUB_PAGE);
+        unsigned first = (unsigned)(offset / bytes);
+        unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
+        /* A page behind the last block has nothing that could be claimed; it was never touched
+         * either. */
+        if (first < slab->capacity && (slab->dropped & mask) != mask &&
+            is_range_free(slab, first, last))
+            idle |= mask;
+    }
+    return idle;
+}
+
+/* Moves the free bits of all blocks that touch `pages` from the slab to `claimed`. Returns how
+ * many. */
+static unsigned claim(struct slab *slab, uint32_t pages, uint64_t *claimed)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    unsigned count = 0;
+    for (unsigned block = 0; block < slab->capacity; block++) {
+        unsigned first = (unsigned)(block * bytes / SUB_PAGE);
+        unsigned last = (unsigned)(((block + 1) * bytes - 1) / SUB_PAGE);
+        uint32_t touched = (uint32_t)((2ull << last) - (1ull << first));
+        if ((touched & pages) != 0 && slab_is_free(slab, block)) {
+            claimed[block / 64] |= (uint64_t)1 << block % 64;
+            count++;
+        }
+    }
+    unsigned words = class_facts[bin_class(slab->bin)].map_words;
+    for (unsigned word = 0; word < words; word++)
+        slab->free_map[word] &= ~claimed[word];
+    return count;
+}
+
+static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
+{
+    uint32_t dropped = 0;
+    while (pages != 0) {
+        unsigned first = bit_lowest(pages);
+        unsigned length = bit_lowest(~((uint64_t)pages >> first));
+        uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
+        (*calls)++;
+        if (os_counted(os_purge(start + first * SUB_PAGE, length * SUB_PAGE)) == 0)
+            dropped |= run;
+        pages &= ~run;
+    }
+    return dropped;
+}
+
+size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
+{
+    unsigned bin = region_kind(unit);
+    struct depot *depot = bin_class(bin) == 0 ? NULL : depot_of(bin);
+    if (depot == NULL)
+        return 0;
+    uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
+    unsigned count = 0;
+    uint32_t pages = 0;
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return 0;
+    struct slab *slab = depot_own_slab(depot, unit);
+    if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
+        pages = idle_pages(slab, depot_page_bytes);
+    if (pages != 0) {
+        count = claim(slab, pages, claimed);
+        slab->free_count = (uint16_t)(slab->free_count - count);
+        slab->is_pinned = true;
+        depot_count_free(depot, 0, count);
+        depot_relist(depot, slab);
+    }
+    lock_release(&depot->lock, RANK_DEPOT);
+    if (pages == 0)
+        return 0;
+    uint32_t dropped = drop_runs(region_address(unit), pages, calls);
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    count = 0;
+    for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
+        count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */
+        slab->free_map[word] |= claimed[word];
+    }
+    slab->free_count = (uint16_t)(slab->free_count + count);
+    slab->is_pinned = false;
+    slab->dropped |= dropped;
+    depot_count_free(depot, count, 0);
+    depot_relist(depot, slab);
+    lock_release(&depot->lock, RANK_DEPOT);
+    return bit_count(dropped) * (size_t)SUB_PAGE;
+}

@@ -4,7 +4,10 @@
  */
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
 #include <execinfo.h>
+#include <signal.h>
+#include <ucontext.h>
 
 #include <stdexcept>
 
@@ -84,3 +87,182 @@ TEST(Stack, AnExceptionOnItsWay)
     for (size_t i = 0; i < ours.size(); i++)
         EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + 1])) << i;
 }
+
+#if defined(__x86_64__)
+
+/*
+ * A program that stops at every instruction, by the processor's trap flag. The oracle is a list of
+ * return addresses kept by looking at calls: one adds what it pushes, and those below the stack
+ * pointer are gone. Every frame of every function is met in every state that way: before and after
+ * its prologue, in stubs that bind symbols lazily, and in the C++ runtime while it unwinds.
+ */
+namespace steps
+{
+
+constexpr size_t depth_max = 128;
+constexpr int trap_flag = 0x100, trapped_by_flag = 2;
+
+struct Call {
+    uintptr_t slot, returns_to;
+};
+
+Call calls[depth_max]; /* outermost first */
+size_t call_count;
+void *base[depth_max]; /* who called the function that starts to step */
+size_t base_count;
+uintptr_t last_sp;
+bool is_call;
+size_t taken, missed;
+uintptr_t missed_at[256];
+
+bool is_call_at(uintptr_t pc)
+{
+    const unsigned char *code = reinterpret_cast<const unsigned char *>(pc);
+    while (*code == 0xf2 || *code == 0x3e || *code == 0x66 || *code == 0x67 ||
+           (*code & 0xf0) == 0x40)
+        code++;
+    return *code == 0xe8 || (*code == 0xff && (code[1] & 0x38) == 0x10);
+}
+
+bool is_right(const uintptr_t *ours, size_t count, uintptr_t pc)
+{
+    size_t at = 2; /* behind the kernel's way out of this handler */
+    if (count != at + call_count + base_count || ours[1] != pc)
+        return false;
+    for (size_t i = call_count; i-- > 0;)
+        if (ours[at++] != calls[i].returns_to)
+            return false;
+    for (size_t i = 0; i < base_count; i++)
+        if (ours[at++] != reinterpret_cast<uintptr_t>(base[i]))
+            return false;
+    return true;
+}
+
+void on_step(int, siginfo_t *info, void *context)
+{
+    greg_t *registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+    uintptr_t pc = static_cast<uintptr_t>(registers[REG_RIP]);
+    uintptr_t sp = static_cast<uintptr_t>(registers[REG_RSP]);
+    if (info->si_code != trapped_by_flag) { /* a breakpoint: begins, or ends */
+        registers[REG_EFL] ^= trap_flag;
+        is_call = false;
+        return;
+    }
+    if (is_call && sp == last_sp - sizeof sp && call_count < depth_max)
+        calls[call_count++] = {sp, *reinterpret_cast<uintptr_t *>(sp)};
+    while (call_count > 0 && calls[call_count - 1].slot < sp)
+        call_count--;
+    is_call = is_call_at(pc);
+    last_sp = sp;
+    uintptr_t ours[depth_max];
+    size_t count = os_stack(ours, depth_max);
+    taken++;
+    if (is_right(ours, count, pc))
+        return;
+    if (missed < 256)
+        missed_at[missed] = pc;
+    missed++;
+}
+
+__attribute__((noinline)) void run(void (*body)())
+{
+    call_count = taken = missed = 0;
+    base_count = static_cast<size_t>(backtrace(base, depth_max)) - 1;
+    memmove(base, base + 1, base_count * sizeof base[0]);
+    __asm__ volatile("int3\n\tnop"); /* the first stop is after the next instruction */
+    body();
+    __asm__ volatile("int3");
+}
+
+void complain(uintptr_t pc, bool is_throwing)
+{
+    Dl_info info = {};
+    const char *file = dladdr(reinterpret_cast<void *>(pc), &info) != 0 ? info.dli_fname : "";
+    if (!is_throwing || strstr(file, "libgcc_s") == nullptr)
+        ADD_FAILURE() << "another stack " << pc - reinterpret_cast<uintptr_t>(info.dli_fbase)
+                      << " in " << file;
+}
+
+/*
+ * Steps through `body`; how many instructions there were. Just before an exception's handler is
+ * entered, the runtime overwrites the registers that its own frames have saved; for these few
+ * instructions nobody can know its callers.
+ */
+size_t through(void (*body)(), bool is_throwing = false)
+{
+    static char room[1 << 16];
+    stack_t alternate = {}, before = {};
+    alternate.ss_sp = room;
+    alternate.ss_size = sizeof room;
+    struct sigaction action = {}, action_before = {};
+    action.sa_sigaction = on_step;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaltstack(&alternate, &before);
+    sigaction(SIGTRAP, &action, &action_before);
+    run(body);
+    sigaction(SIGTRAP, &action_before, nullptr);
+    sigaltstack(&before, nullptr);
+    for (size_t i = 0; i < missed && i < 256; i++)
+        complain(missed_at[i], is_throwing);
+    EXPECT_LE(missed, is_throwing ? 200u : 0u) << "of " << taken;
+    return taken;
+}
+
+int compare(const void *a, const void *b)
+{
+    return *static_cast<const int *>(a) - *static_cast<const int *>(b);
+}
+
+void use_the_c_library()
+{
+    int numbers[] = {5, 3, 9, 1, 7};
+    qsort(numbers, 5, sizeof numbers[0], compare);
+    char text[64];
+    snprintf(text, sizeof text, "%d %.3f %s", numbers[0], 2.5, "word");
+    volatile double number = strtod("3.25e2", nullptr);
+    volatile long found = labs(-1) + static_cast<long>(number);
+    found = static_cast<long>(strspn(text, "0123456789")) + found;
+}
+
+void throw_and_catch()
+{
+    try {
+        std::vector<uintptr_t> none;
+        throw std::runtime_error(std::string("passes") + std::to_string(none.size()));
+    } catch (const std::exception &error) {
+        volatile size_t length = strlen(error.what());
+        (void)length;
+    }
+}
+
+void take_a_stack()
+{
+    uintptr_t callers[16];
+    volatile size_t count = os_stack(callers, 16);
+    (void)count;
+}
+
+} // namespace steps
+
+TEST(StackAtEveryInstruction, OfTheCLibraryAndOfStubsThatBindLazily)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer's functions are in the way";
+    EXPECT_GT(steps::through(steps::use_the_c_library), 2000u);
+}
+
+TEST(StackAtEveryInstruction, OfTheRuntimeWhileItUnwinds)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer's functions are in the way";
+    EXPECT_GT(steps::through(steps::throw_and_catch, true), 2000u);
+}
+
+TEST(StackAtEveryInstruction, OfTheWalkItself)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer's functions are in the way";
+    EXPECT_GT(steps::through(steps::take_a_stack), 2000u);
+}
+
+#endif

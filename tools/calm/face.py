@@ -73,7 +73,7 @@ def read_plain(command, arguments):
             value = rest.pop(0)
         values[parameter.name] = value
     while rest:
-        if not words or words[0].needs_dashes:
+        if not words:
             raise Trouble("%s takes no argument '%s'." % (command.name, rest[0]), USAGE)
         taken = len(rest) if words[0].takes_rest else 1
         give_word(command, words, values, rest[:taken])

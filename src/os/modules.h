@@ -18,6 +18,7 @@ struct os_module {
     const char *path; /* without the mark of a deleted file                                 */
     const unsigned char *build_id; /* NULL when the file has none or its notes are not mapped */
     size_t build_id_bytes;
+    bool is_program; /* the process starts in it: the program itself, not a library */
 };
 
 /*

@@ -170,11 +170,14 @@ static uint64_t write_build_id(struct pprof *self, const struct os_module *modul
     return write_string(self, text.start);
 }
 
-/* A mapping's number is its place in the table of modules, from 1 on. */
-static void write_mappings(struct pprof *self)
+/* A mapping's number is its place in the table of modules, from 1 on. Readers take the first that
+ * they see for the program's, and a library may lie below it. */
+static void write_mappings(struct pprof *self, bool of_program)
 {
     for (size_t i = 0; i < self->modules->count; i++) {
         const struct os_module *module = &self->modules->modules[i];
+        if (module->is_program != of_program)
+            continue;
         struct message message = {.used = 0};
         put_number(&message, MAPPING_ID, i + 1);
         put_number(&message, MAPPING_START, module->start);
@@ -292,7 +295,8 @@ void pprof_write(struct profile_out *out, const struct profile_source *source,
     struct pprof self = {.out = out, .modules = modules, .locations = locations};
     struct profile_facts facts = source->facts();
     write_facts(&self, &facts);
-    write_mappings(&self);
+    write_mappings(&self, true);
+    write_mappings(&self, false);
     source->visit(write_sample, &self);
     write_comments(&self, &facts);
 }

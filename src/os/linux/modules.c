@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -213,6 +214,7 @@ static int visit_all(struct reader *reader, void (*visit)(const struct os_module
                      void *context)
 {
     struct image image = {0};
+    uintptr_t entry = getauxval(AT_ENTRY);
     int result;
     while ((result = read_line(reader)) > 0) {
         struct line line = parse_line(reader->line);
@@ -229,6 +231,7 @@ static int visit_all(struct reader *reader, void (*visit)(const struct os_module
             .offset = line.offset,
             .bias = line.start - line.offset,
             .path = line.path,
+            .is_program = line.start <= entry && entry < line.end,
         };
         if (image.base != 0 && image.device == line.device && image.inode == line.inode)
             describe(reader, image.base, &module);

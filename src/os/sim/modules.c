@@ -9,8 +9,8 @@ int os_modules(void (*visit)(const struct os_module *, void *), void *context)
 {
     static const unsigned char build_id[] = {0xca, 0x1a, 0x00, 0x01};
     static const struct os_module modules[] = {
-        {0x401000, 0x403000, 0x1000, 0x400000, "/sim/program", build_id, sizeof build_id},
-        {0x7000001000, 0x7000008000, 0x1000, 0x6ffffff000, "/sim/library", NULL, 0},
+        {0x401000, 0x403000, 0x1000, 0x400000, "/sim/program", build_id, sizeof build_id, true},
+        {0x7000001000, 0x7000008000, 0x1000, 0x6ffffff000, "/sim/library", NULL, 0, false},
     };
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
         visit(&modules[i], context);

@@ -58,7 +58,7 @@ TEST(HeapV2, TheTextIsWhatJemallocWrites)
 }
 
 /* The reader's numbers differ from ours by the rounding to whole samples: half a sample's worth of
- * blocks. Seen to fail with one term of the series too few, at large blocks. */
+ * blocks. Seen to fail with two halvings, at large blocks. */
 TEST(HeapV2, AReaderArrivesAtOurEstimates)
 {
     for (double rate : {1.0, 4096.0, 524288.0}) {

@@ -152,6 +152,20 @@ TEST(Pprof, MappingsHaveNumberRangeOffsetPathAndBuildId)
     EXPECT_EQ(third.number(6), 0u);
 }
 
+/* Seen to fail with the mappings in the order of their addresses. */
+TEST(Pprof, TheProgramsMappingsComeFirstWhereverTheyLie)
+{
+    calm_test::begin_profile(1);
+    auto modules = calm_test::three_modules();
+    modules->modules[1].is_program = true;
+    modules->modules[2].is_program = true;
+    profile read = written(modules.get());
+    numbers ids;
+    for (const std::string &mapping : read.all.strings[3])
+        ids.push_back(message(mapping).number(1));
+    EXPECT_EQ(ids, (numbers{2, 3, 1}));
+}
+
 /* Seen to fail with return addresses, with live before all, and with a table that never finds. */
 TEST(Pprof, AnAddressHasOneLocationInItsCallAndItsMapping)
 {

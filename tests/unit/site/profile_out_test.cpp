@@ -16,7 +16,7 @@ static std::string pattern(size_t count)
     return words;
 }
 
-/* Seen to fail with a complement of eight bits, and with `<` for `==` where a block is full. */
+/* Seen to fail with a complement of eight bits, and with the last block's length for the whole. */
 TEST(ProfileOut, GzipUnwrapsToWhatWasWrittenAtEveryLengthAroundABlock)
 {
     for (size_t count : {0, 1, PROFILE_OUT_BYTES - 1, +PROFILE_OUT_BYTES, PROFILE_OUT_BYTES + 1,
@@ -30,7 +30,7 @@ TEST(ProfileOut, GzipUnwrapsToWhatWasWrittenAtEveryLengthAroundABlock)
     }
 }
 
-/* The check value that the CRC's catalogues give. Seen to fail with the table's order reversed. */
+/* The check value that the CRC's catalogues give. Seen to fail with two of its steps exchanged. */
 TEST(ProfileOut, TheChecksumIsTheOneOfTheCatalogue)
 {
     std::string gzip = calm_test::written(

@@ -92,9 +92,9 @@ inline std::unique_ptr<module_table> three_modules()
     static const unsigned char build_id[] = {0x0a, 0xb0, 0xff};
     auto table = std::make_unique<module_table>();
     table->count = 3;
-    table->modules[0] = {0x1000, 0x3000, 0x400, 0x600, "/bin/a program", build_id, 3};
-    table->modules[1] = {0x3000, 0x4000, 0x2400, 0x600, "/bin/a program", build_id, 3};
-    table->modules[2] = {0x7000, 0x9000, 0, 0x7000, "/lib/b;c.so", nullptr, 0};
+    table->modules[0] = {0x1000, 0x3000, 0x400, 0x600, "/bin/a program", build_id, 3, false};
+    table->modules[1] = {0x3000, 0x4000, 0x2400, 0x600, "/bin/a program", build_id, 3, false};
+    table->modules[2] = {0x7000, 0x9000, 0, 0x7000, "/lib/b;c.so", nullptr, 0, false};
     return table;
 }
 

@@ -50,14 +50,16 @@ MUTANTS = {
         "(void)expected;", "threads_by_cores"),
     "a cache in a slot is called spare": (
         "core/cores.c", "core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE", "CACHE_SPARE", "threads_by_cores"),
+    "homes share their lines": (
+        "core/home.c", "has_homes ? home * HOME_ENTRY_BYTES : 0", "has_homes ? 0 : 0", "lines"),
     "a forked child keeps the locks": (
         "core/heap.c", "    depot_fork_reset();\n", "", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
              "threads_by_cores": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
-             "forks": ["--seeds", "1", "--steps", "20"]}
-TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100}
+             "forks": ["--seeds", "1", "--steps", "20"], "lines": []}
+TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100}
 BY_CORES = "_by_cores"
 
 
@@ -65,7 +67,7 @@ class Shop:
     def __init__(self, source, compiler, library_sim, library):
         self.source, self.compiler = os.path.abspath(source), compiler
         self.libraries = {"single": library_sim, "failing": library_sim, "threads": library,
-                          "threads_by_cores": library, "forks": library}
+                          "threads_by_cores": library, "forks": library, "lines": library}
         self.work = tempfile.TemporaryDirectory()
         self.objects = {}
         self.flags = ["-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", "-DCALM_CHECKS=2",

@@ -15,9 +15,12 @@ import unittest
 from profiles import Writer
 from support import ROOT, calm, run
 
+TOOLS = os.path.join(ROOT, "tools", "calm")
+sys.path.append(TOOLS)
+sys.dont_write_bytecode = True
+
 MAIN = ("main", "/src/main.c", 9)
 MIB = 1 << 20
-TOOLS = os.path.join(ROOT, "tools", "calm")
 with open(os.path.join(ROOT, "src", "front", "options.def")) as options:
     HAS_PROFILER = "profile_fd" in options.read()
 
@@ -310,6 +313,39 @@ class Heap(unittest.TestCase):
         names, advice = self.names(profile)
         self.assertRegex(names[0][0], r"^changed\+0x")
         self.assertIn("has changed since", advice)
+
+    def test_short_names_keep_what_tells_functions_apart(self):
+        from heap_symbols import short
+        for name, wanted in (
+                ("void a::B<int, c<d> >::put<e>(e const&) const", "a::B<…>::put<…>"),
+                ("operator new[](unsigned long)", "operator new[]"),
+                ("(anonymous namespace)::f(int (*)(int))", "(anonymous namespace)::f"),
+                ("std::ostream& std::operator<< <char>(std::ostream&, char)", "std::operator<<<…>"),
+                ("bool a::operator<(a::B const&)", "a::operator<"),
+                ("a::f(int)::{lambda(int)#2}::operator()(int) const", "a::f::{lambda#2}::operator()"),
+                ("f(int) [clone .cold]", "f"), ("main.(*box).put", "main.(*box).put"), ("a < b", "a < b"),
+                ("<a::Vec<T> as core::clone::Clone>::clone", "<a::Vec<…> as core::clone::Clone>::clone")):
+            self.assertEqual(short(name), wanted)
+
+    def test_older_rust_names_are_readable(self):
+        from heap_symbols import rust
+        self.assertEqual(rust("_$LT$a..B$LT$T$GT$$u20$as$u20$c..D$GT$::put::h0123456789abcdef"),
+                         "<a::B<T> as c::D>::put")
+        self.assertEqual(rust("main::_$u7b$$u7b$closure$u7d$$u7d$::h0123456789abcdef"), "main::{{closure}}")
+        self.assertEqual(rust("a..b"), "a..b")
+
+    def test_a_stack_that_may_have_been_cut_says_so(self):
+        deep = [("f%d" % index, "/src/deep.c", index) for index in range(64)]
+        for depth, is_cut in ((63, False), (64, True)):
+            writer = Writer().add(deep[:depth], [1, MIB, 1, MIB])
+            done = self.heap("--leaks", writer.write(self.path("deep")))
+            self.assertEqual("(outer calls were cut off)" in done.stdout, is_cut)
+
+    def test_the_program_is_named_by_its_mapping(self):
+        writer = small()
+        writer.map(0x1000, 0x2000, 0, "/opt/some/server")
+        path = writer.write(self.path("mapped"))
+        self.assertTrue(self.heap(path).stdout.startswith("calmalloc: heap of server (%s)\n" % path))
 
     # Without packages.
 

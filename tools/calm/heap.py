@@ -83,7 +83,7 @@ def show_run(plan, data, result, heaps):
     request = Request(**plan["request"])
     own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
     found = heap_profile.members(data, "the profile of '%s'" % plan["words"][0]) if data else []
-    if not found or (own is None and os.WIFSIGNALED(result["status"])):
+    if not found or own is None:
         raise Trouble(why_no_profile(plan["words"][0], result["status"]))
     text, packed = own_member(found, heaps, own)
     profile = heap_profile.decode(text, "the profile of '%s'" % plan["words"][0])
@@ -100,7 +100,7 @@ def show_run(plan, data, result, heaps):
 def own_member(found, heaps, own):
     """PROGRAM's own profile among those of its children: a process appends its profile and its report at one time,
     so both come in the same order."""
-    if own is not None and len(heaps) == len(found):
+    if len(heaps) == len(found):
         return found[heaps.index(own)]
     return found[-1]
 
@@ -127,7 +127,8 @@ def read(request, path, later):
     heap_profile.need_packages()
     profile = heap_profile.read(path)
     if later is None:
-        show(request, profile, path, heap_table.summary(profile), sys.stdout)
+        title = "%s (%s)" % (profile.program(), path) if profile.program() else path
+        show(request, profile, title, heap_table.summary(profile), sys.stdout)
         return 0
     second = heap_profile.read(later)
     symbols = Symbols()

@@ -71,8 +71,9 @@ class Profile:
         return sum(getattr(stack, name) for stack in self.stacks)
 
     def program(self):
-        """The path of the program: the first file that is mapped, as the format asks for."""
-        return next((mapping.path for mapping in self.mappings if mapping.path), "")
+        """The name of the program, whose mapping comes first, or an empty string."""
+        path = self.mappings[0].path if self.mappings else ""
+        return path.rpartition("/")[2] if path.startswith("/") else ""
 
 
 def need_packages():

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 LLVM_NAMES = ("llvm-symbolizer-19", "llvm-symbolizer")
 DEBUG_FOLDER = "/usr/lib/debug"
+DEPTH_MAX = 64  # PROFILE_DEPTH_MAX of the library: a stack of so many calls may have had more
 NEEDS_SYMBOLS, NEEDS_LINES, CHANGED, ABSENT = "symbols", "lines", "changed", "absent"
 
 # What stands between malloc and the code that wanted memory: other allocators' fronts and the standard libraries.
 WRAPPER_MODULE = re.compile(r"^lib(calmalloc|stdc\+\+|c\+\+|c\+\+abi)\.so")
-WRAPPER_FILE = re.compile(r"/include/c\+\+/|/libstdc\+\+-v3/|/libcxx|^/rustc/[0-9a-f]+/|/rustlib/src/")
+WRAPPER_FILE = re.compile(r"/include/c\+\+/|/libstdc\+\+-v3/|/libcxx|^/rustc/[0-9a-f]+/|/rustlib/src/|^/rust/deps/")
 WRAPPER_NAME = re.compile(r"^(operator new(\[\])?$|__rust_|__rustc|__rdl_|<?(alloc|core|std|__gnu_cxx)::|"
                           r"_?(x|xx|g_|safe_|sqlite3_|PyMem_Raw|calm_)?"
                           r"(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|strdup|strndup)(_?n|0)?$)", re.I)
@@ -132,6 +133,8 @@ class Symbols:
                 if id(location) not in unfolded:
                     unfolded[id(location)] = self.frames_of(location, places)
                 frames += unfolded[id(location)]
+            if len(stack.locations) == DEPTH_MAX:
+                frames = frames + [Frame("(outer calls were cut off)", "", 0, "", False)]
             frames = frames or [Frame("(no stack)", "", 0, "", False)]
             found.append(frames)
             self.note_wanting(stack, frames, places)
@@ -298,7 +301,7 @@ class Image:
 
     def keep(self, address, entries):
         """Keeps what a tool said, unless it is that it knows nothing."""
-        named = [(re.sub(r"::h[0-9a-f]{16}$", "", name), tidy(file), line) for name, file, line in entries if name]
+        named = [(rust(VERSION.sub("", name)), tidy(file), line) for name, file, line in entries if name]
         if named:
             self.known[address] = named
 
@@ -319,6 +322,25 @@ class Image:
                 size, name = symbols[starts[index]]
                 if address < starts[index] + size:
                     self.keep(address, [(demangle(name), "", 0)])
+
+
+# What the older Rust names write for characters that linkers did not like.
+RUST_MARKS = {"$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",", "$RF$": "&", "$BP$": "*", "$SP$": "@",
+              "..": "::"}
+RUST_MARK = re.compile(r"_?(\$(?:LT|GT|LP|RP|C|RF|BP|SP)\$|\$u[0-9a-f]{2,4}\$)|\.\.")
+VERSION = re.compile(r"@@?[A-Z][\w.]*$")  # that a symbol of a library has
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+
+
+def rust(name):
+    """An older Rust name as its source has it; others stay as they are."""
+    if not RUST_HASH.search(name) and "$" not in name:
+        return name
+
+    def plain(match):
+        mark = match.group(1) or match.group(0)
+        return RUST_MARKS.get(mark) or chr(int(mark[2:-1], 16))
+    return RUST_MARK.sub(plain, RUST_HASH.sub("", name))
 
 
 def tidy(file):

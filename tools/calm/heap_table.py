@@ -48,7 +48,7 @@ def summary(profile, heap=None, peak_rss_bytes=None):
     rows = [("live at the end", "%s in %s%s" % (
         say.amount(live), say.count(profile.total("live_blocks"), "block"), counted))]
     if profile.has_all:
-        freed = 100.0 * (1 - live / total) if total else 0.0
+        freed = max(0.0, 100.0 * (1 - live / total)) if total else 0.0
         rows.append(("allocated", "%s in %s, of which %.0f%% was freed" % (
             say.amount(total), say.count(profile.total("all_blocks"), "block"), freed)))
     if profile.duration_ns:

@@ -160,6 +160,15 @@ class Cross:
                 sys.exit("misuse %s ends with %d; it says %r, not %r" % (word, done.returncode, done.stderr, sentence))
             self.say("fine: misuse", word)
 
+    def run_stacks(self):
+        """As compilers make them, with signed return addresses, and with frame pointers only."""
+        cases = self.source_of("unit/os", "stack_cases.c")
+        words = ["-DCASES=stack_cases_plain", "-DCASES_MAIN", "-fno-optimize-sibling-calls", self.core]
+        self.run(self.compiled("stack_cases", cases, "-DHAS_TABLES=1", *words))
+        self.run(self.compiled("stack_cases_signed", cases, "-DHAS_TABLES=1", "-mbranch-protection=standard", *words))
+        self.run(self.compiled("stack_cases_tableless", cases, "-DHAS_TABLES=0", "-fno-asynchronous-unwind-tables",
+                               "-fno-unwind-tables", *words))
+
     def run_helper(self):
         """The emulator makes no thread that has a working directory of its own, as the helper has. So this is a
         library whose helper shares it, and memory goes back while the program sleeps."""
@@ -196,6 +205,7 @@ def main():
     cross.run_stress()
     cross.run_environment()
     cross.run_misuse()
+    cross.run_stacks()
     cross.run_helper()
     return 0
 

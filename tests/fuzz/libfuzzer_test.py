@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-TARGETS = ("api", "options")
+TARGETS = ("api", "options", "stack")
 
 
 def main():

@@ -165,8 +165,9 @@ static enum step step_frame_pointer(struct walk *walk)
     struct stack_frame *frame = &walk->frame;
     uintptr_t at = frame->registers[STACK_FP];
     uint64_t fp, pc;
-    if (!stack_knows(frame, STACK_FP) || at < walk->memory.low ||
-        at - walk->memory.low > FP_FRAME_BYTES_MAX || !stack_memory_read(&walk->memory, at, &fp) ||
+    if (!stack_knows(frame, STACK_FP) ||
+        at - walk->memory.low > FP_FRAME_BYTES_MAX || /* and so is what lies below */
+        !stack_memory_read(&walk->memory, at, &fp) ||
         !stack_memory_read(&walk->memory, at + sizeof fp, &pc))
         return STEP_END;
     frame->known = 0;

@@ -3,9 +3,8 @@
  * 0 or 1. With CASES_MAIN it is a program, for processors that have no GoogleTest.
  *
  * Seen to fail: the caller looked up at its return address instead of before it; a CFA without the
- * last def_cfa_offset; a saved register read from the next word; remember_state ignored; a signal's
- * frame that is taken for a call; the kernel not asked before a read; return addresses that keep
- * their signature.
+ * last def_cfa_offset; a saved register read from the next word; restore_state ignored; the kernel
+ * not asked before a read; return addresses that keep their signature.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -95,6 +95,9 @@ TEST(Stack, AnExceptionOnItsWay)
  * return addresses kept by looking at calls: one adds what it pushes, and those below the stack
  * pointer are gone. Every frame of every function is met in every state that way: before and after
  * its prologue, in stubs that bind symbols lazily, and in the C++ runtime while it unwinds.
+ *
+ * Seen to fail: what the cases find; "greater" for "greater or equal" in the expression of those
+ * stubs; a function that a signal interrupted looked up before its address, as a caller is.
  */
 namespace steps
 {

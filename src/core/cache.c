@@ -15,6 +15,7 @@
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/misuse.h"
+#include "core/sampled.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 
@@ -462,6 +463,10 @@ NOINLINE void cache_free_slow(void *block)
     unsigned bin = region_kind(region_unit(block));
     if (unlikely(bin_class(bin) == 0)) { /* its slab has gone: it was free already */
         misuse_classify(block, "free of");
+        return;
+    }
+    if (unlikely(bin_is_sampled(bin))) {
+        sampled_free(block, bin);
         return;
     }
     struct cache *cache = cache_here();

@@ -17,6 +17,7 @@
 #include "core/depot_parts.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/sampled.h"
 #include "mem/meta.h"
 #include "os/os.h"
 
@@ -193,7 +194,7 @@ static struct depot *richest(unsigned class, unsigned first, unsigned rows)
     for (unsigned row = first; row < first + rows; row++) {
         struct depot *depot = depot_of(row << CLASS_BITS | class);
         size_t blocks = depot == NULL ? 0 : load(&depot->free_blocks, RELAXED);
-        if (blocks > most) {
+        if (blocks > most && !bin_is_sampled(depot->bin)) {
             most = blocks;
             best = depot;
         }
@@ -242,7 +243,7 @@ static struct depot *lender_for(const struct depot *depot)
  */
 static void borrow(struct depot *depot)
 {
-    struct depot *lender = lender_for(depot);
+    struct depot *lender = bin_is_sampled(depot->bin) ? NULL : lender_for(depot);
     if (lender == NULL || lender == depot || !lock_try(&lender->lock, RANK_DEPOT))
         return;
     struct slab *slab = roomiest(lender);

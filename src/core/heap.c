@@ -11,6 +11,7 @@
 #include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/sampled.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 #include "mem/meta.h"
@@ -279,16 +280,21 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
         misuse_report_double(block, "realloc of", have);
         return NULL;
     }
-    if (kind == POINTER_SMALL && fits_in_place(have, bytes))
+    bool is_sampled = cohort_offset == SAMPLED_OFFSET;
+    bool is_fine = kind == POINTER_SMALL && fits_in_place(have, bytes);
+    if (is_fine && (!is_sampled || bin_is_sampled(bin)))
         return block;
     if (kind == POINTER_LARGE && bytes > MEDIUM_MAX) {
         void *resized = large_resize(block, bytes);
+        if (resized != NULL && is_sampled)
+            large_mark_sampled(resized);
         if (resized != NULL)
             return resized;
     }
-    void *moved = heap_alloc_slow(bytes, cohort_offset);
+    void *moved = is_sampled ? sampled_alloc(bytes, 1, false)
+                             : heap_alloc_slow(bytes, cohort_offset);
     if (moved == NULL)
-        return NULL;
+        return is_fine ? block : NULL;
     __builtin_memcpy(moved, block, size_min(have, bytes));
     heap_free(block);
     return moved;

@@ -48,7 +48,8 @@ void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);
 void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
 
 /* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL,
- * bytes > 0. */
+ * bytes > 0. With SAMPLED_OFFSET the result is a sampled block (core/sampled.h) where memory allows
+ * it. */
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset);
 
 /* As heap_free_sized, for all but small blocks told their own class. */

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "core/purge.h"
+#include "core/sampled.h"
 #include "mem/span.h"
 #include "os/os.h"
 
@@ -31,9 +32,10 @@ static void mark(size_t unit, size_t from, size_t to, unsigned kind)
         store(&region.map[unit + i], (uint16_t)kind, RELAXED);
 }
 
-static unsigned head_kind(size_t units)
+static unsigned head_kind(size_t unit, size_t units)
 {
-    return units <= SPAN_UNITS_MAX ? bin_of_span(units) : UNIT_HEAD;
+    bool is_cacheable = units <= SPAN_UNITS_MAX && !region.tags[unit].is_sampled;
+    return is_cacheable ? bin_of_span(units) : UNIT_HEAD;
 }
 
 void *large_acquire(size_t units, size_t align_units, bool *is_zero)
@@ -43,8 +45,9 @@ void *large_acquire(size_t units, size_t align_units, bool *is_zero)
         return NULL;
     region.tags[span.unit].was = 0;
     region.tags[span.unit].is_moved = false;
+    region.tags[span.unit].is_sampled = false;
     mark(span.unit, 1, units, UNIT_BODY);
-    mark(span.unit, 0, 1, head_kind(units));
+    mark(span.unit, 0, 1, head_kind(span.unit, units));
     fetch_add(&live.blocks, 1, RELAXED);
     fetch_add(&live.units, units, RELAXED);
     if (is_zero != NULL)
@@ -58,6 +61,10 @@ void large_release(void *block)
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
     bool is_zero = false;
+    if (unlikely(tag->is_sampled)) {
+        tag->is_sampled = false;
+        sampled_on_free(block);
+    }
     if (tag->is_moved) {
         is_zero = region_renew(unit, units) == 0;
         tag->is_moved = false;
@@ -111,7 +118,7 @@ static void *move_by_kernel(void *block, size_t units_old, size_t units)
 static void shrink(size_t unit, size_t units_old, size_t units)
 {
     mark(unit, units, units_old, UNIT_FREE);
-    mark(unit, 0, 1, head_kind(units));
+    mark(unit, 0, 1, head_kind(unit, units));
     span_shrink(unit, units_old, units);
     fetch_sub(&live.units, units_old - units, RELAXED);
     purge_note((units_old - units) << UNIT_SHIFT);
@@ -122,7 +129,7 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     if (!span_extend(unit, units_old, units))
         return false;
     mark(unit, units_old, units, UNIT_BODY);
-    mark(unit, 0, 1, head_kind(units));
+    mark(unit, 0, 1, head_kind(unit, units));
     fetch_add(&live.units, units - units_old, RELAXED);
     return true;
 }
@@ -143,6 +150,18 @@ void *large_resize(void *block, size_t bytes)
         return block;
     }
     return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units);
+}
+
+void large_mark_sampled(void *block)
+{
+    size_t unit = region_unit(block);
+    region.tags[unit].is_sampled = true;
+    mark(unit, 0, 1, UNIT_HEAD);
+}
+
+bool large_is_sampled(const void *block)
+{
+    return region.tags[region_unit(block)].is_sampled;
 }
 
 size_t large_usable(const void *block)

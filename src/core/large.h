@@ -3,7 +3,7 @@
  * when huge.
  *
  * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may
- * hold such blocks, else with UNIT_HEAD, and the others UNIT_BODY.
+ * hold it, else with UNIT_HEAD, and the others UNIT_BODY.
  */
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
@@ -30,6 +30,10 @@ void *large_alloc_aligned(size_t bytes, size_t align);
 /* Changes the size of a large block in place, or by moving its pages. NULL: neither can be done;
  * nothing changed. */
 void *large_resize(void *block, size_t bytes);
+
+/* Has the free of a live large block told (core/sampled.h): from now on no cache takes it. */
+void large_mark_sampled(void *block);
+bool large_is_sampled(const void *block);
 
 /* Usable bytes of the large block at `block`. */
 size_t large_usable(const void *block);

@@ -1,0 +1,63 @@
+/*
+ * sampled.c: takes sampled blocks from their depots and from the spans, and gives small ones back.
+ *
+ * No cache and no site's cohort has part in it: depots of COHORT_SAMPLED neither lend nor borrow
+ * slabs, so a sampled block stays one until it is freed. All threads come under the same name,
+ * which keeps whole batches away; only a depot that is held puts a block aside as one.
+ *
+ * Owner: any thread; the depots and the spans have their own locks. Design: docs/design/profiler.md
+ */
+#include "core/sampled.h"
+
+#include "core/depot.h"
+#include "core/home.h"
+#include "core/large.h"
+
+void (*sampled_on_free)(void *block);
+
+static void *small(unsigned class)
+{
+    unsigned bin = (SAMPLED_OFFSET + home_class_offset(class)) / ENTRY_BYTES;
+    void *blocks[REFILL_MAX];
+    size_t count = depot_take(bin, blocks, 1, USER_WITHOUT_CACHE);
+    if (count == 0)
+        return NULL;
+    if (count > 1) /* a batch, or a slab of which all blocks were handed out */
+        depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
+    if (CHECKS >= 1)
+        *(block_word *)blocks[0] = 0;
+    return blocks[0];
+}
+
+static void *large(size_t bytes, size_t align, bool is_zeroed)
+{
+    bool is_zero;
+    void *block = large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), &is_zero);
+    if (block == NULL)
+        return NULL;
+    large_mark_sampled(block);
+    return is_zeroed && !is_zero ? __builtin_memset(block, 0, bytes) : block;
+}
+
+void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed)
+{
+    if (align > PTRDIFF_MAX || !heap_start())
+        return NULL;
+    unsigned class = class_aligned(bytes, align);
+    if (class == 0)
+        return large(bytes, align, is_zeroed);
+    void *block = small(class);
+    return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
+}
+
+bool sampled_is(const void *block)
+{
+    unsigned kind = region_kind(region_unit(block));
+    return kind == UNIT_HEAD ? large_is_sampled(block) : bin_is_sampled(kind);
+}
+
+void sampled_free(void *block, unsigned bin)
+{
+    sampled_on_free(block);
+    depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
+}

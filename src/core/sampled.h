@@ -1,0 +1,45 @@
+/*
+ * sampled.h: blocks whose free is told to whoever samples requests, at no cost to other frees.
+ *
+ * Small ones are of a cohort that no cache ever holds a block of: a free finds no room and takes
+ * the slow path, where the bin says why. Large ones are marked in their span's tag, and in the map
+ * as blocks that no cache would hold. Design: docs/design/profiler.md
+ */
+#ifndef CALM_CORE_SAMPLED_H
+#define CALM_CORE_SAMPLED_H
+
+#include "core/heap.h"
+
+/* The two highest cohorts are nobody's. What a cache has of either is empty for ever. */
+enum {
+    COHORTS_MAX = COHORT_LIMIT - 2,     /* for sites                                            */
+    COHORT_SAMPLED = COHORT_LIMIT - 2,  /* of sampled small blocks                              */
+    COHORT_PROFILED = COHORT_LIMIT - 1, /* what all sites have while requests are to be sampled */
+    SAMPLED_OFFSET = COHORT_SAMPLED * COHORT_ENTRY_BYTES,
+    PROFILED_OFFSET = COHORT_PROFILED * COHORT_ENTRY_BYTES,
+};
+_Static_assert((int)PROFILED_OFFSET <= (int)UINT16_MAX, "the table of sites has two bytes each");
+
+/* Called with a block that sampled_alloc gave, or heap_realloc for SAMPLED_OFFSET, before its
+ * memory can be handed out again. Set before the first such block; stays. */
+extern void (*sampled_on_free)(void *block);
+
+/*
+ * Allocates a block whose free is told: `bytes` <= PTRDIFF_MAX, aligned, zeroed if wanted. NULL: no
+ * memory; an ordinary block may still be had.
+ */
+void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed);
+
+/* Whether the free of a live block would be told. */
+bool sampled_is(const void *block);
+
+/* The slow half of the free of a small one. */
+void sampled_free(void *block, unsigned bin);
+
+/* Whether a bin's blocks are sampled ones. */
+ALWAYS_INLINE bool bin_is_sampled(unsigned bin)
+{
+    return (bin >> CLASS_BITS) % COHORT_LIMIT == COHORT_SAMPLED && bin_class(bin) != CLASS_SPAN;
+}
+
+#endif

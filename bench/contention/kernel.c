@@ -16,7 +16,9 @@
 #include "core/heap.h"
 #include "front/options.h"
 #include "machine.h"
+#include "os/modules.h"
 #include "os/rseq.h"
+#include "os/stack.h"
 #include "site/site.h"
 
 enum { PAGE_BYTES = 4096, MEMORY_GIB = 16 };
@@ -53,7 +55,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         .stops_on_foreign = true,
     };
     site_start((enum site_policy)option_value(OPTION_sites),
-               (size_t)1 << bit_highest(option_value(OPTION_cohorts)));
+               (size_t)option_value(OPTION_cohorts));
 }
 
 void os_start(struct os_facts *out)
@@ -130,6 +132,26 @@ void os_random(void *out, size_t size)
 uint64_t os_clock_ms(void)
 {
     return machine_clock() / 1000000;
+}
+
+uint64_t os_clock_real_ns(void)
+{
+    return machine_clock();
+}
+
+/* The profiler stays off here. */
+size_t os_stack(uintptr_t *callers, size_t max)
+{
+    (void)callers;
+    (void)max;
+    return 0;
+}
+
+int os_modules(void (*visit)(const struct os_module *, void *), void *context)
+{
+    (void)visit;
+    (void)context;
+    return 0;
 }
 
 void os_set_errno(int error)

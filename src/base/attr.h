@@ -41,6 +41,15 @@ enum { CODE_ALIGN_LOG2 = 0 };
 #define cpu_relax() __asm__ volatile("isb" ::: "memory")
 enum { CODE_ALIGN_LOG2 = 2 };
 #endif
+/* The enclosing function's return address, and the same read again, so that a slow path which wants
+ * it does not have the fast one keep it in a register. clang would set up a frame for that. */
+#define RETURN_ADDRESS __builtin_return_address(0)
+#if defined(__x86_64__) && !defined(__clang__)
+#define RETURN_ADDRESS_AGAIN                                                                       \
+    (*(void *const volatile *)((char *)__builtin_dwarf_cfa() - sizeof(void *)))
+#else
+#define RETURN_ADDRESS_AGAIN RETURN_ADDRESS
+#endif
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))
 

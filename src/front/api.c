@@ -6,6 +6,9 @@
 #include "front/front.h"
 #include "front/options.h"
 #include "front/stats.h"
+#include "site/profile_write.h"
+
+enum { BYTES_A_SAMPLE = 512 * 1024 };
 
 EXPORT const char *calm_version(void)
 {
@@ -14,7 +17,7 @@ EXPORT const char *calm_version(void)
 
 EXPORT void *calm_malloc(size_t size)
 {
-    return front_alloc(size, CALLER);
+    return front_alloc_here(size);
 }
 
 EXPORT void *calm_calloc(size_t count, size_t size)
@@ -114,4 +117,44 @@ EXPORT int calm_option_set(const char *name, uint64_t value)
     if (error == OPTION_FINE)
         front_options_changed();
     return error_of(error);
+}
+
+EXPORT int calm_profile_start(size_t bytes_a_sample, uint64_t seed)
+{
+    if (!heap_start())
+        return FRONT_ENOMEM;
+    switch (sample_start(bytes_a_sample == 0 ? BYTES_A_SAMPLE : bytes_a_sample, seed)) {
+    case SAMPLE_FINE: return 0;
+    case SAMPLE_IS_ON: return FRONT_EBUSY;
+    case SAMPLE_NO_MEMORY: return FRONT_ENOMEM;
+    case SAMPLE_BAD_RATE: break;
+    }
+    return FRONT_EINVAL;
+}
+
+EXPORT void calm_profile_stop(void)
+{
+    sample_stop();
+}
+
+static bool is_word(const char *word, const char *wanted)
+{
+    while (*word != '\0' && *word == *wanted) {
+        word++;
+        wanted++;
+    }
+    return *word == *wanted;
+}
+
+EXPORT int calm_profile_dump(int fd, const char *format)
+{
+    static const char *const names[] = {
+        [PROFILE_PPROF] = "pprof",
+        [PROFILE_HEAP_V2] = "heap_v2",
+        [PROFILE_COLLAPSED] = "collapsed",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_word(format, names[i]))
+            return profile_write(fd, (enum profile_format)i);
+    return FRONT_EINVAL;
 }

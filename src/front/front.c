@@ -5,6 +5,7 @@
 #include "front/front.h"
 
 #include "front/options.h"
+#include "front/profile.h"
 #include "front/stats.h"
 
 enum { COMPLAINTS_MAX = 1024 };
@@ -12,6 +13,12 @@ enum { COMPLAINTS_MAX = 1024 };
 static _Atomic uint64_t failed_calls;
 static uint64_t
     report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
+
+bool front_is_file(int fd, const uint64_t identity[2])
+{
+    uint64_t now[2];
+    return fd != 0 && os_file_identity(fd, now) && now[0] == identity[0] && now[1] == identity[1];
+}
 
 static struct heap_settings settings_now(void)
 {
@@ -36,8 +43,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     }
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
-    size_t cohorts = (size_t)1 << bit_highest(option_value(OPTION_cohorts));
-    site_start((enum site_policy)option_value(OPTION_sites), cohorts);
+    site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
+    profile_start_wanted();
 }
 
 void front_options_changed(void)
@@ -58,9 +65,9 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
-NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset)
+NOINLINE void *front_alloc_slow(size_t bytes, const void *site)
 {
-    void *block = heap_alloc_slow(bytes, cohort_offset);
+    void *block = site_alloc_slow(bytes, site);
     return block != NULL ? block : front_fail();
 }
 
@@ -72,7 +79,7 @@ void *front_realloc(void *block, size_t bytes, const void *site)
         heap_free(block);
         return NULL;
     }
-    void *result = heap_realloc(block, bytes, site_offset(site));
+    void *result = site_realloc(block, bytes, site);
     return result != NULL ? result : front_fail();
 }
 
@@ -80,20 +87,21 @@ void *front_aligned(size_t align, size_t bytes, const void *site)
 {
     if (bytes > PTRDIFF_MAX)
         return front_fail();
-    void *block = heap_alloc_aligned(bytes, align, site_offset(site));
+    void *block = site_alloc_aligned(bytes, align, site);
     return block != NULL ? block : front_fail();
 }
 
 void *front_zeroed(size_t count, size_t bytes, const void *site)
 {
     size_t product = front_product(count, bytes);
-    void *block = product > PTRDIFF_MAX ? NULL : heap_alloc_zeroed(product, site_offset(site));
+    void *block = product > PTRDIFF_MAX ? NULL : site_alloc_zeroed(product, site);
     return likely(block != NULL) ? block : front_fail();
 }
 
 CONSTRUCTOR_FIRST static void at_load(void)
 {
     heap_install_hooks();
+    profile_at_load();
 }
 
 DESTRUCTOR_LAST static void at_exit(void)
@@ -101,8 +109,7 @@ DESTRUCTOR_LAST static void at_exit(void)
     if (option_value(OPTION_stats) != 0)
         stats_write_text(2);
     int report_fd = (int)option_value(OPTION_report_fd);
-    uint64_t file[2];
-    if (report_fd != 0 && os_file_identity(report_fd, file) && file[0] == report_file[0] &&
-        file[1] == report_file[1])
+    if (front_is_file(report_fd, report_file))
         stats_write_json(report_fd);
+    profile_at_exit();
 }

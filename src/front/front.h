@@ -8,16 +8,26 @@
 #ifndef CALM_FRONT_FRONT_H
 #define CALM_FRONT_FRONT_H
 
-#include "core/heap.h"
-#include "site/site.h"
+#include "site/sample.h"
 
 /* The address the enclosing exported function returns to. */
-#define CALLER __builtin_return_address(0)
+#define CALLER RETURN_ADDRESS
 
-enum front_error { FRONT_EPERM = 1, FRONT_ENOENT = 2, FRONT_ENOMEM = 12, FRONT_EINVAL = 22 };
+enum front_error {
+    FRONT_EPERM = 1,
+    FRONT_ENOENT = 2,
+    FRONT_ENOMEM = 12,
+    FRONT_EBUSY = 16,
+    FRONT_EEXIST = 17,
+    FRONT_EINVAL = 22
+};
 
 /* Applies options that were changed while the heap runs. */
 void front_options_changed(void);
+
+/* Whether an option's descriptor, unless 0, is still the file that it was: a program may close
+ * it and reuse the number. */
+bool front_is_file(int fd, const uint64_t identity[2]);
 
 /* Counts a failed request, sets ENOMEM, returns NULL. */
 void *front_fail(void);
@@ -35,13 +45,19 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
 }
 
 /* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. */
-void *front_alloc_slow(size_t bytes, uint32_t cohort_offset);
+void *front_alloc_slow(size_t bytes, const void *site);
 
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site)
 {
-    uint32_t cohort_offset = site_offset(site);
-    void *block = heap_alloc_fast(bytes, cohort_offset);
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset);
+    void *block = heap_alloc_fast(bytes, site_offset(site));
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, site);
+}
+
+/* front_alloc(bytes, CALLER), in an exported function. */
+ALWAYS_INLINE void *front_alloc_here(size_t bytes)
+{
+    void *block = heap_alloc_fast(bytes, site_offset(CALLER));
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, RETURN_ADDRESS_AGAIN);
 }
 
 #endif

@@ -52,7 +52,8 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
 
 static size_t resident_now(void)
 {
-    return region_resident_bytes() + region_tables_resident_bytes() + meta_resident_bytes();
+    return region_resident_bytes() + region_tables_resident_bytes() + meta_resident_bytes() +
+           sample_resident_bytes();
 }
 
 void stats_read(struct calm_stats *out)
@@ -69,14 +70,15 @@ void stats_read(struct calm_stats *out)
     size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
     for (unsigned units = 1; units <= SPAN_UNITS_MAX; units++)
         cached += cached_in_bin(bin_of_span(units)) * units * UNIT_BYTES;
-    size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes();
+    size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes();
+    struct profile_facts profile = profile_facts();
     *out = (struct calm_stats){
         .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
-        .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes(),
+        .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes(),
         .resident_bytes = resident_now(),
         .metadata_bytes = metadata,
         .dirty_bytes = span_dirty_bytes() + shelf_bytes(),
@@ -87,6 +89,9 @@ void stats_read(struct calm_stats *out)
         .failed_os_calls = load(&os_failed_calls, RELAXED),
         .threads = thread_count(),
         .cohorts = site_cohorts(),
+        .profile_on = profile.is_on,
+        .profile_samples = profile.samples,
+        .profile_samples_lost = profile.samples_lost,
     };
 }
 
@@ -95,7 +100,7 @@ struct field {
     uint64_t value;
 };
 
-enum { FIELDS = 16 };
+enum { FIELDS = 19 };
 
 static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
 {
@@ -116,6 +121,9 @@ static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
         {"failed_os_calls", stats->failed_os_calls},
         {"threads", stats->threads},
         {"cohorts", stats->cohorts},
+        {"profile_on", stats->profile_on},
+        {"profile_samples", stats->profile_samples},
+        {"profile_samples_lost", stats->profile_samples_lost},
     };
     for (size_t i = 0; i < FIELDS; i++)
         out[i] = fields[i];

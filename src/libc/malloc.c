@@ -17,7 +17,7 @@
 
 EXPORT void *malloc(size_t size)
 {
-    return front_alloc(size, CALLER);
+    return front_alloc_here(size);
 }
 
 EXPORT void free(void *block)
@@ -147,7 +147,7 @@ EXPORT void sdallocx(void *block, size_t size, int flags)
 EXPORT void *__libc_malloc(size_t size);
 EXPORT void *__libc_malloc(size_t size)
 {
-    return front_alloc(size, CALLER);
+    return front_alloc_here(size);
 }
 
 EXPORT void __libc_free(void *block);

@@ -38,9 +38,9 @@ ALWAYS_INLINE bool is_new_aligned_ours(void)
     return is_ours((any_function)_ZnwmSt11align_val_t, (any_function)operator_own_new_aligned);
 }
 
-ALWAYS_INLINE void *form_nothrow(size_t bytes, const void *site)
+ALWAYS_INLINE void *form_nothrow(size_t bytes)
 {
-    return is_new_ours() ? operator_new_plain(bytes, site, false) : operator_new_caught(bytes, 1);
+    return is_new_ours() ? operator_new_plain(bytes, false) : operator_new_caught(bytes, 1);
 }
 
 static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
@@ -116,13 +116,13 @@ DEFINE(void *, _ZnamSt11align_val_t12__hot_cold_t, (size_t n, size_t a, hot_cold
 DEFINE(void *, _ZnwmRKSt9nothrow_t, (size_t n, nothrow t))
 {
     (void)t;
-    return form_nothrow(n, CALLER);
+    return form_nothrow(n);
 }
 
 DEFINE(void *, _ZnamRKSt9nothrow_t, (size_t n, nothrow t))
 {
     (void)t;
-    return form_nothrow(n, CALLER);
+    return form_nothrow(n);
 }
 
 DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
@@ -140,13 +140,13 @@ DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow 
 DEFINE(void *, _ZnwmRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow(n, CALLER);
+    return form_nothrow(n);
 }
 
 DEFINE(void *, _ZnamRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow(n, CALLER);
+    return form_nothrow(n);
 }
 
 DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
@@ -167,14 +167,14 @@ DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
 DEFINE(struct sized_block, __size_returning_new, (size_t n))
 {
     bool ours = is_new_ours();
-    return with_size(ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, ours);
+    return with_size(ours ? operator_new_plain(n, true) : _Znwm(n), n, ours);
 }
 
 DEFINE(struct sized_block, __size_returning_new_hot_cold, (size_t n, hot_cold h))
 {
     (void)h;
     bool ours = is_new_ours();
-    return with_size(ours ? operator_new_plain(n, CALLER, true) : _Znwm(n), n, ours);
+    return with_size(ours ? operator_new_plain(n, true) : _Znwm(n), n, ours);
 }
 
 DEFINE(struct sized_block, __size_returning_new_aligned, (size_t n, size_t a))

@@ -39,7 +39,7 @@ COLD void *operator_new_caught(size_t bytes, size_t align)
 }
 
 /* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws. */
-static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset, bool may_throw)
+static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool may_throw)
 {
     for (;;) {
         new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
@@ -49,8 +49,8 @@ static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset,
             return operator_new_caught(bytes, align);
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
-                      : align > 1         ? heap_alloc_aligned(bytes, align, cohort_offset)
-                                          : heap_alloc_slow(bytes, cohort_offset);
+                      : align > 1         ? site_alloc_aligned(bytes, align, site)
+                                          : site_alloc_slow(bytes, site);
         if (block != NULL)
             return block;
     }
@@ -63,22 +63,21 @@ static COLD void *new_failed(size_t bytes, size_t align, uint32_t cohort_offset,
         bytes);
 }
 
-NOINLINE void *operator_new_missed(size_t bytes, uint32_t cohort_offset, bool may_throw)
+NOINLINE void *operator_new_missed(size_t bytes, const void *site, bool may_throw)
 {
-    void *block = heap_alloc_slow(bytes, cohort_offset);
-    return likely(block != NULL) ? block : new_failed(bytes, 1, cohort_offset, may_throw);
+    void *block = site_alloc_slow(bytes, site);
+    return likely(block != NULL) ? block : new_failed(bytes, 1, site, may_throw);
 }
 
 void *operator_new_aligned(size_t bytes, size_t align, const void *site, bool may_throw)
 {
-    uint32_t cohort_offset = site_offset(site);
-    void *block = bytes > PTRDIFF_MAX ? NULL : heap_alloc_aligned(bytes, align, cohort_offset);
-    return likely(block != NULL) ? block : new_failed(bytes, align, cohort_offset, may_throw);
+    void *block = bytes > PTRDIFF_MAX ? NULL : site_alloc_aligned(bytes, align, site);
+    return likely(block != NULL) ? block : new_failed(bytes, align, site, may_throw);
 }
 
 EXPORT WEAK void *_Znwm(size_t bytes)
 {
-    return operator_new_plain(bytes, CALLER, true);
+    return operator_new_plain(bytes, true);
 }
 
 EXPORT WEAK void *_ZnwmSt11align_val_t(size_t bytes, size_t align)

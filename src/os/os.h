@@ -56,6 +56,9 @@ size_t os_resident_bytes(const void *start, size_t size);
 /* Milliseconds on a clock that never goes back; a few milliseconds coarse, and cheap. */
 uint64_t os_clock_ms(void);
 
+/* Nanoseconds since 1970, as the system's clock has it. */
+uint64_t os_clock_real_ns(void);
+
 /* Fills `out` with unpredictable bytes, from the kernel when it can. */
 void os_random(void *out, size_t size);
 

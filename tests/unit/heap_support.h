@@ -24,12 +24,17 @@ extern "C" {
 #include "core/purge.h"
 #include "core/registry.h"
 #include "core/shelf.h"
+#include "core/sampled.h"
 #include "core/slab.h"
 #include "core/thread.h"
 #include "front/front.h"
 #include "front/options.h"
 #include "front/stats.h"
+#include "site/live.h"
+#include "site/poisson.h"
+#include "site/sample.h"
 #include "site/site.h"
+#include "site/stacks.h"
 }
 #undef class
 #undef _Thread_local

@@ -40,6 +40,11 @@ uint64_t os_clock_ms(void)
     return load(&now_ms, RELAXED);
 }
 
+uint64_t os_clock_real_ns(void)
+{
+    return load(&now_ms, RELAXED) * 1000000;
+}
+
 void sim_clock_advance(uint64_t ms)
 {
     fetch_add(&now_ms, ms, RELAXED);

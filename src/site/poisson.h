@@ -1,0 +1,30 @@
+/*
+ * poisson.h: the arithmetic of sampling by bytes: how far it is to the next sample, and what one
+ * counts for. In integers, without a mathematics library; docs/design/profiler.md derives it.
+ */
+#ifndef CALM_SITE_POISSON_H
+#define CALM_SITE_POISSON_H
+
+#include "base/attr.h"
+
+enum { POISSON_RATE_LOG2_MAX = 38, POISSON_WEIGHT_BITS = 20 };
+
+/* The product's upper half. */
+uint64_t multiply_high(uint64_t a, uint64_t b);
+
+/* The next of a sequence of random numbers (SplitMix64). */
+uint64_t poisson_random(uint64_t *state);
+
+/*
+ * Whole bytes before the next sample, exponentially distributed with mean `rate`, from one random
+ * number. Pre: 1 <= rate <= 2^POISSON_RATE_LOG2_MAX. At most 45 times the rate.
+ */
+uint64_t poisson_distance(uint64_t rate, uint64_t random);
+
+/*
+ * How many requests of `bytes` >= 1 one that was sampled stands for: 1 / (1 - exp(-bytes / rate)),
+ * in fixed point with POISSON_WEIGHT_BITS behind the point.
+ */
+uint64_t poisson_weight(uint64_t rate, uint64_t bytes);
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * sample.c: counts down the bytes of requests, takes a sample where the count ends, and keeps it
+ * until the block is freed.
+ *
+ * Each thread draws the distance to its next sample; a request that reaches it gets a block whose
+ * free is told (core/sampled.h), and its stack is noted with what the sample stands for. The others
+ * get what their site's own cohort has.
+ *
+ * Owner: the countdown is its thread's. Starts and stops go one at a time, by `state`; a second one
+ * does not wait. Requests take no lock. Design: docs/design/profiler.md
+ */
+#include "site/sample.h"
+
+#include "base/bits.h"
+#include "mem/extent.h"
+#include "os/os.h"
+#include "os/stack.h"
+#include "site/live.h"
+#include "site/poisson.h"
+
+enum {
+    MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
+    INSIDE_MAX = 16,           /* frames of ours above the site */
+};
+
+enum profile_state { PROFILE_OFF, PROFILE_ON, PROFILE_CHANGES };
+
+static _Atomic uint32_t state;
+static char *_Atomic tables; /* of table_bytes(); they stay */
+
+static _Atomic uint32_t starts; /* so far; a thread draws anew after each */
+static _Atomic uint64_t rate_bytes;
+static _Atomic uint64_t seed_now;
+static _Atomic uint32_t threads_seen; /* since the start */
+
+static _Atomic uint64_t first_start_ns;
+static _Atomic uint64_t on_since_ms;
+static _Atomic uint64_t on_before_ms; /* in earlier starts */
+static _Atomic uint64_t samples;
+static _Atomic uint64_t samples_lost;
+
+static _Thread_local struct {
+    uint32_t start; /* the one that it last drew after */
+    bool is_inside; /* a signal handler's requests are then not sampled */
+    uint64_t random;
+    uint64_t rate;
+    int64_t bytes_left; /* before the next sample */
+} here;
+
+static void draw(void)
+{
+    here.bytes_left = (int64_t)poisson_distance(here.rate, poisson_random(&here.random));
+}
+
+/* Consumes a request's bytes. Whether it is sampled. */
+static bool is_reached(size_t bytes)
+{
+    uint32_t start = load(&starts, ACQUIRE);
+    if (unlikely(here.start != start)) {
+        here.start = start;
+        here.rate = load(&rate_bytes, RELAXED);
+        here.random = load(&seed_now, RELAXED) +
+                      ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32);
+        draw();
+    }
+    here.bytes_left -= (int64_t)bytes;
+    if (likely(here.bytes_left >= 0))
+        return false;
+    draw();
+    return true;
+}
+
+/* The stack from the site outwards: without the frames of ours above it. */
+static uint32_t stack_here(const void *site)
+{
+    uintptr_t callers[INSIDE_MAX + PROFILE_DEPTH_MAX];
+    size_t depth = os_stack(callers, INSIDE_MAX + PROFILE_DEPTH_MAX);
+    size_t first = 0;
+    while (first < size_min(depth, INSIDE_MAX) && callers[first] != (uintptr_t)site)
+        first++;
+    if (first == size_min(depth, INSIDE_MAX)) { /* it cannot be walked: the site is known */
+        callers[0] = (uintptr_t)site;
+        return stacks_find(callers, 1);
+    }
+    return stacks_find(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
+}
+
+static struct estimate estimate_of(uint64_t bytes)
+{
+    uint64_t weight = poisson_weight(here.rate, bytes);
+    uint64_t low = weight * bytes, high = multiply_high(weight, bytes);
+    unsigned shift = POISSON_WEIGHT_BITS - VOLUME_BITS;
+    return (struct estimate){
+        .weight = ((weight >> (POISSON_WEIGHT_BITS - WEIGHT_BITS - 1)) + 1) >> 1,
+        .volume = high << (64 - shift) | low >> shift,
+    };
+}
+
+/* Notes a sample of `bytes` at `block`. */
+static NOINLINE void note(const void *block, size_t bytes, const void *site)
+{
+    struct live_sample sample = {.stack = stack_here(site), .estimate = estimate_of(bytes)};
+    if (sample.stack == 0 || !live_begin(block, sample)) {
+        fetch_add(&samples_lost, 1, RELAXED);
+        return;
+    }
+    stacks_add(sample.stack, sample.estimate);
+    fetch_add(&samples, 1, RELAXED);
+}
+
+static void on_free(void *block)
+{
+    struct live_sample sample;
+    if (live_end(block, &sample))
+        stacks_end(sample.stack, sample.estimate);
+}
+
+/* As the heap would without a profiler. */
+static void *plain(size_t bytes, size_t align, bool is_zeroed, const void *site)
+{
+    uint32_t offset = site_own_offset(site);
+    if (align > 1)
+        return heap_alloc_aligned(bytes, align, offset);
+    return is_zeroed ? heap_alloc_zeroed(bytes, offset) : heap_alloc_slow(bytes, offset);
+}
+
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
+{
+    if (bytes > PTRDIFF_MAX)
+        return NULL;
+    size_t counted = size_max(bytes, 1);
+    if (load(&state, ACQUIRE) != PROFILE_ON || here.is_inside || !is_reached(counted))
+        return plain(bytes, align, is_zeroed, site);
+    here.is_inside = true;
+    void *block = sampled_alloc(bytes, align, is_zeroed);
+    if (block != NULL)
+        note(block, counted, site);
+    here.is_inside = false;
+    return block != NULL ? block : plain(bytes, align, is_zeroed, site);
+}
+
+/* The end of one request and the beginning of another, wherever the block is then. */
+void *sample_realloc(void *block, size_t bytes, const void *site)
+{
+    bool is_on = load(&state, ACQUIRE) == PROFILE_ON && !here.is_inside && bytes <= PTRDIFF_MAX;
+    bool is_hit = is_on && is_reached(bytes);
+    void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
+    if (!is_on || result == NULL)
+        return result;
+    here.is_inside = true;
+    if (result == block)
+        on_free(block);
+    if (is_hit && sampled_is(result))
+        note(result, bytes, site);
+    here.is_inside = false;
+    return result;
+}
+
+static size_t table_bytes(void)
+{
+    return align_up(stacks_bytes() + live_bytes(), MAPPING_ALIGN);
+}
+
+/* Maps the tables, once. They stay: blocks that were sampled may be freed at any time. */
+static bool have_tables(void)
+{
+    if (load(&tables, RELAXED) != NULL)
+        return true;
+    size_t bytes = table_bytes();
+    struct extent made;
+    if (extent_reserve(&made, bytes, MAPPING_ALIGN, "calmalloc profile") != 0)
+        return false;
+    if (extent_commit(&made, bytes, 0) != 0) {
+        os_release(made.start, bytes);
+        return false;
+    }
+    stacks_start(made.start);
+    live_start(made.start + stacks_bytes());
+    sampled_on_free = on_free;
+    store(&tables, made.start, RELEASE);
+    return true;
+}
+
+enum sample_error sample_start(uint64_t rate, uint64_t seed)
+{
+    uint32_t expected = PROFILE_OFF;
+    if (rate == 0 || rate > (uint64_t)1 << POISSON_RATE_LOG2_MAX)
+        return SAMPLE_BAD_RATE;
+    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+        return SAMPLE_IS_ON;
+    if (!have_tables()) {
+        store(&state, PROFILE_OFF, RELEASE);
+        return SAMPLE_NO_MEMORY;
+    }
+    if (seed == 0)
+        os_random(&seed, sizeof seed);
+    store(&rate_bytes, rate, RELAXED);
+    store(&seed_now, poisson_random(&seed), RELAXED);
+    store(&threads_seen, 0, RELAXED);
+    if (load(&first_start_ns, RELAXED) == 0)
+        store(&first_start_ns, os_clock_real_ns(), RELAXED);
+    store(&on_since_ms, os_clock_ms(), RELAXED);
+    fetch_add(&starts, 1, RELEASE);
+    store(&state, PROFILE_ON, RELEASE);
+    site_divert(true);
+    return SAMPLE_FINE;
+}
+
+void sample_stop(void)
+{
+    uint32_t expected = PROFILE_ON;
+    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+        return;
+    site_divert(false);
+    fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
+    store(&state, PROFILE_OFF, RELEASE);
+}
+
+void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)
+{
+    stacks_visit(visit, context);
+}
+
+struct profile_facts profile_facts(void)
+{
+    bool is_on = load(&state, ACQUIRE) == PROFILE_ON;
+    uint64_t on_ms = load(&on_before_ms, RELAXED) +
+                     (is_on ? os_clock_ms() - load(&on_since_ms, RELAXED) : 0);
+    return (struct profile_facts){
+        .rate_bytes = load(&rate_bytes, RELAXED),
+        .start_ns = load(&first_start_ns, RELAXED),
+        .duration_ns = on_ms * 1000000,
+        .samples = load(&samples, RELAXED),
+        .samples_lost = load(&samples_lost, RELAXED),
+        .is_on = is_on,
+    };
+}
+
+size_t sample_mapped_bytes(void)
+{
+    return load(&tables, ACQUIRE) == NULL ? 0 : table_bytes();
+}
+
+size_t sample_resident_bytes(void)
+{
+    char *start = load(&tables, ACQUIRE);
+    return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
+}

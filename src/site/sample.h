@@ -1,0 +1,68 @@
+/*
+ * sample.h: requests that a cache cannot serve at once: sampled while the profiler is on, else from
+ * the heap.
+ *
+ * `site` is the address that the request returns to. NULL: no memory; errno is not touched.
+ */
+#ifndef CALM_SITE_SAMPLE_H
+#define CALM_SITE_SAMPLE_H
+
+#include "core/sampled.h"
+#include "site/profile.h"
+#include "site/site.h"
+
+enum sample_error { SAMPLE_FINE, SAMPLE_IS_ON, SAMPLE_NO_MEMORY, SAMPLE_BAD_RATE };
+
+/*
+ * Samples requests from now on, one in `rate` bytes; the draws follow from `seed`, or from
+ * unpredictable bytes when it is 0. What earlier starts found is kept. Any thread.
+ */
+enum sample_error sample_start(uint64_t rate, uint64_t seed);
+
+/* Samples no more requests; frees of sampled blocks still count. Any thread. */
+void sample_stop(void);
+
+/* Of the profiler's tables. */
+size_t sample_mapped_bytes(void);
+size_t sample_resident_bytes(void);
+
+/* While the profiler is on. */
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site);
+void *sample_realloc(void *block, size_t bytes, const void *site);
+
+/* A plain request. Of any size. */
+ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == PROFILED_OFFSET))
+        return sample_alloc(bytes, 1, false, site);
+    return heap_alloc_slow(bytes, offset);
+}
+
+/* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
+ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *site)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == PROFILED_OFFSET))
+        return sample_alloc(bytes, align, false, site);
+    return heap_alloc_aligned(bytes, align, offset);
+}
+
+ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == PROFILED_OFFSET))
+        return sample_alloc(bytes, 1, true, site);
+    return heap_alloc_zeroed(bytes, offset);
+}
+
+/* As heap_realloc. */
+ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == PROFILED_OFFSET))
+        return sample_realloc(block, bytes, site);
+    return heap_realloc(block, bytes, offset);
+}
+
+#endif

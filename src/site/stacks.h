@@ -1,0 +1,40 @@
+/*
+ * stacks.h: the call stacks that samples were taken at, each once, and what was counted for it.
+ *
+ * The tables are of fixed size, in memory that the caller provides once. Nothing here takes a lock
+ * or waits; docs/protocols/profile.md has the words that threads share.
+ */
+#ifndef CALM_SITE_STACKS_H
+#define CALM_SITE_STACKS_H
+
+#include "site/profile.h"
+
+enum {
+    STACKS_LIMIT = 16 * 1024,         /* different stacks                           */
+    STACK_CALLERS_LIMIT = 512 * 1024, /* addresses in all stacks together, 32 in each */
+    WEIGHT_BITS = 12,                 /* behind the point, of a count of blocks     */
+    VOLUME_BITS = 4,                  /* of a count of bytes                        */
+};
+
+/* What a sample stands for. */
+struct estimate {
+    uint64_t weight; /* requests, in fixed point with WEIGHT_BITS */
+    uint64_t volume; /* bytes, with VOLUME_BITS                   */
+};
+
+/* Bytes that the tables need, zeroed, and the call that says where they are. Once. */
+size_t stacks_bytes(void);
+void stacks_start(void *memory);
+
+/* The number of a stack, from 1, entered if it is new; 0: no room. 1 <= depth <=
+ * PROFILE_DEPTH_MAX. Any thread. */
+uint32_t stacks_find(const uintptr_t *callers, size_t depth);
+
+/* Adds a request, or the end of one, to a stack. Any thread. */
+void stacks_add(uint32_t stack, struct estimate estimate);
+void stacks_end(uint32_t stack, struct estimate estimate);
+
+/* As profile_visit. */
+void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context);
+
+#endif

@@ -12,6 +12,7 @@ BENCH = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCH.parent
 CACHE = Path(os.environ.get("CALM_BENCH_CACHE") or REPOSITORY / "build" / "bench")
 PROGRAMS = BENCH / "programs"
+FLOOR = "floor"  # the library of controls/floor.c, the least that an allocator can do: no peer
 
 
 class Stop(Exception):

@@ -28,7 +28,8 @@ def binaries() -> Path:
     """Once a process: an edit during a run must not change what is measured."""
     if shutil.which(COMPILER) is None:
         raise Stop(f"The C compiler {COMPILER} is not installed; apt-get install gcc brings one, or CC names another.")
-    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", BENCH / "controls" / "delay.c"]
+    controls = sorted((BENCH / "controls").glob("*.c"))
+    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", *controls]
     sha = hashlib.sha256(" ".join([first_line(COMPILER, "--version")] + FLAGS).encode())
     for source in sources:
         sha.update(source.name.encode() + source.read_bytes())
@@ -44,8 +45,8 @@ def binaries() -> Path:
     for source in sources:
         if source.suffix == ".h":
             continue
-        if source.stem == "delay":
-            command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", part / "libdelay.so", source, "-ldl"]
+        if source in controls:
+            command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", part / f"lib{source.stem}.so", source, "-ldl"]
             run(command, f"Building {source.name}")
             continue
         link = ["-static"] if source.name == "launch.c" else []

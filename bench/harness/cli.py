@@ -98,7 +98,8 @@ def _add_choice(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="another library; ';VAR=VALUE' after the path sets its environment; repeatable",
+        help="another library; ';VAR=VALUE' after the path sets its environment; `floor` alone is the least that an "
+        "allocator can do; repeatable",
     )
     parser.add_argument("--without-calm", action="store_true", help="do not add the library of `./calm lib`")
 

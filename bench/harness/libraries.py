@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from . import build, peers
-from .base import CACHE, REPOSITORY, Stop, digest, nearest, need_space, note
+from .base import CACHE, FLOOR, REPOSITORY, Stop, digest, nearest, need_space, note
 
 
 @dataclass
@@ -44,11 +44,13 @@ def _private_copy(name: str, source: Path, env: Dict[str, str]) -> Library:
 
 
 def _named(text: str) -> Library:
-    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off."""
+    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR."""
+    if text == FLOOR:
+        return Library(FLOOR, str(build.binaries() / "libfloor.so"), sha256=digest(build.binaries() / "libfloor.so"))
     head, *settings = text.split(";")
     name, equals, path = head.partition("=")
     if not equals or not name or not path:
-        raise Stop(f"--lib wants NAME=PATH, not {text}.")
+        raise Stop(f"--lib wants NAME=PATH or {FLOOR}, not {text}.")
     env = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

@@ -620,6 +620,16 @@ class Runs(unittest.TestCase):
         left = subprocess.run(["pgrep", "-f", str(build.binaries() / "replace")], stdout=subprocess.PIPE).stdout
         self.assertEqual(left, b"")
 
+    def test_the_floor_is_measured_and_nobody_is_held_against_it(self):
+        out = FOLDER / "floor.jsonl"
+        named = ("--lib", f"calm={faulty(0, 'sound')}", "--lib", "floor", "--peers", "glibc")
+        done = bench(*named, "--rows", "slots", "--rounds", "2", "--tries", "1", "--scale", "0.05", "--out", str(out))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        samples = measure.read(out)[1]
+        self.assertEqual(len([line for line in samples if line["library"] == "floor" and not line["failed"]]), 2)
+        found = results.digest_samples(list(rows_module.ROWS), ["calm", "floor", "glibc"], samples, 1)
+        self.assertEqual(goals.best_peer(found, "calm", found.row("slots"), "time"), "glibc")
+
     def test_two_runs_do_not_write_the_same_file(self):
         out = FOLDER / "locked.jsonl"
         with open(out, "a") as file:

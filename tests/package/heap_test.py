@@ -21,8 +21,6 @@ sys.dont_write_bytecode = True
 
 MAIN = ("main", "/src/main.c", 9)
 MIB = 1 << 20
-with open(os.path.join(ROOT, "src", "front", "options.def")) as options:
-    HAS_PROFILER = "profile_fd" in options.read()
 
 
 def small():
@@ -365,14 +363,12 @@ class Heap(unittest.TestCase):
         self.refused(126, "statically linked", "--", static)
         self.refused(1, "cannot be written", "--html", self.path("no/page.html"), "--", "true")
 
-    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
     def test_a_death_by_signal_is_the_reason_for_no_profile(self):
         done = self.heap("--", "sh", "-c", "kill -9 $$", check=False)
         self.assertEqual(done.returncode, -9)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("was killed by SIGKILL before it could write one", done.stderr)
 
-    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
     def test_a_program_that_leaves_without_a_profile_is_told(self):
         leaver = self.program("leaver", "#include <unistd.h>\nint main(void) { _exit(3); }\n")
         done = self.heap("--", leaver, check=False)
@@ -381,20 +377,20 @@ class Heap(unittest.TestCase):
         self.assertIn("_exit", done.stderr)
 
     HOLDER = ("#include <stdio.h>\n#include <stdlib.h>\n\n"
-              "static char *kept[40000];\n"
+              "char *kept[40000];\n"
               "__attribute__((noinline)) static void hold(int i) { kept[i] = malloc(1000); *kept[i] = 1; }\n"
               "__attribute__((noinline)) static void pass(void) { char *volatile p = malloc(3000); *p = 1; free(p); }\n"
               "int main(int count, char **words)\n{\n"
               "    for (int i = 0; i < 20000; i++) {\n        hold(i);\n        pass();\n    }\n"
               "    printf(\"%s %d\\n\", words[count - 1], getchar());\n    return 7;\n}\n")
 
-    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
     def test_a_run_shows_where_its_heap_was_asked_for(self):
         path = self.program("holder", self.HOLDER, "-g", "-O1")
         done = self.heap("--rate", "16", "--pprof", self.path("kept"), "--html", self.path("page.html"), "--", path,
                          "--rate", check=False, stdin=None, input="A")
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertEqual(done.stdout, "--rate 65\n")
+        self.assertIn("once in 16.0 KiB", done.stderr)
         rows = self.rows(done.stderr)
         self.assertEqual(rows[0][3:], ["hold", path + ".c:5"])
         self.assertGreater(float(rows[0][2].rstrip("%")), 90)
@@ -408,12 +404,16 @@ class Heap(unittest.TestCase):
         at = next(index for index, line in enumerate(lines) if line.startswith("    hold"))
         self.assertTrue(lines[at + 1].startswith("    main  "), lines)
 
-    @unittest.skipUnless(HAS_PROFILER, "the library has no profiler")
     def test_the_programs_own_profile_is_told_from_its_childrens(self):
-        path = self.program("holder", self.HOLDER, "-g", "-O1")
-        done = self.heap("--rate", "16", "--", "sh", "-c", "%s x </dev/null; exit 4" % path, check=False)
-        self.assertEqual(done.returncode, 4)
+        child = self.program("holder", self.HOLDER, "-g", "-O1")
+        parent = self.program("parent", "#include <stdlib.h>\nchar *kept;\n"
+                              "__attribute__((noinline)) static void keep(void) { kept = malloc(900000); *kept = 1; }\n"
+                              "int main(int count, char **words)\n{\n    keep();\n"
+                              "    return system(words[count - 1]) == 7 << 8 ? 4 : 5;\n}\n", "-g", "-O1")
+        done = self.heap("--rate", "16", "--", parent, child, check=False)
+        self.assertEqual(done.returncode, 4, done.stderr)
         self.assertRegex(done.stderr, r"(?m)^  children +1 process wrote profiles too")
+        self.assertEqual([row[3] for row in self.rows(done.stderr)][0], "keep")
         self.assertNotIn("  hold ", done.stderr)
 
 

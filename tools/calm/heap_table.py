@@ -79,8 +79,8 @@ def table(found, request, stream):
     whole = sum(getattr(site, by_bytes) for site in entries)
     if not entries:
         print("  nothing was sampled: %s" % (
-            "no block is live, or too little; a smaller --rate samples more often." if request.by == "inuse" else
-            "the program allocated too little; a smaller --rate samples more often."), file=stream, flush=True)
+            "no block is live, or too little; --by alloc shows what was freed, a smaller --rate samples more often."
+            if request.by == "inuse" else "the program allocated too little; a smaller --rate samples more often."), file=stream, flush=True)
         return
     shown, hidden = cut(entries, request.top)
     head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]

@@ -78,9 +78,9 @@ def table(found, request, stream):
     entries = [site for site in entries if getattr(site, by_bytes) or getattr(site, by_blocks)]
     whole = sum(getattr(site, by_bytes) for site in entries)
     if not entries:
-        print("  nothing was sampled: %s" % (
-            "no block is live, or too little; --by alloc shows what was freed, a smaller --rate samples more often."
-            if request.by == "inuse" else "the program allocated too little; a smaller --rate samples more often."), file=stream, flush=True)
+        print("  nothing was sampled: %s; a smaller --rate samples more often." % (
+            "no block is live, or too little, and --by alloc shows what was freed" if request.by == "inuse" else
+            "the program allocated too little"), file=stream, flush=True)
         return
     shown, hidden = cut(entries, request.top)
     head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]

@@ -166,8 +166,6 @@ static const char *a_chain_of_calls(void)
 {
     forget();
     run_chain(capture);
-    if (HAS_TABLES && notes->our_count + 1 != notes->their_count)
-        return "backtrace() has another number of callers";
     return written_then_the_same(0);
 }
 
@@ -227,7 +225,7 @@ static const char *a_signal_on_the_same_stack(void)
 
 static int compare(const void *a, const void *b)
 {
-    if (notes->expected_count < 8)
+    if (notes->our_count == 0)
         capture();
     sink = 5;
     return *(const int *)a - *(const int *)b;

@@ -83,9 +83,11 @@ TEST(Stack, AnExceptionOnItsWay)
     std::vector<uintptr_t> ours;
     std::vector<void *> theirs;
     EXPECT_THROW(throw_through(5, ours, theirs), std::runtime_error);
-    ASSERT_EQ(ours.size() + 1, theirs.size());
+    ASSERT_GT(ours.size(), 6u);
+    ASSERT_GT(theirs.size(), ours.size()); /* by what a sanitizer puts around it, too */
+    size_t more = theirs.size() - ours.size();
     for (size_t i = 0; i < ours.size(); i++)
-        EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + 1])) << i;
+        EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + more])) << i;
 }
 
 #if defined(__x86_64__)

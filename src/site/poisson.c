@@ -2,7 +2,7 @@
  * poisson.c: the logarithm bit by bit, by squaring; the exponential by its series.
  *
  * Owner: nobody; no state. Numbers are fixed point: Q48 has 48 bits behind the point. Design:
- * docs/design/profiler.md
+ * docs/design/sampling.md
  */
 #include "site/poisson.h"
 

@@ -1,6 +1,6 @@
 /*
  * poisson.h: the arithmetic of sampling by bytes: how far it is to the next sample, and what one
- * counts for. In integers, without a mathematics library; docs/design/profiler.md derives it.
+ * counts for. In integers, without a mathematics library; docs/design/sampling.md derives it.
  */
 #ifndef CALM_SITE_POISSON_H
 #define CALM_SITE_POISSON_H

@@ -57,6 +57,7 @@ class HeapPage(unittest.TestCase):
         return page.value("%s.querySelector('rect').getBoundingClientRect().width" % box(words))
 
     def test_boxes_are_as_wide_as_their_memory(self):
+        # Seen to fail: equal widths for siblings.
         page = self.open()
         self.assertEqual(page.complaints(), [])
         names = self.boxes(page)
@@ -70,6 +71,7 @@ class HeapPage(unittest.TestCase):
         self.assertAlmostEqual(self.width(page, "read") / whole, 1 / 9, delta=0.01)
 
     def test_a_long_name_fits_its_box_and_is_shown_in_full(self):
+        # Seen to fail: names not shortened; the short name shown for the full one.
         page = self.open()
         text = page.value("%s.querySelector('text').textContent" % box(LONG))
         self.assertEqual(text, "store::Table<…>::insert")
@@ -82,6 +84,7 @@ class HeapPage(unittest.TestCase):
                 ".getBoundingClientRect().right <= g.querySelector('rect').getBoundingClientRect().right)"))
 
     def test_a_click_zooms_and_the_button_shows_the_whole_heap_again(self):
+        # Seen to fail: clicks ignored.
         page = self.open()
         whole = self.width(page, "whole heap")
         self.assertTrue(page.value("document.getElementById('reset').disabled"))
@@ -95,6 +98,7 @@ class HeapPage(unittest.TestCase):
         self.assertAlmostEqual(self.width(page, "load, 24.0 MiB") / whole, 1 / 3, delta=0.01)
 
     def test_a_search_highlights_and_counts_no_byte_twice(self):
+        # Seen to fail: callee and caller both counted; capitals minded.
         page = self.open()
         page.click("document.getElementById('search')")
         page.type("INSERT")
@@ -110,6 +114,7 @@ class HeapPage(unittest.TestCase):
         self.assertEqual(page.value("document.getElementById('found').textContent"), "0.0 %, no match")
 
     def test_toggles_change_widths_and_table(self):
+        # Seen to fail: the table not drawn anew.
         page = self.open()
         page.click("document.querySelector('input[name=unit][value=\"1\"]')")
         self.assertIn("read, 2,000 blocks, 99.6 %", self.boxes(page))
@@ -123,6 +128,7 @@ class HeapPage(unittest.TestCase):
         self.assertTrue(page.value("document.querySelector('input[name=when][value=\"0\"]').checked"))
 
     def test_the_table_is_by_site_and_a_site_is_a_search(self):
+        # Seen to fail: a site left out; a click that searches nothing.
         page = self.open()
         rows = page.value("[...document.querySelectorAll('#sites tbody tr')].map(r => [...r.cells].map(c => "
                           "c.innerText.trim().replace(/\\s+/g, ' ')))")
@@ -135,6 +141,7 @@ class HeapPage(unittest.TestCase):
         self.assertEqual(page.value("document.querySelectorAll('svg .hit').length"), 1)
 
     def test_keys_reach_everything(self):
+        # Seen to fail: no box in the order of Tab; Enter ignored.
         page = self.open()
         # Tab passes the toggles and the search and comes to exactly one box.
         for _ in range(12):
@@ -163,6 +170,7 @@ class HeapPage(unittest.TestCase):
         self.assertEqual(page.value("document.getElementById('search').value"), "")
 
     def test_a_name_that_looks_like_markup_stays_a_name(self):
+        # Seen to fail: the data not escaped.
         page = self.open()
         self.assertNotEqual(page.value("document.title"), "broken")
         self.assertEqual(page.value("document.querySelectorAll('script').length"), 1)
@@ -170,6 +178,7 @@ class HeapPage(unittest.TestCase):
         self.assertIn(EVIL, names)
 
     def test_nothing_is_asked_of_a_network(self):
+        # Seen to fail: a picture from elsewhere.
         page = self.open()
         page.click(box("load"))
         self.assertEqual(page.requests(), ["file://" + self.path])
@@ -179,6 +188,7 @@ class HeapPage(unittest.TestCase):
         self.assertNotIn("https://", text)
 
     def test_it_fits_a_phone(self):
+        # Seen to fail: no rules for narrow pages; a detail that grows with its name.
         page = self.open(width=360, height=740, touch=True)
         self.assertLessEqual(page.value("document.documentElement.scrollWidth"), 360)
         self.assertGreaterEqual(page.value("%s.getBoundingClientRect().height" % box("main")), 28)  # for a finger
@@ -190,6 +200,7 @@ class HeapPage(unittest.TestCase):
 
     def test_both_themes_are_readable(self):
         """The contrast of a box's text with the box, and of the page's text with the page, is at least 4.5."""
+        # Seen to fail: boxes of the dark theme as light as the others.
         channel = "(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; })"
         light = "(c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(%s); " \
                 "return .2126 * r + .7152 * g + .0722 * b; })" % channel

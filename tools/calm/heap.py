@@ -82,27 +82,26 @@ def report(plan):
 def show_run(plan, data, result, heaps):
     request = Request(**plan["request"])
     own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
-    found = heap_profile.members(data, "the profile of '%s'" % plan["words"][0]) if data else []
-    if not found or own is None:
+    found, is_whole_to_the_end = heap_profile.whole_members(data)
+    if not data or own is None:
         raise Trouble(why_no_profile(plan["words"][0], result["status"]))
-    text, packed = own_member(found, heaps, own)
+    # A process appends its profile and its report at one time, so both come in the same order.
+    if len(heaps) == len(found):
+        text, packed = found[heaps.index(own)]
+    elif found and is_whole_to_the_end and own is heaps[-1]:
+        text, packed = found[-1]
+    else:
+        raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them end "
+                      "before it does." % plan["words"][0])
     profile = heap_profile.decode(text, "the profile of '%s'" % plan["words"][0])
     if request.pprof is not None:
         write(request.pprof, packed)
     title = " ".join(plan["words"])
     rows = heap_table.summary(profile, own, result["peak_rss_bytes"])
-    if len(found) > 1:
-        rows.append(("children", "%s wrote profiles too; this one is the program's own" %
-                     say.count(len(found) - 1, "process", "processes")))
+    if len(heaps) > 1:
+        rows.append(("children", "%s too; this profile is the program's own" %
+                     say.count(len(heaps) - 1, "process was profiled", "processes were profiled")))
     show(request, profile, title, rows, sys.stderr)
-
-
-def own_member(found, heaps, own):
-    """PROGRAM's own profile among those of its children: a process appends its profile and its report at one time,
-    so both come in the same order."""
-    if len(heaps) == len(found):
-        return found[heaps.index(own)]
-    return found[-1]
 
 
 def why_no_profile(name, status):

@@ -32,6 +32,9 @@ KINDS = {
 UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 1, "count": 1}
 
 
+GZIP = b"\x1f\x8b\x08"
+
+
 @dataclass
 class Mapping:
     start: int
@@ -126,23 +129,42 @@ def read_file(path):
         raise Trouble("'%s' cannot be read: %s." % (path, error.strerror)) from None
 
 
-def members(data, name):
-    """The profiles in `data`: (unpacked, as it was). Processes that share a descriptor append one after the other."""
-    if data[:2] != b"\x1f\x8b":
-        return [(data, data)]
+def unpack(data, name):
+    """The profile that `data` begins with: (unpacked, as it was, what comes behind it)."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        text = unpacker.decompress(data)
+    except zlib.error as error:
+        raise Trouble("%s is damaged (%s); make a new profile." % (name, error)) from None
+    if not unpacker.eof:
+        raise Trouble("%s is cut short: whoever wrote it did not get to its end." % name)
+    rest = unpacker.unused_data
+    return text, data[:len(data) - len(rest)], rest
+
+
+def last_member(data, name):
+    """The last of the profiles in `data`, unpacked. Processes that share a descriptor append one after the other."""
+    if not data.startswith(GZIP):
+        return data
+    while data.startswith(GZIP):
+        text, _, data = unpack(data, name)
+    return text
+
+
+def whole_members(data):
+    """The profiles in `data` that are whole: (unpacked, as it was), and whether `data` ends with the last of them.
+    Processes that end at one time may have written theirs into each other's; those are passed over."""
     found = []
-    while data[:2] == b"\x1f\x8b":
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    while data:
         try:
-            text = unpacker.decompress(data)
-        except zlib.error as error:
-            raise Trouble("%s is damaged (%s); make a new profile." % (name, error)) from None
-        if not unpacker.eof:
-            raise Trouble("%s is cut short: whoever wrote it did not get to its end." % name)
-        rest = unpacker.unused_data
-        found.append((text, data[:len(data) - len(rest)]))
-        data = rest
-    return found
+            text, packed, data = unpack(data, "")
+            found.append((text, packed))
+        except Trouble:
+            at = data.find(GZIP, 1)
+            if at < 0:
+                return found, False
+            data = data[at:]
+    return found, True
 
 
 def read(path):
@@ -152,7 +174,7 @@ def read(path):
     if data.startswith(b"heap_v2/"):
         raise Trouble("%s is a heap profile as text (heap_v2); `pprof -proto PROGRAM %s` turns it into one that calm "
                       "reads." % (name, path))
-    return decode(members(data, name)[-1][0], name)
+    return decode(last_member(data, name), name)
 
 
 def decode(text, name):

@@ -4,7 +4,8 @@
  *
  * Seen to fail: the caller looked up at its return address instead of before it; a CFA without the
  * last def_cfa_offset; a saved register read from the next word; restore_state ignored; the kernel
- * not asked before a read; return addresses that keep their signature.
+ * not asked before a read; return addresses that keep their signature; 64 states to remember, which
+ * are too large for a stack that is almost full.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -408,6 +409,23 @@ static const char *broken_frame_pointers(void)
     return NULL;
 }
 
+void __asan_init(void) __attribute__((weak));
+void __tsan_init(void) __attribute__((weak));
+
+static const char *a_stack_that_is_almost_full(void)
+{
+    if (__asan_init != NULL || __tsan_init != NULL)
+        return NULL; /* instrumented functions need more */
+    char *room = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || mprotect(room + PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
+        return "there is no memory";
+    forget();
+    just_capture(); /* binds what is bound at a first call */
+    stack_call_with(0, room + 2 * PAGE, just_capture);
+    munmap(room, 3 * PAGE);
+    return notes->our_count == 1 ? NULL : "another number of callers";
+}
+
 extern const struct stack_case CASES[];
 const struct stack_case CASES[] = {
     {"a chain of calls", a_chain_of_calls},
@@ -418,6 +436,7 @@ const struct stack_case CASES[] = {
     {"a thread", a_thread},
     {"the child of a vfork", the_child_of_a_vfork},
     {"a coroutine", a_coroutine},
+    {"a stack that is almost full", a_stack_that_is_almost_full},
     {"broken stacks", broken_stacks},
     {"broken frame pointers", broken_frame_pointers},
     {NULL, NULL},

@@ -3,11 +3,10 @@ what goes wrong, and a PROGRAM that does not notice.
 
 Profiles come from profiles.py, which shares no code with the reader. What each test was seen to fail on is noted in it.
 """
-import json
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import unittest
@@ -460,6 +459,24 @@ class Heap(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertRegex(done.stderr, r"(?m)^  children +40 processes were profiled too")
         self.assertEqual(self.rows(done.stderr)[0][3], "hold")
+
+    def test_signals_give_the_growth_between_two_moments(self):
+        # Seen to fail: the two profiles changed places.
+        path = self.program("moments", "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+                            "char *kept[9000];\n"
+                            "__attribute__((noinline)) static void grow(int i) { kept[i] = malloc(4000); }\n"
+                            "int main(void)\n{\n    for (int i = 0; i < 9000; i++) {\n        grow(i);\n"
+                            "        if (i == 2000 || i == 8000)\n            kill(getpid(), SIGUSR1);\n    }\n"
+                            "    kill(getpid(), SIGKILL);\n}\n", "-g", "-O1")
+        folder = tempfile.mkdtemp(dir=self.folder)
+        env = dict(os.environ, CALM_OPTIONS="profile_signal=%d" % signal.SIGUSR1)
+        self.assertEqual(self.heap("--rate", "16", "--", path, check=False, cwd=folder, env=env).returncode, -9)
+        moments = sorted(os.listdir(folder))
+        self.assertEqual(len(moments), 2, moments)
+        row = self.rows(self.heap(*moments, cwd=folder).stdout)[0]
+        self.assertEqual(row[4:], ["grow", path + ".c:5"])
+        self.assertTrue(row[0].startswith("+") and row[0].endswith("MiB"), row)
+        self.assertLess(abs(float(row[0].split()[0]) - 6000 * 4000 / MIB), 5, row)
 
     def test_only_whole_profiles_are_taken_from_a_mixture(self):
         # Seen to fail: a broken end called whole; a cut one taken.

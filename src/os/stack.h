@@ -12,9 +12,8 @@
 
 /*
  * Fills `callers` with at most `max` return addresses, innermost first, and returns how many. The
- * first is the address that the caller of os_stack returns to. A function that a signal interrupted
- * is given by the instruction it stopped at, which its frame's predecessor, the kernel's return
- * from the handler, precedes in the list.
+ * first is the address that the caller of os_stack returns to. Where a signal came in between, the
+ * list has the kernel's return from the handler, then the instruction that was interrupted.
  *
  * Allocates nothing, takes no lock, leaves errno alone. Safe in signal handlers, on any stack with
  * 4 KiB left, and in the child of a fork or vfork. Cost: a fraction of a microsecond a frame; a

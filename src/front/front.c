@@ -65,9 +65,9 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
-NOINLINE void *front_alloc_slow(size_t bytes, const void *site)
+NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site)
 {
-    void *block = site_alloc_slow(bytes, site);
+    void *block = site_alloc_slow(bytes, cohort_offset, site);
     return block != NULL ? block : front_fail();
 }
 

@@ -45,19 +45,22 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
 }
 
 /* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. */
-void *front_alloc_slow(size_t bytes, const void *site);
+void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site);
 
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site)
 {
-    void *block = heap_alloc_fast(bytes, site_offset(site));
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, site);
+    uint32_t cohort_offset = site_offset(site);
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset, site);
 }
 
 /* front_alloc(bytes, CALLER), in an exported function. */
 ALWAYS_INLINE void *front_alloc_here(size_t bytes)
 {
-    void *block = heap_alloc_fast(bytes, site_offset(CALLER));
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, RETURN_ADDRESS_AGAIN);
+    uint32_t cohort_offset = site_offset(CALLER);
+    void *block = heap_alloc_fast(bytes, cohort_offset);
+    return likely(block != NULL) ? block
+                                 : front_alloc_slow(bytes, cohort_offset, RETURN_ADDRESS_AGAIN);
 }
 
 #endif

@@ -50,7 +50,7 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool 
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
                       : align > 1         ? site_alloc_aligned(bytes, align, site)
-                                          : site_alloc_slow(bytes, site);
+                                          : site_alloc_slow(bytes, site_offset(site), site);
         if (block != NULL)
             return block;
     }
@@ -65,7 +65,7 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool 
 
 NOINLINE void *operator_new_missed(size_t bytes, const void *site, bool may_throw)
 {
-    void *block = site_alloc_slow(bytes, site);
+    void *block = site_alloc_slow(bytes, site_offset(site), site);
     return likely(block != NULL) ? block : new_failed(bytes, 1, site, may_throw);
 }
 

@@ -30,10 +30,9 @@ size_t sample_resident_bytes(void);
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site);
 void *sample_realloc(void *block, size_t bytes, const void *site);
 
-/* A plain request. Of any size. */
-ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site)
+/* A plain request of any size, with what site_offset() said of its site. */
+ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site)
 {
-    uint32_t offset = site_offset(site);
     if (unlikely(offset == PROFILED_OFFSET))
         return sample_alloc(bytes, 1, false, site);
     return heap_alloc_slow(bytes, offset);

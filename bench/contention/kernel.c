@@ -85,6 +85,18 @@ int os_rseq_fence(void)
     return 0;
 }
 
+/* As in a process that is sent none: no shared word is written for them. */
+bool os_signals_block(uint64_t *before)
+{
+    *before = 0;
+    return false;
+}
+
+void os_signals_restore(uint64_t before)
+{
+    (void)before;
+}
+
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
     (void)timeout_ms;

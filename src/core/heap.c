@@ -25,6 +25,12 @@ enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHA
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
 
+/* Under all locks: what the thread that forks had blocked. */
+static struct {
+    bool is_quiet;
+    uint64_t before;
+} fork_signals;
+
 /* Memory is short: what lies about unused is brought together, this thread's cache included. */
 static bool collect(size_t units)
 {
@@ -93,7 +99,11 @@ void heap_apply(const struct heap_settings *settings)
 /* Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest. */
 static void fork_before(void)
 {
+    uint64_t signals = 0;
+    bool is_quiet = os_signals_block(&signals);
     purge_fork_lock();
+    fork_signals.is_quiet = is_quiet;
+    fork_signals.before = signals;
     thread_fork_lock();
     depot_fork_lock();
     shelf_fork_lock();
@@ -105,6 +115,8 @@ static void fork_before(void)
 
 static void fork_in_parent(void)
 {
+    bool is_quiet = fork_signals.is_quiet;
+    uint64_t signals = fork_signals.before;
     meta_fork_unlock();
     span_fork_unlock();
     slab_fork_unlock();
@@ -113,6 +125,8 @@ static void fork_in_parent(void)
     depot_fork_unlock();
     thread_fork_unlock();
     purge_fork_unlock();
+    if (is_quiet)
+        os_signals_restore(signals);
 }
 
 static void fork_in_child(void)
@@ -126,6 +140,8 @@ static void fork_in_child(void)
     shelf_fork_reset();
     purge_fork_reset();
     thread_fork_adopt();
+    if (fork_signals.is_quiet)
+        os_signals_restore(fork_signals.before);
 }
 
 void heap_install_hooks(void)

@@ -18,12 +18,53 @@ bool lock_look(struct lock *lock)
     return false;
 }
 
+/* L2 acquire after a sleep: leaves the mark WAITED, since others may sleep too; pairs with L3. */
+static bool take_after_sleep(struct lock *lock)
+{
+    return exchange(&lock->state, LOCK_WAITED, ACQUIRE) == LOCK_FREE;
+}
+
 void lock_wait(struct lock *lock)
 {
     if (lock_look(lock))
         return;
-    /* L2 acquire after a sleep: leaves the mark WAITED, since others may sleep too; pairs with L3.
-     */
-    while (exchange(&lock->state, LOCK_WAITED, ACQUIRE) != LOCK_FREE)
+    while (!take_after_sleep(lock))
         os_wait(&lock->state, LOCK_WAITED, UINT64_MAX);
+}
+
+/* Signals are blocked before the lock is taken, and let through again where it was not. */
+static bool take_quietly(struct lock *lock, bool (*take)(struct lock *))
+{
+    uint64_t signals = 0;
+    bool is_quiet = os_signals_block(&signals);
+    bool is_taken = take(lock);
+    if (is_taken) {
+        lock->is_quiet = is_quiet;
+        lock->signals = signals;
+    } else if (is_quiet) {
+        os_signals_restore(signals);
+    }
+    return is_taken;
+}
+
+bool lock_look_quietly(struct lock *lock)
+{
+    return take_quietly(lock, lock_look);
+}
+
+void lock_wait_quietly(struct lock *lock)
+{
+    if (lock_look_quietly(lock))
+        return;
+    while (!take_quietly(lock, take_after_sleep))
+        os_wait(&lock->state, LOCK_WAITED, UINT64_MAX);
+}
+
+void lock_release_quiet(struct lock *lock)
+{
+    bool is_quiet = lock->is_quiet;
+    uint64_t signals = lock->signals;
+    lock_open(lock);
+    if (is_quiet)
+        os_signals_restore(signals);
 }

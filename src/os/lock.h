@@ -5,6 +5,9 @@
  * held looks LOOKS_MAX times, marks it WAITED and sleeps; a release of WAITED wakes one sleeper.
  * docs/protocols/lock.md has the table. Locks are taken in rising rank only; CHECKS 2 keeps a mask
  * of what a thread holds and stops on a wrong order.
+ *
+ * Nobody can do without a lock other than a depot's. So its holder takes no signals: a handler that
+ * never returns, or ends the thread, cannot keep it. Who waits for it does take them.
  */
 #ifndef CALM_OS_LOCK_H
 #define CALM_OS_LOCK_H
@@ -31,6 +34,10 @@ enum { LOCK_FREE, LOCK_HELD, LOCK_WAITED, LOOKS_MAX = 100 };
 
 struct lock {
     _Atomic uint32_t state;
+
+    /* The holder's. */
+    bool is_quiet;
+    uint64_t signals; /* blocked before it was taken, where it is quiet */
 };
 
 extern _Thread_local uint32_t lock_ranks_held;
@@ -44,7 +51,7 @@ ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)
     }
 }
 
-/* Takes the lock if it is free. */
+/* Takes a depot's lock if it is free. */
 ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
 {
     uint32_t expected = LOCK_FREE;
@@ -55,36 +62,51 @@ ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
-/* Takes the lock if it becomes free within a bounded number of looks; never sleeps. */
+/* Takes the lock if it becomes free within a bounded number of looks; never sleeps. The second for
+ * locks that are held without signals. */
 bool lock_look(struct lock *lock);
+bool lock_look_quietly(struct lock *lock);
 
 ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
 {
-    if (likely(lock_try(lock, rank)))
+    if (rank == RANK_DEPOT && likely(lock_try(lock, rank)))
         return true;
-    if (!lock_look(lock))
+    if (!(rank == RANK_DEPOT ? lock_look(lock) : lock_look_quietly(lock)))
         return false;
     lock_note_acquired(rank);
     return true;
 }
 
 void lock_wait(struct lock *lock);
+void lock_wait_quietly(struct lock *lock);
+void lock_release_quiet(struct lock *lock);
 
 ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
 {
-    if (likely(lock_try(lock, rank)))
+    if (rank != RANK_DEPOT)
+        lock_wait_quietly(lock);
+    else if (likely(lock_try(lock, rank)))
         return;
-    lock_wait(lock);
+    else
+        lock_wait(lock);
     lock_note_acquired(rank);
+}
+
+ALWAYS_INLINE void lock_open(struct lock *lock)
+{
+    /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
+    if (unlikely(exchange(&lock->state, LOCK_FREE, RELEASE) == LOCK_WAITED))
+        os_wake(&lock->state, 1);
 }
 
 ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
 {
     if (CHECKS >= 2)
         lock_ranks_held &= ~(1u << rank);
-    /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
-    if (unlikely(exchange(&lock->state, LOCK_FREE, RELEASE) == LOCK_WAITED))
-        os_wake(&lock->state, 1);
+    if (rank == RANK_DEPOT)
+        lock_open(lock);
+    else
+        lock_release_quiet(lock);
 }
 
 /* For a fork's child, where the holder is this thread and sleepers no longer exist. */

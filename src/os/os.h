@@ -80,6 +80,13 @@ const char *os_environment(const char *name);
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 void os_wake(_Atomic uint32_t *word, uint32_t count);
 
+/*
+ * Blocks the calling thread's signals, all of them; *before is what was blocked. False, and nothing
+ * is changed: no need, as the process has one thread, or the kernel refuses.
+ */
+bool os_signals_block(uint64_t *before);
+void os_signals_restore(uint64_t before);
+
 uint32_t os_process_id(void);
 
 /* Sets the calling thread's errno, for the functions whose contract says so. */

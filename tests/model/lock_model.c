@@ -24,6 +24,18 @@ void os_wake(_Atomic uint32_t *word, uint32_t count)
     explore_wake(word, count);
 }
 
+/* Nothing interrupts a step of the model. */
+bool os_signals_block(uint64_t *before)
+{
+    *before = 0;
+    return false;
+}
+
+void os_signals_restore(uint64_t before)
+{
+    (void)before;
+}
+
 void check_stop(const char *format, ...)
 {
     explore_fail(format);

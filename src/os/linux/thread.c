@@ -135,6 +135,24 @@ static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uin
 
 #endif
 
+/* The C library's own word; it is there from version 2.32 on. Nobody else can wait for a lock while
+ * it is set, and a helper knows no signals. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool os_signals_block(uint64_t *before)
+{
+    if (&__libc_single_threaded != NULL && __libc_single_threaded != 0)
+        return false;
+    uint64_t all = UINT64_MAX;
+    return system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)before, SIGNAL_SET_BYTES,
+                       0, 0) == 0;
+}
+
+void os_signals_restore(uint64_t before)
+{
+    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES, 0, 0);
+}
+
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
 {
     if (UNDER_SANITIZER || is_under_valgrind())
@@ -144,7 +162,7 @@ int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32
     uint64_t all = UINT64_MAX, before = 0;
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES, 0, 0);
     long result = clone_helper(body, (char *)stack + size - FAKE_TLS_BYTES, tls, alive);
-    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES, 0, 0);
+    os_signals_restore(before);
     store(&helper_id, result, RELAXED);
     return result < 0 ? (int)result : 0;
 }

@@ -2,6 +2,9 @@
  * profiled.c: whole programs under the profiler. Without an argument: every form of request is
  * sampled when all are, a leak comes out on top, whoever runs on whichever cache. With "options":
  * a program that only has options is profiled from its start, on a signal and at its exit.
+ *
+ * Seen to fail with a calloc that is not sampled, a handler that leaves an errno of its own, and no
+ * profile at exit.
  */
 #define _GNU_SOURCE
 

@@ -163,7 +163,7 @@ TEST(Sample, TheEstimateOf1MiBIsUnbiased)
     expect_unbiased({1 << 20, 200, 200, 1 << 19});
 }
 
-/* Seen to fail with fast paths that are not diverted: then only refills are seen. */
+/* Seen to fail with a table of sites that is not diverted. */
 TEST(Sample, ABlockThatGoesRoundIsSeenAsOftenAsItIsAskedFor)
 {
     expect_unbiased({64, 30000, 2, 2400});
@@ -175,6 +175,7 @@ TEST(Sample, LoopsAsLongAsABatchAreNoBlindSpot)
         expect_unbiased({64, length * (20000 / length), length, 1600});
 }
 
+/* Seen to fail with a free of sampled blocks that is not told. */
 TEST(Sample, ALeakComesFirst)
 {
     const uintptr_t leak = new_site(), churn = new_site();
@@ -326,7 +327,8 @@ TEST_F(SampleAll, AForksChildHasACopyOfItsOwn)
     heap_free(block);
 }
 
-/* The real stack: the site first, then whoever called it. */
+/* The real stack: the site first, then whoever called it. Seen to fail with our own frames on top.
+ */
 __attribute__((noinline)) static void *inner(size_t bytes)
 {
     void *block = calm_malloc(bytes);
@@ -362,6 +364,7 @@ TEST_F(SampleAll, AStackBeginsWithTheSiteAndGoesOutwards)
     heap_free(block);
 }
 
+/* Seen to fail with threads counted on from one start to the next. */
 TEST(Sample, ASeedDrawsTheSameSamplesAgain)
 {
     uint64_t counts[3];

@@ -323,21 +323,21 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
         if (count > 0)
             return count;
     }
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT)) {
+    if (!depot_try_lock(depot)) {
         size_t count = take_aside(depot, out);
         if (count > 0)
             return count;
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
     }
     size_t taken = take_locked(depot, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = carve(bin);
     if (slab == NULL) { /* what was brought together for it may be of use */
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
         return take_locked(depot, out, want);
     }
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+    if (!depot_try_lock(depot))
         return hand_out(depot, slab, out);
     adopt(depot, slab);
     return take_locked(depot, out, want);
@@ -426,14 +426,14 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
 static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
-    if (lock_try_briefly(&depot->lock, RANK_DEPOT))
+    if (depot_try_lock(depot))
         return false;
     if (count <= BATCH_BLOCKS &&
         batch_give(&depot->batches, blocks, count, batches_for(bytes, true))) {
         purge_note(count * bytes);
         return true;
     }
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    depot_lock(depot);
     return false;
 }
 
@@ -476,7 +476,7 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
 {
     struct depot *depot = depot_of(bin);
     prefetch_maps(blocks, count);
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    depot_lock(depot);
     put_locked(depot, blocks, count);
 }
 
@@ -500,7 +500,7 @@ static bool is_in_slab(unsigned class, const void *block)
         struct depot *depot = depot_of(home);
         if (depot == NULL) /* a unit that is no slab: class 0 */
             return false;
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
         const struct slab *slab = depot_own_slab(depot, unit);
         bool is_free = slab != NULL &&
                        slab_is_free(slab, class_block(class, (uint16_t)(uintptr_t)block));
@@ -531,7 +531,7 @@ size_t depot_drain(struct depot *depot, bool is_patient)
         if (count == 0)
             break;
         if (is_patient)
-            lock_acquire(&depot->lock, RANK_DEPOT);
+            depot_lock(depot);
         else if (put_aside(depot, blocks, count))
             break;
         put_locked(depot, blocks, count);
@@ -545,8 +545,8 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
     struct slab *empty[REFILL_MAX];
     size_t count = 0;
     if (is_patient)
-        lock_acquire(&depot->lock, RANK_DEPOT);
-    else if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        depot_lock(depot);
+    else if (!depot_try_lock(depot))
         return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
@@ -578,7 +578,7 @@ static verdict verify_one(struct depot *depot)
 verdict depot_verify(void)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
         verdict found = verify_one(depot);
         lock_release(&depot->lock, RANK_DEPOT);
         if (found != NULL)
@@ -591,7 +591,7 @@ void depot_fork_lock(void)
 {
     lock_acquire(&making, RANK_DEPOTS);
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
 }
 
 void depot_fork_unlock(void)

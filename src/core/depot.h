@@ -47,6 +47,11 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 /* As depot_give, but into the bitmaps in any case. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 
+/* Takes the depot's lock: waits for it, or only looks a bounded number of times. Mends the depot
+ * where its last holder ended meanwhile. */
+void depot_lock(struct depot *depot);
+bool depot_try_lock(struct depot *depot);
+
 /* Whether more than one cache works on the bin, so that whole batches are handed over. */
 bool depot_is_shared(unsigned bin);
 

@@ -85,7 +85,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
     unsigned count = 0;
     uint32_t pages = 0;
-    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+    if (!depot_try_lock(depot))
         return 0;
     struct slab *slab = depot_own_slab(depot, unit);
     if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
@@ -101,7 +101,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     if (pages == 0)
         return 0;
     uint32_t dropped = drop_runs(region_address(unit), pages, calls);
-    lock_acquire(&depot->lock, RANK_DEPOT);
+    depot_lock(depot);
     count = 0;
     for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
         count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */

@@ -49,6 +49,7 @@ static bool collect(size_t units)
 static void start_now(void)
 {
     struct os_facts facts;
+    lock_start();
     os_start(&facts);
     struct heap_settings settings;
     heap_configure(&facts, &settings);
@@ -131,7 +132,7 @@ static void fork_in_parent(void)
 
 static void fork_in_child(void)
 {
-    lock_ranks_held = 0;
+    lock_start();
     meta_fork_reset();
     span_fork_reset();
     slab_fork_reset();

@@ -34,7 +34,7 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
         out[class] = (struct stats_class){.block_bytes = class_facts[class].bytes};
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         struct stats_class *class = &out[bin_class(depot->bin)];
-        lock_acquire(&depot->lock, RANK_DEPOT);
+        depot_lock(depot);
         size_t slabs = depot->slab_count;
         size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
         lock_release(&depot->lock, RANK_DEPOT);

@@ -1,35 +1,93 @@
 /*
  * lock.c: the slow half of lock.h: look a bounded number of times, then sleep in the kernel.
+ *
+ * Owner: `process` is written while the process has one thread that knows this heap.
  */
 #include "os/lock.h"
 
+enum { LONG_MS = 20 };
+
 _Thread_local uint32_t lock_ranks_held;
+_Thread_local uint32_t lock_holder_id;
+static _Atomic uint32_t process; /* whose threads the numbers in locks are */
 _Atomic uint64_t os_failed_calls;
 
-bool lock_look(struct lock *lock)
+void lock_start(void)
+{
+    lock_ranks_held = 0;
+    lock_holder_id = 0;
+    store(&process, os_process_id(), RELAXED);
+}
+
+/* Not kept by a child of vfork, which writes to its parent's variables. */
+uint32_t lock_learn_id(void)
+{
+    uint32_t id = os_thread_id();
+    if (os_process_id() == load(&process, RELAXED))
+        lock_holder_id = id;
+    return id;
+}
+
+/* Looks a bounded number of times whether it is free, and takes it as `held`. */
+static bool look(struct lock *lock, uint32_t held)
 {
     for (unsigned look = 0; look < LOOKS_MAX; look++) {
         uint32_t expected = LOCK_FREE;
         if (load(&lock->state, RELAXED) == LOCK_FREE &&
-            compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))
+            compare_swap(&lock->state, &expected, held, ACQUIRE, RELAXED))
             return true;
         cpu_relax();
     }
     return false;
 }
 
-/* L2 acquire after a sleep: leaves the mark WAITED, since others may sleep too; pairs with L3. */
-static bool take_after_sleep(struct lock *lock)
+/*
+ * L2: marks the lock WAITED, and takes it if it is free. Leaves the mark also then, since others
+ * may sleep too. Returns what it was.
+ */
+static uint32_t take_or_mark(struct lock *lock, uint32_t held)
 {
-    return exchange(&lock->state, LOCK_WAITED, ACQUIRE) == LOCK_FREE;
+    for (;;) { /* each turn is another thread's progress */
+        uint32_t now = load(&lock->state, RELAXED);
+        uint32_t wanted = (now == LOCK_FREE ? held : now) | LOCK_WAITED;
+        if (compare_swap(&lock->state, &now, wanted, ACQUIRE, RELAXED))
+            return now;
+    }
+}
+
+/* L4: takes over from a holder that has ended. Not where numbers are those of another process: a
+ * child of a fork that the C library did not see. */
+static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
+{
+    uint32_t holder = word & ~LOCK_WAITED;
+    if (os_process_id() != load(&process, RELAXED) || !os_thread_has_ended(holder))
+        return false;
+    if (!compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
+        return false;
+    lock->is_inherited = true;
+    return true;
+}
+
+bool lock_look(struct lock *lock)
+{
+    uint32_t held = lock_held_word(RANK_DEPOT);
+    if (look(lock, held))
+        return true;
+    uint32_t word = load(&lock->state, RELAXED);
+    return word != LOCK_FREE && inherit(lock, word, held);
 }
 
 void lock_wait(struct lock *lock)
 {
     if (lock_look(lock))
         return;
-    while (!take_after_sleep(lock))
-        os_wait(&lock->state, LOCK_WAITED, UINT64_MAX);
+    uint32_t held = lock_held_word(RANK_DEPOT), word;
+    while ((word = take_or_mark(lock, held)) != LOCK_FREE) {
+        os_wait(&lock->state, word | LOCK_WAITED, LONG_MS);
+        if (load(&lock->state, RELAXED) == (word | LOCK_WAITED) &&
+            inherit(lock, word | LOCK_WAITED, held))
+            return;
+    }
 }
 
 /* Signals are blocked before the lock is taken, and let through again where it was not. */
@@ -47,9 +105,19 @@ static bool take_quietly(struct lock *lock, bool (*take)(struct lock *))
     return is_taken;
 }
 
+static bool look_held(struct lock *lock)
+{
+    return look(lock, LOCK_HELD);
+}
+
+static bool take_after_sleep(struct lock *lock)
+{
+    return take_or_mark(lock, LOCK_HELD) == LOCK_FREE;
+}
+
 bool lock_look_quietly(struct lock *lock)
 {
-    return take_quietly(lock, lock_look);
+    return take_quietly(lock, look_held);
 }
 
 void lock_wait_quietly(struct lock *lock)
@@ -57,7 +125,7 @@ void lock_wait_quietly(struct lock *lock)
     if (lock_look_quietly(lock))
         return;
     while (!take_quietly(lock, take_after_sleep))
-        os_wait(&lock->state, LOCK_WAITED, UINT64_MAX);
+        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, UINT64_MAX);
 }
 
 void lock_release_quiet(struct lock *lock)

@@ -7,7 +7,9 @@
  * of what a thread holds and stops on a wrong order.
  *
  * Nobody can do without a lock other than a depot's. So its holder takes no signals: a handler that
- * never returns, or ends the thread, cannot keep it. Who waits for it does take them.
+ * never returns, or ends the thread, cannot keep it. Who waits for it does take them. A depot's
+ * lock is taken too often for that. Its word names the holder, and who waits long for a holder that
+ * has ended takes the lock over, and is told.
  */
 #ifndef CALM_OS_LOCK_H
 #define CALM_OS_LOCK_H
@@ -30,17 +32,30 @@ enum lock_rank {
     RANK_META
 };
 
-enum { LOCK_FREE, LOCK_HELD, LOCK_WAITED, LOOKS_MAX = 100 };
+/* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. */
+enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
+#define LOCK_WAITED (UINT32_C(1) << 31)
 
 struct lock {
     _Atomic uint32_t state;
 
     /* The holder's. */
     bool is_quiet;
-    uint64_t signals; /* blocked before it was taken, where it is quiet */
+    bool is_inherited; /* from a thread that ended: what the lock guards may be half changed */
+    uint64_t signals;  /* blocked before it was taken, where it is quiet */
 };
 
 extern _Thread_local uint32_t lock_ranks_held;
+extern _Thread_local uint32_t lock_holder_id; /* of the calling thread; 0: not asked for yet */
+
+uint32_t lock_learn_id(void);
+
+ALWAYS_INLINE uint32_t lock_held_word(enum lock_rank rank)
+{
+    if (rank != RANK_DEPOT)
+        return LOCK_HELD;
+    return likely(lock_holder_id != 0) ? lock_holder_id : lock_learn_id();
+}
 
 ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)
 {
@@ -56,7 +71,7 @@ ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
 {
     uint32_t expected = LOCK_FREE;
     /* L1 acquire: pairs with L3 release. */
-    if (!compare_swap(&lock->state, &expected, LOCK_HELD, ACQUIRE, RELAXED))
+    if (!compare_swap(&lock->state, &expected, lock_held_word(rank), ACQUIRE, RELAXED))
         return false;
     lock_note_acquired(rank);
     return true;
@@ -95,7 +110,7 @@ ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
 ALWAYS_INLINE void lock_open(struct lock *lock)
 {
     /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
-    if (unlikely(exchange(&lock->state, LOCK_FREE, RELEASE) == LOCK_WAITED))
+    if (unlikely((exchange(&lock->state, LOCK_FREE, RELEASE) & LOCK_WAITED) != 0))
         os_wake(&lock->state, 1);
 }
 
@@ -108,6 +123,18 @@ ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
     else
         lock_release_quiet(lock);
 }
+
+/* Whether the lock's last holder ended while it held it; asked by its new holder, once. */
+ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
+{
+    if (likely(!lock->is_inherited))
+        return false;
+    lock->is_inherited = false;
+    return true;
+}
+
+/* Before the first lock, and in a fork's child, where thread numbers are others. */
+void lock_start(void);
 
 /* For a fork's child, where the holder is this thread and sleepers no longer exist. */
 ALWAYS_INLINE void lock_reset(struct lock *lock)

@@ -89,6 +89,11 @@ void os_signals_restore(uint64_t before);
 
 uint32_t os_process_id(void);
 
+/* The kernel's number of the calling thread, from 1, and whether the process has no such thread any
+ * more. A number may come back with another thread, later. */
+uint32_t os_thread_id(void);
+bool os_thread_has_ended(uint32_t id);
+
 /* Sets the calling thread's errno, for the functions whose contract says so. */
 void os_set_errno(int error);
 

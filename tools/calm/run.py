@@ -42,8 +42,8 @@ def become(path, words, options, reporter_command, plan):
     report_fd = shared_descriptor("calm-report")
     result_fd = shared_descriptor("calm-result")
     plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, folder=safe_folder)
-    reporter = [sys.executable, "-I", "-X", "pycache_prefix=" + str(sys.pycache_prefix), os.path.dirname(__file__),
-                reporter_command, json.dumps(plan)]
+    prefix = ["-X", "pycache_prefix=" + sys.pycache_prefix] if sys.pycache_prefix else []
+    reporter = [sys.executable, "-I", *prefix, os.path.dirname(__file__), reporter_command, json.dumps(plan)]
     preload = ":".join(part for part in (library, os.environ.get("LD_PRELOAD")) if part)
     given = os.environ.get("CALM_OPTIONS")
     options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]

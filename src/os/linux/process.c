@@ -131,6 +131,16 @@ const char *os_environment(const char *name)
     return environ == NULL ? NULL : getenv(name);
 }
 
+uint32_t os_thread_id(void)
+{
+    return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+bool os_thread_has_ended(uint32_t id)
+{
+    return system_call(SYS_tgkill, os_process_id(), id, 0, 0, 0, 0) == -ESRCH;
+}
+
 uint32_t os_process_id(void)
 {
     return (uint32_t)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);

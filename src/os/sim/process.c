@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -101,6 +102,19 @@ bool os_file_identity(int fd, uint64_t out[2])
 const char *os_environment(const char *name)
 {
     return getenv(name);
+}
+
+uint32_t os_thread_id(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+bool os_thread_has_ended(uint32_t id)
+{
+    int before = errno;
+    bool has_ended = syscall(SYS_tgkill, getpid(), id, 0) != 0 && errno == ESRCH;
+    errno = before;
+    return has_ended;
 }
 
 uint32_t os_process_id(void)

@@ -8,6 +8,7 @@
 
 #include <map>
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../heap_support.h"
@@ -220,6 +221,32 @@ TEST_F(DepotTest, ARefillAndAFlushTouchNoMoreSlabsThanBlocks)
     EXPECT_LE(touched([&] { depot_put(bin, out, 40); }), 40u);
     for (size_t i = 1; i < blocks.size(); i += 2)
         depot_put(bin, &blocks[i], 1);
+}
+
+/* Seen to fail with depot_lock() that mends nothing. */
+TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
+{
+    unsigned bin = bin_for(46, 96);
+    std::vector<void *> blocks = taken_from(bin, 3000);
+    for (size_t i = 0; i < blocks.size(); i += 2)
+        depot_put(bin, &blocks[i], 1);
+    struct depot *depot = depot_of(bin);
+    size_t free_blocks = depot->free_blocks;
+    uint32_t slab_count = depot->slab_count;
+    std::thread([&] { /* between two stores, as it were */
+                      depot_lock(depot);
+                      depot->lists[0] = depot->lists[3];
+                      memset(depot->lists + 1, 0xff, sizeof depot->lists - sizeof depot->lists[0]);
+                      depot->free_blocks = 7;
+                      syscall(SYS_exit, 0);
+    })
+        .join();
+    for (size_t i = 1; i < blocks.size(); i += 4)
+        depot_put(bin, &blocks[i], 1);
+    EXPECT_EQ(depot_verify(), nullptr);
+    EXPECT_EQ(depot->free_blocks, free_blocks + blocks.size() / 4);
+    EXPECT_EQ(depot->slab_count, slab_count);
+    EXPECT_EQ(taken_from(bin, 100).size(), 100u);
 }
 
 /* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.

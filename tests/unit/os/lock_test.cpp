@@ -3,8 +3,11 @@
  */
 #include <gtest/gtest.h>
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../support.h"
 
@@ -71,7 +74,7 @@ TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
     });
     struct timespec pause = {0, 300000000};
     nanosleep(&pause, nullptr);
-    EXPECT_EQ(load(&lock.state, RELAXED), static_cast<uint32_t>(LOCK_WAITED));
+    EXPECT_EQ(load(&lock.state, RELAXED), LOCK_HELD | LOCK_WAITED);
     lock_release(&lock, RANK_SPAN);
     waiter.join();
     EXPECT_LT(cpu_ms() - before, 100u);
@@ -85,6 +88,83 @@ TEST(Lock, AResetFreesALockWhoseHolderDoesNotExistAnyMore)
     lock_ranks_held = 0;
     EXPECT_TRUE(lock_try(&lock, RANK_SPAN));
     lock_release(&lock, RANK_SPAN);
+}
+
+/* Ends by the bare system call, with the lock. */
+static void end_holding(struct lock *lock)
+{
+    std::thread([lock] {
+        lock_acquire(lock, RANK_DEPOT);
+        syscall(SYS_exit, 0);
+    }).join();
+}
+
+/* Seen to hang with inherit() that always says no. */
+TEST(Lock, ADepotsLockIsTakenOverFromAThreadThatEndedAndItsNewHolderIsTold)
+{
+    lock_start();
+    struct lock lock = {};
+    end_holding(&lock);
+    ASSERT_TRUE(lock_try_briefly(&lock, RANK_DEPOT)) << "nobody need wait for one that ended";
+    EXPECT_TRUE(lock_was_inherited(&lock));
+    lock_release(&lock, RANK_DEPOT);
+    end_holding(&lock);
+    std::vector<std::thread> threads;
+    std::atomic<unsigned> told{0}, entered{0};
+    for (unsigned t = 0; t < 4; t++)
+        threads.emplace_back([&] {
+            lock_acquire(&lock, RANK_DEPOT);
+            told += lock_was_inherited(&lock);
+            entered++;
+            lock_release(&lock, RANK_DEPOT);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(entered, 4u);
+    EXPECT_EQ(told, 1u);
+    EXPECT_EQ(lock.state, static_cast<uint32_t>(LOCK_FREE));
+}
+
+/* Seen to fail with inherit() that does not ask whether the holder has ended. */
+TEST(Lock, ADepotsLockIsNotTakenFromAThreadThatIsOnlySlow)
+{
+    lock_start();
+    struct lock lock = {};
+    std::atomic<bool> is_free{false};
+    lock_acquire(&lock, RANK_DEPOT);
+    std::thread waiter([&] {
+        lock_acquire(&lock, RANK_DEPOT);
+        EXPECT_TRUE(is_free);
+        EXPECT_FALSE(lock_was_inherited(&lock));
+        lock_release(&lock, RANK_DEPOT);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100)); /* several of its looks */
+    is_free = true;
+    lock_release(&lock, RANK_DEPOT);
+    waiter.join();
+}
+
+static struct lock *lock_of_handler;
+static std::atomic<bool> was_held;
+
+/* Seen to fail with os_signals_block() that blocks nothing. */
+TEST(Lock, ASignalWaitsUntilItsThreadHasNoLockThatNobodyCanDoWithout)
+{
+    std::thread([] {}).join(); /* the C library knows of threads from now on */
+    struct lock lock = {};
+    lock_of_handler = &lock;
+    was_held = false;
+    struct sigaction action = {}, before;
+    action.sa_handler = [](int) { was_held = lock_of_handler->state != LOCK_FREE; };
+    sigaction(SIGUSR2, &action, &before);
+    lock_acquire(&lock, RANK_SPAN);
+    bool is_quiet = lock.is_quiet;
+    pthread_kill(pthread_self(), SIGUSR2);
+    lock_release(&lock, RANK_SPAN);
+    sigaction(SIGUSR2, &before, nullptr);
+    if (!is_quiet)
+        GTEST_SKIP() << "signals cannot be blocked here";
+    EXPECT_FALSE(was_held);
 }
 
 TEST(LockDeathTest, TakingLocksAgainstTheirRankStopsWithChecks2)

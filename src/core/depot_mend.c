@@ -1,0 +1,54 @@
+/*
+ * depot_mend.c: makes a depot whole whose lock was held by a thread that ended.
+ *
+ * The bitmaps and the unit map are the truth at any instruction: a block that such a thread had
+ * just taken, or was about to put, is lost, at most REFILL_MAX of them or a slab. Lists and counts
+ * follow from them and are made anew.
+ *
+ * Owner: whoever holds depot.lock. Design: docs/design/depots.md
+ */
+#include "core/depot_parts.h"
+
+/* The one loop over all units under a lock: once for each thread that ends so. */
+static void mend(struct depot *depot)
+{
+    size_t counted = load(&depot->free_blocks, RELAXED), free_blocks = 0;
+    uint32_t slabs = 0;
+    __builtin_memset(depot->lists, 0, sizeof depot->lists);
+    for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
+        struct slab *slab = depot_own_slab(depot, unit);
+        if (slab == NULL)
+            continue;
+        unsigned count = 0;
+        for (unsigned word = 0; word < class_facts[bin_class(depot->bin)].map_words; word++)
+            count += bit_count(slab->free_map[word]);
+        slab->bin = depot->bin;
+        slab->free_count = (uint16_t)count;
+        slab->list = SLAB_UNLISTED;
+        depot_relist(depot, slab);
+        free_blocks += count;
+        slabs++;
+    }
+    store(&depot->slab_count, slabs, RELAXED);
+    depot_count_free(depot, free_blocks, counted);
+}
+
+static void mend_if_inherited(struct depot *depot)
+{
+    if (unlikely(lock_was_inherited(&depot->lock)))
+        mend(depot);
+}
+
+void depot_lock(struct depot *depot)
+{
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    mend_if_inherited(depot);
+}
+
+bool depot_try_lock(struct depot *depot)
+{
+    if (!lock_try_briefly(&depot->lock, RANK_DEPOT))
+        return false;
+    mend_if_inherited(depot);
+    return true;
+}

@@ -54,8 +54,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         .stops_on_misuse = true,
         .stops_on_foreign = true,
     };
-    site_start((enum site_policy)option_value(OPTION_sites),
-               (size_t)option_value(OPTION_cohorts));
+    site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
 }
 
 void os_start(struct os_facts *out)

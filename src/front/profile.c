@@ -65,6 +65,9 @@ void profile_at_load(void)
 void profile_at_exit(void)
 {
     int fd = (int)option_value(OPTION_profile_fd);
-    if (front_is_file(fd, profile_file))
-        profile_write(fd, PROFILE_PPROF);
+    if (!front_is_file(fd, profile_file))
+        return;
+    os_file_lock(fd); /* a child that ends at the same time writes to the same file */
+    profile_write(fd, PROFILE_PPROF);
+    os_file_unlock(fd);
 }

@@ -17,6 +17,11 @@ int os_on_signal(int number, void (*handler)(int number));
 int os_file_create(const char *name);
 void os_file_close(int fd);
 
+/* Waits until no other process that asked has the file, a second at most; then it is this one's
+ * until it is closed or unlocked. What is no file of a disk is nobody's. */
+void os_file_lock(int fd);
+void os_file_unlock(int fd);
+
 /* The calling thread's errno, for a handler that puts it back with os_set_errno. */
 int os_errno(void);
 

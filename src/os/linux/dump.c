@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <time.h>
 
 #include "os/linux/syscall.h"
+
+enum { LOCK_TRIES = 1000, LOCK_PAUSE_NS = 1000 * 1000 };
 
 int os_on_signal(int number, void (*handler)(int number))
 {
@@ -30,6 +33,25 @@ int os_file_create(const char *name)
 void os_file_close(int fd)
 {
     system_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static bool lock_refused(int fd, short kind)
+{
+    struct flock whole = {.l_type = kind, .l_whence = SEEK_SET};
+    long result = system_call(SYS_fcntl, fd, F_SETLK, (long)&whole, 0, 0, 0);
+    return result == -EAGAIN || result == -EACCES;
+}
+
+void os_file_lock(int fd)
+{
+    struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    for (unsigned tries = 0; tries < LOCK_TRIES && lock_refused(fd, F_WRLCK); tries++)
+        system_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}
+
+void os_file_unlock(int fd)
+{
+    lock_refused(fd, F_UNLCK);
 }
 
 int os_errno(void)

@@ -18,6 +18,7 @@ enum {
     SPARES = 16, /* caches beyond one for each core: taken by threads that were preempted then */
     TRIES_MAX = 3,
     COOL_MAX = 64,
+    IDLE_THREADS = 2, /* a main thread that waits, and one that ends as its successor begins */
 };
 
 struct rseq_slot core_slots[CORES_MAX];
@@ -113,7 +114,7 @@ bool cores_join(size_t attached, unsigned cpu_count)
     if (refusal != NULL || area_is_barred)
         return false;
     if (!load(&cores_are_used, ACQUIRE)) {
-        if (attached <= cpu_count) /* one may well be a main thread that waits */
+        if (attached < (size_t)cpu_count + IDLE_THREADS)
             return false;
         store(&cores_are_used, true, RELEASE);
     }

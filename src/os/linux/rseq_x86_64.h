@@ -32,7 +32,8 @@
     "jmp %l[failed]\n\t"                                                                           \
     ".popsection\n\t"
 
-/* Some compilers drop what follows a branching asm with outputs (gcc bug 113921), but not this. */
+/* On both ways out of a branching asm with outputs: some compilers drop what they put there
+ * themselves (gcc bug 113921), such as the NULL of a failure, but not this. */
 #define RSEQ_END __asm__ volatile("")
 
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
@@ -56,6 +57,7 @@ ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, si
         __builtin_unreachable();
     return block;
 failed:
+    RSEQ_END;
     return NULL;
 }
 
@@ -78,6 +80,7 @@ ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, si
         : failed);
     return true;
 failed:
+    RSEQ_END;
     return false;
 }
 
@@ -96,6 +99,7 @@ ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, voi
         : failed);
     return (int)(word / sizeof(struct rseq_slot));
 failed:
+    RSEQ_END;
     return -1;
 }
 

@@ -201,9 +201,9 @@ void exchange_interrupted()
 } // namespace
 
 /*
- * Seen to fail where the area names no sequence, so that none is aborted. Not run: one run in twenty
- * still has a token twice, or a pointer that is none, and why is not known yet; one reason, a
- * compiler that dropped a failed sequence's NULL, was found by it and is mended.
+ * Seen to fail where the area names no sequence, so that none is aborted. Not run: one run in
+ * twenty still has a token twice, or a pointer that is none, and why is not known yet; one reason,
+ * a compiler that dropped a failed sequence's NULL, was found by it and is mended.
  */
 TEST(Sequences, DISABLED_ThreadsUnderAStormOfSignalsLoseAndDoubleNothing)
 {

@@ -153,8 +153,8 @@ uint32_t calm_pool_drain(calm_pool *pool);
 /* Whether `address` lies where the pool has its blocks. Any thread. A few instructions. */
 bool calm_pool_owns(const calm_pool *pool, const void *address);
 
-/* The bytes of `block` that may be used, at least what was asked for; 0 for what is not the start
- * of a block of this pool. Any thread. */
+/* The bytes of `block` that may be used, at least what was asked for; 0 for what is no live block
+ * of this pool. Any thread. */
 size_t calm_pool_usable_size(const calm_pool *pool, const void *block);
 
 /*
@@ -189,8 +189,8 @@ static inline uint32_t calm_pool_watch_free(const struct calm_pool_occupancy *wa
         return 0;
     if (!watch->is_coded)
         return __atomic_load_n(&watch->known.blocks[index], __ATOMIC_RELAXED);
-    code = __atomic_load_n(&watch->known.code[index / 2], __ATOMIC_RELAXED) >> (index % 2 * 4) &
-           15u;
+    code = __atomic_load_n(&watch->known.code[index / 2], __ATOMIC_RELAXED);
+    code = code >> (index % 2 * 4) & 15u;
     return code == 0 ? 0 : (uint32_t)1 << (code - 1);
 }
 
@@ -303,8 +303,11 @@ int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out);
  */
 void *calm_bounded_alloc(calm_bounded *heap, size_t bytes);
 
-/* Frees a block and joins it with free neighbours. Codes as calm_pool_free, CALM_EDOUBLE where the
- * address lies in free memory; nothing is changed then. NULL is ignored. Cost: straight code. */
+/*
+ * Frees a block and joins it with free neighbours. 0, or, with nothing changed, CALM_EFOREIGN,
+ * CALM_EMISALIGNED (no multiple of 64), CALM_EDOUBLE (in free memory at the end of a run, or where
+ * a block that was freed began), else CALM_EINTERIOR. NULL is ignored. Cost: straight code.
+ */
 int calm_bounded_free(calm_bounded *heap, void *block);
 
 /* The bytes of `block` that may be used; 0 for what is no live block of this heap. */

@@ -10,6 +10,7 @@
 #include "core/depot.h"
 #include "core/large.h"
 #include "core/misuse.h"
+#include "core/pooled.h"
 #include "core/purge.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
@@ -214,7 +215,7 @@ static void free_cached(void *block, unsigned bin, const char *verb)
 
 NOINLINE void heap_free_odd(void *block)
 {
-    if (block == NULL)
+    if (block == NULL || pooled_free(block))
         return;
     unsigned kind;
     switch (misuse_classify(block, "free of")) {
@@ -242,7 +243,7 @@ static bool fits_in_place(size_t have, size_t bytes)
 
 NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
 {
-    if (block == NULL)
+    if (block == NULL || pooled_free(block))
         return;
     size_t unit = region_unit(block);
     if (CHECKS >= 1 && region_holds(unit)) {
@@ -273,8 +274,11 @@ size_t heap_good_size(size_t bytes)
 
 size_t heap_usable(const void *block)
 {
+    size_t pooled;
     if (block == NULL)
         return 0;
+    if (pooled_usable(block, "usable size of", &pooled))
+        return pooled;
     enum pointer_kind kind = misuse_classify(block, "usable size of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN)
         return 0;
@@ -286,8 +290,27 @@ size_t heap_usable(const void *block)
     return 0;
 }
 
+/* A pool's block stays where it is, or moves to the heap. */
+static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t cohort_offset)
+{
+    if (have == 0 || bytes > PTRDIFF_MAX)
+        return NULL;
+    if (bytes <= have)
+        return block;
+    void *moved = cohort_offset == SAMPLED_OFFSET ? sampled_alloc(bytes, 1, false)
+                                                  : heap_alloc_slow(bytes, cohort_offset);
+    if (moved == NULL)
+        return NULL;
+    __builtin_memcpy(moved, block, have);
+    pooled_free(block);
+    return moved;
+}
+
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
 {
+    size_t pooled;
+    if (pooled_usable(block, "realloc of", &pooled))
+        return realloc_pooled(block, pooled, bytes, cohort_offset);
     enum pointer_kind kind = misuse_classify(block, "realloc of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN || bytes > PTRDIFF_MAX)
         return NULL;

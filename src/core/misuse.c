@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "calmalloc/pool.h"
 #include "core/depot.h"
 #include "core/large.h"
 #include "core/registry.h"
@@ -47,6 +48,12 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes)
     const char *what = verb[0] == 'f' ? "double free of" : verb;
     check_stop("%s %p: a block of %zu bytes that is already free", what, (void *)(uintptr_t)block,
                bytes);
+}
+
+void misuse_report_pool(const void *block, const char *verb, int error)
+{
+    if (!is_only_counted())
+        check_stop("%s %p, of a pool: %s", verb, (void *)(uintptr_t)block, calm_strerror(error));
 }
 
 void misuse_report_sized(const void *block, size_t bytes, size_t told)

@@ -259,10 +259,23 @@ EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address)
     return (uintptr_t)address - (uintptr_t)pool->blocks < pool->blocks_bytes;
 }
 
-EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block)
+int pool_look(const calm_pool *pool, const void *block, size_t *usable)
 {
     struct pool_place at;
-    return locate(pool, block, &at) == 0 ? at.class->stride : 0;
+    int error = locate(pool, block, &at);
+    if (error != 0)
+        return error;
+    uint64_t open = word_open(at.word, load(&at.word->taken, RELAXED));
+    if ((open & level_bit(at.i)) != 0)
+        return CALM_EDOUBLE;
+    *usable = at.class->stride;
+    return CALM_OK;
+}
+
+EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block)
+{
+    size_t usable;
+    return pool_look(pool, block, &usable) == 0 ? usable : 0;
 }
 
 EXPORT const struct calm_pool_occupancy *calm_pool_watch(const calm_pool *pool)

@@ -100,6 +100,9 @@ struct calm_pool {
 _Static_assert(sizeof(struct calm_pool_occupancy) == CACHE_LINE_BYTES, "one line");
 _Static_assert(offsetof(struct calm_pool, classes) % CACHE_LINE_BYTES == 0, "classes on lines");
 
+/* What a free of `block` would say; CALM_OK and the bytes that may be used. Any thread. */
+int pool_look(const calm_pool *pool, const void *block, size_t *usable);
+
 /* Walks the whole pool. Owner only, no remote free meanwhile. */
 verdict pool_verify(const calm_pool *pool);
 

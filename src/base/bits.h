@@ -24,6 +24,11 @@ ALWAYS_INLINE size_t align_up(size_t value, size_t align)
 }
 
 /* Index of the lowest and of the highest set bit. Pre: value != 0. */
+/*@ requires value != 0;
+  @ assigns \nothing;
+  @ ensures \result < 64 && is_set(value, \result);
+  @ ensures \forall integer i; 0 <= i < \result ==> !is_set(value, i);
+  @*/
 ALWAYS_INLINE unsigned bit_lowest(uint64_t value)
 {
     return (unsigned)__builtin_ctzll(value);

@@ -23,64 +23,131 @@ enum {
     KEYS = 64
 };
 
-/*@ predicate bit_is_set(uint64_t word, integer i) = ((word >> i) & 1) == 1; */
+/*
+ * What the proofs speak of. is_set(word, i) is given by tests/proof: once as the bit that it is, to
+ * prove the functions of one word, and once by no more than those promise, to prove the rest.
+ */
+/*@ axiomatic Sizes {
+  @   logic integer nears(uint64_t *near) reads \nothing;
+  @   axiom nears_bounded: \forall uint64_t *near; 0 < nears(near) <= LEVEL_NEAR_MAX;
+  @ }
+  @ logic integer fars(uint64_t *near) = (nears(near) + 63) / 64;
+  @ predicate has{L}(uint64_t *level, integer i) = is_set(level[i / 64], i % 64);
+  @ predicate sums{L}(uint64_t *above, uint64_t *below, integer n) =
+  @   \forall integer k; 0 <= k < n ==> (has(above, k) <==> below[k] != 0);
+  @ predicate ends{L}(uint64_t *above, integer n) =
+  @   \forall integer k; n <= k < 64 * ((n + 63) / 64) ==> !has(above, k);
+  @ predicate apart{L}(uint64_t *root, uint64_t *far, uint64_t *near) =
+  @   \separated(root, far + (0 .. fars(near) - 1), near + (0 .. nears(near) - 1));
+  @ predicate mapped{L}(uint64_t *root, uint64_t *far, uint64_t *near) =
+  @   \valid(root) && \valid(far + (0 .. fars(near) - 1)) && \valid(near + (0 .. nears(near) - 1));
+  @ predicate level_one{L}(uint64_t *root, uint64_t *far, uint64_t *near) =
+  @   sums(far, near, nears(near)) && ends(far, nears(near)) &&
+  @   sums(root, far, fars(near)) && ends(root, fars(near));
+  @*/
 
 /*@ requires i < 64;
   @ assigns \nothing;
-  @ ensures \result == (1 << i);
+  @ ensures \forall integer k; 0 <= k < 64 ==> (is_set(\result, k) <==> k == i);
   @*/
 ALWAYS_INLINE uint64_t level_bit(uint32_t i)
 {
     return (uint64_t)1 << i;
 }
 
-/*@ requires w < LEVEL_WORDS_MAX;
-  @ requires \valid(root) && \valid(far + (w >> 12)) && \valid(near + (w >> 6));
-  @ requires \separated(root, far + (0 .. LEVEL_FAR_MAX - 1), near + (0 .. LEVEL_NEAR_MAX - 1));
-  @ assigns *root, far[w >> 12], near[w >> 6];
-  @ ensures near[w >> 6] == (\old(near[w >> 6]) | (1 << (w & 63)));
-  @ ensures far[w >> 12] == (\old(far[w >> 12]) | (1 << ((w >> 6) & 63)));
-  @ ensures *root == (\old(*root) | (1 << (w >> 12)));
+/*@ requires i < 64;
+  @ assigns \nothing;
+  @ ensures is_set(\result, i) && \result != 0;
+  @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(word, k));
+  @*/
+ALWAYS_INLINE uint64_t level_with(uint64_t word, uint32_t i)
+{
+    uint64_t with = word | (uint64_t)1 << i;
+    /*@ assert is_set(with, i); */
+    return with;
+}
+
+/*@ requires i < 64;
+  @ assigns \nothing;
+  @ ensures !is_set(\result, i);
+  @ ensures \result <= word;
+  @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(word, k));
+  @*/
+ALWAYS_INLINE uint64_t level_without(uint64_t word, uint32_t i)
+{
+    return word & ~((uint64_t)1 << i);
+}
+
+/*@ requires \valid(level + i / 64);
+  @ assigns level[i / 64];
+  @ ensures has(level, i) && level[i / 64] != 0;
+  @ ensures \forall integer k; 0 <= k && k != i ==> (has(level, k) <==> has{Old}(level, k));
+  @*/
+ALWAYS_INLINE void level_set(uint64_t *level, uint32_t i)
+{
+    level[i / 64] = level_with(level[i / 64], i % 64);
+}
+
+/*@ requires \valid(level + i / 64);
+  @ assigns level[i / 64];
+  @ ensures !has(level, i) && level[i / 64] <= \old(level[i / 64]);
+  @ ensures \forall integer k; 0 <= k && k != i ==> (has(level, k) <==> has{Old}(level, k));
+  @*/
+ALWAYS_INLINE void level_clear(uint64_t *level, uint32_t i)
+{
+    level[i / 64] = level_without(level[i / 64], i % 64);
+}
+
+/*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
+  @ requires w / 64 < nears(near);
+  @ assigns *root, far[w / 4096], near[w / 64];
+  @ ensures level_one(root, far, near);
+  @ ensures has(near, w) && *root != 0;
+  @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
+  @   (has(near, k) <==> has{Old}(near, k));
   @*/
 ALWAYS_INLINE void levels_set(uint64_t *root, uint64_t *far, uint64_t *near, uint32_t w)
 {
-    near[w >> 6] |= level_bit(w & 63);
-    far[w >> 12] |= level_bit((w >> 6) & 63);
-    *root |= level_bit(w >> 12);
+    level_set(near, w);
+    level_set(far, w / 64);
+    level_set(root, w / 4096);
 }
 
-/*@ requires w < LEVEL_WORDS_MAX;
-  @ requires \valid(root) && \valid(far + (w >> 12)) && \valid(near + (w >> 6));
-  @ requires \separated(root, far + (0 .. LEVEL_FAR_MAX - 1), near + (0 .. LEVEL_NEAR_MAX - 1));
-  @ assigns *root, far[w >> 12], near[w >> 6];
-  @ ensures near[w >> 6] == (\old(near[w >> 6]) & ~(1 << (w & 63)));
-  @ ensures near[w >> 6] != 0 ==> far[w >> 12] == \old(far[w >> 12]) && *root == \old(*root);
+/*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
+  @ requires w / 64 < nears(near);
+  @ assigns *root, far[w / 4096], near[w / 64];
+  @ ensures level_one(root, far, near);
+  @ ensures !has(near, w);
+  @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
+  @   (has(near, k) <==> has{Old}(near, k));
   @*/
 ALWAYS_INLINE void levels_clear(uint64_t *root, uint64_t *far, uint64_t *near, uint32_t w)
 {
-    near[w >> 6] &= ~level_bit(w & 63);
-    if (near[w >> 6] != 0)
+    level_clear(near, w);
+    if (near[w / 64] != 0)
         return;
-    far[w >> 12] &= ~level_bit((w >> 6) & 63);
-    if (far[w >> 12] == 0)
-        *root &= ~level_bit(w >> 12);
+    level_clear(far, w / 64);
+    if (far[w / 4096] == 0)
+        level_clear(root, w / 4096);
 }
 
-/* The lowest word that is set. Pre: root != 0, and L1. */
-/*@ requires root != 0;
-  @ requires \forall integer f; 0 <= f < 64 && bit_is_set(root, f) ==>
-  @     \valid_read(far + f) && far[f] != 0;
-  @ requires \forall integer f, n; 0 <= f < 64 && 0 <= n < 64 && bit_is_set(root, f) &&
-  @     bit_is_set(far[f], n) ==> \valid_read(near + (f * 64 + n)) && near[f * 64 + n] != 0;
+/* The lowest word that is set. Pre: *root != 0, and L1. */
+/*@ requires mapped(root, far, near) && level_one(root, far, near) && *root != 0;
   @ assigns \nothing;
-  @ ensures \result < LEVEL_WORDS_MAX;
-  @ ensures bit_is_set(near[\result >> 6], \result & 63);
+  @ ensures \result < 64 * nears(near);
+  @ ensures has(near, \result);
+  @ ensures \forall integer k; 0 <= k < \result ==> !has(near, k);
   @*/
-ALWAYS_INLINE uint32_t levels_first(uint64_t root, const uint64_t *far, const uint64_t *near)
+ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, const uint64_t *near)
 {
-    uint32_t f = bit_lowest(root);
-    uint32_t n = (f << LEVEL_BITS) | bit_lowest(far[f]);
-    return (n << LEVEL_BITS) | bit_lowest(near[n]);
+    uint32_t f = bit_lowest(*root);
+    /*@ assert \forall integer k; 0 <= k < f ==> !has(root, k) && far[k] == 0; */
+    uint32_t n = f * 64 + bit_lowest(far[f]);
+    /*@ assert n / 64 == f && n < nears(near) && near[n] != 0; */
+    /*@ assert \forall integer k; 0 <= k < 64 * f ==> !has(far, k); */
+    /*@ assert \forall integer k; 64 * f <= k < n ==> k / 64 == f && !has(far, k); */
+    /*@ assert \forall integer k; 0 <= k < n ==> near[k] == 0; */
+    return n * 64 + bit_lowest(near[n]);
 }
 
 /* How many bits are set, without the instruction that not every x86-64 has. */

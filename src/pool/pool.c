@@ -120,7 +120,7 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     class->allocs++;
     if ((open & (open - 1)) == 0) { /* that was its last */
         levels_clear(&class->root, class->far, class->near, w);
-        class->hot = class->root != 0 ? levels_first(class->root, class->far, class->near)
+        class->hot = class->root != 0 ? levels_first(&class->root, class->far, class->near)
                                       : POOL_NONE;
     }
     publish(pool, index, pool->watch.free_bytes - (known != 0 ? class->stride : 0));

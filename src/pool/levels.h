@@ -143,7 +143,9 @@ ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, c
     uint32_t f = bit_lowest(*root);
     /*@ assert \forall integer k; 0 <= k < f ==> !has(root, k) && far[k] == 0; */
     uint32_t n = f * 64 + bit_lowest(far[f]);
-    /*@ assert n / 64 == f && n < nears(near) && near[n] != 0; */
+    /*@ assert n / 64 == f && has(far, n); */
+    /*@ assert n < nears(near); */
+    /*@ assert near[n] != 0; */
     /*@ assert \forall integer k; 0 <= k < 64 * f ==> !has(far, k); */
     /*@ assert \forall integer k; 64 * f <= k < n ==> k / 64 == f && !has(far, k); */
     /*@ assert \forall integer k; 0 <= k < n ==> near[k] == 0; */

@@ -19,6 +19,8 @@
 #define store(word, value, order) atomic_store_explicit((word), (value), (order))
 #define fetch_add(word, value, order) atomic_fetch_add_explicit((word), (value), (order))
 #define fetch_sub(word, value, order) atomic_fetch_sub_explicit((word), (value), (order))
+#define fetch_or(word, value, order) atomic_fetch_or_explicit((word), (value), (order))
+#define fetch_and(word, value, order) atomic_fetch_and_explicit((word), (value), (order))
 #define exchange(word, value, order) atomic_exchange_explicit((word), (value), (order))
 #define compare_swap(word, expected, value, success, failure)                                      \
     atomic_compare_exchange_strong_explicit((word), (expected), (value), (success), (failure))

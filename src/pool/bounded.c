@@ -54,8 +54,8 @@ ALWAYS_INLINE uint32_t length_of(uint32_t word)
 /* Enters a free run: both ends, its list, the bits. */
 ALWAYS_INLINE void enter(calm_bounded *heap, uint32_t at, uint32_t length)
 {
-    heap->units[at + length - 1] = UNIT_RUN_END | length;
-    heap->units[at] = UNIT_RUN | length;
+    heap->units[at + length - 1] = PIECE_RUN_END | length;
+    heap->units[at] = PIECE_RUN | length;
     struct list list = list_of(length);
     uint32_t *first = &heap->first[list.level][list.step];
     heap->next[at] = *first;
@@ -144,8 +144,8 @@ EXPORT void *calm_bounded_alloc(calm_bounded *heap, size_t bytes)
     if (have > length)
         enter(heap, at + length, have - length);
     else
-        heap->units[at + length - 1] = UNIT_INSIDE; /* no run ends here any more */
-    heap->units[at] = UNIT_LIVE | length;
+        heap->units[at + length - 1] = PIECE_INSIDE; /* no run ends here any more */
+    heap->units[at] = PIECE_LIVE | length;
     heap->free_units -= length;
     return heap->start + ((size_t)at << UNIT_LOG2);
 }
@@ -160,8 +160,8 @@ ALWAYS_INLINE int locate(const calm_bounded *heap, const void *block, uint32_t *
         return CALM_EMISALIGNED;
     *out = (uint32_t)(offset >> UNIT_LOG2);
     switch (kind_of(heap->units[*out])) {
-    case UNIT_LIVE: return CALM_OK;
-    case UNIT_INSIDE: return CALM_EINTERIOR;
+    case PIECE_LIVE: return CALM_OK;
+    case PIECE_INSIDE: return CALM_EINTERIOR;
     default: return CALM_EDOUBLE;
     }
 }
@@ -177,18 +177,18 @@ EXPORT int calm_bounded_free(calm_bounded *heap, void *block)
     uint32_t length = length_of(heap->units[at]);
     uint32_t behind = at + length;
     heap->free_units += length;
-    heap->units[at] = UNIT_FORMERLY;
-    if (behind < heap->count && kind_of(heap->units[behind]) == UNIT_RUN) {
+    heap->units[at] = PIECE_FORMERLY;
+    if (behind < heap->count && kind_of(heap->units[behind]) == PIECE_RUN) {
         uint32_t more = length_of(heap->units[behind]);
         leave(heap, behind, more);
-        heap->units[behind] = UNIT_FORMERLY;
+        heap->units[behind] = PIECE_FORMERLY;
         length += more;
     }
-    uint32_t before = at > 0 ? heap->units[at - 1] : UNIT_INSIDE;
-    if (kind_of(before) == UNIT_RUN_END || kind_of(before) == UNIT_RUN) {
+    uint32_t before = at > 0 ? heap->units[at - 1] : PIECE_INSIDE;
+    if (kind_of(before) == PIECE_RUN_END || kind_of(before) == PIECE_RUN) {
         uint32_t more = length_of(before); /* of one unit, when it is both ends */
         leave(heap, at - more, more);
-        heap->units[at - 1] = UNIT_FORMERLY;
+        heap->units[at - 1] = PIECE_FORMERLY;
         at -= more;
         length += more;
     }
@@ -238,15 +238,15 @@ verdict bounded_verify(const calm_bounded *heap)
     for (uint32_t at = 0, length; at < heap->count; at += length) {
         uint32_t kind = kind_of(heap->units[at]);
         length = length_of(heap->units[at]);
-        if ((kind != UNIT_LIVE && kind != UNIT_RUN) || length == 0 || length > heap->count - at)
+        if ((kind != PIECE_LIVE && kind != PIECE_RUN) || length == 0 || length > heap->count - at)
             return "B1: no run begins where the one before ends";
-        if (kind == UNIT_RUN && was_free)
+        if (kind == PIECE_RUN && was_free)
             return "B1: two free runs are neighbours";
-        was_free = kind == UNIT_RUN;
+        was_free = kind == PIECE_RUN;
         if (!was_free)
             continue;
         free_units += length;
-        if (length > 1 && heap->units[at + length - 1] != (UNIT_RUN_END | length))
+        if (length > 1 && heap->units[at + length - 1] != (PIECE_RUN_END | length))
             return "B2: a free run does not say its length at its end";
         if (!is_listed(heap, at, length))
             return "B3: a free run is in no list";

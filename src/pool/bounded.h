@@ -28,12 +28,12 @@ enum {
 #define BOUNDED_NONE UINT32_MAX
 
 /* What begins at a unit, in the upper bits of its word. */
-enum unit_kind {
-    UNIT_INSIDE = 0 << 26,
-    UNIT_LIVE = 1 << 26,     /* a live block of `length` units              */
-    UNIT_RUN = 2 << 26,      /* a free run                                  */
-    UNIT_RUN_END = 3 << 26,  /* the last unit of a free run of two or more  */
-    UNIT_FORMERLY = 4 << 26, /* inside a free run; a block that was freed began here */
+enum piece_kind {
+    PIECE_INSIDE = 0 << 26,
+    PIECE_LIVE = 1 << 26,     /* a live block of `length` units              */
+    PIECE_RUN = 2 << 26,      /* a free run                                  */
+    PIECE_RUN_END = 3 << 26,  /* the last unit of a free run of two or more  */
+    PIECE_FORMERLY = 4 << 26, /* inside a free run; a block that was freed began here */
 };
 
 /* The owner's. */

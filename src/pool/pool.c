@@ -209,8 +209,8 @@ ALWAYS_INLINE bool give(struct pool_word *word, uint32_t i)
 {
     uint64_t bit = level_bit(i);
     if ((load(&word->taken, RELAXED) & bit) != 0)
-        return (atomic_fetch_and_explicit(&word->given, ~bit, RELEASE) & bit) != 0;
-    return (atomic_fetch_or_explicit(&word->given, bit, RELEASE) & bit) == 0;
+        return (fetch_and(&word->given, ~bit, RELEASE) & bit) != 0;
+    return (fetch_or(&word->given, bit, RELEASE) & bit) == 0;
 }
 
 EXPORT int calm_pool_free(calm_pool *pool, void *block)

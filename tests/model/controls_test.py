@@ -59,6 +59,21 @@ MUTANTS = [
      "store(&entry->top, top, RELEASE); store(cache_slot(cache, top), below, RELAXED);", "a live block was found"),
     ("cores", "src/core/cache.h", "if (block != NULL) store(&entry->top, top - SLOT_BYTES, RELAXED); return block;",
      "if (block != NULL) store(&entry->top, top, RELAXED); return block;", "twice|a block in use lies in a cache"),
+    ("pool", "src/pool/pool.c", "return (fetch_and(&word->given, ~bit, RELEASE) & bit) != 0;",
+     "{ uint64_t had = load(&word->given, RELAXED); store(&word->given, had & ~bit, RELEASE); return (had & bit) != 0; }",
+     "not exactly one"),
+    ("pool", "src/pool/pool.c", "if (unlikely(!load(&pool->was_remote, RELAXED))) "
+     "store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */", "",
+     "lost"),
+    ("pool", "src/pool/pool.c", "if (open != 0) raise_word(class, w); class->cursor = w + 1;",
+     "class->cursor = w + 1;", "lost|P2"),
+    ("pool", "src/pool/pool.c", "store(&word->taken, taken ^ level_bit(i), RELAXED);",
+     "store(&word->taken, load(&word->given, RELAXED), RELAXED);", "lost|P2|P3|not exactly one|freed"),
+    ("pool", "src/pool/pool.c", "uint32_t known = class->counted[w] != 0;",
+     "uint32_t known = 1;", "P3|lost|P2"),
+    ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!give(at.word, at.i))) error = CALM_EDOUBLE; "
+     "if (unlikely(error != 0)) { pool->misuses++; return error; }",
+     "if (error != 0) return error; give(at.word, at.i);", "a free block was freed"),
 ]
 
 
@@ -84,6 +99,7 @@ def run_mutant(source_dir, shim, compiler, mutant):
             [compiler, "-std=gnu17", "-O1", "-w", "-DCALM_CHECKS=1", "-static", "-Wl,--unresolved-symbols=ignore-all",
              "-I" + work, "-I" + shim, "-I" + os.path.join(tests, "shim", model),
              "-I" + os.path.join(tests, "shim"), "-I" + os.path.join(source_dir, "src"), "-I" + tests,
+             "-I" + os.path.join(source_dir, "include"),
              os.path.join(tests, model + "_model.c"), os.path.join(tests, "explore.c"),
              os.path.join(source_dir, "src", "core", "class_tables.c"), "-o", program],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -21,6 +21,10 @@ void explore_point(void);
     (explore_point(), atomic_fetch_add_explicit((word), (value), (order)))
 #define fetch_sub(word, value, order)                                                              \
     (explore_point(), atomic_fetch_sub_explicit((word), (value), (order)))
+#define fetch_or(word, value, order)                                                               \
+    (explore_point(), atomic_fetch_or_explicit((word), (value), (order)))
+#define fetch_and(word, value, order)                                                              \
+    (explore_point(), atomic_fetch_and_explicit((word), (value), (order)))
 #define exchange(word, value, order)                                                               \
     (explore_point(), atomic_exchange_explicit((word), (value), (order)))
 #define compare_swap(word, expected, value, success, failure)                                      \

@@ -1,0 +1,197 @@
+/*
+ * pool_model.c: the shipped pool/pool.c under the explorer: remote frees against the owner's
+ * allocations, frees and drains.
+ *
+ * Checked in every schedule: only a free block is handed out; of several frees of one block, unless
+ * it is handed out in between, exactly one succeeds; after the cursor has been everywhere every
+ * block is there again, and the pool's own walk finds nothing wrong.
+ */
+#include "explore.h"
+
+#include "pool/pool.c" /* whole, so that its atomic operations stop at the explorer's points */
+
+#include "pool/bound.c"
+#include "pool/create.c"
+#include "pool/error.c"
+#include "pool/plan.c"
+#include "pool/pools.c"
+#include "pool/stats.c"
+
+enum { BLOCKS = 5, BLOCK_BYTES = 64 };
+
+static _Alignas(64) char memory[16384];
+static calm_pool *pool;
+static char *blocks[BLOCKS];   /* what the owner took at the beginning */
+static unsigned freed[BLOCKS]; /* frees of each that succeeded         */
+static unsigned tried[BLOCKS];
+static unsigned again[BLOCKS]; /* times it was handed out again        */
+
+int claim_map(size_t bytes, bool is_huge, void **out)
+{
+    (void)bytes, (void)is_huge, (void)out;
+    return -1;
+}
+
+int claim_populate(void *start, size_t bytes)
+{
+    (void)start, (void)bytes;
+    return 0;
+}
+
+int claim_lock(void *start, size_t bytes)
+{
+    return claim_populate(start, bytes);
+}
+
+void claim_unlock(void *start, size_t bytes)
+{
+    (void)start, (void)bytes;
+}
+
+void claim_return(void *start, size_t bytes)
+{
+    (void)start, (void)bytes;
+}
+
+/* A pool in which all blocks but BLOCKS are out for good, so that what comes back is told. */
+static void begin(void)
+{
+    size_t sizes[] = {BLOCK_BYTES};
+    uint32_t shares[] = {100};
+    struct calm_pool_config config = {.block_bytes = sizes,
+                                      .percent = shares,
+                                      .classes = 1,
+                                      .bytes = sizeof memory,
+                                      .memory = memory,
+                                      .flags = CALM_POOL_LAZY};
+    if (pool != NULL)
+        calm_pool_destroy(pool);
+    if (calm_pool_create(&config, &pool) != 0)
+        explore_fail("no pool");
+    void *block;
+    for (unsigned i = 0; (block = calm_pool_alloc(pool, 1)) != NULL; i++)
+        if (i < BLOCKS)
+            blocks[i] = block;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        freed[i] = tried[i] = again[i] = 0;
+}
+
+static void note(unsigned i, int error)
+{
+    tried[i]++;
+    freed[i] += error == 0;
+    if (error != 0 && error != CALM_EDOUBLE)
+        explore_fail("a free of a block was answered with another code");
+}
+
+static void remote(unsigned i)
+{
+    note(i, calm_pool_free_remote(pool, blocks[i]));
+}
+
+static void owner(unsigned i)
+{
+    note(i, calm_pool_free(pool, blocks[i]));
+}
+
+static void owner_alloc(void)
+{
+    char *block = calm_pool_alloc(pool, 1);
+    if (block == NULL)
+        return;
+    unsigned i = 0;
+    while (i < BLOCKS && blocks[i] != block)
+        i++;
+    if (i == BLOCKS || freed[i] != again[i] + 1)
+        explore_fail("a live block was handed out");
+    again[i]++;
+}
+
+static void end(void)
+{
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (tried[i] > 0 && freed[i] != again[i] && freed[i] != again[i] + 1)
+            explore_fail("of the frees of a block not exactly one succeeded");
+        if (tried[i] > 0 && freed[i] == again[i] && calm_pool_free(pool, blocks[i]) != 0)
+            explore_fail("a block that was handed out again cannot be freed");
+        if (tried[i] > 0 && calm_pool_free(pool, blocks[i]) != CALM_EDOUBLE)
+            explore_fail("a free block was freed");
+    }
+    for (unsigned i = 0; i < 2 * pool->classes[0].words; i++)
+        calm_pool_drain(pool);
+    verdict found = pool_verify(pool);
+    if (found != NULL)
+        explore_fail(found);
+    unsigned back = 0;
+    while (calm_pool_alloc(pool, 1) != NULL)
+        back++;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        back -= tried[i] > 0;
+    if (back != 0)
+        explore_fail("a block was lost, or came back twice");
+}
+
+static void remote_0(void)
+{
+    remote(0);
+}
+
+static void remote_0_1(void)
+{
+    remote(0);
+    remote(1);
+}
+
+static void remote_1_0(void)
+{
+    remote(1);
+    remote(0);
+}
+
+static void owner_0(void)
+{
+    owner(0);
+}
+
+static void owner_frees_and_drains(void)
+{
+    owner(0);
+    calm_pool_drain(pool);
+    owner(2);
+}
+
+static void owner_allocs(void)
+{
+    owner_alloc();
+    owner_alloc();
+    owner_alloc();
+}
+
+/* What it frees itself it may get again. */
+static void owner_works(void)
+{
+    owner(1);
+    owner_alloc();
+    owner(2);
+    owner_alloc();
+}
+
+int main(void)
+{
+    const struct explore_case cases[] = {
+        {"pool: two remote frees of a block", 4, 2, begin, {remote_0, remote_0}, end},
+        {"pool: three remote frees of a block", 3, 3, begin, {remote_0, remote_0, remote_0}, end},
+        {"pool: the owner's free against a remote one", 4, 2, begin, {owner_0, remote_0}, end},
+        {"pool: the owner frees and drains",
+         3,
+         3,
+         begin,
+         {owner_frees_and_drains, remote_0_1, remote_1_0},
+         end},
+        {"pool: the owner allocates", 3, 3, begin, {owner_allocs, remote_0_1, remote_1_0}, end},
+        {"pool: the owner frees and allocates", 4, 2, begin, {owner_works, remote_0_1}, end},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        explore(&cases[i]);
+    return 0;
+}

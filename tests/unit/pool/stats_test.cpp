@@ -1,0 +1,83 @@
+/*
+ * stats_test.cpp: pool/stats.c: figures, and that each invariant's walk finds it broken.
+ */
+#include <gtest/gtest.h>
+
+#include "../pool_support.h"
+
+using calm_test::Pool;
+
+namespace
+{
+
+TEST(Stats, SayWhatHappened)
+{
+    Pool pool({{20, 4096}, {50, 50}, 1 << 20, CALM_POOL_SPILL});
+    void *first = calm_pool_alloc(pool, 20), *second = calm_pool_alloc(pool, 20);
+    ASSERT_EQ(calm_pool_free(pool, first), 0);
+    ASSERT_EQ(calm_pool_free_remote(pool, second), 0);
+    EXPECT_EQ(calm_pool_free(pool, second), CALM_EDOUBLE);
+    EXPECT_EQ(calm_pool_free_remote(pool, second), CALM_EDOUBLE);
+    EXPECT_EQ(calm_pool_alloc(pool, 5000), nullptr);
+    calm_test::drain_all(pool);
+    calm_pool_stats stats;
+    calm_pool_stats_read(pool, &stats);
+    EXPECT_EQ(stats.classes, 2u);
+    EXPECT_EQ(stats.failed, 1u);
+    EXPECT_EQ(stats.misuses, 2u);
+    EXPECT_EQ(stats.spills, 0u);
+    EXPECT_EQ(stats.by_class[0].block_bytes, 20u);
+    EXPECT_EQ(stats.by_class[0].stride_bytes, 24u);
+    EXPECT_EQ(stats.by_class[0].blocks, pool.limits.blocks[0]);
+    EXPECT_EQ(stats.by_class[0].free_blocks, pool.limits.blocks[0]);
+    EXPECT_EQ(stats.by_class[0].least_free, pool.limits.blocks[0] - 2);
+    EXPECT_EQ(stats.by_class[0].allocs, 2u);
+    EXPECT_EQ(stats.by_class[0].remote_frees, 1u);
+    EXPECT_EQ(stats.by_class[1].allocs, 0u);
+}
+
+TEST(Verify, FindsEachInvariantBroken)
+{
+    Pool owner({{64}, {100}, 1 << 20});
+    calm_pool *pool = owner;
+    struct pool_class *one = &pool->classes[0];
+    struct pool_word *last = &one->map[one->words - 1];
+    ASSERT_NE(one->blocks % 64, 0u);
+    calm_pool_alloc(pool, 64);
+    ASSERT_EQ(pool_verify(pool), nullptr);
+    auto broken = [&] { return std::string(pool_verify(pool)).substr(0, 2); };
+
+    uint64_t beyond = uint64_t(1) << 63;
+    store(&last->given, load(&last->given, RELAXED) ^ beyond, RELAXED);
+    EXPECT_EQ(broken(), "P1");
+    store(&last->given, load(&last->given, RELAXED) ^ beyond, RELAXED);
+
+    uint64_t taken = load(&one->map[5].taken, RELAXED);
+    store(&one->map[5].taken, load(&one->map[5].given, RELAXED), RELAXED);
+    EXPECT_EQ(broken(), "P2");
+    store(&one->map[5].taken, taken, RELAXED);
+
+    one->counted[3]--;
+    EXPECT_EQ(broken(), "P3");
+    one->counted[3] += 2;
+    EXPECT_EQ(broken(), "P3");
+    one->counted[3]--;
+
+    one->hot = 1;
+    EXPECT_EQ(broken(), "P4");
+    one->hot = 0;
+
+    one->root ^= 1;
+    EXPECT_EQ(broken(), "L1");
+    one->root ^= 1;
+
+    pool->watch.free_bytes += 64;
+    EXPECT_EQ(broken(), "P5");
+    pool->watch.free_bytes -= 64;
+    pool->watch.known.blocks[0]++;
+    EXPECT_EQ(broken(), "P5");
+    pool->watch.known.blocks[0]--;
+    EXPECT_EQ(pool_verify(pool), nullptr);
+}
+
+} // namespace

@@ -23,7 +23,7 @@ FUNCTION_LINES_MAX = 70
 INTRODUCTION_LINES_MAX = 25
 C_KINDS = (".c", ".h", ".cpp", ".def")
 OTHER_KINDS = (".py", ".sh", ".cmake", ".txt", ".md", ".map", ".in", ".json", ".yml")
-TEXT_ROOTS = ("src", "include", "tests", "bench", "tools", "cmake", "docs")
+TEXT_ROOTS = ("src", "include", "examples", "tests", "bench", "tools", "cmake", "docs")
 LONG_LINES_ALLOWED = (".md", ".json")  # tables of documents and data
 SKIPPED_FOLDERS = {"__pycache__", "corpus", "build"}
 

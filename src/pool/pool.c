@@ -217,7 +217,7 @@ EXPORT int calm_pool_free(calm_pool *pool, void *block)
 {
     if (block == NULL)
         return CALM_OK;
-    struct pool_place at;
+    struct pool_place at = {0};
     int error = locate(pool, block, &at);
     if (likely(error == 0) && unlikely(!give(at.word, at.i)))
         error = CALM_EDOUBLE;
@@ -236,7 +236,7 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block)
 {
     if (block == NULL)
         return CALM_OK;
-    struct pool_place at;
+    struct pool_place at = {0};
     int error = locate(pool, block, &at);
     if (unlikely(!load(&pool->was_remote, RELAXED)))
         store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */
@@ -261,7 +261,7 @@ EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address)
 
 int pool_look(const calm_pool *pool, const void *block, size_t *usable)
 {
-    struct pool_place at;
+    struct pool_place at = {0};
     int error = locate(pool, block, &at);
     if (error != 0)
         return error;

@@ -60,7 +60,7 @@ MUTANTS = [
     ("cores", "src/core/cache.h", "if (block != NULL) store(&entry->top, top - SLOT_BYTES, RELAXED); return block;",
      "if (block != NULL) store(&entry->top, top, RELAXED); return block;", "twice|a block in use lies in a cache"),
     ("pool", "src/pool/pool.c", "return (fetch_and(&word->given, ~bit, RELEASE) & bit) != 0;",
-     "{ uint64_t had = load(&word->given, RELAXED); store(&word->given, had & ~bit, RELEASE); return (had & bit) != 0; }",
+     "{ uint64_t had = load(&word->given, RELAXED); store(&word->given, had & ~bit, RELEASE); return had & bit; }",
      "not exactly one"),
     ("pool", "src/pool/pool.c", "if (unlikely(!load(&pool->was_remote, RELAXED))) "
      "store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */", "",

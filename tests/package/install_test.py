@@ -18,6 +18,7 @@ def header_version():
 VERSION = header_version()
 C_WORDS = "version %s header %s malloc ours calm_malloc ours stack foreign\n" % (VERSION, VERSION)
 CPP_WORDS = "new ours bad_alloc thrown\n"
+POOL_WORDS = "success, usable 512, twice: the block is already free\n"
 
 
 class Installed(unittest.TestCase):
@@ -39,9 +40,9 @@ class Installed(unittest.TestCase):
         run(compiler, "-O2", os.path.join(CONSUMER, source), "-o", path, *flags)
         return path
 
-    def pkg_config(self, *words):
+    def pkg_config(self, *words, name="calmalloc"):
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.join(self.libraries, "pkgconfig"))
-        words = run("pkg-config", *words, "calmalloc", env=env).stdout
+        words = run("pkg-config", *words, name, env=env).stdout
         return [word.replace("\\ ", " ") for word in re.findall(r"(?:\\ |\S)+", words)]
 
     def test_the_tree_holds_what_the_command_listed(self):
@@ -68,6 +69,19 @@ class Installed(unittest.TestCase):
             self.assertEqual(run(os.path.join(build, "consumer_cpp_" + kind)).stdout, CPP_WORDS)
         self.assertIn("libcalmalloc.so.0", run("readelf", "-d", os.path.join(build, "consumer_calmalloc")).stdout)
         self.assertNotIn("libcalmalloc", run("readelf", "-d", os.path.join(build, "consumer_static")).stdout)
+
+    def test_the_pools_alone_need_neither_the_heap_nor_threads(self):
+        flags = self.pkg_config("--cflags", "--libs", name="calmpool")
+        by_cmake = os.path.join(self.folder, "pool-by-cmake")
+        run("cmake", "-S", CONSUMER, "-B", by_cmake, "-DCMAKE_PREFIX_PATH=" + self.prefix, "-DCALM_WANTED=" + VERSION)
+        run("cmake", "--build", by_cmake, "--target", "consumer_pool")
+        for path in (self.compiled("cc", "pool.c", "pc-pool", *flags), os.path.join(by_cmake, "consumer_pool"),
+                     self.compiled("cc", "pool.c", "pc-pool-shared", *self.pkg_config("--cflags", "--libs"))):
+            env = dict(os.environ, LD_LIBRARY_PATH=self.libraries)
+            self.assertEqual(run(path, env=env).stdout, POOL_WORDS)
+        names = run("nm", os.path.join(self.folder, "pc-pool")).stdout
+        self.assertIn("calm_pool_alloc", names)
+        self.assertNotIn("calm_malloc", names)
 
     def test_find_package_refuses_a_newer_version(self):
         done = run("cmake", "-S", CONSUMER, "-B", os.path.join(self.folder, "newer"),

@@ -1,0 +1,124 @@
+"""Positive controls: each mutant of the pools' sources must make tests/pool/stress.c fail, which passes without. With
+a sanitizer's name, the same stress is run under it, and one mistake that only this sanitizer sees.
+
+    mutants_test.py SOURCE_DIR CC [tsan|asan]
+"""
+import concurrent.futures
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+# name: (source, text, replacement, the stress's arguments)
+MUTANTS = {
+    "a block is given twice": ("pool.c", "store(&word->taken, taken ^ level_bit(i), RELAXED);",
+                               "store(&word->taken, i % 9 == 8 ? taken : taken ^ level_bit(i), RELAXED);", ["single"]),
+    "an owner's double free is taken": ("pool.c", "if (unlikely(error != 0)) {\n        pool->misuses++;\n"
+                                        "        return error;", "if (error != 0 && error != CALM_EDOUBLE) {\n"
+                                        "        return error;", ["single"]),
+    "a remote free is forgotten": ("pool.c", "    if (open != 0)\n        raise_word(class, w);\n", "", ["single"]),
+    "remote frees are not counted": ("pool.c", "    class->free_known += found;\n", "", ["single"]),
+    "a free does not lower the first word": ("pool.c", "class->hot = w < class->hot ? w : class->hot;",
+                                             "class->hot = class->hot == POOL_NONE ? w : class->hot;", ["single"]),
+    "the far level is not cleared": ("levels.h", "    level_clear(far, w / 64);\n", "", ["single"]),
+    "a class too small is taken": ("levels.h", "at += keys[at] < value ? 1u : 0u;", "(void)0;", ["single"]),
+    "an interior pointer is freed": ("pool.c", "uint64_t number = turned * class->inverse;",
+                                     "uint64_t number = inside / class->stride;", ["single"]),
+    "an aligned request is served by any class": ("pool.c", "pool->with_align[bit_lowest(align)]",
+                                                  "pool->with_align[0]", ["single"]),
+    "two classes overlap": ("plan.c", "at += class->blocks * class->stride;",
+                            "at += (class->blocks - 1) * class->stride;", ["single"]),
+    "a remote free is two steps": ("pool.c", "return (fetch_and(&word->given, ~bit, RELEASE) & bit) != 0;",
+                                   "{ uint64_t had = load(&word->given, RELAXED);\n"
+                                   "for (int i = 0; i < 50; i++) __asm__ volatile(\"\");\n"
+                                   "store(&word->given, had & ~bit, RELEASE);\nreturn (had & bit) != 0; }",
+                                   ["threads"]),
+}
+# name: flags, the runs, and the mistake that only it sees with a word of its report.
+SANITIZERS = {
+    "tsan": ("-fsanitize=thread", [["threads", "1"], ["threads", "2"]],
+             ("pool.c", "load(&word->given, ACQUIRE)", "load(&word->given, RELAXED)", ["threads"]), "data race"),
+    "asan": ("-fsanitize=address,undefined", [["single", "2"], ["single", "3"], ["threads", "3"]],
+             ("plan.c", "if (cost_of(class, middle) <= share)", "if (cost_of(class, middle) <= share + 100000)",
+              ["single", "3"]), "heap-buffer-overflow"),
+}
+
+
+class Shop:
+    def __init__(self, source, compiler, work):
+        self.source, self.compiler, self.work = os.path.abspath(source), compiler, work
+        self.pool = os.path.join(self.source, "src", "pool")
+
+    def build(self, name, flags, mutant=None):
+        """The stress program; a mutant's folder is looked into before the right one."""
+        folder = os.path.join(self.work, name)
+        os.makedirs(os.path.join(folder, "pool"))
+        sources = {os.path.basename(path): path for path in glob.glob(os.path.join(self.pool, "*.c"))}
+        if mutant is not None:
+            path, text, replacement, _ = mutant
+            with open(os.path.join(self.pool, path)) as file:
+                original = file.read()
+            if original.count(text) != 1:
+                sys.exit("src/pool/%s has the text %r %d times: bring this list up to date" %
+                         (path, text, original.count(text)))
+            changed = os.path.join(folder, "pool", path)
+            with open(changed, "w") as file:
+                file.write(original.replace(text, replacement))
+            if path in sources:
+                sources[path] = changed
+        program = os.path.join(folder, "stress")
+        subprocess.run([self.compiler, "-std=c17", "-O1", "-g", "-w", *flags, "-I" + folder,
+                        "-I" + os.path.join(self.source, "src"), "-I" + os.path.join(self.source, "include"),
+                        os.path.join(self.source, "tests", "pool", "stress.c"), *sorted(sources.values()),
+                        os.path.join(self.source, "src", "os", "linux", "claim.c"), "-lpthread", "-o", program],
+                       check=True)
+        return program
+
+
+def run(program, arguments):
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", timeout=250, env=environment, cwd=os.path.dirname(program))
+    return done.returncode, done.stdout
+
+
+def try_mutant(shop, number, mutant):
+    program = shop.build("mutant%d" % number, [], mutant)
+    try:
+        codes = [run(program, [*mutant[3], str(seed)])[0] for seed in (1, 2, 3, 4)]
+    except subprocess.TimeoutExpired:
+        return True  # it waits for blocks that never come
+    return any(codes)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        shop = Shop(sys.argv[1], sys.argv[2], work)
+        if len(sys.argv) > 3:
+            flag, runs, mutant, word = SANITIZERS[sys.argv[3]]
+            program = shop.build("right", [flag])
+            for arguments in runs:
+                code, output = run(program, arguments)
+                print(output[-3000:])
+                if code != 0:
+                    return 1
+            code, output = run(shop.build("mutant", [flag], mutant), mutant[3])
+            print("the control was %s: %s" % ("caught" if word in output else "not caught", mutant[2]))
+            return 0 if word in output else 1
+        program = shop.build("right", [])
+        for arguments in (["single", "1"], ["threads", "1"]):
+            code, output = run(program, arguments)
+            if code != 0:
+                print(output)
+                return 1
+        missed = 0
+        with concurrent.futures.ThreadPoolExecutor(2) as two:
+            caught = list(two.map(lambda item: try_mutant(shop, *item), enumerate(MUTANTS.values())))
+        for name, was_caught in zip(MUTANTS, caught):
+            print("%s: %s" % (name, "caught" if was_caught else "NOT CAUGHT"))
+            missed += not was_caught
+        return 1 if missed else 0
+
+
+sys.exit(main())

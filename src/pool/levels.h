@@ -101,7 +101,10 @@ ALWAYS_INLINE void level_clear(uint64_t *level, uint32_t i)
 /*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
   @ requires w / 64 < nears(near);
   @ assigns *root, far[w / 4096], near[w / 64];
-  @ ensures level_one(root, far, near);
+  @ ensures sums(far, near, nears(near));
+  @ ensures ends(far, nears(near));
+  @ ensures sums(root, far, fars(near));
+  @ ensures ends(root, fars(near));
   @ ensures has(near, w) && *root != 0;
   @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
   @   (has(near, k) <==> has{Old}(near, k));
@@ -116,7 +119,10 @@ ALWAYS_INLINE void levels_set(uint64_t *root, uint64_t *far, uint64_t *near, uin
 /*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
   @ requires w / 64 < nears(near);
   @ assigns *root, far[w / 4096], near[w / 64];
-  @ ensures level_one(root, far, near);
+  @ ensures sums(far, near, nears(near));
+  @ ensures ends(far, nears(near));
+  @ ensures sums(root, far, fars(near));
+  @ ensures ends(root, fars(near));
   @ ensures !has(near, w);
   @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
   @   (has(near, k) <==> has{Old}(near, k));

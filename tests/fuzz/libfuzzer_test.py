@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-TARGETS = ("api", "options", "stack")
+TARGETS = ("api", "options", "stack", "pool")
 
 
 def main():

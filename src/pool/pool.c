@@ -150,7 +150,7 @@ ALWAYS_INLINE uint32_t class_for(const calm_pool *pool, size_t bytes)
                                      : keys_below(pool->declared, bytes);
 }
 
-EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes)
+EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
 {
     if (unlikely(bytes > pool->largest)) {
         pool->failed++;
@@ -161,7 +161,7 @@ EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes)
     return take_or_spill(pool, index, other);
 }
 
-EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align)
+EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
 {
     if (unlikely(bytes > pool->largest || !is_power_of_two(align) || align > CALM_POOL_ALIGN_MAX)) {
         pool->failed++;
@@ -213,7 +213,7 @@ ALWAYS_INLINE bool give(struct pool_word *word, uint32_t i)
     return (fetch_or(&word->given, bit, RELEASE) & bit) == 0;
 }
 
-EXPORT int calm_pool_free(calm_pool *pool, void *block)
+EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;
@@ -232,7 +232,7 @@ EXPORT int calm_pool_free(calm_pool *pool, void *block)
     return CALM_OK;
 }
 
-EXPORT int calm_pool_free_remote(calm_pool *pool, void *block)
+EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;
@@ -247,14 +247,14 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block)
     return error;
 }
 
-EXPORT uint32_t calm_pool_drain(calm_pool *pool)
+EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
     uint32_t index = pool->drain_next;
     pool->drain_next = index + 1 < pool->class_count ? index + 1 : 0;
     return drain_class(pool, index);
 }
 
-EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address)
+EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING
 {
     return (uintptr_t)address - (uintptr_t)pool->blocks < pool->blocks_bytes;
 }
@@ -272,7 +272,7 @@ int pool_look(const calm_pool *pool, const void *block, size_t *usable)
     return CALM_OK;
 }
 
-EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block)
+EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block) CALM_NONBLOCKING
 {
     size_t usable;
     return pool_look(pool, block, &usable) == 0 ? usable : 0;

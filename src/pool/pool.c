@@ -23,8 +23,8 @@ struct pool_place {
 
 ALWAYS_INLINE uint64_t word_open(const struct pool_word *word, uint64_t taken)
 {
-    return taken ^
-           load(&word->given, ACQUIRE); /* S2: pairs with S3, the block's last use is over */
+    /* S2: pairs with S3, the block's last use is over. */
+    return planes_open(taken, load(&word->given, ACQUIRE));
 }
 
 /* 4 bits for a count: 0, or n for at least 2^(n - 1). */
@@ -107,9 +107,10 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     uint32_t w = class->hot;
     struct pool_word *word = &class->map[w];
     uint64_t taken = load(&word->taken, RELAXED);
-    uint64_t open = word_open(word, taken);
-    uint32_t i = bit_lowest(open);
-    store(&word->taken, taken ^ level_bit(i), RELAXED);
+    uint64_t given = load(&word->given, ACQUIRE); /* S2 */
+    uint64_t after;
+    uint32_t i = planes_take(taken, given, &after);
+    store(&word->taken, after, RELAXED);
     uint32_t known = class->counted[w] != 0; /* else a remote free that the cursor has not met */
     class->counted[w] = (uint8_t)(class->counted[w] - known);
     class->free_known -= known;
@@ -118,7 +119,7 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     class->least_free = class->free_known < class->least_free ? class->free_known
                                                               : class->least_free;
     class->allocs++;
-    if ((open & (open - 1)) == 0) { /* that was its last */
+    if (planes_open(after, given) == 0) { /* that was its last */
         levels_clear(&class->root, class->far, class->near, w);
         class->hot = class->root != 0 ? levels_first(&class->root, class->far, class->near)
                                       : POOL_NONE;

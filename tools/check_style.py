@@ -134,7 +134,7 @@ class Checker:
         if other not in LAYERS or "/" not in name:
             self.find(path, number, "\"%s\" names no layer; write \"layer/file.h\"." % name)
         elif LAYERS.index(other) > LAYERS.index(layer) or other in APART.get(layer, ()):
-            self.find(path, number, "%s includes \"%s\", which lies above it." % (layer, name))
+            self.find(path, number, "%s includes \"%s\", which lies above it or apart." % (layer, name))
 
     def check_conditionals(self, path, relative, code):
         if relative[1] in LAYERS_WITH_SYSTEM or relative[1:] == ["base", "attr.h"]:

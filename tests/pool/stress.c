@@ -71,14 +71,15 @@ static void begin(uint64_t seed)
 static void mark(char *block, size_t bytes)
 {
     memset(block, (int)((uintptr_t)block >> 4 & 0xFF), bytes);
-    memcpy(block, &block, sizeof block);
+    uintptr_t number = (uintptr_t)block;
+    memcpy(block, &number, sizeof number);
 }
 
 static void check_mark(char *block, size_t bytes)
 {
-    char *told;
+    uintptr_t told;
     memcpy(&told, block, sizeof told);
-    CHECK(told == block);
+    CHECK(told == (uintptr_t)block);
     for (size_t i = sizeof told; i < bytes; i++)
         CHECK((unsigned char)block[i] == ((uintptr_t)block >> 4 & 0xFF));
 }

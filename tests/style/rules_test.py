@@ -31,6 +31,10 @@ def after(text, extra):
 BROKEN = {
     "an include upwards": ("src/mem/span.c", SPAN.replace("\n\n", "\n#include \"core/depot.h\"\n\n", 1), 3,
                            "lies above"),
+    "an include of pools by a layer beside them": (
+        "src/mem/span.c", SPAN.replace("\n\n", "\n#include \"pool/pool.h\"\n\n", 1), 3, "lies above"),
+    "an include of the kernel by pools": ("src/pool/pool.c", "/* pool.c: a fixture. */\n#include \"os/os.h\"\n", 2,
+                                          "lies above"),
     "a relative include": ("src/mem/span.c", SPAN.replace("\n\n", "\n#include \"../base/attr.h\"\n\n", 1), 3,
                            "relative"),
     "an include of a source": ("src/core/depot.c", after(CLEAN["src/core/depot.c"], "#include \"mem/span.c\"\n"), 4,

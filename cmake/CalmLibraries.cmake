@@ -81,3 +81,8 @@ target_link_libraries(calmalloc_static PUBLIC Threads::Threads PRIVATE $<BUILD_I
 # What `calm run` starts programs from.
 add_executable(calm_launch ${CMAKE_CURRENT_SOURCE_DIR}/tools/launch/calm_launch.c)
 target_link_libraries(calm_launch PRIVATE calm_warnings)
+
+# What `calm run --sizes` puts in front of the library.
+add_library(calm_sizes SHARED ${CMAKE_CURRENT_SOURCE_DIR}/tools/launch/calm_sizes.c)
+target_link_libraries(calm_sizes PRIVATE calm_warnings Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_options(calm_sizes PRIVATE -fno-builtin -fexceptions)

@@ -12,6 +12,7 @@ BENCH = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCH.parent
 CACHE = Path(os.environ.get("CALM_BENCH_CACHE") or REPOSITORY / "build" / "bench")
 PROGRAMS = BENCH / "programs"
+POOLS = {"pool": "0", "pool_lazy": "1"}  # pools/pool_malloc.c, and its CALM_POOL_LAZY
 FLOOR = "floor"  # the library of controls/floor.c, the least that an allocator can do: no peer
 
 

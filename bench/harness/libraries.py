@@ -1,5 +1,6 @@
 """The libraries of one run: ours, those named by --lib, and the peers."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from . import build, peers
-from .base import CACHE, FLOOR, REPOSITORY, Stop, digest, nearest, need_space, note
+from .base import BENCH, CACHE, FLOOR, POOLS, REPOSITORY, Stop, digest, nearest, need_space, note, run
 
 
 @dataclass
@@ -43,14 +44,34 @@ def _private_copy(name: str, source: Path, env: Dict[str, str]) -> Library:
     return Library(name, str(target), "", sha, env)
 
 
+def _pool(name: str) -> Library:
+    """The pools under the standard names: the adapter and the static library that `./calm lib` builds beside its own."""
+    built = subprocess.run([str(REPOSITORY / "calm"), "lib"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    if built.returncode != 0:
+        raise Stop("`./calm lib` failed, which builds the pools; its reason is above.")
+    source, archive = BENCH / "pools" / "pool_malloc.c", Path(built.stdout.strip()).parent / "libcalmpool.a"
+    sha = hashlib.sha256((digest(source) + digest(archive)).encode()).hexdigest()
+    made = CACHE / "libraries" / sha[:12] / "libpool_malloc.so"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        part = made.with_suffix(f".part{os.getpid()}")
+        include = f"-I{REPOSITORY / 'include'}"
+        command = [build.COMPILER, *build.FLAGS, include, "-shared", "-fPIC", "-o", part, source, archive]
+        run(command, f"Building {source.name}")
+        part.rename(made)
+    return Library(name, str(made), sha256=digest(made), env={"CALM_POOL_LAZY": POOLS[name]})
+
+
 def _named(text: str) -> Library:
-    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR."""
+    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR, or of POOLS."""
+    if text in POOLS:
+        return _pool(text)
     if text == FLOOR:
         return Library(FLOOR, str(build.binaries() / "libfloor.so"), sha256=digest(build.binaries() / "libfloor.so"))
     head, *settings = text.split(";")
     name, equals, path = head.partition("=")
     if not equals or not name or not path:
-        raise Stop(f"--lib wants NAME=PATH or {FLOOR}, not {text}.")
+        raise Stop(f"--lib wants NAME=PATH, {FLOOR}, or one of {', '.join(POOLS)}, not {text}.")
     env = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

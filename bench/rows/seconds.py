@@ -30,6 +30,8 @@ SECONDS = {
     "lat-1024": 0.5,
     "lat-4096": 0.5,
     "lat-64-malloc": 1.8,
+    "most-64": 80.0,
+    "most-mixed": 25.0,
     "lat-64-free": 1.8,
     "tail-churn-64-malloc": 3.7,
     "tail-churn-64-free": 3.7,

@@ -113,6 +113,25 @@ ROWS: Tuple[Row, ...] = (
             ("mixed", 16, 1015, "16 to 1015 B"),
         )
     ),
+    *(
+        number(
+            f"most-{name}",
+            "most_instructions",
+            "most",
+            262_144,
+            low,
+            high,
+            N(operations),
+            why=f"the most instructions of any single call, 262,144 live of {what}",
+            fields=("most_instructions_malloc", "most_instructions_free", "calls_counted"),
+            repeats_max=1,
+            default=False,
+        )
+        for name, low, high, what, operations in (
+            ("64", 64, 64, "64 B", 64_000_000),
+            ("mixed", 16, 1015, "16 to 1015 B", 8_000_000),
+        )
+    ),
     number(
         "init-ready",
         "ready_ns",

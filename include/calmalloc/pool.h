@@ -24,6 +24,19 @@
 extern "C" {
 #endif
 
+/*
+ * Neither blocks nor allocates from the system nor takes a lock: clang 19 and later know it as part
+ * of a function's type, so that from clang 20 on -Wfunction-effects lets such functions call these.
+ */
+#ifdef __has_attribute
+#if __has_attribute(nonblocking)
+#define CALM_NONBLOCKING __attribute__((nonblocking))
+#endif
+#endif
+#ifndef CALM_NONBLOCKING
+#define CALM_NONBLOCKING
+#endif
+
 /* Limits. */
 enum {
     CALM_POOL_CLASSES_MAX = 64,
@@ -124,17 +137,17 @@ void calm_pool_destroy(calm_pool *pool);
  * Contents are unspecified. The block is the class's free one at the lowest address, as far as
  * remote frees are known. Owner only. Cost: straight code, the same for NULL; calm_pool_bound.
  */
-void *calm_pool_alloc(calm_pool *pool, size_t bytes);
+void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING;
 
 /* As calm_pool_alloc, of the smallest class that also has the alignment. NULL also: `align` is no
  * power of two, or no class large enough has it. */
-void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align);
+void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING;
 
 /*
  * Frees `block`. 0, or CALM_EFOREIGN, CALM_EINTERIOR, CALM_EMISALIGNED, CALM_EDOUBLE, and nothing
  * is changed. NULL is ignored. Owner only. Cost: straight code, one locked instruction.
  */
-int calm_pool_free(calm_pool *pool, void *block);
+int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING;
 
 /*
  * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one locked
@@ -142,20 +155,20 @@ int calm_pool_free(calm_pool *pool, void *block);
  * CALM_EDOUBLE. The owner meets the block when its cursor comes by: calm_pool_alloc moves the
  * cursor of the class on, by one word of 64 blocks for each 64 of drain_max, at least one.
  */
-int calm_pool_free_remote(calm_pool *pool, void *block);
+int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING;
 
 /*
  * Takes back remote frees, at most drain_max of them, of the next class in turn. For idle moments:
  * calm_pool_alloc does it by itself. Returns how many. Owner only. Cost: as calm_pool_alloc.
  */
-uint32_t calm_pool_drain(calm_pool *pool);
+uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING;
 
 /* Whether `address` lies where the pool has its blocks. Any thread. A few instructions. */
-bool calm_pool_owns(const calm_pool *pool, const void *address);
+bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING;
 
 /* The bytes of `block` that may be used, at least what was asked for; 0 for what is no live block
  * of this pool. Any thread. */
-size_t calm_pool_usable_size(const calm_pool *pool, const void *block);
+size_t calm_pool_usable_size(const calm_pool *pool, const void *block) CALM_NONBLOCKING;
 
 /*
  * One cache line a pool that any core may read at any time. The owner writes it in each call that
@@ -273,7 +286,7 @@ int calm_region_init(struct calm_region *region, void *memory, size_t bytes);
 
 /* Takes `bytes`, aligned to `align`, a power of two. NULL: no room, or a bad alignment. Cost: some
  * twenty instructions. */
-void *calm_region_alloc(struct calm_region *region, size_t bytes, size_t align);
+void *calm_region_alloc(struct calm_region *region, size_t bytes, size_t align) CALM_NONBLOCKING;
 
 /* Where the region stands; calm_region_release gives back all that was taken since. CALM_EMARK: the
  * region stands below the mark, as it was released further since; nothing is changed. */
@@ -301,14 +314,14 @@ int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out);
  * Allocates at least `bytes`; 0 counts as 1. NULL: no free run is large enough, as far as the
  * search looks: it finds each run that is an eighth larger than asked. Cost: straight code.
  */
-void *calm_bounded_alloc(calm_bounded *heap, size_t bytes);
+void *calm_bounded_alloc(calm_bounded *heap, size_t bytes) CALM_NONBLOCKING;
 
 /*
  * Frees a block and joins it with free neighbours. 0, or, with nothing changed, CALM_EFOREIGN,
  * CALM_EMISALIGNED (no multiple of 64), CALM_EDOUBLE (in free memory at the end of a run, or where
  * a block that was freed began), else CALM_EINTERIOR. NULL is ignored. Cost: straight code.
  */
-int calm_bounded_free(calm_bounded *heap, void *block);
+int calm_bounded_free(calm_bounded *heap, void *block) CALM_NONBLOCKING;
 
 /* The bytes of `block` that may be used; 0 for what is no live block of this heap. */
 size_t calm_bounded_usable_size(const calm_bounded *heap, const void *block);

@@ -36,10 +36,10 @@ enum { CACHE_LINE_BYTES = 64 };
 /* In a loop that looks at a word: lets the other thread of the core run. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
-enum { CODE_ALIGN_LOG2 = 0 };
+enum { CODE_ALIGN_LOG2 = 0, MACHINE_IS_X86_64 = 1 };
 #else
 #define cpu_relax() __asm__ volatile("isb" ::: "memory")
-enum { CODE_ALIGN_LOG2 = 2 };
+enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
 #endif
 /* The enclosing function's return address, and the same read again, so that a slow path which wants
  * it does not have the fast one keep it in a register. clang would set up a frame for that. */

@@ -131,7 +131,7 @@ EXPORT int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out)
     return CALM_OK;
 }
 
-EXPORT void *calm_bounded_alloc(calm_bounded *heap, size_t bytes)
+EXPORT void *calm_bounded_alloc(calm_bounded *heap, size_t bytes) CALM_NONBLOCKING
 {
     if (bytes > (size_t)BOUNDED_UNITS_MAX * UNIT)
         return NULL;
@@ -166,7 +166,7 @@ ALWAYS_INLINE int locate(const calm_bounded *heap, const void *block, uint32_t *
     }
 }
 
-EXPORT int calm_bounded_free(calm_bounded *heap, void *block)
+EXPORT int calm_bounded_free(calm_bounded *heap, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;

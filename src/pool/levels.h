@@ -70,12 +70,55 @@ ALWAYS_INLINE uint64_t level_with(uint64_t word, uint32_t i)
 /*@ requires i < 64;
   @ assigns \nothing;
   @ ensures !is_set(\result, i);
-  @ ensures \result <= word;
+  @ ensures word == 0 ==> \result == 0;
   @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(word, k));
   @*/
 ALWAYS_INLINE uint64_t level_without(uint64_t word, uint32_t i)
 {
     return word & ~((uint64_t)1 << i);
+}
+
+/*
+ * Two planes of bits say what 64 blocks are: a block is free where they differ. Taking one makes it
+ * equal in both, and touches no other. They are values here; pool.c reads and writes the words.
+ */
+/*@ predicate is_open(uint64_t taken, uint64_t given, integer k) =
+  @   !(is_set(taken, k) <==> is_set(given, k));
+  @*/
+
+/*@ assigns \nothing;
+  @ ensures \forall integer k; 0 <= k < 64 ==> (is_set(\result, k) <==> is_open(taken, given, k));
+  @*/
+ALWAYS_INLINE uint64_t planes_open(uint64_t taken, uint64_t given)
+{
+    return taken ^ given;
+}
+
+/*@ requires i < 64;
+  @ assigns \nothing;
+  @ ensures is_set(\result, i) <==> !is_set(plane, i);
+  @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(plane, k));
+  @*/
+ALWAYS_INLINE uint64_t plane_flip(uint64_t plane, uint32_t i)
+{
+    return plane ^ (uint64_t)1 << i;
+}
+
+/* The lowest block of a word that is free, and `taken` as it is once that block is live. */
+/*@ requires \exists integer k; 0 <= k < 64 && is_open(taken, given, k);
+  @ requires \valid(after);
+  @ assigns *after;
+  @ ensures \result < 64;
+  @ ensures is_open(taken, given, \result) && !is_open(*after, given, \result);
+  @ ensures \forall integer k; 0 <= k < 64 && k != \result ==>
+  @   (is_open(*after, given, k) <==> is_open(taken, given, k));
+  @ ensures \forall integer k; 0 <= k < \result ==> !is_open(taken, given, k);
+  @*/
+ALWAYS_INLINE uint32_t planes_take(uint64_t taken, uint64_t given, uint64_t *after)
+{
+    uint32_t i = bit_lowest(planes_open(taken, given));
+    *after = plane_flip(taken, i);
+    return i;
 }
 
 /*@ requires \valid(level + i / 64);
@@ -90,7 +133,7 @@ ALWAYS_INLINE void level_set(uint64_t *level, uint32_t i)
 
 /*@ requires \valid(level + i / 64);
   @ assigns level[i / 64];
-  @ ensures !has(level, i) && level[i / 64] <= \old(level[i / 64]);
+  @ ensures !has(level, i) && (\old(level[i / 64]) == 0 ==> level[i / 64] == 0);
   @ ensures \forall integer k; 0 <= k && k != i ==> (has(level, k) <==> has{Old}(level, k));
   @*/
 ALWAYS_INLINE void level_clear(uint64_t *level, uint32_t i)
@@ -101,7 +144,10 @@ ALWAYS_INLINE void level_clear(uint64_t *level, uint32_t i)
 /*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
   @ requires w / 64 < nears(near);
   @ assigns *root, far[w / 4096], near[w / 64];
-  @ ensures level_one(root, far, near);
+  @ ensures sums(far, near, nears(near));
+  @ ensures ends(far, nears(near));
+  @ ensures sums(root, far, fars(near));
+  @ ensures ends(root, fars(near));
   @ ensures has(near, w) && *root != 0;
   @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
   @   (has(near, k) <==> has{Old}(near, k));
@@ -116,7 +162,10 @@ ALWAYS_INLINE void levels_set(uint64_t *root, uint64_t *far, uint64_t *near, uin
 /*@ requires mapped(root, far, near) && apart(root, far, near) && level_one(root, far, near);
   @ requires w / 64 < nears(near);
   @ assigns *root, far[w / 4096], near[w / 64];
-  @ ensures level_one(root, far, near);
+  @ ensures sums(far, near, nears(near));
+  @ ensures ends(far, nears(near));
+  @ ensures sums(root, far, fars(near));
+  @ ensures ends(root, fars(near));
   @ ensures !has(near, w);
   @ ensures \forall integer k; 0 <= k < 64 * nears(near) && k != w ==>
   @   (has(near, k) <==> has{Old}(near, k));
@@ -143,7 +192,9 @@ ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, c
     uint32_t f = bit_lowest(*root);
     /*@ assert \forall integer k; 0 <= k < f ==> !has(root, k) && far[k] == 0; */
     uint32_t n = f * 64 + bit_lowest(far[f]);
-    /*@ assert n / 64 == f && n < nears(near) && near[n] != 0; */
+    /*@ assert n / 64 == f && has(far, n); */
+    /*@ assert n < nears(near); */
+    /*@ assert near[n] != 0; */
     /*@ assert \forall integer k; 0 <= k < 64 * f ==> !has(far, k); */
     /*@ assert \forall integer k; 64 * f <= k < n ==> k / 64 == f && !has(far, k); */
     /*@ assert \forall integer k; 0 <= k < n ==> near[k] == 0; */
@@ -151,9 +202,7 @@ ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, c
 }
 
 /* How many bits are set, without the instruction that not every x86-64 has. */
-/*@ assigns \nothing;
-  @ ensures \result <= 64;
-  @*/
+/*@ assigns \nothing; */
 ALWAYS_INLINE uint32_t level_count(uint64_t word)
 {
     word -= (word >> 1) & 0x5555555555555555u;

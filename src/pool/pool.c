@@ -23,8 +23,8 @@ struct pool_place {
 
 ALWAYS_INLINE uint64_t word_open(const struct pool_word *word, uint64_t taken)
 {
-    return taken ^
-           load(&word->given, ACQUIRE); /* S2: pairs with S3, the block's last use is over */
+    /* S2: pairs with S3, the block's last use is over. */
+    return planes_open(taken, load(&word->given, ACQUIRE));
 }
 
 /* 4 bits for a count: 0, or n for at least 2^(n - 1). */
@@ -113,9 +113,10 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     uint32_t w = class->hot;
     struct pool_word *word = &class->map[w];
     uint64_t taken = load(&word->taken, RELAXED);
-    uint64_t open = word_open(word, taken);
-    uint32_t i = bit_lowest(open);
-    store(&word->taken, taken ^ level_bit(i), RELAXED);
+    uint64_t given = load(&word->given, ACQUIRE); /* S2 */
+    uint64_t after;
+    uint32_t i = planes_take(taken, given, &after);
+    store(&word->taken, after, RELAXED);
     class->allocs++;
     if (likely(class->counted[w] != 0)) {
         class->counted[w]--;
@@ -129,7 +130,7 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     }
     size_t number = (size_t)w << LEVEL_BITS | i;
     void *block = pool->blocks + class->blocks_at + number * class->stride;
-    return likely((open & (open - 1)) != 0) ? block : leave_word(class, block);
+    return likely(planes_open(after, given) != 0) ? block : leave_word(class, block);
 }
 
 /* Takes from a class, or from the one that it may borrow from; the same index where it may not. */
@@ -171,7 +172,7 @@ ALWAYS_INLINE uint32_t class_for(const calm_pool *pool, size_t bytes)
                                      : keys_below(pool->declared, bytes);
 }
 
-EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes)
+EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
 {
     if (unlikely(bytes > pool->largest)) {
         pool->failed++;
@@ -182,7 +183,7 @@ EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes)
     return alloc_from(pool, index, other);
 }
 
-EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align)
+EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
 {
     if (unlikely(bytes > pool->largest || !is_power_of_two(align) || align > CALM_POOL_ALIGN_MAX)) {
         pool->failed++;
@@ -234,7 +235,7 @@ ALWAYS_INLINE bool give(struct pool_word *word, uint32_t i)
     return (fetch_or(&word->given, bit, RELEASE) & bit) == 0;
 }
 
-EXPORT int calm_pool_free(calm_pool *pool, void *block)
+EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;
@@ -253,7 +254,7 @@ EXPORT int calm_pool_free(calm_pool *pool, void *block)
     return CALM_OK;
 }
 
-EXPORT int calm_pool_free_remote(calm_pool *pool, void *block)
+EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;
@@ -268,14 +269,14 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block)
     return error;
 }
 
-EXPORT uint32_t calm_pool_drain(calm_pool *pool)
+EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
     uint32_t index = pool->drain_next;
     pool->drain_next = index + 1 < pool->class_count ? index + 1 : 0;
     return load(&pool->was_remote, RELAXED) ? drain_class(pool, index) : 0;
 }
 
-EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address)
+EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING
 {
     return (uintptr_t)address - (uintptr_t)pool->blocks < pool->blocks_bytes;
 }
@@ -293,7 +294,7 @@ int pool_look(const calm_pool *pool, const void *block, size_t *usable)
     return CALM_OK;
 }
 
-EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block)
+EXPORT size_t calm_pool_usable_size(const calm_pool *pool, const void *block) CALM_NONBLOCKING
 {
     size_t usable;
     return pool_look(pool, block, &usable) == 0 ? usable : 0;

@@ -16,7 +16,8 @@ EXPORT int calm_region_init(struct calm_region *region, void *memory, size_t byt
     return CALM_OK;
 }
 
-EXPORT void *calm_region_alloc(struct calm_region *region, size_t bytes, size_t align)
+EXPORT void *calm_region_alloc(struct calm_region *region, size_t bytes,
+                               size_t align) CALM_NONBLOCKING
 {
     if (!is_power_of_two(align))
         return NULL;

@@ -7,8 +7,8 @@ from listing import Rejected
 FAMILIES = {"a": "ax", "b": "bx", "c": "cx", "d": "dx"}
 PREFIXES = ("lock", "notrack", "bnd", "data16", "cs", "ds", "fs", "gs")
 # Work or waiting that their operands do not show, or that leaves the program.
-FORBIDDEN = re.compile(r"^(rep|repz|repnz|repe|repne|syscall|sysenter|int|int3|loop\w*|hlt|in|out|ins\w*|outs\w*|cpuid|"
-                       r"xbegin|pause|mwait|x?rstor\w*|x?save\w*|div|idiv|\(bad\))$")
+FORBIDDEN = re.compile(r"^(rep|repz|repnz|repe|repne|syscall|sysenter|int|int3|loop\w*|hlt|in|out|ins\w*|outs\w*|"
+                       r"cpuid|xbegin|pause|mwait|x?rstor\w*|x?save\w*|div|idiv|\(bad\))$")
 ENDS = ("ud2", "ud1", "ud0")
 NO_WRITE = ("cmp", "test", "bt", "nop", "endbr64", "ret", "prefetcht0", "prefetchw", "ucomisd", "comisd", "mfence",
             "lfence", "sfence")
@@ -201,4 +201,5 @@ ARGUMENT = "rdi"
 STACK = "rsp"
 # Parts of libgcc that wide atomic instructions may be called through: none here.
 LEAVES = {}
-REGISTERS = ["r" + name for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")] + ["r%d" % n for n in range(8, 16)]
+REGISTERS = ["r" + name for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")]
+REGISTERS += ["r%d" % n for n in range(8, 16)]

@@ -98,6 +98,10 @@ def library():
     return path
 
 
+def recorder():
+    return os.path.join(directory_of("lib"), "libcalm_sizes.so")
+
+
 def launcher():
     return os.path.join(directory_of("lib"), "calm_launch")
 

@@ -49,9 +49,9 @@ class Command:
     brief: str = ""  # the usage in the list of commands, where the whole one is too long
 
 
-def command_run(program, quiet, json):
+def command_run(program, quiet, json, sizes):
     import run
-    return run.start(program, quiet, json)
+    return run.start(program, quiet, json, sizes)
 
 
 def command_report(arguments):
@@ -70,6 +70,11 @@ def command_heap(rate, by, top, leaks, pprof, html, collapsed, profile, later, p
 def command_heap_report(arguments):
     import heap
     return heap.report(json.loads(arguments[0]))
+
+
+def command_pool(action, file, classes, headroom, json):
+    import pool
+    return pool.start(action, file, classes, headroom, json)
 
 
 def command_lib():
@@ -221,6 +226,7 @@ COMMANDS = {entry.name: entry for entry in (
             "load calmalloc (static, set-uid, 32-bit); 2 wrong usage; 1 calmalloc cannot be built.", command_run, [
                 Flag("quiet", "print no report"),
                 Option("json", "FILE", "write the whole report to FILE as JSON"),
+                Option("sizes", "FILE", "record in FILE how many blocks of each size are alive at most; slower"),
                 Word("program", "PROGRAM", takes_rest=True)]),
     Command("heap", "Shows what holds the heap of PROGRAM, by the place in its source.\n\n"
             "PROGRAM runs as under `calm run`; the table goes to standard error when it ends. Without PROGRAM, a\n"
@@ -238,6 +244,16 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("later", "LATER", "a later one, to compare with", is_required=False),
                 Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
             brief="heap [OPTIONS] -- PROGRAM ARGS... | PROFILE [LATER]"),
+    Command("pool", "Proposes a pool's classes and shares: calm pool plan FILE.\n\n"
+            "FILE is what `calm run --sizes FILE` recorded, or has lines 'SIZE PEAK'. The classes are those that lose\n"
+            "the fewest bytes to rounding when all sizes are at their peaks; shares and bytes are such that the\n"
+            "library itself says the pool holds them.", command_pool, [
+                Option("classes", "N", "so many classes; otherwise as few as lose at most 5 % more than 64 would"),
+                Option("headroom", "PERCENT", "so many more blocks than the peaks need", "10"),
+                Flag("json", "print JSON instead of the table"),
+                Word("action", "plan"),
+                Word("file", "FILE", "sizes and their peaks")],
+            brief="pool plan FILE"),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")]),

@@ -21,30 +21,36 @@ from trouble import Trouble
 CLASSES_SHOWN = 5
 
 
-def start(words, quiet=False, json_path=None):
+def start(words, quiet=False, json_path=None, sizes_path=None):
     path = program.find(words[0])
     program.check(path)
-    if json_path is not None:
-        check_writable(json_path)
-    become(path, words, [], "_report", {"quiet": quiet, "json": json_path})
+    for written in (json_path, sizes_path):
+        if written is not None:
+            check_writable(written)
+    if sizes_path is not None:
+        os.environ["CALM_SIZES"] = os.path.abspath(sizes_path)
+    become(path, words, [], "_report", {"quiet": quiet, "json": json_path}, has_recorder=sizes_path is not None)
 
 
-def become(path, words, options, reporter_command, plan):
+def become(path, words, options, reporter_command, plan, has_recorder=False):
     """Becomes PROGRAM's launcher, which becomes the command `reporter_command` with `plan` when PROGRAM has ended.
-    The plan gains where the reports are. `options` go to calmalloc."""
+    The plan gains where the reports are. `options` go to calmalloc. `has_recorder`: the recorder of sizes comes first.
+    """
     library = build.library()
     safe_folder = None
+    preloaded = [build.recorder()] * has_recorder + [library]
     if any(mark in library for mark in " :\t\n"):  # LD_PRELOAD would be cut in two there
         safe_folder = tempfile.mkdtemp(prefix="calmalloc-", dir="/tmp")
-        os.symlink(library, os.path.join(safe_folder, "libcalmalloc.so"))
-        library = os.path.join(safe_folder, "libcalmalloc.so")
+        for index, real in enumerate(preloaded):
+            preloaded[index] = os.path.join(safe_folder, os.path.basename(real))
+            os.symlink(real, preloaded[index])
 
     report_fd = shared_descriptor("calm-report")
     result_fd = shared_descriptor("calm-result")
     plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, folder=safe_folder)
     prefix = ["-X", "pycache_prefix=" + sys.pycache_prefix] if sys.pycache_prefix else []
     reporter = [sys.executable, "-I", *prefix, os.path.dirname(__file__), reporter_command, json.dumps(plan)]
-    preload = ":".join(part for part in (library, os.environ.get("LD_PRELOAD")) if part)
+    preload = ":".join(preloaded + [part for part in [os.environ.get("LD_PRELOAD")] if part])
     given = os.environ.get("CALM_OPTIONS")
     options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]
     launch = build.launcher()

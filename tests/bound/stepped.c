@@ -1,0 +1,235 @@
+/*
+ * stepped.c: counts the instructions of real calls, one step at a time, and compares the most with
+ * what calm_pool_bound says.
+ *
+ *   bound_stepped SEED CALLS
+ *
+ * The child makes random calls on a pool, right ones and wrong ones, each between two breakpoints;
+ * the parent steps from the operation's first instruction until it has returned. Two pools: a small
+ * plain one, and one with many classes, spilling and the largest drain, which has the longest
+ * paths. Fails when a call took more than the bound, or when an operation was not seen. Exit code
+ * 77: this machine does not allow tracing.
+ */
+#define _GNU_SOURCE
+#include "calmalloc/pool.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ALLOC, ALLOC_ALIGNED, FREE, FREE_REMOTE, DRAIN, KINDS };
+enum { LIVE_MAX = 4096, STEPS_MAX = 100000, SKIP = 77, POOLS = 2, CLASSES = 20 };
+
+static const char *const kind_names[KINDS] = {"alloc", "alloc_aligned", "free", "free_remote",
+                                              "drain"};
+
+/* What the child is about to call; the parent reads. */
+static struct shared {
+    volatile int kind;
+    volatile uint64_t entry;
+    volatile bool is_over;
+} *shared;
+
+static uint64_t random_state;
+
+static uint64_t next_random(uint64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (random_state >> 20) % below;
+}
+
+static size_t sizes[CLASSES];
+static uint32_t shares[CLASSES];
+
+static struct calm_pool_config config_of(unsigned index)
+{
+    for (unsigned i = 0; i < CLASSES; i++) {
+        sizes[i] = index == 0 ? (size_t)64 << i : (size_t)24 * (i + 1) * (i + 1);
+        shares[i] = index == 0 ? 25 : 5;
+    }
+    struct calm_pool_config config = {sizes, shares, index == 0 ? 4 : CLASSES, 1 << 20, 0, NULL, 0};
+    if (index == 1) {
+        config.flags = CALM_POOL_SPILL;
+        config.drain_max = CALM_POOL_DRAIN_MAX;
+    }
+    return config;
+}
+
+/* The traced part: volatile pointers, so that each call is one call of the shipped function. */
+static void *(*volatile call_alloc)(calm_pool *, size_t) = calm_pool_alloc;
+static void *(*volatile call_aligned)(calm_pool *, size_t, size_t) = calm_pool_alloc_aligned;
+static int (*volatile call_free)(calm_pool *, void *) = calm_pool_free;
+static int (*volatile call_remote)(calm_pool *, void *) = calm_pool_free_remote;
+static uint32_t (*volatile call_drain)(calm_pool *) = calm_pool_drain;
+
+static void announce(int kind, uint64_t entry)
+{
+    shared->kind = kind;
+    shared->entry = entry;
+    __asm__ volatile("int3" ::: "memory");
+}
+
+static void *live[LIVE_MAX];
+static unsigned live_count;
+
+static void *some_block(void)
+{
+    if (live_count == 0 || next_random(16) == 0)
+        return (void *)next_random(UINT64_C(1) << 47); /* foreign */
+    unsigned at = (unsigned)next_random(live_count);
+    char *block = live[at];
+    if (next_random(12) == 0)
+        return block + next_random(40); /* inside */
+    if (next_random(12) != 0) {         /* otherwise it is freed twice */
+        live_count--;
+        live[at] = live[live_count];
+    }
+    return block;
+}
+
+static void keep(void *block)
+{
+    if (block != NULL && live_count < LIVE_MAX)
+        live[live_count++] = block;
+}
+
+static void call_one(calm_pool *pool, size_t largest)
+{
+    uint64_t what = next_random(20);
+    size_t bytes = next_random(largest + largest / 16);
+    if (what < 8) {
+        announce(ALLOC, (uint64_t)calm_pool_alloc);
+        keep(call_alloc(pool, bytes));
+    } else if (what < 10) {
+        size_t align = (size_t)1 << next_random(14);
+        announce(ALLOC_ALIGNED, (uint64_t)calm_pool_alloc_aligned);
+        keep(call_aligned(pool, bytes, align));
+    } else if (what < 14) {
+        void *block = some_block();
+        announce(FREE, (uint64_t)calm_pool_free);
+        call_free(pool, block);
+    } else if (what < 18) {
+        void *block = some_block();
+        announce(FREE_REMOTE, (uint64_t)calm_pool_free_remote);
+        call_remote(pool, block);
+    } else {
+        announce(DRAIN, (uint64_t)calm_pool_drain);
+        call_drain(pool);
+    }
+}
+
+static int run_child(unsigned index, unsigned calls)
+{
+    struct calm_pool_config config = config_of(index);
+    calm_pool *pool;
+    if (calm_pool_create(&config, &pool) != CALM_OK || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        return SKIP;
+    raise(SIGSTOP);
+    for (unsigned i = 0; i < calls; i++)
+        call_one(pool, sizes[config.classes - 1]);
+    shared->is_over = true;
+    __asm__ volatile("int3");
+    return 0;
+}
+
+static bool step(pid_t pid, struct user_regs_struct *registers)
+{
+    int status;
+    return ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) == 0 && waitpid(pid, &status, 0) == pid &&
+           WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP &&
+           ptrace(PTRACE_GETREGS, pid, NULL, registers) == 0;
+}
+
+/* From the breakpoint to the return of the call behind it; its instructions, or -1. */
+static long count_call(pid_t pid)
+{
+    struct user_regs_struct registers;
+    long count = 0;
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &registers) != 0)
+        return -1;
+    for (int i = 0; registers.rip != shared->entry; i++)
+        if (i == STEPS_MAX || !step(pid, &registers))
+            return -1;
+    uint64_t stack = registers.rsp;
+    while (registers.rsp <= stack) {
+        if (++count == STEPS_MAX || !step(pid, &registers))
+            return -1;
+    }
+    return count;
+}
+
+static bool follow(pid_t pid, long most[KINDS], long seen[KINDS])
+{
+    int status;
+    while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+        if (shared->is_over)
+            return true;
+        if (WSTOPSIG(status) == SIGTRAP) {
+            int kind = shared->kind;
+            long count = count_call(pid);
+            if (count < 0)
+                return false;
+            most[kind] = count > most[kind] ? count : most[kind];
+            seen[kind]++;
+        }
+        if (ptrace(PTRACE_CONT, pid, NULL, NULL) != 0)
+            return false;
+    }
+    return false;
+}
+
+static int judge(unsigned index, const long most[KINDS], const long seen[KINDS])
+{
+    struct calm_pool_config config = config_of(index);
+    struct calm_pool_limits limits;
+    int code = calm_pool_bound(&config, &limits);
+    if (code != CALM_OK) {
+        fprintf(stderr, "bound_stepped: no bound: %s\n", calm_strerror(code));
+        return 1;
+    }
+    const uint32_t allowed[KINDS] = {limits.alloc.instructions, limits.alloc_aligned.instructions,
+                                     limits.free.instructions, limits.free_remote.instructions,
+                                     limits.drain.instructions};
+    int wrong = 0;
+    for (int kind = 0; kind < KINDS; kind++) {
+        printf("pool %u: %-14s %5ld calls, at most %4ld instructions, bound %4" PRIu32 "\n", index,
+               kind_names[kind], seen[kind], most[kind], allowed[kind]);
+        wrong |= seen[kind] == 0 || most[kind] > (long)allowed[kind];
+    }
+    return wrong;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int wrong = shared == MAP_FAILED;
+    for (unsigned index = 0; index < POOLS && wrong == 0; index++) {
+        long most[KINDS] = {0}, seen[KINDS] = {0};
+        random_state = strtoull(argv[1], NULL, 10) * UINT64_C(0x9e3779b97f4a7c15) + index + 1;
+        shared->is_over = false;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(run_child(index, (unsigned)strtoul(argv[2], NULL, 10)));
+        bool is_followed = follow(pid, most, seen);
+        int status;
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        if (!is_followed) {
+            fprintf(stderr, "bound_stepped: the calls could not be followed.\n");
+            return WIFEXITED(status) && WEXITSTATUS(status) == SKIP ? SKIP : 1;
+        }
+        wrong = judge(index, most, seen);
+    }
+    return wrong;
+}

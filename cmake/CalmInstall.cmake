@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
 install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS calmalloc calmalloc_static EXPORT calmalloc_targets
+install(TARGETS calmalloc calmalloc_static calmpool EXPORT calmalloc_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT calmalloc_targets NAMESPACE calmalloc:: FILE calmalloc-targets.cmake DESTINATION ${calm_package_dir})
 
@@ -17,8 +17,10 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config-ve
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/calmalloc-config-version.cmake DESTINATION ${calm_package_dir})
 
-# The .pc file finds its prefix from where it lies.
+# The .pc files find their prefix from where they lie.
 file(RELATIVE_PATH calm_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" calm_pc_prefix "${calm_pc_prefix}")
-configure_file(${CMAKE_CURRENT_LIST_DIR}/calmalloc.pc.in ${CMAKE_CURRENT_BINARY_DIR}/calmalloc.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/calmalloc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name calmalloc calmpool)
+    configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc @ONLY)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

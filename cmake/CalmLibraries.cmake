@@ -1,10 +1,12 @@
-# CalmLibraries: sources by layer, and the four libraries made of them.
+# CalmLibraries: sources by layer, and the five libraries made of them.
 
 find_package(Threads REQUIRED)
 
 set(calm_src ${CMAKE_CURRENT_SOURCE_DIR}/src)
 file(GLOB calm_sources_core CONFIGURE_DEPENDS ${calm_src}/base/*.c ${calm_src}/os/*.c ${calm_src}/mem/*.c
     ${calm_src}/core/*.c ${calm_src}/site/*.c ${calm_src}/front/*.c)
+file(GLOB calm_sources_pool CONFIGURE_DEPENDS ${calm_src}/pool/*.c)
+list(APPEND calm_sources_core ${calm_sources_pool})
 file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
@@ -32,6 +34,15 @@ add_library(calmalloc_core STATIC $<TARGET_OBJECTS:calm_core_objects>)
 calm_interface(calmalloc_core ${CALM_CHECKS})
 target_link_libraries(calmalloc_core PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
 set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
+
+# The pools by themselves: freestanding, nothing of the C library but memset and memcpy.
+calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
+target_compile_options(calm_pool_objects PRIVATE -ffreestanding)
+add_library(calmpool STATIC $<TARGET_OBJECTS:calm_pool_objects>)
+set_target_properties(calmpool PROPERTIES EXPORT_NAME pool LINKER_LANGUAGE C)
+target_include_directories(calmpool INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(calmpool PRIVATE $<BUILD_INTERFACE:calm_instrument>)
 
 calm_objects(calm_sim_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
 add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)

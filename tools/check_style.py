@@ -12,7 +12,8 @@ import os
 import re
 import sys
 
-LAYERS = ("base", "os", "mem", "core", "site", "front", "libc")  # bottom to top; each may include those before it
+LAYERS = ("base", "pool", "os", "mem", "core", "site", "front", "libc")  # bottom to top; each includes those before
+APART = {"os": {"pool"}, "mem": {"pool"}}  # but not these: pools stand beside them, on base alone
 LAYERS_WITH_SYSTEM = ("os", "libc")
 LANGUAGE_HEADERS = {"stdint.h", "stddef.h", "stdbool.h", "stdatomic.h", "stdalign.h", "limits.h", "stdarg.h",
                     "stdnoreturn.h"}
@@ -132,7 +133,7 @@ class Checker:
             return
         if other not in LAYERS or "/" not in name:
             self.find(path, number, "\"%s\" names no layer; write \"layer/file.h\"." % name)
-        elif LAYERS.index(other) > LAYERS.index(layer):
+        elif LAYERS.index(other) > LAYERS.index(layer) or other in APART.get(layer, ()):
             self.find(path, number, "%s includes \"%s\", which lies above it." % (layer, name))
 
     def check_conditionals(self, path, relative, code):

@@ -31,6 +31,9 @@ enum sim_call {
     SIM_ARM,
     SIM_FORK,
     SIM_WRITE,
+    SIM_CLAIM,
+    SIM_POPULATE,
+    SIM_LOCK,
     SIM_FALLIBLE_COUNT,
     SIM_NAME = SIM_FALLIBLE_COUNT,
     SIM_RESIDENT,
@@ -70,6 +73,10 @@ uint64_t sim_failures(void);
 size_t sim_reserved_bytes(void);
 size_t sim_committed_bytes(void);
 size_t sim_resident_bytes(void);
+
+/* Bytes that claim_map gave and that were not returned, and that are locked. */
+size_t sim_claimed_bytes(void);
+size_t sim_claimed_locked_bytes(void);
 
 void sim_clock_advance(uint64_t ms);
 void sim_random_seed(uint64_t seed);

@@ -1,0 +1,328 @@
+/*
+ * pool.h: pools with a contract: memory claimed once, declared block sizes, a stated worst case.
+ *
+ * A pool has one owner, the thread that allocates from it; any thread may free into it. After
+ * calm_pool_create no operation makes a system call, takes a lock, faults a page in (unless the
+ * pool is lazy) or loops over data. Blocks have no header; what is known of them lies apart.
+ *
+ * Units: sizes are bytes. Threads: "owner" is the thread that uses the pool at the time; it may
+ * change, if the old and the new one synchronise. "Any thread" means at any time between create and
+ * destroy. None of these functions touches errno or needs the general heap; none but create, init
+ * and destroy needs the kernel. C11 and C++11, with the compilers' __atomic built-ins.
+ *
+ * Link with calmalloc, or with the small static library calmpool alone. Worst cases of each
+ * operation: calm_pool_bound. Design: docs/design/pool.md; how to use it: docs/pool.md.
+ */
+#ifndef CALMALLOC_POOL_H
+#define CALMALLOC_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limits. */
+enum {
+    CALM_POOL_CLASSES_MAX = 64,
+    CALM_POOL_BLOCK_MAX = 1 << 20,  /* bytes of a block */
+    CALM_POOL_BLOCKS_MAX = 1 << 24, /* of one class     */
+    CALM_POOL_ALIGN_MAX = 4096,     /* of a block       */
+    CALM_POOL_MEMORY_ALIGN = 64,    /* of memory that the caller gives */
+    CALM_POOL_DRAIN_DEFAULT = 64,   /* remote frees taken back in one call */
+    CALM_POOL_DRAIN_MAX = 256,
+    CALM_POOLS_MAX = 256 /* that ordinary free knows, in one process */
+};
+
+/* Flags of a pool. */
+enum {
+    CALM_POOL_LAZY = 1, /* pages come when first touched; otherwise all are there from the start */
+    CALM_POOL_LOCK = 2, /* pages are locked into memory (mlock)                                  */
+    CALM_POOL_HUGE = 4, /* the mapping asks for huge pages                                       */
+    CALM_POOL_SPILL = 8 /* an exhausted class lends from the next larger one, one step up        */
+};
+
+/* What can be wrong. 0 is success; calm_strerror has a sentence for each. */
+enum calm_error {
+    CALM_OK = 0,
+    /* of a configuration */
+    CALM_ENULL,         /* a pointer that must not be NULL is                     */
+    CALM_ECLASSES,      /* no class, or more than CALM_POOL_CLASSES_MAX           */
+    CALM_EBLOCK_ZERO,   /* a block size of 0                                      */
+    CALM_EBLOCK_LARGE,  /* a block size above CALM_POOL_BLOCK_MAX                 */
+    CALM_EORDER,        /* block sizes that do not ascend                         */
+    CALM_ESHARE_ZERO,   /* a class with a share of 0 %                            */
+    CALM_ESHARES,       /* shares that do not sum to 100                          */
+    CALM_ESHARE_SMALL,  /* a share that does not hold one block                   */
+    CALM_EBLOCKS,       /* a share that holds more than CALM_POOL_BLOCKS_MAX      */
+    CALM_EBYTES_ZERO,   /* a pool of 0 bytes                                      */
+    CALM_EBYTES_SMALL,  /* fewer bytes than the pool's own bookkeeping needs      */
+    CALM_EBYTES_LARGE,  /* more bytes than an address space holds                 */
+    CALM_EFLAGS,        /* an unknown flag                                        */
+    CALM_EFLAGS_LAZY,   /* CALM_POOL_LAZY with CALM_POOL_LOCK: locked pages are there at once */
+    CALM_EFLAGS_MEMORY, /* CALM_POOL_HUGE with memory of the caller's             */
+    CALM_EMEMORY_ALIGN, /* the caller's memory is not aligned to CALM_POOL_MEMORY_ALIGN */
+    CALM_EMEMORY_END,   /* the caller's memory would pass the end of the address space */
+    CALM_EDRAIN,        /* drain_max above CALM_POOL_DRAIN_MAX                    */
+    /* of the machine */
+    CALM_ENOMEM, /* the kernel has no memory or no address space left      */
+    CALM_ELOCK,  /* the kernel refuses to lock the pages                   */
+    CALM_EHUGE,  /* the kernel has no huge pages to ask for                */
+    CALM_EPOOLS, /* CALM_POOLS_MAX pools exist                             */
+    /* of a block */
+    CALM_EFOREIGN,    /* no block of this pool: outside of all of its blocks    */
+    CALM_EINTERIOR,   /* inside a block, not at its start                       */
+    CALM_EMISALIGNED, /* as CALM_EINTERIOR, and not even aligned as blocks are  */
+    CALM_EDOUBLE,     /* the block is free already                              */
+    /* of a region */
+    CALM_EMARK, /* a mark above what is in use                            */
+    CALM_ERROR_COUNT
+};
+
+/* Returns one sentence for a CALM_E* code, a static string; also for a number that is none. */
+const char *calm_strerror(int code);
+
+typedef struct calm_pool calm_pool;
+
+struct calm_pool_config {
+    const size_t *block_bytes; /* ascending, 1 to CALM_POOL_CLASSES_MAX of them, each 1 to 1 MiB  */
+    const uint32_t *percent;   /* share of `bytes` each class gets; at least 1, they sum to 100   */
+    size_t classes;            /* how many of each                                                */
+    size_t bytes;              /* of the whole pool, bookkeeping included; claimed once           */
+    unsigned flags;            /* CALM_POOL_ flags                                                */
+    void *memory;              /* NULL: mapped; else the pool lives strictly inside these `bytes` */
+    uint32_t drain_max;        /* remote frees taken back in one call; 0 means the default        */
+};
+
+/*
+ * Makes a pool as `config` says, and gives it to the calling thread. Returns 0 and the pool, or a
+ * code; then *out is untouched and nothing is left behind. `config` is not needed afterwards.
+ *
+ * Each class's share pays for its blocks and for their bookkeeping, 2.2 bits a block. A block takes
+ * its declared size rounded up to 8 bytes (below 8: to a power of two), and is aligned to the
+ * largest power of two that divides this, at most to 4096: declare a multiple of 16 where 16 is
+ * needed. Cost: the kernel maps and fills `bytes`; not for the time that counts.
+ */
+int calm_pool_create(const struct calm_pool_config *config, calm_pool **out);
+
+/* As calm_pool_create with mapped memory and no flags. */
+int calm_pool_init(calm_pool **out, const size_t *block_bytes, size_t classes,
+                   const uint32_t *percent, size_t bytes);
+
+/*
+ * Ends the pool: its blocks are gone, its addresses foreign again; one munmap. NULL is ignored.
+ * Quiet before: no thread may be inside a call on this pool, or begin one, the ordinary free of one
+ * of its blocks included; calls on other pools and on the heap may go on.
+ */
+void calm_pool_destroy(calm_pool *pool);
+
+/*
+ * Allocates a block of the smallest class that holds `bytes`; 0 counts as 1. NULL: that class is
+ * exhausted (with CALM_POOL_SPILL, the next one too), or `bytes` is above the largest class.
+ * Contents are unspecified. The block is the class's free one at the lowest address, as far as
+ * remote frees are known. Owner only. Cost: straight code, the same for NULL; calm_pool_bound.
+ */
+void *calm_pool_alloc(calm_pool *pool, size_t bytes);
+
+/* As calm_pool_alloc, of the smallest class that also has the alignment. NULL also: `align` is no
+ * power of two, or no class large enough has it. */
+void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align);
+
+/*
+ * Frees `block`. 0, or CALM_EFOREIGN, CALM_EINTERIOR, CALM_EMISALIGNED, CALM_EDOUBLE, and nothing
+ * is changed. NULL is ignored. Owner only. Cost: straight code, one locked instruction.
+ */
+int calm_pool_free(calm_pool *pool, void *block);
+
+/*
+ * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one locked
+ * instruction that flips one bit. Of two threads that free a block at once, one is told
+ * CALM_EDOUBLE. The owner meets the block when its cursor comes by: calm_pool_alloc moves the
+ * cursor of the class on, by one word of 64 blocks for each 64 of drain_max, at least one.
+ */
+int calm_pool_free_remote(calm_pool *pool, void *block);
+
+/*
+ * Takes back remote frees, at most drain_max of them, of the next class in turn. For idle moments:
+ * calm_pool_alloc does it by itself. Returns how many. Owner only. Cost: as calm_pool_alloc.
+ */
+uint32_t calm_pool_drain(calm_pool *pool);
+
+/* Whether `address` lies where the pool has its blocks. Any thread. A few instructions. */
+bool calm_pool_owns(const calm_pool *pool, const void *address);
+
+/* The bytes of `block` that may be used, at least what was asked for; 0 for what is not the start
+ * of a block of this pool. Any thread. */
+size_t calm_pool_usable_size(const calm_pool *pool, const void *block);
+
+/*
+ * One cache line a pool that any core may read at any time. The owner writes it in each call that
+ * changes something, each field by itself: read fields with calm_pool_watch_free and the like, or
+ * with __atomic_load_n. Two fields may be of two moments, one call apart.
+ *
+ * How fresh: allocations and the owner's frees are in it when the call returns. Remote frees are in
+ * it once the cursor has come by, so that what it says is free is free, and maybe more.
+ */
+struct calm_pool_occupancy {
+    uint64_t free_bytes;     /* in free blocks that the owner knows of                      */
+    uint32_t remote_backlog; /* remote frees that the last whole passes of the cursor found */
+    uint16_t classes;
+    uint16_t
+        is_coded; /* 0: known.blocks holds; 1: known.code, when there are more than 12 classes */
+    union {
+        uint32_t blocks[12]; /* free blocks by class */
+        uint8_t code[48];    /* 4 bits a class, low half first: 0 none, n at least 2^(n-1) */
+    } known;
+};
+
+/* The pool's line; valid until destroy. Any thread. Cost: an address. */
+const struct calm_pool_occupancy *calm_pool_watch(const calm_pool *pool);
+
+/* Free blocks of a class: exact as of the owner's last call, or, when coded, a lower bound that is
+ * more than half of it, up to 16384. 0 past the last class. Any thread. */
+static inline uint32_t calm_pool_watch_free(const struct calm_pool_occupancy *watch, size_t index)
+{
+    unsigned code;
+    if (index >= watch->classes)
+        return 0;
+    if (!watch->is_coded)
+        return __atomic_load_n(&watch->known.blocks[index], __ATOMIC_RELAXED);
+    code = __atomic_load_n(&watch->known.code[index / 2], __ATOMIC_RELAXED) >> (index % 2 * 4) &
+           15u;
+    return code == 0 ? 0 : (uint32_t)1 << (code - 1);
+}
+
+static inline uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch)
+{
+    return __atomic_load_n(&watch->free_bytes, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t calm_pool_watch_backlog(const struct calm_pool_occupancy *watch)
+{
+    return __atomic_load_n(&watch->remote_backlog, __ATOMIC_RELAXED);
+}
+
+/* What happened in one class since create. */
+struct calm_pool_class_stats {
+    size_t block_bytes;    /* declared                                             */
+    size_t stride_bytes;   /* what a block takes                                   */
+    uint32_t blocks;       /* the class has                                        */
+    uint32_t free_blocks;  /* that the owner knows of                              */
+    uint32_t least_free;   /* the fewest that ever were: what could be given away  */
+    uint64_t allocs;       /* blocks handed out                                    */
+    uint64_t remote_frees; /* taken back                                           */
+};
+
+struct calm_pool_stats {
+    size_t classes;
+    uint64_t failed;  /* requests that were answered with NULL */
+    uint64_t misuses; /* frees that were answered with a code; of all threads */
+    uint64_t spills;  /* requests that the next larger class served */
+    struct calm_pool_class_stats by_class[CALM_POOL_CLASSES_MAX];
+};
+
+/* Fills *out. Owner only. Cost: a loop over the classes. */
+void calm_pool_stats_read(const calm_pool *pool, struct calm_pool_stats *out);
+
+/* The most that one call of an operation can take, whatever happened before. */
+struct calm_pool_cost {
+    uint32_t instructions; /* executed         */
+    uint32_t lines;        /* distinct cache lines of 64 bytes read or written */
+    uint32_t branches;     /* executed         */
+};
+
+struct calm_pool_limits {
+    size_t bytes;        /* the whole pool                                         */
+    size_t usable_bytes; /* what blocks of the declared sizes hold together        */
+    size_t lost_bytes;   /* the rest: bookkeeping, rounding, and ends of shares    */
+    size_t meta_bytes;   /* of the lost ones, bookkeeping                          */
+    size_t stride_bytes[CALM_POOL_CLASSES_MAX];
+    uint32_t blocks[CALM_POOL_CLASSES_MAX];
+    struct calm_pool_cost alloc;
+    struct calm_pool_cost alloc_aligned;
+    struct calm_pool_cost free;
+    struct calm_pool_cost free_remote;
+    struct calm_pool_cost drain;
+};
+
+/*
+ * Says before anything runs what a pool of this configuration holds and what its operations can
+ * cost on this build. Returns 0, or the code that calm_pool_create would return for the
+ * configuration. Makes no system call. Any thread.
+ */
+int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out);
+
+/*
+ * A region: memory for phases. Blocks are taken one after the other and given back together, down
+ * to a mark. One thread at a time. The struct is public so that it can lie anywhere; its fields are
+ * the functions'.
+ */
+struct calm_region {
+    char *start;
+    size_t bytes;
+    size_t used_bytes;
+    size_t most_bytes; /* used at any time since init */
+};
+
+typedef size_t calm_region_mark;
+
+/* Begins a region in `memory`, for example a pool's block. CALM_ENULL, CALM_EMEMORY_END, or 0. */
+int calm_region_init(struct calm_region *region, void *memory, size_t bytes);
+
+/* Takes `bytes`, aligned to `align`, a power of two. NULL: no room, or a bad alignment. Cost: some
+ * twenty instructions. */
+void *calm_region_alloc(struct calm_region *region, size_t bytes, size_t align);
+
+/* Where the region stands; calm_region_release gives back all that was taken since. CALM_EMARK: the
+ * region stands below the mark, as it was released further since; nothing is changed. */
+calm_region_mark calm_region_top(const struct calm_region *region);
+int calm_region_release(struct calm_region *region, calm_region_mark mark);
+
+/*
+ * A bounded heap, for those who cannot declare sizes: blocks of any size up to what it holds, in
+ * constant time (two-level segregated fit; Masmano, Ripoll, Crespo and Real, ECRTS 2004), its
+ * bookkeeping apart from the blocks. Blocks are whole units of 64 bytes and aligned to 64. One
+ * thread at a time.
+ */
+typedef struct calm_bounded calm_bounded;
+
+enum { CALM_BOUNDED_UNIT = 64 };
+
+/*
+ * Makes a heap inside `bytes` of `memory`, which is aligned to 64 and stays the caller's. Returns
+ * 0 and the heap, or CALM_ENULL, CALM_EMEMORY_ALIGN, CALM_EMEMORY_END, CALM_EBYTES_SMALL,
+ * CALM_EBYTES_LARGE (above 1 GiB). Cost: writes the bookkeeping once.
+ */
+int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out);
+
+/*
+ * Allocates at least `bytes`; 0 counts as 1. NULL: no free run is large enough, as far as the
+ * search looks: it finds each run that is an eighth larger than asked. Cost: straight code.
+ */
+void *calm_bounded_alloc(calm_bounded *heap, size_t bytes);
+
+/* Frees a block and joins it with free neighbours. Codes as calm_pool_free, CALM_EDOUBLE where the
+ * address lies in free memory; nothing is changed then. NULL is ignored. Cost: straight code. */
+int calm_bounded_free(calm_bounded *heap, void *block);
+
+/* The bytes of `block` that may be used; 0 for what is no live block of this heap. */
+size_t calm_bounded_usable_size(const calm_bounded *heap, const void *block);
+
+/* Bytes in free runs, whole units. */
+size_t calm_bounded_free_bytes(const calm_bounded *heap);
+
+/*
+ * How many bytes calm_bounded_create needs so that no request fails, in whatever order requests and
+ * frees come, as long as live requests sum to at most `live_bytes` with the new one, are at most
+ * `live_blocks`, and none is above `largest`. 0: it would be above 1 GiB. Proof in
+ * docs/design/bounded.md. Any thread.
+ */
+size_t calm_bounded_capacity(size_t live_bytes, size_t live_blocks, size_t largest);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

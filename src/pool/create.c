@@ -1,0 +1,187 @@
+/*
+ * create.c: makes a pool from its plan, and ends it. What may take time, fail or ask the kernel.
+ *
+ * Nothing is left behind on failure: a mapping is returned, pages that were locked are unlocked, a
+ * place in the registry is given up. Memory of the caller's is only written to.
+ *
+ * Design: docs/design/pool.md
+ */
+#include "base/claim.h"
+#include "pool/plan.h"
+#include "pool/pool.h"
+#include "pool/pools.h"
+
+enum { INVERSE_STEPS = 5 };
+
+/* The inverse of an odd number modulo 2^64: each step of Newton's doubles the bits that are right,
+ * from three. */
+static uint64_t inverse_of(uint64_t odd)
+{
+    uint64_t inverse = odd;
+    for (unsigned i = 0; i < INVERSE_STEPS; i++)
+        inverse *= 2 - odd * inverse;
+    return inverse;
+}
+
+/* All blocks free: given and taken differ in the bits that have a block. */
+static void fill_map(struct pool_class *class)
+{
+    for (uint32_t w = 0; w < class->words; w++) {
+        uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
+        uint64_t all = blocks == 64 ? UINT64_MAX : level_bit(blocks) - 1;
+        store(&class->map[w].taken, 0, RELAXED);
+        store(&class->map[w].given, all, RELAXED);
+        class->counted[w] = (uint8_t)blocks;
+        levels_set(&class->root, class->far, class->near, w);
+    }
+}
+
+static void fill_class(calm_pool *pool, const struct plan_class *plan, struct pool_class *class)
+{
+    char *start = (char *)pool;
+    unsigned shift = bit_lowest(plan->stride);
+    *class = (struct pool_class){
+        .map = (struct pool_word *)(start + plan->map_at),
+        .blocks_at = (size_t)(start + plan->blocks_at - pool->blocks),
+        .inverse = inverse_of(plan->stride >> shift),
+        .stride = plan->stride,
+        .shift = shift,
+        .blocks = plan->blocks,
+        .align = (uint32_t)plan->align,
+        .words = plan->words,
+        .near = (uint64_t *)(start + plan->near_at),
+        .far = (uint64_t *)(start + plan->far_at),
+        .counted = (uint8_t *)(start + plan->counted_at),
+        .free_known = plan->blocks,
+        .least_free = plan->blocks,
+    };
+    __builtin_memset(class->near, 0, plan->counted_at - plan->near_at);
+    fill_map(class);
+}
+
+/* Tables from sizes and from addresses to classes. */
+static void fill_tables(calm_pool *pool, const struct plan *plan)
+{
+    for (unsigned i = 0; i < KEYS; i++) {
+        pool->declared[i] = i < plan->count ? plan->classes[i].block_bytes : UINT64_MAX;
+        pool->last_byte[i] = i + 1 < plan->count ? pool->classes[i + 1].blocks_at - 1 : UINT64_MAX;
+    }
+    for (size_t bytes = 0; bytes <= POOL_TABLE_BYTES; bytes++)
+        pool->class_of_size[bytes] = (uint8_t)keys_below(pool->declared, bytes);
+    while ((pool->blocks_bytes - 1) >> pool->granule_shift >= POOL_GRANULES)
+        pool->granule_shift++;
+    for (size_t i = 0; i < POOL_GRANULES; i++) {
+        size_t from = i << pool->granule_shift;
+        uint32_t first = keys_below(pool->last_byte, from);
+        uint32_t last = keys_below(pool->last_byte, from + ((size_t)1 << pool->granule_shift) - 1);
+        pool->class_at[i] = (uint8_t)(first == last ? first : POOL_MIXED);
+    }
+    for (unsigned i = 0; i < plan->count; i++)
+        for (unsigned log = 0; log <= bit_lowest(plan->classes[i].align); log++)
+            pool->with_align[log] |= level_bit(i);
+}
+
+static void fill_watch(calm_pool *pool)
+{
+    struct calm_pool_occupancy *watch = &pool->watch;
+    watch->classes = (uint16_t)pool->class_count;
+    watch->is_coded = pool->class_count > POOL_EXACT_MAX;
+    for (uint32_t i = 0; i < pool->class_count; i++) {
+        uint32_t blocks = pool->classes[i].blocks;
+        unsigned code = bit_highest(blocks) + 1 < 15 ? bit_highest(blocks) + 1 : 15;
+        watch->free_bytes += blocks * pool->classes[i].stride;
+        if (watch->is_coded)
+            watch->known.code[i / 2] = (uint8_t)(watch->known.code[i / 2] | code << (i % 2 * 4));
+        else
+            watch->known.blocks[i] = blocks;
+    }
+}
+
+static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
+                            const struct plan *plan)
+{
+    calm_pool *pool = memory;
+    __builtin_memset(pool, 0, sizeof *pool);
+    pool->blocks = (char *)memory + plan->blocks_at;
+    pool->blocks_bytes = plan->end - plan->blocks_at;
+    pool->largest = plan->classes[plan->count - 1].block_bytes;
+    pool->class_count = plan->count;
+    pool->drain_max = plan->drain_max;
+    pool->spills = (config->flags & CALM_POOL_SPILL) != 0;
+    pool->is_mapped = config->memory == NULL;
+    pool->is_locked = (config->flags & CALM_POOL_LOCK) != 0;
+    pool->bytes = plan->bytes;
+    for (unsigned i = 0; i < plan->count; i++)
+        fill_class(pool, &plan->classes[i], &pool->classes[i]);
+    fill_tables(pool, plan);
+    fill_watch(pool);
+    return pool;
+}
+
+/* The memory, as resident as the flags want it. */
+static int claim(const struct calm_pool_config *config, void **out)
+{
+    bool is_huge = (config->flags & CALM_POOL_HUGE) != 0;
+    void *start = config->memory;
+    if (start == NULL) {
+        int refused = claim_map(config->bytes, is_huge, &start);
+        if (refused != 0)
+            return is_huge && refused == CLAIM_NO_HUGE ? CALM_EHUGE : CALM_ENOMEM;
+    }
+    int error = 0;
+    if ((config->flags & CALM_POOL_LOCK) != 0 && claim_lock(start, config->bytes) != 0)
+        error = CALM_ELOCK;
+    else if ((config->flags & CALM_POOL_LAZY) == 0 && claim_populate(start, config->bytes) != 0)
+        error = CALM_ENOMEM;
+    if (error == CALM_ENOMEM && (config->flags & CALM_POOL_LOCK) != 0)
+        claim_unlock(start, config->bytes);
+    if (error != 0 && config->memory == NULL)
+        claim_return(start, config->bytes);
+    *out = start;
+    return error;
+}
+
+static void unclaim(void *start, size_t bytes, bool is_mapped, bool is_locked)
+{
+    if (is_mapped)
+        claim_return(start, bytes);
+    else if (is_locked)
+        claim_unlock(start, bytes);
+}
+
+EXPORT int calm_pool_create(const struct calm_pool_config *config, calm_pool **out)
+{
+    struct plan plan;
+    if (out == NULL)
+        return CALM_ENULL;
+    int error = plan_make(config, &plan);
+    if (error != 0)
+        return error;
+    void *memory;
+    error = claim(config, &memory);
+    if (error != 0)
+        return error;
+    calm_pool *pool = fill_pool(memory, config, &plan);
+    if (!pools_add(pool)) {
+        unclaim(pool, pool->bytes, pool->is_mapped, pool->is_locked);
+        return CALM_EPOOLS;
+    }
+    *out = pool;
+    return CALM_OK;
+}
+
+EXPORT int calm_pool_init(calm_pool **out, const size_t *block_bytes, size_t classes,
+                          const uint32_t *percent, size_t bytes)
+{
+    struct calm_pool_config config = {
+        .block_bytes = block_bytes, .percent = percent, .classes = classes, .bytes = bytes};
+    return calm_pool_create(&config, out);
+}
+
+EXPORT void calm_pool_destroy(calm_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pools_remove(pool);
+    unclaim(pool, pool->bytes, pool->is_mapped, pool->is_locked);
+}

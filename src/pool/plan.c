@@ -1,0 +1,162 @@
+/*
+ * plan.c: checks a configuration, then lays the pool out.
+ *
+ * Every class pays from its share for its blocks, for their bookkeeping and for the rounding that
+ * both need; the pool's own part is taken off before shares are made. No product can overflow:
+ * bytes are below 2^46, blocks below 2^24, a stride at most 2^20.
+ */
+#include "pool/plan.h"
+
+#include "pool/levels.h"
+#include "pool/pool.h"
+
+enum { SHARE_WHOLE = 100, ALL_FLAGS = 15, PART_ALIGN = CACHE_LINE_BYTES };
+
+static const size_t bytes_limit = (size_t)1 << 46;
+
+static int check_arrays(const struct calm_pool_config *config)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < config->classes; i++) {
+        if (config->block_bytes[i] == 0)
+            return CALM_EBLOCK_ZERO;
+        if (config->block_bytes[i] > CALM_POOL_BLOCK_MAX)
+            return CALM_EBLOCK_LARGE;
+        if (i > 0 && config->block_bytes[i] <= config->block_bytes[i - 1])
+            return CALM_EORDER;
+        if (config->percent[i] == 0)
+            return CALM_ESHARE_ZERO;
+        sum += config->percent[i];
+    }
+    return sum == SHARE_WHOLE ? 0 : CALM_ESHARES;
+}
+
+static int check_memory(const struct calm_pool_config *config)
+{
+    if (config->bytes == 0)
+        return CALM_EBYTES_ZERO;
+    if (config->bytes > bytes_limit)
+        return CALM_EBYTES_LARGE;
+    if (config->memory == NULL)
+        return 0;
+    if ((config->flags & CALM_POOL_HUGE) != 0)
+        return CALM_EFLAGS_MEMORY;
+    if ((uintptr_t)config->memory % CALM_POOL_MEMORY_ALIGN != 0)
+        return CALM_EMEMORY_ALIGN;
+    return (uintptr_t)config->memory > UINTPTR_MAX - config->bytes ? CALM_EMEMORY_END : 0;
+}
+
+static int check(const struct calm_pool_config *config)
+{
+    if (config == NULL || config->block_bytes == NULL || config->percent == NULL)
+        return CALM_ENULL;
+    if (config->classes == 0 || config->classes > CALM_POOL_CLASSES_MAX)
+        return CALM_ECLASSES;
+    if ((config->flags & ~(unsigned)ALL_FLAGS) != 0)
+        return CALM_EFLAGS;
+    if ((config->flags & CALM_POOL_LAZY) != 0 && (config->flags & CALM_POOL_LOCK) != 0)
+        return CALM_EFLAGS_LAZY;
+    if (config->drain_max > CALM_POOL_DRAIN_MAX)
+        return CALM_EDRAIN;
+    int error = check_arrays(config);
+    return error != 0 ? error : check_memory(config);
+}
+
+static size_t stride_of(size_t block_bytes)
+{
+    if (block_bytes > 8)
+        return align_up(block_bytes, 8);
+    return block_bytes == 1 ? 1 : (size_t)1 << (bit_highest(block_bytes - 1) + 1);
+}
+
+static size_t words_for(size_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+/* Places a class's bookkeeping from `at` on, and returns the end. */
+static size_t place_meta(struct plan_class *class, size_t at)
+{
+    size_t words = words_for(class->blocks);
+    class->words = (uint32_t)words;
+    class->map_at = at;
+    class->near_at = class->map_at + words * sizeof(struct pool_word);
+    class->far_at = class->near_at + words_for(words) * sizeof(uint64_t);
+    class->counted_at = class->far_at + words_for(words_for(words)) * sizeof(uint64_t);
+    return align_up(class->counted_at + words, PART_ALIGN);
+}
+
+/* What `blocks` of a class take with all that belongs to them. */
+static size_t cost_of(struct plan_class *class, size_t blocks)
+{
+    class->blocks = (uint32_t)blocks;
+    size_t meta = place_meta(class, 0);
+    return meta + size_max(class->align, PART_ALIGN) - 1 + blocks * class->stride;
+}
+
+/* The most blocks that a share pays for. */
+static int fill_share(struct plan_class *class, size_t share)
+{
+    size_t fits = 0, limit = (size_t)CALM_POOL_BLOCKS_MAX + 1;
+    while (limit - fits > 1) {
+        size_t middle = fits + (limit - fits) / 2;
+        if (cost_of(class, middle) <= share)
+            fits = middle;
+        else
+            limit = middle;
+    }
+    if (fits == 0)
+        return CALM_ESHARE_SMALL;
+    if (fits == CALM_POOL_BLOCKS_MAX && cost_of(class, fits + 1) <= share)
+        return CALM_EBLOCKS;
+    cost_of(class, fits);
+    return 0;
+}
+
+/* Blocks are aligned as addresses, so where the pool begins counts; a mapping begins with a page.
+ */
+static void place_all(struct plan *out, uintptr_t origin)
+{
+    size_t at = align_up(sizeof(struct calm_pool) + out->count * sizeof(struct pool_class),
+                         PART_ALIGN);
+    for (unsigned i = 0; i < out->count; i++)
+        at = place_meta(&out->classes[i], at);
+    out->meta_end = at;
+    for (unsigned i = 0; i < out->count; i++) {
+        struct plan_class *class = &out->classes[i];
+        at = align_up(origin + at, size_max(class->align, PART_ALIGN)) - origin;
+        class->blocks_at = at;
+        at += class->blocks * class->stride;
+    }
+    out->blocks_at = out->classes[0].blocks_at;
+    out->end = at;
+}
+
+int plan_make(const struct calm_pool_config *config, struct plan *out)
+{
+    int error = check(config);
+    if (error != 0)
+        return error;
+    out->bytes = config->bytes;
+    out->count = (unsigned)config->classes;
+    out->drain_max = config->drain_max != 0 ? config->drain_max : CALM_POOL_DRAIN_DEFAULT;
+    size_t own = align_up(sizeof(struct calm_pool) + out->count * sizeof(struct pool_class),
+                          PART_ALIGN);
+    if (config->bytes <= own)
+        return CALM_EBYTES_SMALL;
+    size_t shared = config->bytes - own;
+    for (unsigned i = 0; i < out->count; i++) {
+        struct plan_class *class = &out->classes[i];
+        class->block_bytes = config->block_bytes[i];
+        class->stride = stride_of(class->block_bytes);
+        class->align = size_min((size_t)1 << bit_lowest(class->stride), CALM_POOL_ALIGN_MAX);
+        size_t percent = config->percent[i];
+        size_t share = shared / SHARE_WHOLE * percent +
+                       shared % SHARE_WHOLE * percent / SHARE_WHOLE;
+        error = fill_share(class, share);
+        if (error != 0)
+            return error;
+    }
+    place_all(out, (uintptr_t)config->memory);
+    return 0;
+}

@@ -1,0 +1,86 @@
+/*
+ * stats.c: what a pool can be asked when time does not count: statistics, and the walk that holds
+ * its invariants.
+ */
+#include "pool/pool.h"
+
+EXPORT void calm_pool_stats_read(const calm_pool *pool, struct calm_pool_stats *out)
+{
+    *out = (struct calm_pool_stats){
+        .classes = pool->class_count,
+        .failed = pool->failed,
+        .misuses = pool->misuses + load(&pool->remote_misuses, RELAXED),
+        .spills = pool->spilled,
+    };
+    for (uint32_t i = 0; i < pool->class_count; i++) {
+        const struct pool_class *class = &pool->classes[i];
+        out->by_class[i] = (struct calm_pool_class_stats){
+            .block_bytes = (size_t)pool->declared[i],
+            .stride_bytes = class->stride,
+            .blocks = class->blocks,
+            .free_blocks = class->free_known,
+            .least_free = class->least_free,
+            .allocs = class->allocs,
+            .remote_frees = class->remote_frees,
+        };
+    }
+}
+
+static bool is_raised(const struct pool_class *class, uint32_t w)
+{
+    return (class->near[w >> LEVEL_BITS] & level_bit(w & 63)) != 0;
+}
+
+/* L1: the upper levels say of the lower what is so. */
+static bool levels_agree(const struct pool_class *class)
+{
+    uint32_t near_words = (class->words + 63) / 64;
+    for (uint32_t n = 0; n < near_words; n++)
+        if ((class->near[n] != 0) != ((class->far[n >> LEVEL_BITS] & level_bit(n & 63)) != 0))
+            return false;
+    for (uint32_t f = 0; f < (near_words + 63) / 64; f++)
+        if ((class->far[f] != 0) != ((class->root & level_bit(f)) != 0))
+            return false;
+    return true;
+}
+
+static verdict verify_words(const struct pool_class *class)
+{
+    uint32_t known = 0, lowest = POOL_NONE;
+    for (uint32_t w = 0; w < class->words; w++) {
+        const struct pool_word *word = &class->map[w];
+        uint64_t open = load(&word->taken, RELAXED) ^ load(&word->given, ACQUIRE);
+        uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
+        if (blocks < 64 && open >> blocks != 0)
+            return "P1: a block behind the last one is free";
+        if (is_raised(class, w) && open == 0)
+            return "P2: a word without a free block is found";
+        if (class->counted[w] > level_count(open))
+            return "P3: a word counts more free blocks than it has";
+        if (!is_raised(class, w) && class->counted[w] != 0)
+            return "P2: a word with a free block is not found";
+        known += class->counted[w];
+        if (is_raised(class, w) && lowest == POOL_NONE)
+            lowest = w;
+    }
+    if (known != class->free_known)
+        return "P3: free blocks do not sum up";
+    return lowest == class->hot ? NULL : "P4: the first word with a free block is not the lowest";
+}
+
+verdict pool_verify(const calm_pool *pool)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < pool->class_count; i++) {
+        const struct pool_class *class = &pool->classes[i];
+        if (!levels_agree(class))
+            return "L1: a level does not say what lies below it";
+        verdict found = verify_words(class);
+        if (found != NULL)
+            return found;
+        bytes += (uint64_t)class->free_known * class->stride;
+        if (calm_pool_watch_free(&pool->watch, i) > class->free_known)
+            return "P5: the watch line says more than is free";
+    }
+    return bytes == pool->watch.free_bytes ? NULL : "P5: the watch line's bytes do not sum up";
+}

@@ -1,0 +1,73 @@
+/*
+ * policy_parts.h: what the policies share: their random numbers, and which cores are feasible.
+ *
+ * A core is feasible for a task when its inbox has room and its pool has a free block of the task's
+ * class, as far as its watch line says.
+ */
+#ifndef CALM_EXEC_POLICY_PARTS_H
+#define CALM_EXEC_POLICY_PARTS_H
+
+#include "exec/policy.h"
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+ALWAYS_INLINE uint64_t policy_mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
+    x = (x ^ x >> 27) * 0x94D049BB133111EB;
+    return x ^ x >> 31;
+}
+
+ALWAYS_INLINE uint64_t policy_draw(uint64_t *random)
+{
+    return policy_mix(*random += 0x9E3779B97F4A7C15);
+}
+
+/* A number below `limit` from 32 random bits: the high part of a product (Lemire 2019); the bias,
+ * below 2^-22 for as many cores as there can be, is left in. */
+ALWAYS_INLINE uint32_t policy_below(uint32_t bits, uint32_t limit)
+{
+    return (uint32_t)((uint64_t)bits * limit >> 32);
+}
+
+ALWAYS_INLINE bool policy_feasible(const struct policy_view *view, const struct policy_task *task,
+                                   uint32_t core)
+{
+    const struct watch_line *line = &view->lines[core];
+    return watch_count(line) < view->inbox_capacity &&
+           (task->class >= WATCH_CLASSES || watch_free(line, task->class) != 0);
+}
+
+/* The first feasible core from `from` on, all around, or POLICY_REJECT. */
+static inline uint32_t policy_next_feasible(const struct policy_view *view,
+                                            const struct policy_task *task, uint32_t from)
+{
+    uint32_t core = from;
+    for (uint32_t seen = 0; seen < view->cores; seen++) {
+        if (likely(policy_feasible(view, task, core)))
+            return core;
+        core = core + 1 < view->cores ? core + 1 : 0;
+    }
+    return POLICY_REJECT;
+}
+
+enum { RANDOM_TRIES = 4 };
+
+/* A random feasible core: a few draws, then the next one around, so that the loop is bounded. */
+static inline uint32_t policy_random_feasible(const struct policy_view *view,
+                                              const struct policy_task *task, uint64_t *random)
+{
+    uint32_t core = 0;
+    for (unsigned i = 0; i < RANDOM_TRIES; i++) {
+        core = policy_below((uint32_t)policy_draw(random), view->cores);
+        if (likely(policy_feasible(view, task, core)))
+            return core;
+    }
+    return policy_next_feasible(view, task, core);
+}
+
+ALWAYS_INLINE struct policy_choice policy_chose(uint32_t core)
+{
+    return (struct policy_choice){.core = core};
+}
+
+#endif

@@ -299,7 +299,6 @@ static bool all_done(const calm_exec *exec)
     uint64_t ended = load(&((calm_exec *)(uintptr_t)exec)->shed, ACQUIRE);
     for (uint32_t core = 0; core < exec->cores; core++)
         ended += load(&exec->workers[core].done, ACQUIRE);
-    atomic_thread_fence(memory_order_seq_cst);
     return ended == exec_accepted(exec);
 }
 

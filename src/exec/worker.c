@@ -176,39 +176,38 @@ static bool has_work(struct calm_worker *worker)
            ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
 }
 
-/* Z1 asleep, Z2 look once more, Z3 sleep; who has news publishes it, then looks at doze. */
+/*
+ * Says that it sleeps, looks once more, sleeps (Z3). Who has news publishes it, then changes the
+ * same word: either comes first, so it finds the worker asleep, or the worker finds the news.
+ */
 static void sleep_now(struct calm_worker *worker)
 {
     struct calm_exec *exec = worker->exec;
     _Atomic uint64_t *word = &exec->asleep[worker->core / 64];
     uint64_t bit = (uint64_t)1 << worker->core % 64;
     bool is_whole = calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
-    store(&worker->doze, DOZE_ASLEEP, RELAXED);
-    atomic_fetch_or_explicit(word, bit, RELAXED);
-    atomic_thread_fence(memory_order_seq_cst); /* Z1: pairs with the fence of worker_wake() */
+    atomic_fetch_or_explicit(word, bit, ACQ_REL);  /* Z1: pairs with Z5 */
+    exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
     if (!has_work(worker)) {
         add(&worker->sleeps, 1);
         os_wait(&worker->doze, DOZE_ASLEEP, is_whole ? UINT64_MAX : worker->pause_ms);
         if (worker->pause_ms < PAUSE_MS_MAX)
             worker->pause_ms *= 2;
     }
-    atomic_fetch_and_explicit(word, ~bit, RELAXED);
-    store(&worker->doze, DOZE_AWAKE, RELAXED);
+    atomic_fetch_and_explicit(word, ~bit, ACQ_REL);
+    exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
 }
 
 void worker_wake(struct calm_worker *worker)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* Z4: pairs with Z1 */
-    if (load(&worker->doze, RELAXED) == DOZE_ASLEEP &&
-        exchange(&worker->doze, DOZE_AWAKE, RELAXED) == DOZE_ASLEEP)
+    if (exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) == DOZE_ASLEEP) /* Z4 */
         os_wake(&worker->doze, 1);
 }
 
 void worker_wake_any(struct calm_exec *exec)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* Z4 */
     for (uint32_t word = 0; word < (exec->cores + 63) / 64; word++) {
-        uint64_t cores = load(&exec->asleep[word], RELAXED);
+        uint64_t cores = atomic_fetch_or_explicit(&exec->asleep[word], 0, ACQ_REL); /* Z5 */
         if (cores == 0)
             continue;
         worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]);

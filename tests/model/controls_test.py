@@ -65,6 +65,12 @@ MUTANTS = [
      "store(&entry->top, top, RELEASE); store(cache_slot(cache, top), below, RELAXED);", "a live block was found"),
     ("cores", "src/core/cache.h", "if (block != NULL) store(&entry->top, top - SLOT_BYTES, RELAXED); return block;",
      "if (block != NULL) store(&entry->top, top, RELAXED); return block;", "twice|a block in use lies in a cache"),
+    ("ring", "src/exec/ring.c", "compare_swap(&ring->head, &head, head + 1, RELAXED, RELAXED)",
+     "(store(&ring->head, head + 1, RELAXED), true)", "two hands|lost|taken once"),
+    ("ring", "src/exec/ring.c", "compare_swap(&ring->tail, &tail, tail + 1, RELAXED, RELAXED)",
+     "(store(&ring->tail, tail + 1, RELAXED), true)", "two hands|lost|taken once|not over"),
+    ("ring", "src/exec/inbox.c", "return true; inbox_return(inbox, slot); return false;", "return true; return false;",
+     "lost"),
 ]
 
 

@@ -5,6 +5,7 @@
  * What it weighs for a core, in units of a typical service time:
  *   0 one   1 the task's own time there   2 the time of what is ahead of it   3 tasks ahead of it
  *   4 shortage of blocks now   5 shortage forecast   6 remote backlog   7 drift of the service time
+ *   8 how long its running task has been running
  *
  * Owner: one dispatcher's thread. Bounded: about 90 KiB and 128 bytes a core.
  * Design: docs/design/policies.md

@@ -34,8 +34,9 @@ static const float typical_fade = 1.0f / 64;
 
 /* Before it has learned: own time and time ahead count fully, and a core about to run dry costs a
  * lot. */
-static const struct bandit_belief belief = {
-    .mean = {0, 1, 1, 0, 8, 8, 0, 0}, .floor = {-8, 0.25f, 0.25f, 0, 0, 0, 0, -1}, .ridge = 64};
+static const struct bandit_belief belief = {.mean = {0, 1, 1, 0, 8, 8, 0, 0, 0},
+                                            .floor = {-8, 0.25f, 0.25f, 0, 0, 0, 0, -1, 0},
+                                            .ridge = 64};
 
 static const struct policy *const fixed = &policy_steal;
 
@@ -120,6 +121,8 @@ ALWAYS_INLINE void features(struct learned *learned, const struct policy_view *v
     x[3] = between(ahead, 0, feature_max);
     x[4] = x[5] = x[6] = 0;
     x[7] = between(drift, -feature_max, feature_max);
+    uint64_t age_ns = watch_age_ns(load(&line->begun, RELAXED), view->now_ns);
+    x[8] = ahead > 0 ? between((float)(int64_t)age_ns * learned->scale, 0, feature_max) : 0;
     if (task->class >= WATCH_CLASSES)
         return;
     struct blocks blocks = blocks_of(learned, line, task, core, ahead);
@@ -325,17 +328,20 @@ static uint32_t learned_steal(void *state, const struct policy_view *view, uint3
     struct learned *learned = state;
     if (learned->trial.arm == TRIAL_FIXED)
         return fixed->steal(learned->fixed_state, view, thief);
-    uint64_t bits = policy_draw(&learned->random);
-    uint32_t a = policy_below((uint32_t)bits, view->cores);
-    uint32_t b = policy_below((uint32_t)(bits >> 32), view->cores);
-    if (watch_count(&view->lines[a]) < watch_count(&view->lines[b]))
-        a = b;
+    uint32_t core = policy_below((uint32_t)policy_draw(&learned->random), view->cores);
+    uint32_t victim = POLICY_NOBODY;
+    uint64_t longest = 0;
     for (uint32_t seen = 0; seen < view->cores; seen++) {
-        if (is_worth_stealing(view, a, thief))
-            return a;
-        a = a + 1 < view->cores ? a + 1 : 0;
+        uint64_t waited = policy_waited(view, core);
+        if (waited > longest && is_worth_stealing(view, core, thief)) {
+            longest = waited;
+            victim = core;
+        }
+        if (seen >= STEAL_LOOKS && victim != POLICY_NOBODY)
+            break;
+        core = core + 1 < view->cores ? core + 1 : 0;
     }
-    return POLICY_NOBODY;
+    return victim;
 }
 
 uint32_t learned_compare(struct learned *learned, const struct policy_view *view,

@@ -65,6 +65,18 @@ static inline uint32_t policy_random_feasible(const struct policy_view *view,
     return policy_next_feasible(view, task, core);
 }
 
+/* How long the task that `core` would lose has waited, in ns and one more; 0 when none waits there.
+ */
+ALWAYS_INLINE uint64_t policy_waited(const struct policy_view *view, uint32_t core)
+{
+    const struct watch_line *line = &view->lines[core];
+    if (watch_count(line) < 2)
+        return 0;
+    return watch_age_ns(load(&line->oldest, RELAXED), view->now_ns) + 1;
+}
+
+enum { STEAL_LOOKS = 64 };
+
 ALWAYS_INLINE struct policy_choice policy_chose(uint32_t core)
 {
     return (struct policy_choice){.core = core};

@@ -29,7 +29,8 @@ _Static_assert(LEARNED_TICKETS == 1 << TICKET_INDEX_BITS, "a ticket's low bits a
 static const float feature_max = 64; /* in typical service times */
 static const float sojourn_max = 48;
 static const float failure_cost = 64;
-static const float near_short = 4; /* free blocks: from there on down they are short */
+static const float near_short = 4;       /* free blocks: from there on down they are short */
+static const float worth_leaving = 0.5f; /* of a typical service time */
 static const float typical_fade = 1.0f / 64;
 
 /* Before it has learned: own time and time ahead count fully, and a core about to run dry costs a
@@ -272,24 +273,42 @@ static uint32_t least_cost(struct learned *learned, const struct policy_view *vi
     return best;
 }
 
+/* The part of a cost that stays when an idle core steals: not the waiting. */
+static float lasting_cost(const float *weights, const float *x)
+{
+    return bandit_sum(weights, x) - weights[2] * x[2] - weights[3] * x[3] - weights[8] * x[8];
+}
+
+/* Takes the best candidate instead of the fixed policy's choice, where that is worth it. */
+static void improve(struct learned *learned, const struct policy_view *view,
+                    const struct policy_task *task, struct policy_choice *choice, float *x)
+{
+    float best_x[BANDIT_FEATURES], cost;
+    const float *weights = learned->bandit.drawn;
+    uint32_t best = least_cost(learned, view, task, weights, best_x, &cost);
+    if (best == POLICY_REJECT || best == choice->core || bandit_sum(weights, x) <= cost ||
+        lasting_cost(weights, x) <= lasting_cost(weights, best_x) + worth_leaving)
+        return;
+    choice->core = best;
+    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
+        x[i] = best_x[i];
+}
+
 static struct policy_choice learned_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
     struct learned *learned = state;
-    float x[BANDIT_FEATURES], cost;
+    float x[BANDIT_FEATURES];
     struct policy_choice choice;
     unsigned arm = trial_next(&learned->trial);
+    choice = fixed->choose(learned->fixed_state, view, task);
+    if (choice.core >= view->cores)
+        return choice;
+    features(learned, view, task, choice.core, x);
     if (likely(arm == TRIAL_LEARNED)) {
         if (unlikely(learned->class_total % DRAW_EVERY == 0 && !learned->is_frozen))
             bandit_draw(&learned->bandit);
-        choice = policy_chose(least_cost(learned, view, task, learned->bandit.drawn, x, &cost));
-        if (choice.core >= view->cores)
-            return choice;
-    } else {
-        choice = fixed->choose(learned->fixed_state, view, task);
-        if (choice.core >= view->cores)
-            return choice;
-        features(learned, view, task, choice.core, x);
+        improve(learned, view, task, &choice, x);
     }
     choice.ticket = note_placed(learned, view, task, choice.core, x, arm);
     return choice;

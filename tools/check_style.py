@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-LAYERS = ("base", "os", "mem", "core", "site", "front", "libc")  # bottom to top; each may include those before it
+LAYERS = ("base", "pool", "exec", "os", "mem", "core", "site", "front", "libc")  # bottom to top, each on those before
 LAYERS_WITH_SYSTEM = ("os", "libc")
 LANGUAGE_HEADERS = {"stdint.h", "stddef.h", "stdbool.h", "stdatomic.h", "stdalign.h", "limits.h", "stdarg.h",
                     "stdnoreturn.h"}

@@ -50,20 +50,7 @@ static struct policy_choice steal_choose(void *state, const struct policy_view *
 static uint32_t steal_victim(void *state, const struct policy_view *view, uint32_t thief)
 {
     struct steal *steal = state;
-    uint32_t core = policy_below((uint32_t)policy_draw(&steal->random), view->cores);
-    uint32_t victim = POLICY_NOBODY;
-    uint64_t longest = 0;
-    for (uint32_t seen = 0; seen < view->cores; seen++) {
-        uint64_t waited = policy_waited(view, core);
-        if (waited > longest && core != thief) {
-            longest = waited;
-            victim = core;
-        }
-        if (seen >= STEAL_LOOKS && victim != POLICY_NOBODY)
-            break;
-        core = core + 1 < view->cores ? core + 1 : 0;
-    }
-    return victim;
+    return policy_victim(view, thief, policy_draw(&steal->random), NULL);
 }
 
 const struct policy policy_steal = {.name = "steal",

@@ -22,10 +22,10 @@ enum {
     WATCH_WORK_BITS = 40,
     /* A task's predicted work is cut here, about a second, so that 2^10 of them still fit. */
     WATCH_WORK_MAX_NS = 1 << 30,
-    /* The smoothed service time moves by 1/2^5 of a sample's distance, its quick fellow by 1/2^3.
+    /* The smoothed service time moves by 1/2^6 of a sample's distance, its quick fellow by 1/2^4.
      */
-    WATCH_SLOW_SHIFT = 5,
-    WATCH_QUICK_SHIFT = 3,
+    WATCH_SLOW_SHIFT = 6,
+    WATCH_QUICK_SHIFT = 4,
     /* A sample counts as at most so many times the smoothed time: of sizes that differ by 500, the
      * average would tell what was last served instead of how fast the core is. */
     WATCH_SAMPLE_MAX = 4,
@@ -115,6 +115,14 @@ ALWAYS_INLINE void watch_oldest(struct watch_line *line, uint64_t submitted_ns)
     store(&line->oldest, watch_moment(submitted_ns), RELAXED);
 }
 
+/* A part of the way, rounded away from zero: else an average would stop 63 ns before where it goes.
+ */
+ALWAYS_INLINE int64_t watch_step(int64_t way, unsigned shift)
+{
+    int64_t more = ((int64_t)1 << shift) - 1;
+    return (way + (way > 0 ? more : -more)) / ((int64_t)1 << shift);
+}
+
 /*
  * W5 the core has run a task for `service_ns`, `latency_ns` after its submission. Two additions, a
  * comparison and shifts; called by the line's core only. `line` may also be a private copy.
@@ -130,11 +138,10 @@ static inline void watch_served(struct watch_line *line, uint32_t service_ns, ui
     uint64_t most = (uint64_t)slow * WATCH_SAMPLE_MAX;
     int64_t sample = service_ns < most ? (int64_t)service_ns : (int64_t)most;
     int64_t quick = (int64_t)slow + load(&line->drift_ns, RELAXED);
-    /* Divisions by constants, not shifts: both round towards zero, and so have no bias. */
-    quick += (sample - quick) / (1 << WATCH_QUICK_SHIFT);
-    int64_t next = (int64_t)slow + (sample - (int64_t)slow) / (1 << WATCH_SLOW_SHIFT);
+    quick += watch_step(sample - quick, WATCH_QUICK_SHIFT);
+    int64_t next = (int64_t)slow + watch_step(sample - (int64_t)slow, WATCH_SLOW_SHIFT);
     int64_t latency = load(&line->latency_ns, RELAXED);
-    latency += ((int64_t)latency_ns - latency) / (1 << WATCH_SLOW_SHIFT);
+    latency += watch_step((int64_t)latency_ns - latency, WATCH_SLOW_SHIFT);
     store(&line->service_ns, (uint32_t)(next > 0 ? next : 1), RELAXED);
     store(&line->drift_ns, (int32_t)(quick - next), RELAXED);
     store(&line->latency_ns, (uint32_t)latency, RELAXED);

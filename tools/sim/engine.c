@@ -262,7 +262,7 @@ static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
     parts->idle_count += is_idle ? 1u : UINT32_MAX;
 }
 
-/* The idle core takes the oldest waiting task of another, if the policy names one whose task it can
+/* The core takes the oldest waiting task of another, if the policy names one whose task it can
  * run. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
@@ -285,7 +285,9 @@ static bool try_steal(struct engine *engine, uint32_t thief)
         watch_submitted(&parts->published[thief], task->hint_ns);
     }
     parts->busy_until_ns[victim] -= task->service_ns * from->slow_factor;
-    parts->busy_until_ns[thief] = parts->now_ns + task->service_ns * to->slow_factor;
+    double busy_until_ns = parts->busy_until_ns[thief];
+    parts->busy_until_ns[thief] = (busy_until_ns > parts->now_ns ? busy_until_ns : parts->now_ns) +
+                                  task->service_ns * to->slow_factor;
     engine->counts.steals += task->is_counted;
     set_idle(parts, thief, false);
     return begin(engine, thief, index, engine->options.delay_ns);
@@ -297,7 +299,7 @@ static void begin_next(struct engine *engine, uint32_t index)
     struct core *core = &parts->cores[index];
     while (core->inbox.count > 0) {
         set_idle(parts, index, false);
-        if (begin(engine, index, inbox_pop(parts, index), 0))
+        if (try_steal(engine, index) || begin(engine, index, inbox_pop(parts, index), 0))
             return;
     }
     take_back(parts, index, UINT32_MAX);

@@ -27,8 +27,10 @@ TEST(Steal, TheOnlyTaskThatWaitsIsFoundAmongAThousandCores)
         Cores machine(name, 1024);
         machine.busy_all(1);
         machine.busy(777, 2);
-        for (unsigned i = 0; i < 20; i++)
+        for (unsigned i = 0; i < 20; i++) {
+            machine.busy(i, 0);
             EXPECT_EQ(victim(machine, i), 777u);
+        }
     }
 }
 
@@ -40,7 +42,27 @@ TEST(Steal, TheOldestTaskIsTakenFirst)
         machine.busy_all(2);
         for (uint32_t core = 0; core < 16; core++)
             watch_oldest(&machine.lines[core], 900000 - 1000 * ((core * 7) % 16));
+        machine.busy(0, 0);
         EXPECT_EQ(victim(machine, 0), 9u) << "9 * 7 is 15 modulo 16";
+    }
+}
+
+/* Between two tasks: what waits on the thief itself comes first unless another's is a service time
+ * older. Seen to fail without the service time added to what the thief's own has waited. */
+TEST(Steal, ACoreWithWorkTakesOnlyWhatHasWaitedAServiceTimeLonger)
+{
+    for (const char *name : {"steal", "learned"}) {
+        Cores machine(name, 2);
+        for (uint32_t core : {0u, 1u}) {
+            machine.busy(core, 3);
+            watch_served(&machine.lines[core], 10000, 10000);
+        }
+        watch_oldest(&machine.lines[0], 900000);
+        watch_oldest(&machine.lines[1], 900000 - 9000);
+        EXPECT_EQ(victim(machine, 0), POLICY_NOBODY);
+        watch_oldest(&machine.lines[1], 900000 - 11000);
+        EXPECT_EQ(victim(machine, 0), 1u);
+        EXPECT_EQ(victim(machine, 1), POLICY_NOBODY);
     }
 }
 

@@ -56,10 +56,10 @@ TEST(Watch, TheDriftIsPositiveWhileACoreBecomesSlower)
     for (unsigned i = 0; i < 100; i++)
         watch_served(&line, 1000, 1000);
     EXPECT_NEAR(line.drift_ns, 0, 10);
-    for (unsigned i = 0; i < 8; i++)
+    for (unsigned i = 0; i < 16; i++)
         watch_served(&line, 2000, 2000);
     EXPECT_GT(line.drift_ns, 100);
-    for (unsigned i = 0; i < 200; i++)
+    for (unsigned i = 0; i < 400; i++)
         watch_served(&line, 2000, 2000);
     EXPECT_NEAR(line.drift_ns, 0, 40);
 }

@@ -1,5 +1,5 @@
 /*
- * bandit.h: linear Thompson sampling with eight features: what a choice costs is a weighted sum of
+ * bandit.h: linear Thompson sampling with nine features: what a choice costs is a weighted sum of
  * them, the weights are learned, and are drawn at random as far as they are not known.
  *
  * Source: Agrawal and Goyal, "Thompson sampling for contextual bandits with linear payoffs", ICML
@@ -17,7 +17,7 @@
 #include "base/attr.h"
 
 enum {
-    BANDIT_FEATURES = 8,
+    BANDIT_FEATURES = 9,
     BANDIT_SOLVE_EVERY = 32, /* samples between two solutions */
 };
 
@@ -45,7 +45,7 @@ struct bandit {
 
 void bandit_start(struct bandit *bandit, const struct bandit_belief *belief, uint64_t seed);
 
-/* The expected cost of features `x`, and the cost by the weights last drawn. 16 operations. */
+/* The expected cost of features `x`, and the cost by the weights last drawn. 18 operations. */
 ALWAYS_INLINE float bandit_sum(const float *weights, const float *x)
 {
     float sum = 0;

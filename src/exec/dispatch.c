@@ -112,11 +112,14 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
 {
     struct calm_worker *worker = &exec->workers[core];
     watch_submitted(worker->line, task->hint_ns);
+    bool is_first = !ring_is_ready(&worker->inbox.ready);
     int result = deliver(&worker->inbox, task, facts);
     if (result != 0) {
         watch_left(worker->line, task->hint_ns);
         return result;
     }
+    if (is_first)
+        watch_oldest(worker->line, facts->submitted_ns);
     worker_wake(worker);
     if (exec->policy->steal != NULL && watch_count(worker->line) >= 2)
         worker_wake_any(exec);

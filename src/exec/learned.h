@@ -5,6 +5,7 @@
  * What it weighs for a core, in units of a typical service time:
  *   0 one   1 the task's own time there   2 the time of what is ahead of it   3 tasks ahead of it
  *   4 shortage of blocks now   5 shortage forecast   6 remote backlog   7 drift of the service time
+ *   8 how long its running task has been running
  *
  * Owner: one dispatcher's thread. Bounded: about 90 KiB and 128 bytes a core.
  * Design: docs/design/policies.md
@@ -18,7 +19,7 @@
 #include "exec/trial.h"
 
 enum {
-    LEARNED_CANDIDATES = 8, /* cores that a decision looks at; all when there are no more */
+    LEARNED_CANDIDATES = 4, /* cores that a decision looks at; all when there are no more */
     LEARNED_REMEMBERED = 2, /* of them: the best of the decision before                   */
     LEARNED_TICKETS = 1024, /* samples under way, a power of two                          */
 };
@@ -43,7 +44,9 @@ struct learned {
     uint32_t tickets; /* given so far */
     float typical_ns; /* smoothed service time over all cores that were looked at */
     float scale;      /* one over it */
-    bool is_frozen;   /* does not learn */
+    float
+        least_pace; /* of the quickest core, 1 being typical; rises slowly until it is seen again */
+    bool is_frozen; /* does not learn */
     uint32_t remembered[LEARNED_REMEMBERED];
     uint32_t class_seen[WATCH_CLASSES + 1]; /* faded counts of tasks by class */
     uint32_t class_total;

@@ -2,10 +2,10 @@
  * learned_snapshot.c: what was learned as bytes, and back.
  *
  * Version 1, little-endian, 512 bytes: "CALMPOL" and the version, typical service time, the
- * bandit's sums (36 of the lower half, 8 moments), its noise and number of samples, the forecast's
- * 4 weights, zeros, and a checksum of all before (FNV-1a of Fowler, Noll and Vo, 64 bits). Times
- * are in ns and the sums in units of a typical service time, so a snapshot fits any number of cores
- * and any speed.
+ * bandit's sums (45 of the lower half, each row followed by its moment), its noise and number of
+ * samples, the forecast's 4 weights, zeros, and a checksum of all before (FNV-1a of Fowler, Noll
+ * and Vo, 64 bits). Times are in ns and the sums in units of a typical service time, so a snapshot
+ * fits any number of cores and any speed.
  *
  * Owner: the thread that owns the state. Design: docs/design/policies.md
  */

@@ -2,7 +2,7 @@
  * policy_learned.c: the core with the least expected time for the task, by weights learned from how
  * tasks ended.
  *
- * A decision looks at eight cores: all, or two that were good last time and six at random
+ * A decision looks at four cores: all, or two that were good last time and two at random
  * (Mitzenmacher, Prabhakar, Shah, "Load balancing with memory", FOCS 2002), estimates each by
  * bandit.h, and takes the least. Every second task is followed to its end, and is what the bandit
  * learns from. Idle cores steal, when the thief would be done before the victim's queue is.
@@ -29,13 +29,16 @@ _Static_assert(LEARNED_TICKETS == 1 << TICKET_INDEX_BITS, "a ticket's low bits a
 static const float feature_max = 64; /* in typical service times */
 static const float sojourn_max = 48;
 static const float failure_cost = 64;
-static const float near_short = 4; /* free blocks: from there on down they are short */
+static const float near_short = 4;       /* free blocks: from there on down they are short */
+static const float worth_leaving = 0.5f; /* of a typical service time */
+static const float least_pace_rise = 1.0f / 512;
 static const float typical_fade = 1.0f / 64;
 
 /* Before it has learned: own time and time ahead count fully, and a core about to run dry costs a
  * lot. */
-static const struct bandit_belief belief = {
-    .mean = {0, 1, 1, 0, 8, 8, 0, 0}, .floor = {-8, 0.25f, 0.25f, 0, 0, 0, 0, -1}, .ridge = 64};
+static const struct bandit_belief belief = {.mean = {0, 1, 1, 0, 8, 8, 0, 0, 0},
+                                            .floor = {-8, 0.25f, 0.25f, 0, 0, 0, 0, -1, 0},
+                                            .ridge = 64};
 
 static const struct policy *const fixed = &policy_steal;
 
@@ -54,6 +57,7 @@ static void learned_start(void *state, const struct policy_setup *setup)
     learned->scale = 0;
     learned->is_frozen = false;
     learned->class_total = 0;
+    learned->least_pace = 1;
     for (unsigned i = 0; i < LEARNED_REMEMBERED; i++)
         learned->remembered[i] = 0;
     for (unsigned i = 0; i <= WATCH_CLASSES; i++) {
@@ -120,6 +124,8 @@ ALWAYS_INLINE void features(struct learned *learned, const struct policy_view *v
     x[3] = between(ahead, 0, feature_max);
     x[4] = x[5] = x[6] = 0;
     x[7] = between(drift, -feature_max, feature_max);
+    uint64_t age_ns = watch_age_ns(load(&line->begun, RELAXED), view->now_ns);
+    x[8] = ahead > 0 ? between((float)(int64_t)age_ns * learned->scale, 0, feature_max) : 0;
     if (task->class >= WATCH_CLASSES)
         return;
     struct blocks blocks = blocks_of(learned, line, task, core, ahead);
@@ -269,24 +275,64 @@ static uint32_t least_cost(struct learned *learned, const struct policy_view *vi
     return best;
 }
 
+/* The part of a cost that stays when an idle core steals: not the waiting. */
+static float lasting_cost(const float *weights, const float *x)
+{
+    return bandit_sum(weights, x) - weights[2] * x[2] - weights[3] * x[3] - weights[8] * x[8];
+}
+
+/* True when the quickest core there is, with blocks to spare, could save enough to be worth a look.
+ */
+static bool may_be_worth_leaving(struct learned *learned, const struct watch_line *line,
+                                 const float *x)
+{
+    const float *weights = learned->bandit.drawn;
+    float service = (float)load(&line->service_ns, RELAXED);
+    if (service == 0 || learned->scale == 0)
+        return false;
+    float pace = service * learned->scale;
+    learned->least_pace *= 1 + least_pace_rise;
+    if (pace < learned->least_pace)
+        learned->least_pace = pace;
+    float own = weights[1] * x[1] * (1 - learned->least_pace / pace);
+    float drift = weights[7] * x[7];
+    return own + weights[4] * x[4] + weights[5] * x[5] + weights[6] * x[6] +
+               (drift > 0 ? drift : 0) >
+           worth_leaving;
+}
+
+/* Takes the best candidate instead of the fixed policy's choice, where that is worth it. */
+static void improve(struct learned *learned, const struct policy_view *view,
+                    const struct policy_task *task, struct policy_choice *choice, float *x)
+{
+    if (likely(!may_be_worth_leaving(learned, &view->lines[choice->core], x)))
+        return;
+    float best_x[BANDIT_FEATURES], cost;
+    const float *weights = learned->bandit.drawn;
+    uint32_t best = least_cost(learned, view, task, weights, best_x, &cost);
+    if (best == POLICY_REJECT || best == choice->core || bandit_sum(weights, x) <= cost ||
+        lasting_cost(weights, x) <= lasting_cost(weights, best_x) + worth_leaving)
+        return;
+    choice->core = best;
+    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
+        x[i] = best_x[i];
+}
+
 static struct policy_choice learned_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
     struct learned *learned = state;
-    float x[BANDIT_FEATURES], cost;
+    float x[BANDIT_FEATURES];
     struct policy_choice choice;
     unsigned arm = trial_next(&learned->trial);
+    choice = fixed->choose(learned->fixed_state, view, task);
+    if (choice.core >= view->cores)
+        return choice;
+    features(learned, view, task, choice.core, x);
     if (likely(arm == TRIAL_LEARNED)) {
         if (unlikely(learned->class_total % DRAW_EVERY == 0 && !learned->is_frozen))
             bandit_draw(&learned->bandit);
-        choice = policy_chose(least_cost(learned, view, task, learned->bandit.drawn, x, &cost));
-        if (choice.core >= view->cores)
-            return choice;
-    } else {
-        choice = fixed->choose(learned->fixed_state, view, task);
-        if (choice.core >= view->cores)
-            return choice;
-        features(learned, view, task, choice.core, x);
+        improve(learned, view, task, &choice, x);
     }
     choice.ticket = note_placed(learned, view, task, choice.core, x, arm);
     return choice;
@@ -313,11 +359,9 @@ static void learned_finished(void *state, const struct policy_view *view,
 /* True when `thief` would be done with a task before `victim` had come to its last one. */
 static bool is_worth_stealing(const struct policy_view *view, uint32_t victim, uint32_t thief)
 {
-    if (victim == thief)
-        return false;
     uint64_t count = watch_count(&view->lines[victim]);
     uint64_t slow = load(&view->lines[thief].service_ns, RELAXED);
-    return count >= 2 && count * load(&view->lines[victim].service_ns, RELAXED) >= slow;
+    return count * load(&view->lines[victim].service_ns, RELAXED) >= slow;
 }
 
 static uint32_t learned_steal(void *state, const struct policy_view *view, uint32_t thief)
@@ -325,17 +369,7 @@ static uint32_t learned_steal(void *state, const struct policy_view *view, uint3
     struct learned *learned = state;
     if (learned->trial.arm == TRIAL_FIXED)
         return fixed->steal(learned->fixed_state, view, thief);
-    uint64_t bits = policy_draw(&learned->random);
-    uint32_t a = policy_below((uint32_t)bits, view->cores);
-    uint32_t b = policy_below((uint32_t)(bits >> 32), view->cores);
-    if (watch_count(&view->lines[a]) < watch_count(&view->lines[b]))
-        a = b;
-    for (uint32_t seen = 0; seen < view->cores; seen++) {
-        if (is_worth_stealing(view, a, thief))
-            return a;
-        a = a + 1 < view->cores ? a + 1 : 0;
-    }
-    return POLICY_NOBODY;
+    return policy_victim(view, thief, policy_draw(&learned->random), is_worth_stealing);
 }
 
 uint32_t learned_compare(struct learned *learned, const struct policy_view *view,

@@ -23,7 +23,7 @@ static void two_start(void *state, const struct policy_setup *setup)
     *(struct two *)state = (struct two){.random = setup->seed};
 }
 
-/* Two feasible cores, different ones where more than one is feasible within a few draws. */
+/* Two feasible cores, different ones unless only one is feasible. */
 static bool draw_two(struct two *two, const struct policy_view *view,
                      const struct policy_task *task, uint32_t *a, uint32_t *b)
 {
@@ -31,11 +31,13 @@ static bool draw_two(struct two *two, const struct policy_view *view,
     *b = *a;
     if (*a == POLICY_REJECT)
         return false;
-    for (unsigned i = 0; i < RANDOM_TRIES && *b == *a; i++) {
-        uint32_t core = policy_below((uint32_t)policy_draw(&two->random), view->cores);
-        if (policy_feasible(view, task, core))
-            *b = core;
+    for (unsigned i = 0; i < RANDOM_TRIES && view->cores > 1; i++) {
+        uint32_t step = policy_below((uint32_t)policy_draw(&two->random), view->cores - 1);
+        *b = *a + 1 + step < view->cores ? *a + 1 + step : *a + 1 + step - view->cores;
+        if (likely(policy_feasible(view, task, *b)))
+            return true;
     }
+    *b = policy_next_feasible(view, task, *a + 1 < view->cores ? *a + 1 : 0);
     return true;
 }
 

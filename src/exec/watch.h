@@ -22,10 +22,10 @@ enum {
     WATCH_WORK_BITS = 40,
     /* A task's predicted work is cut here, about a second, so that 2^10 of them still fit. */
     WATCH_WORK_MAX_NS = 1 << 30,
-    /* The smoothed service time moves by 1/2^5 of a sample's distance, its quick fellow by 1/2^3.
+    /* The smoothed service time moves by 1/2^6 of a sample's distance, its quick fellow by 1/2^4.
      */
-    WATCH_SLOW_SHIFT = 5,
-    WATCH_QUICK_SHIFT = 3,
+    WATCH_SLOW_SHIFT = 6,
+    WATCH_QUICK_SHIFT = 4,
     /* A sample counts as at most so many times the smoothed time: of sizes that differ by 500, the
      * average would tell what was last served instead of how fast the core is. */
     WATCH_SAMPLE_MAX = 4,
@@ -36,13 +36,18 @@ struct watch_line {
      * it the sum of their size hints in ns. */
     _Atomic uint64_t load;
 
+    /* Written by whoever makes a task the first that waits in the inbox, the core, a thief or a
+     * submitter: when that was submitted. It may lag behind; used for ranking only, and only while
+     * two are in flight. */
+    _Atomic uint32_t oldest;
+
     /* Written by the core only. */
+    _Atomic uint32_t begun;      /* when its running task began; see watch_age_ns() */
     _Atomic uint32_t service_ns; /* smoothed time of a task on this core; 0 before the first    */
     _Atomic int32_t drift_ns;    /* of service_ns: the quick average minus the slow one         */
     _Atomic uint32_t latency_ns; /* smoothed time from submission to end                        */
     _Atomic uint32_t remote_backlog; /* blocks freed by other cores and not yet taken back */
     _Atomic uint16_t free_blocks[WATCH_CLASSES]; /* what the core itself could allocate now */
-    uint8_t unused[8];
 };
 _Static_assert(sizeof(struct watch_line) == CACHE_LINE_BYTES, "what a core says is one line");
 
@@ -84,8 +89,42 @@ ALWAYS_INLINE void watch_left(struct watch_line *line, uint32_t hint_ns)
     fetch_sub(&line->load, load_of(hint_ns), RELAXED);
 }
 
+/* Moments are kept in units of 16 ns, modulo 2^32: ages up to a minute can be told. */
+enum { WATCH_MOMENT_SHIFT = 4 };
+
+ALWAYS_INLINE uint32_t watch_moment(uint64_t ns)
+{
+    return (uint32_t)(ns >> WATCH_MOMENT_SHIFT);
+}
+
+ALWAYS_INLINE uint64_t watch_age_ns(uint32_t moment, uint64_t now_ns)
+{
+    int32_t age = (int32_t)(watch_moment(now_ns) - moment);
+    return age > 0 ? (uint64_t)age << WATCH_MOMENT_SHIFT : 0;
+}
+
+/* W3 the core begins a task. */
+ALWAYS_INLINE void watch_began(struct watch_line *line, uint64_t now_ns)
+{
+    store(&line->begun, watch_moment(now_ns), RELAXED);
+}
+
+/* W4 the task that now waits longest was submitted at `submitted_ns`. */
+ALWAYS_INLINE void watch_oldest(struct watch_line *line, uint64_t submitted_ns)
+{
+    store(&line->oldest, watch_moment(submitted_ns), RELAXED);
+}
+
+/* A part of the way, rounded away from zero: else an average would stop 63 ns before where it goes.
+ */
+ALWAYS_INLINE int64_t watch_step(int64_t way, unsigned shift)
+{
+    int64_t more = ((int64_t)1 << shift) - 1;
+    return (way + (way > 0 ? more : -more)) / ((int64_t)1 << shift);
+}
+
 /*
- * W3 the core has run a task for `service_ns`, `latency_ns` after its submission. Two additions, a
+ * W5 the core has run a task for `service_ns`, `latency_ns` after its submission. Two additions, a
  * comparison and shifts; called by the line's core only. `line` may also be a private copy.
  */
 static inline void watch_served(struct watch_line *line, uint32_t service_ns, uint32_t latency_ns)
@@ -99,11 +138,10 @@ static inline void watch_served(struct watch_line *line, uint32_t service_ns, ui
     uint64_t most = (uint64_t)slow * WATCH_SAMPLE_MAX;
     int64_t sample = service_ns < most ? (int64_t)service_ns : (int64_t)most;
     int64_t quick = (int64_t)slow + load(&line->drift_ns, RELAXED);
-    /* Divisions by constants, not shifts: both round towards zero, and so have no bias. */
-    quick += (sample - quick) / (1 << WATCH_QUICK_SHIFT);
-    int64_t next = (int64_t)slow + (sample - (int64_t)slow) / (1 << WATCH_SLOW_SHIFT);
+    quick += watch_step(sample - quick, WATCH_QUICK_SHIFT);
+    int64_t next = (int64_t)slow + watch_step(sample - (int64_t)slow, WATCH_SLOW_SHIFT);
     int64_t latency = load(&line->latency_ns, RELAXED);
-    latency += ((int64_t)latency_ns - latency) / (1 << WATCH_SLOW_SHIFT);
+    latency += watch_step((int64_t)latency_ns - latency, WATCH_SLOW_SHIFT);
     store(&line->service_ns, (uint32_t)(next > 0 ? next : 1), RELAXED);
     store(&line->drift_ns, (int32_t)(quick - next), RELAXED);
     store(&line->latency_ns, (uint32_t)latency, RELAXED);

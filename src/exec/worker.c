@@ -72,6 +72,7 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
     struct watch_line *line = worker->line;
     uint64_t failed = worker->failed;
     uint64_t begun_ns = os_clock_ns();
+    watch_began(line, begun_ns);
     job->function(worker, job_payload(job));
     uint64_t ended_ns = os_clock_ns();
     uint64_t sojourn_ns = ended_ns - job->submitted_ns;
@@ -92,6 +93,7 @@ static bool run_own(struct calm_worker *worker)
     struct job *job = inbox_take(&worker->inbox);
     if (job == NULL)
         return false;
+    watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
     run(worker, &worker->inbox, job);
     return true;
 }
@@ -150,6 +152,7 @@ static bool steal(struct calm_worker *worker)
     struct job *job = inbox_take(&from->inbox);
     if (job == NULL)
         return false;
+    watch_oldest(from->line, job->submitted_ns);
     bool has_block = job->class >= WATCH_CLASSES || watch_free(worker->line, job->class) > 0;
     if (!has_block && move(worker, &from->inbox, job, &from->inbox))
         return false;
@@ -235,10 +238,10 @@ static void work(struct calm_worker *worker)
 {
     unsigned looks = 0;
     while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
-        bool is_busy = run_own(worker);
-        is_busy = take_held(worker) || is_busy;
-        if (!is_busy && (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE))
-            is_busy = steal(worker);
+        bool is_busy = take_held(worker);
+        if (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE)
+            is_busy = steal(worker) || is_busy; /* what waits longer elsewhere comes first */
+        is_busy = run_own(worker) || is_busy;
         if (is_busy) {
             looks = 0;
             continue;

@@ -78,6 +78,11 @@ static struct policy_view view_of(const struct engine *engine)
                                 .now_ns = (uint64_t)parts->now_ns};
 }
 
+static bool has_delay(const struct engine *engine)
+{
+    return engine->parts->published != engine->parts->lines;
+}
+
 static void hear(struct engine *engine, const struct notice *notice)
 {
     struct engine_parts *parts = engine->parts;
@@ -99,7 +104,7 @@ static void hear(struct engine *engine, const struct notice *notice)
 static void tell(struct engine *engine, struct notice notice)
 {
     struct engine_parts *parts = engine->parts;
-    if (parts->published == parts->lines) {
+    if (!has_delay(engine)) {
         hear(engine, &notice);
         return;
     }
@@ -209,6 +214,16 @@ static void leave_core(struct engine *engine, uint32_t index, uint32_t task_inde
     task_leave(engine, task_index, has_failed ? &engine->counts.failed : &engine->counts.done);
 }
 
+/* The oldest waiting task leaves the inbox, and the line says which is now the oldest. */
+static uint32_t inbox_pop(struct engine_parts *parts, uint32_t index)
+{
+    struct queue *inbox = &parts->cores[index].inbox;
+    uint32_t task_index = queue_pop(parts, inbox);
+    if (inbox->count > 0)
+        watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[inbox->head].arrival_ns);
+    return task_index;
+}
+
 /* Begins the task on the core, or fails it for want of a block. */
 static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, double extra_ns)
 {
@@ -225,10 +240,12 @@ static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, do
         }
         change_free(parts, index, task->class, -1);
         core->in_use[task->class]++;
-        tell(engine, (struct notice){.core = index});
     }
     core->running = task_index;
     core->begun_ns = parts->now_ns + extra_ns;
+    watch_began(&parts->lines[index], (uint64_t)parts->now_ns);
+    if (has_delay(engine))
+        tell(engine, (struct notice){.core = index});
     heap_push(&parts->completions,
               (struct event){.at_ns = core->begun_ns + task->service_ns * core->slow_factor,
                              .core = index});
@@ -245,7 +262,7 @@ static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
     parts->idle_count += is_idle ? 1u : UINT32_MAX;
 }
 
-/* The idle core takes the oldest waiting task of another, if the policy names one whose task it can
+/* The core takes the oldest waiting task of another, if the policy names one whose task it can
  * run. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
@@ -260,15 +277,17 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     struct task *task = &parts->tasks[from->inbox.head];
     if (has_blocks(engine, task) && to->free[task->class] == 0)
         return false;
-    uint32_t index = queue_pop(parts, &from->inbox);
+    uint32_t index = inbox_pop(parts, victim);
     watch_left(&parts->lines[victim], task->hint_ns);
     watch_submitted(&parts->lines[thief], task->hint_ns);
-    if (parts->published != parts->lines) {
+    if (has_delay(engine)) {
         watch_left(&parts->published[victim], task->hint_ns);
         watch_submitted(&parts->published[thief], task->hint_ns);
     }
     parts->busy_until_ns[victim] -= task->service_ns * from->slow_factor;
-    parts->busy_until_ns[thief] = parts->now_ns + task->service_ns * to->slow_factor;
+    double busy_until_ns = parts->busy_until_ns[thief];
+    parts->busy_until_ns[thief] = (busy_until_ns > parts->now_ns ? busy_until_ns : parts->now_ns) +
+                                  task->service_ns * to->slow_factor;
     engine->counts.steals += task->is_counted;
     set_idle(parts, thief, false);
     return begin(engine, thief, index, engine->options.delay_ns);
@@ -280,7 +299,7 @@ static void begin_next(struct engine *engine, uint32_t index)
     struct core *core = &parts->cores[index];
     while (core->inbox.count > 0) {
         set_idle(parts, index, false);
-        if (begin(engine, index, queue_pop(parts, &core->inbox), 0))
+        if (try_steal(engine, index) || begin(engine, index, inbox_pop(parts, index), 0))
             return;
     }
     take_back(parts, index, UINT32_MAX);
@@ -313,6 +332,8 @@ static void arrive(struct engine *engine, uint32_t index, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
     queue_push(parts, &parts->cores[index].inbox, task_index);
+    if (parts->cores[index].inbox.count == 1)
+        watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[task_index].arrival_ns);
     if (parts->cores[index].running == NO_TASK)
         begin_next(engine, index);
     else
@@ -382,7 +403,7 @@ static void place(struct engine *engine, uint32_t index, uint32_t task_index)
     from = from > parts->now_ns ? from : parts->now_ns;
     parts->busy_until_ns[index] = from + task->service_ns * core->slow_factor;
     watch_submitted(&parts->lines[index], task->hint_ns);
-    if (parts->published == parts->lines) {
+    if (!has_delay(engine)) {
         arrive(engine, index, task_index);
         return;
     }
@@ -406,10 +427,10 @@ static bool shed_for(struct engine *engine, uint32_t task_index)
     }
     if (oldest == POLICY_NOBODY)
         return false;
-    uint32_t old = queue_pop(parts, &parts->cores[oldest].inbox);
+    uint32_t old = inbox_pop(parts, oldest);
     parts->busy_until_ns[oldest] -= parts->tasks[old].service_ns * parts->cores[oldest].slow_factor;
     watch_left(&parts->lines[oldest], parts->tasks[old].hint_ns);
-    if (parts->published != parts->lines)
+    if (has_delay(engine))
         watch_left(&parts->published[oldest], parts->tasks[old].hint_ns);
     task_leave(engine, old, &engine->counts.shed);
     place(engine, oldest, task_index);
@@ -560,7 +581,7 @@ bool engine_run(struct engine *engine, uint64_t events)
             return false;
         parts->now_ns = at_ns;
         handlers[source](engine);
-        bool is_news = source == NOTICE || (parts->published == parts->lines && source != ARRIVAL);
+        bool is_news = source == NOTICE || (!has_delay(engine) && source != ARRIVAL);
         if (is_news && parts->held.count + parts->waiting.count > 0)
             retry(engine);
     }

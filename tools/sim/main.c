@@ -4,7 +4,6 @@
  * Exit codes: 0 done, 1 no memory or a file that cannot be read or written, 2 wrong usage, 3 an
  * invariant of the simulator did not hold.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -12,17 +11,6 @@
 #include "options.h"
 
 enum { EVENTS_A_STEP = 1 << 16, BAR_COLUMNS = 30 };
-
-/* What src/base asks of whoever links it. */
-void check_write(const char *words, size_t length)
-{
-    fwrite(words, 1, length, stderr);
-}
-
-void check_abort(void)
-{
-    abort();
-}
 
 static double cpu_seconds(void)
 {

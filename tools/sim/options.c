@@ -74,9 +74,10 @@ void options_help(void)
     }
 }
 
-static const char *wrong(const char *format, const char *a, const char *b)
+/* "option --NAME WORDS 'VALUE'." */
+static const char *wrong(const char *name, const char *words, const char *value)
 {
-    snprintf(sentence, sizeof sentence, format, a, b);
+    snprintf(sentence, sizeof sentence, "option --%s %s '%s'.", name, words, value);
     return sentence;
 }
 
@@ -131,8 +132,7 @@ static const char *set_word(struct sim_options *options, const char *name, const
     } else {
         options->snapshot_out = word;
     }
-    return place >= 0 ? NULL
-                      : wrong("option --%s knows no '%s'; --help lists what it knows.", name, word);
+    return place >= 0 ? NULL : wrong(name, "knows no", word);
 }
 
 static void set_number(struct sim_options *options, const char *name, double value)
@@ -198,7 +198,7 @@ static const char *set_pair(struct sim_options *options, const struct option *op
     const char *rest;
     if (!read_number(&count, text, ':', &cores, &rest) ||
         !read_number(option, rest, '\0', &value, &rest))
-        return wrong("option --%s needs %s.", option->name, option->metavar);
+        return wrong(option->name, "needs", option->metavar);
     if (is(option->name, "slow")) {
         engine->slow_cores = (uint32_t)cores;
         engine->slow_factor = value;
@@ -235,7 +235,7 @@ static const char *set(struct sim_options *options, const struct option *option,
     case LOADS: return set_loads(options, option, value);
     default:
         if (!read_number(option, value, '\0', &number, &rest))
-            return wrong("option --%s has no use for '%s'.", option->name, value);
+            return wrong(option->name, "has no use for", value);
         if (is(option->name, "warmup"))
             *warmup = number;
         set_number(options, option->name, number);
@@ -306,20 +306,20 @@ const char *options_read(struct sim_options *options, int count, char **words)
     for (int i = 0; i < count; i++) {
         const char *word = words[i], *equals = strchr(word, '=');
         if (strncmp(word, "--", 2) != 0)
-            return wrong("sim takes no argument '%s'.%s", word, "");
+            return "options begin with two dashes; --help lists them.";
         size_t length = equals != NULL ? (size_t)(equals - word) - 2 : strlen(word) - 2;
         const struct option *option = NULL;
         for (unsigned k = 0; k < TABLE_COUNT; k++)
             if (strlen(table[k].name) == length && strncmp(table[k].name, word + 2, length) == 0)
                 option = &table[k];
         if (option == NULL)
-            return wrong("sim knows no option '%s'; --help lists them.%s", word, "");
+            return wrong(word + 2, "is not known; the list is", "calm sim --help");
         if (option->kind == FLAG) {
             set_flag(options, option->name);
             continue;
         }
         if (equals == NULL && i + 1 == count)
-            return wrong("option --%s needs a value: %s.", option->name, option->metavar);
+            return wrong(option->name, "needs a value:", option->metavar);
         const char *trouble = set(options, option, equals != NULL ? equals + 1 : words[++i],
                                   &warmup);
         if (trouble != NULL)

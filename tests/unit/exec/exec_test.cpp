@@ -148,12 +148,12 @@ void wait_for(const std::function<bool()> &is_so)
 
 } // namespace
 
-class EveryPolicy : public testing::TestWithParam<const char *>
+class ExecByPolicy : public testing::TestWithParam<const char *>
 {
 };
 
 /* Seen to fail with a worker that runs a held task and puts it into its inbox as well. */
-TEST_P(EveryPolicy, RunsEveryAcceptedTaskOnce)
+TEST_P(ExecByPolicy, RunsEveryAcceptedTaskOnce)
 {
     enum { TASKS = 20000, SUBMITTERS = 3 };
     Config config(2);
@@ -184,7 +184,7 @@ TEST_P(EveryPolicy, RunsEveryAcceptedTaskOnce)
     EXPECT_STREQ(exec.stats().policy, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryPolicy, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(All, ExecByPolicy, testing::ValuesIn([] {
                              std::vector<const char *> names;
                              for (unsigned i = 0; policy_name(i) != nullptr; i++)
                                  names.push_back(policy_name(i));

@@ -38,6 +38,8 @@ static bool draw_two(struct two *two, const struct policy_view *view,
             return true;
     }
     *b = policy_next_feasible(view, task, *a + 1 < view->cores ? *a + 1 : 0);
+    if (*b == POLICY_REJECT) /* the first has filled up meanwhile: the core itself will say */
+        *b = *a;
     return true;
 }
 

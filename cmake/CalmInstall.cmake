@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
 install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS calmalloc calmalloc_static calmpool EXPORT calmalloc_targets
+install(TARGETS calmalloc calmalloc_static calmpool calmexec EXPORT calmalloc_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT calmalloc_targets NAMESPACE calmalloc:: FILE calmalloc-targets.cmake DESTINATION ${calm_package_dir})
 

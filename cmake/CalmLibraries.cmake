@@ -8,6 +8,7 @@ file(GLOB calm_sources_core CONFIGURE_DEPENDS ${calm_src}/base/*.c ${calm_src}/o
 file(GLOB calm_sources_pool CONFIGURE_DEPENDS ${calm_src}/pool/*.c)
 list(APPEND calm_sources_core ${calm_sources_pool})
 file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
+list(FILTER calm_sources_linux EXCLUDE REGEX "/worker\\.c$") # the executor's
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
 
@@ -43,6 +44,17 @@ set_target_properties(calmpool PROPERTIES EXPORT_NAME pool LINKER_LANGUAGE C)
 target_include_directories(calmpool INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(calmpool PRIVATE $<BUILD_INTERFACE:calm_instrument>)
+
+# The executor, on the pools and on a few words of the kernel's; without its own files the policies (CalmSimulator).
+file(GLOB calm_sources_exec CONFIGURE_DEPENDS ${calm_src}/exec/*.c)
+set(calm_executor_files "exec|exec_stats|dispatch|worker|inbox|ring")
+calm_objects(calm_exec_objects ${CALM_CHECKS} ${calm_sources_exec} ${calm_src}/os/linux/worker.c
+    ${calm_src}/os/linux/wait.c)
+add_library(calmexec STATIC $<TARGET_OBJECTS:calm_exec_objects>)
+set_target_properties(calmexec PROPERTIES EXPORT_NAME exec LINKER_LANGUAGE C)
+target_include_directories(calmexec INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(calmexec PUBLIC calmpool Threads::Threads PRIVATE $<BUILD_INTERFACE:calm_instrument>)
 
 calm_objects(calm_sim_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
 add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-LAYERS = ("base", "pool", "os", "mem", "core", "site", "front", "libc")  # bottom to top; each includes those before
+LAYERS = ("base", "pool", "os", "mem", "core", "site", "exec", "front", "libc")  # each includes those before
 APART = {"os": {"pool"}, "mem": {"pool"}}  # but not these: pools stand beside them, on base alone
 LAYERS_WITH_SYSTEM = ("os", "libc")
 LANGUAGE_HEADERS = {"stdint.h", "stddef.h", "stdbool.h", "stdatomic.h", "stdalign.h", "limits.h", "stdarg.h",

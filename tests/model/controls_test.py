@@ -80,6 +80,12 @@ MUTANTS = [
     ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!give(at.word, at.i))) error = CALM_EDOUBLE; "
      "if (unlikely(error != 0)) { pool->misuses++; return error; }",
      "if (error != 0) return error; give(at.word, at.i);", "a free block was freed"),
+    ("ring", "src/exec/ring.c", "compare_swap(&ring->head, &head, head + 1, RELAXED, RELAXED)",
+     "(store(&ring->head, head + 1, RELAXED), true)", "two hands|lost|taken once"),
+    ("ring", "src/exec/ring.c", "compare_swap(&ring->tail, &tail, tail + 1, RELAXED, RELAXED)",
+     "(store(&ring->tail, tail + 1, RELAXED), true)", "two hands|lost|taken once|not over"),
+    ("ring", "src/exec/inbox.c", "return true; inbox_return(inbox, slot); return false;", "return true; return false;",
+     "lost"),
 ]
 
 

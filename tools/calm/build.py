@@ -68,7 +68,7 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/sim"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
@@ -104,6 +104,11 @@ def recorder():
 
 def launcher():
     return os.path.join(directory_of("lib"), "calm_launch")
+
+
+def simulator():
+    library()
+    return os.path.join(directory_of("lib"), "calm_simulator")
 
 
 def build_quietly(preset):

@@ -193,6 +193,12 @@ def command_bench(arguments):
     os.execv(sys.executable, [sys.executable, script] + list(arguments))
 
 
+def command_sim(arguments):
+    simulator = build.simulator()
+    sys.stdout.flush()
+    os.execv(simulator, [simulator] + list(arguments))
+
+
 def command_version():
     path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
     with open(path) as file:
@@ -263,6 +269,8 @@ COMMANDS = {entry.name: entry for entry in (
         Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
         Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)]),
     Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True),
+    Command("sim", "Simulates the executor under a dispatch policy; `calm sim --help` lists the options.", command_sim,
+            is_raw=True, brief="sim --policy P [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")]),

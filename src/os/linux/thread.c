@@ -1,5 +1,5 @@
 /*
- * thread.c: sleeping, the helper thread, and the C library's hooks for thread exit and fork.
+ * thread.c: the helper thread, and the C library's hooks for thread exit and fork.
  *
  * The helper is made by the kernel alone: pthread_create would allocate, and would count as a
  * thread of the program in the C library's eyes. It has storage of its own where the C library
@@ -12,7 +12,6 @@
 #include "os/os.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -35,20 +34,6 @@
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
 static _Atomic long helper_id;
-
-void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
-{
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
-                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    long limit = timeout_ms == UINT64_MAX ? 0 : (long)&timeout;
-    system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, limit, 0, 0);
-}
-
-void os_wake(_Atomic uint32_t *word, uint32_t count)
-{
-    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE,
-                count > INT32_MAX ? INT32_MAX : (long)count, 0, 0, 0);
-}
 
 enum {
     FAKE_TLS_BYTES =

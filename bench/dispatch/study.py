@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Runs the sets of sets.py and keeps their lines; writes tables and plots from them.
+
+    study.py run SIMULATOR [SET...]     appends nothing: a set's old lines are replaced in bench/results/dispatch.jsonl.gz
+    study.py report                     tables into docs/dispatch-figures.md, plots into docs/images/
+
+Both are deterministic: the same simulator gives the same lines, the same lines the same files.
+"""
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+RESULTS = ROOT / "bench" / "results" / "dispatch.jsonl.gz"
+
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(ROOT / "bench"))
+import sets  # noqa: E402
+
+DROPPED = ("cpu_s", "tasks_a_cpu_s", "service")  # of the machine, or always the same
+
+
+def shrunk(line):
+    """A result without what depends on the machine, its numbers with five digits."""
+    def short(value):
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {key: short(part) for key, part in value.items()}
+        return [short(part) for part in value] if isinstance(value, list) else value
+    return {key: short(value) for key, value in json.loads(line).items() if key not in DROPPED}
+
+
+def simulate(simulator, words):
+    """The results of one command of the simulator."""
+    command = [simulator] + words.split()
+    if "--seeds" not in words:
+        command += ["--seeds", str(sets.SEEDS)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"study: '{' '.join(command)}' failed with exit code {done.returncode}.")
+    return [shrunk(line) for line in done.stdout.splitlines()]
+
+
+def transfer(simulator, say):
+    """Each traffic's weights on each traffic, and no training at all."""
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for trained in ("nothing",) + sets.TRAFFICS:
+            words = ""
+            if trained != "nothing":
+                path = f"{folder}/{trained}"
+                simulate(simulator, f"{sets.TRAIN} --traffic {trained} --snapshot-out {path}")
+                words = f"--snapshot-in {path}"
+            for judged in sets.TRAFFICS:
+                say(f"transfer: {trained} to {judged}")
+                found = simulate(simulator, f"{sets.JUDGE} --traffic {judged} {words}")
+                results += [dict(result, trained=trained) for result in found]
+    return results
+
+
+class Progress:
+    """A bar on a terminal, a line now and then elsewhere; standard error only."""
+
+    def __init__(self, total):
+        self.total, self.done, self.said, self.start = total, -1, 0.0, time.monotonic()
+
+    def __call__(self, what):
+        self.done += 1
+        share = self.done / self.total
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K[{'#' * int(share * 30):.<30}] {share:4.0%}  {what}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.said > 10:
+            self.said = time.monotonic()
+            print(f"study: {share:4.0%} after {self.said - self.start:.0f} s: {what}", file=sys.stderr, flush=True)
+
+
+def load():
+    if not RESULTS.exists():
+        return []
+    with gzip.open(RESULTS, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def keep(results):
+    """Sorted by set, and without the time of day, so that the same results are the same bytes."""
+    text = "".join(json.dumps(result, separators=(",", ":")) + "\n" for result in results)
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as file:
+        file.write(text.encode())
+    RESULTS.write_bytes(packed.getvalue())
+
+
+def run(simulator, names):
+    unknown = [name for name in names if name not in sets.SETS and name != "transfer"]
+    if unknown:
+        sys.exit(f"study: there is no set '{unknown[0]}'; there are {', '.join(sets.SETS)} and transfer.")
+    names = names or list(sets.SETS) + ["transfer"]
+    progress = Progress(sum(len(sets.SETS.get(name, range(20))) for name in names))
+    for name in names:
+        if name == "transfer":
+            found = transfer(simulator, progress)
+        else:
+            found = []
+            for words in sets.SETS[name]:
+                progress(f"{name}: {words}")
+                found += simulate(simulator, words)
+        others = [result for result in load() if result["set"] != name]
+        merged = others + [dict({"set": name}, **result) for result in found]
+        keep(sorted(merged, key=lambda result: (list(sets.SETS) + ["transfer"]).index(result["set"])))
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+
+
+def main(words):
+    if len(words) >= 2 and words[0] == "run":
+        run(words[1], words[2:])
+    elif words == ["report"]:
+        import pages
+        pages.write(load(), ROOT)
+    else:
+        sys.exit(__doc__.strip())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,88 @@
+/*
+ * inbox.c: moves slots between two rings.
+ *
+ * I1: each slot is in one of the rings, or in the hands of one thread, so neither ring is ever
+ * asked to hold more than it can.
+ *
+ * Owner: any thread. Protocol: docs/protocols/ring.md
+ */
+#include "exec/inbox.h"
+
+#include "os/os.h"
+
+enum { PUT_LOOKS_MAX = 1000, PUT_PAUSE_MS = 1 };
+
+void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t bytes)
+{
+    char *at = memory;
+    uint32_t places = capacity * INBOX_LAPS;
+    size_t ring_bytes = places * sizeof(struct ring_place);
+    ring_start(&inbox->spare, (struct ring_place *)(void *)at, places);
+    ring_start(&inbox->ready, (struct ring_place *)(void *)(at + ring_bytes), places);
+    inbox->slots = at + 2 * ring_bytes;
+    inbox->slot_bytes = inbox_slot_bytes(bytes);
+    for (uint64_t number = 0; number < capacity; number++)
+        ring_put(&inbox->spare, number);
+}
+
+static void *slot_of(const struct inbox *inbox, uint64_t number)
+{
+    return inbox->slots + number * inbox->slot_bytes;
+}
+
+static uint64_t number_of(const struct inbox *inbox, const void *slot)
+{
+    return (uint64_t)((const char *)slot - inbox->slots) / inbox->slot_bytes;
+}
+
+/* There is room for it, unless a thread was stopped between its steps a lap ago: waits for that. */
+static enum ring_result put(struct ring *ring, uint64_t number)
+{
+    static _Atomic uint32_t nobody;
+    enum ring_result result;
+    for (unsigned tries = 0; (result = ring_put(ring, number)) == RING_FULL; tries++) {
+        if (tries < PUT_LOOKS_MAX)
+            cpu_relax();
+        else
+            os_wait(&nobody, 0, PUT_PAUSE_MS);
+    }
+    return result;
+}
+
+void *inbox_reserve(struct inbox *inbox)
+{
+    uint64_t number;
+    if (ring_is_closed(&inbox->ready) || ring_take(&inbox->spare, &number) != RING_DONE)
+        return NULL;
+    return slot_of(inbox, number);
+}
+
+bool inbox_publish(struct inbox *inbox, void *slot)
+{
+    if (likely(put(&inbox->ready, number_of(inbox, slot)) == RING_DONE))
+        return true;
+    inbox_return(inbox, slot);
+    return false;
+}
+
+void *inbox_take(struct inbox *inbox)
+{
+    uint64_t number;
+    return ring_take(&inbox->ready, &number) == RING_DONE ? slot_of(inbox, number) : NULL;
+}
+
+void inbox_return(struct inbox *inbox, void *slot)
+{
+    put(&inbox->spare, number_of(inbox, slot));
+}
+
+void inbox_close(struct inbox *inbox)
+{
+    ring_close(&inbox->ready);
+}
+
+bool inbox_is_over(const struct inbox *inbox)
+{
+    struct ring *ready = (struct ring *)(uintptr_t)&inbox->ready;
+    return load(&ready->tail, RELAXED) == (load(&ready->head, RELAXED) | RING_CLOSED);
+}

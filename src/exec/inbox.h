@@ -1,0 +1,58 @@
+/*
+ * inbox.h: a bounded number of slots of one size, and the order in which filled ones are taken.
+ *
+ * A slot goes round: reserved from the spare ones, filled, published, taken, used where it is, and
+ * given back to the spare ones, by whichever threads. So what lies in it is copied once, also where
+ * another core takes it, and a slot that is in use for long holds up no other. A slot that cannot
+ * be published, since the inbox was closed meanwhile, is not accepted. Protocol:
+ * docs/protocols/ring.md
+ */
+#ifndef CALM_EXEC_INBOX_H
+#define CALM_EXEC_INBOX_H
+
+#include "exec/ring.h"
+
+/* A ring has so many places for each slot: a thread that is stopped between its two steps holds up
+ * a put only after the others went round with all slots. */
+enum { INBOX_LAPS = 2 };
+
+struct inbox {
+    /* Constant. */
+    char *slots;
+    size_t slot_bytes;
+
+    struct ring spare; /* slots to fill       */
+    struct ring ready; /* filled ones, in order */
+};
+
+/* A slot for `bytes`. */
+ALWAYS_INLINE size_t inbox_slot_bytes(size_t bytes)
+{
+    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+}
+
+/* What an inbox of `capacity` slots, a power of two, that carry `bytes` each needs. */
+ALWAYS_INLINE size_t inbox_bytes(uint32_t capacity, size_t bytes)
+{
+    return capacity *
+           (inbox_slot_bytes(bytes) + 2 * INBOX_LAPS * sizeof(struct ring_place)); /* two rings */
+}
+
+/* Sets up an inbox on inbox_bytes() bytes at `memory`, aligned to a line. */
+void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t bytes);
+
+/* A slot to fill and publish, aligned to a line; NULL: none is spare, or the inbox is closed. */
+void *inbox_reserve(struct inbox *inbox);
+
+/* Lets a filled slot be taken. False: the inbox was closed; the slot is spare again. */
+bool inbox_publish(struct inbox *inbox, void *slot);
+
+/* The slot that was published first, to be given back by inbox_return(); NULL: none is there. */
+void *inbox_take(struct inbox *inbox);
+void inbox_return(struct inbox *inbox, void *slot);
+
+/* Accepts nothing from now on. inbox_is_over: closed, and all was taken. */
+void inbox_close(struct inbox *inbox);
+bool inbox_is_over(const struct inbox *inbox);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * parts.h: what the executor is made of; shared by its sources.
+ *
+ * One mapping holds it all: the executor, the watch lines, workers, dispatchers with their
+ * policies' states, and the slots of all inboxes. It is filled when the executor starts, so that no
+ * page is faulted in later.
+ *
+ * Owner: each struct says who writes what. Design: docs/design/executor.md
+ */
+#ifndef CALM_EXEC_PARTS_H
+#define CALM_EXEC_PARTS_H
+
+#include "calmalloc/exec.h"
+#include "exec/inbox.h"
+#include "exec/policy.h"
+
+enum {
+    DISPATCHERS_MAX = 8,
+    OUTCOMES = 256, /* that a dispatcher has not heard yet, at most; more are dropped */
+    IDLE_WORDS = CALM_EXEC_CORES_MAX / 64,
+    NO_DISPATCHER = DISPATCHERS_MAX,
+};
+
+/* What a slot carries before the payload. */
+struct job {
+    _Alignas(16) calm_task_function function;
+    uint64_t submitted_ns;
+    uint64_t key;
+    size_t block_bytes;
+    uint32_t hint_ns;
+    uint32_t ticket;
+    uint32_t payload_bytes;
+    uint16_t class;
+    uint16_t dispatcher; /* that wants to hear of it, where there is a ticket */
+};
+
+ALWAYS_INLINE void *job_payload(struct job *job)
+{
+    return job + 1;
+}
+
+/* Decides where tasks go; one thread at a time, who finds it busy takes the next. */
+struct dispatcher {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t is_busy;
+
+    /* Of whoever is inside. */
+    void *state;
+
+    /* Written by workers. */
+    struct inbox outcomes;             /* struct policy_outcome each               */
+    _Atomic uint64_t idle[IDLE_WORDS]; /* cores that fell idle, where the policy asks */
+};
+
+struct calm_worker {
+    /* Constant once the worker is ready. */
+    _Alignas(CACHE_LINE_BYTES) struct calm_exec *exec;
+    struct watch_line *line;
+    const struct calm_pool_config *pool_config;
+    calm_pool *pool;
+    void *steal_state;
+    uint64_t thread;
+    uint32_t core;
+    uint32_t cpu;
+    int error; /* of its start */
+
+    struct inbox inbox;
+
+    /* DOZE_ words: the worker sleeps on it, whoever has news for it wakes it. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t doze;
+
+    /* The worker's; others read. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t done;
+    _Atomic uint64_t stolen_count;
+    _Atomic uint64_t moved; /* held tasks that went into its inbox: they count twice as accepted */
+    _Atomic uint64_t sleeps;
+    _Atomic uint64_t busy_ns;
+    _Atomic bool is_pinned;
+    uint64_t failed;          /* its tasks' requests that its pool refused */
+    uint64_t whole_bytes;     /* of its pool, while all blocks are free */
+    uint32_t pause_ms;        /* of its next timed sleep */
+    uint32_t next_dispatcher; /* that hears that it is idle */
+};
+
+struct calm_exec {
+    /* Constant. */
+    const struct policy *policy;
+    struct watch_line *lines;
+    struct calm_worker *workers;
+    struct dispatcher *dispatchers;
+    size_t block_bytes[CALM_EXEC_CLASSES_MAX];
+    uint32_t classes;
+    uint32_t cores;
+    uint32_t dispatcher_count;
+    uint32_t inbox_capacity;
+    uint32_t payload_bytes;
+    uint32_t wait_ms;
+    enum calm_exec_full full;
+    void (*on_shed)(const struct calm_task *, void *);
+    void *on_shed_context;
+    size_t mapped_bytes;
+
+    /* Of whoever starts and stops it. */
+    uint32_t started; /* threads that were started and not joined */
+
+    /* Tasks that the policy keeps until a core has finished one. */
+    struct inbox held;
+
+    /* Threads that wait for a task's end sleep on `room`. Workers look at `waiters`. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t waiters;
+    _Atomic uint32_t room;
+
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t asleep[IDLE_WORDS]; /* cores whose worker sleeps */
+
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t ready; /* workers that have begun, well or not */
+    _Atomic uint64_t rejected, shed, waited;
+};
+
+enum doze { DOZE_AWAKE, DOZE_ASLEEP };
+
+/* --- dispatch.c --- */
+
+/* Accepts a task as calm_exec_submit does, waiting where the rule is to wait and the caller may. */
+int dispatch(struct calm_exec *exec, const struct calm_task *task, bool may_wait);
+
+/* Puts a task into a core's inbox: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
+int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *task);
+
+/* Tells the dispatcher that chose it how a task with a ticket ended. */
+void dispatch_report(struct calm_exec *exec, const struct job *job, uint32_t sojourn_ns,
+                     bool has_failed);
+
+/* --- exec.c --- */
+
+/* Tasks that were ever accepted. */
+uint64_t exec_accepted(const calm_exec *exec);
+
+/* --- worker.c --- */
+
+/* The thread of a worker; `argument` is its struct. */
+void *worker_main(void *argument);
+
+/* Wakes a worker that sleeps. Any thread, after what it is to see was published. */
+void worker_wake(struct calm_worker *worker);
+
+/* Wakes one worker of those that sleep, if there are any. */
+void worker_wake_any(struct calm_exec *exec);
+
+/* The worker that the calling thread is, or NULL. */
+struct calm_worker *worker_here(void);
+
+#endif

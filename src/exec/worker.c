@@ -1,0 +1,271 @@
+/*
+ * worker.c: runs the tasks of one core: its inbox, what the executor holds, what others have too
+ * much of; and sleeps when there is nothing for long.
+ *
+ * A worker that finds nothing looks on for a while, then sleeps until somebody wakes it. While
+ * blocks of its pool are in use it sleeps a few milliseconds at a time and takes back what others
+ * freed, since a core that seems to have no block is sent no task that would wake it.
+ *
+ * Owner: the worker's thread; doze is shared, docs/protocols/inbox.md. Design:
+ * docs/design/executor.md
+ */
+#include "base/bits.h"
+#include "exec/parts.h"
+#include "os/os.h"
+#include "os/worker.h"
+
+enum {
+    LOOKS_MAX_IDLE = 2000,  /* before it sleeps: some 100 us                       */
+    LOOKS_A_STEAL = 64,     /* between two looks at the others' inboxes            */
+    PAUSE_MS_MAX = 16,      /* of a sleep while blocks are in use                  */
+    PIN_CHECK_TASKS = 4096, /* between two questions whether it still has its CPU */
+};
+
+static _Thread_local struct calm_worker *here;
+
+struct calm_worker *worker_here(void)
+{
+    return here;
+}
+
+static void add(_Atomic uint64_t *count, uint64_t more)
+{
+    store(count, load(count, RELAXED) + more, RELAXED);
+}
+
+/* Says how the pool is; only what changed is written. */
+static void publish(struct calm_worker *worker)
+{
+    const struct calm_pool_occupancy *watch = calm_pool_watch(worker->pool);
+    struct watch_line *line = worker->line;
+    for (uint32_t class = 0; class < worker->exec->classes; class ++) {
+        uint32_t blocks = calm_pool_watch_free(watch, class);
+        uint16_t shown = blocks < UINT16_MAX ? (uint16_t)blocks : UINT16_MAX;
+        if (load(&line->free_blocks[class], RELAXED) != shown)
+            store(&line->free_blocks[class], shown, RELAXED);
+    }
+    uint32_t backlog = calm_pool_watch_backlog(watch);
+    if (load(&line->remote_backlog, RELAXED) != backlog)
+        store(&line->remote_backlog, backlog, RELAXED);
+}
+
+static void wake_waiters(struct calm_exec *exec)
+{
+    if (likely(load(&exec->waiters, RELAXED) == 0))
+        return;
+    fetch_add(&exec->room, 1, RELEASE);
+    os_wake(&exec->room, UINT32_MAX);
+}
+
+static void count_done(struct calm_worker *worker)
+{
+    uint64_t done = load(&worker->done, RELAXED) + 1;
+    store(&worker->done, done, RELEASE); /* pairs with all_done() */
+    wake_waiters(worker->exec);
+    if (done % PIN_CHECK_TASKS == 0)
+        store(&worker->is_pinned, os_worker_is_pinned(worker->cpu), RELAXED);
+}
+
+/* Runs a job where it lies, and gives its slot back. */
+static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job)
+{
+    struct watch_line *line = worker->line;
+    uint64_t failed = worker->failed;
+    uint64_t begun_ns = os_clock_ns();
+    watch_began(line, begun_ns);
+    job->function(worker, job_payload(job));
+    uint64_t ended_ns = os_clock_ns();
+    uint64_t sojourn_ns = ended_ns - job->submitted_ns;
+    uint32_t shown_ns = sojourn_ns < UINT32_MAX ? (uint32_t)sojourn_ns : UINT32_MAX;
+    uint64_t service_ns = ended_ns - begun_ns;
+    watch_served(line, service_ns < UINT32_MAX ? (uint32_t)service_ns : UINT32_MAX, shown_ns);
+    add(&worker->busy_ns, service_ns);
+    publish(worker);
+    watch_left(line, job->hint_ns);
+    if (job->ticket != 0)
+        dispatch_report(worker->exec, job, shown_ns, worker->failed != failed);
+    inbox_return(inbox, job);
+    count_done(worker);
+}
+
+static bool run_own(struct calm_worker *worker)
+{
+    struct job *job = inbox_take(&worker->inbox);
+    if (job == NULL)
+        return false;
+    watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
+    run(worker, &worker->inbox, job);
+    return true;
+}
+
+/* Moves a job to the end of another inbox. False: that is full, or closed. */
+static bool move(struct calm_worker *worker, struct inbox *from, struct job *job, struct inbox *to)
+{
+    struct job *place = inbox_reserve(to);
+    if (place == NULL)
+        return false;
+    __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
+    if (!inbox_publish(to, place))
+        return false;
+    add(&worker->moved, 1);
+    inbox_return(from, job);
+    return true;
+}
+
+/* A held task joins the end of the inbox, or is run at once where that is not to be had. */
+static bool take_held(struct calm_worker *worker)
+{
+    struct inbox *held = &worker->exec->held;
+    if (!ring_is_ready(&held->ready))
+        return false;
+    struct job *job = inbox_take(held);
+    if (job == NULL)
+        return false;
+    watch_submitted(worker->line, job->hint_ns);
+    if (!move(worker, held, job, &worker->inbox))
+        run(worker, held, job);
+    return true;
+}
+
+/* The policy's say, or POLICY_NOBODY. */
+static uint32_t victim(struct calm_worker *worker)
+{
+    struct calm_exec *exec = worker->exec;
+    if (exec->policy->steal == NULL)
+        return POLICY_NOBODY;
+    struct policy_view view = {.lines = exec->lines,
+                               .cores = exec->cores,
+                               .inbox_capacity = exec->inbox_capacity,
+                               .now_ns = os_clock_ns()};
+    uint32_t core = exec->policy->steal(worker->steal_state, &view, worker->core);
+    return core < exec->cores && core != worker->core ? core : POLICY_NOBODY;
+}
+
+/* Takes the oldest waiting task of a core that the policy names, if this one has a block for it;
+ * else it goes back, to the end. */
+static bool steal(struct calm_worker *worker)
+{
+    uint32_t core = victim(worker);
+    if (core == POLICY_NOBODY)
+        return false;
+    struct calm_worker *from = &worker->exec->workers[core];
+    struct job *job = inbox_take(&from->inbox);
+    if (job == NULL)
+        return false;
+    watch_oldest(from->line, job->submitted_ns);
+    bool has_block = job->class >= WATCH_CLASSES || watch_free(worker->line, job->class) > 0;
+    if (!has_block && move(worker, &from->inbox, job, &from->inbox))
+        return false;
+    watch_left(from->line, job->hint_ns);
+    watch_submitted(worker->line, job->hint_ns);
+    add(&worker->stolen_count, 1);
+    run(worker, &from->inbox, job);
+    return true;
+}
+
+static void say_idle(struct calm_worker *worker)
+{
+    struct calm_exec *exec = worker->exec;
+    if (exec->policy->idle == NULL)
+        return;
+    worker->next_dispatcher = (worker->next_dispatcher + 1) % exec->dispatcher_count;
+    atomic_fetch_or_explicit(&exec->dispatchers[worker->next_dispatcher].idle[worker->core / 64],
+                             (uint64_t)1 << worker->core % 64, RELEASE);
+}
+
+static bool has_work(struct calm_worker *worker)
+{
+    return ring_is_ready(&worker->inbox.ready) || ring_is_ready(&worker->exec->held.ready) ||
+           ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
+}
+
+/*
+ * Says that it sleeps, looks once more, sleeps (Z3). Who has news publishes it, then changes the
+ * same word: either comes first, so it finds the worker asleep, or the worker finds the news.
+ */
+static void sleep_now(struct calm_worker *worker)
+{
+    struct calm_exec *exec = worker->exec;
+    _Atomic uint64_t *word = &exec->asleep[worker->core / 64];
+    uint64_t bit = (uint64_t)1 << worker->core % 64;
+    bool is_whole = calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
+    atomic_fetch_or_explicit(word, bit, ACQ_REL);  /* Z1: pairs with Z5 */
+    exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
+    if (!has_work(worker)) {
+        add(&worker->sleeps, 1);
+        os_wait(&worker->doze, DOZE_ASLEEP, is_whole ? UINT64_MAX : worker->pause_ms);
+        if (worker->pause_ms < PAUSE_MS_MAX)
+            worker->pause_ms *= 2;
+    }
+    atomic_fetch_and_explicit(word, ~bit, ACQ_REL);
+    exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
+}
+
+void worker_wake(struct calm_worker *worker)
+{
+    if (exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) == DOZE_ASLEEP) /* Z4 */
+        os_wake(&worker->doze, 1);
+}
+
+void worker_wake_any(struct calm_exec *exec)
+{
+    for (uint32_t word = 0; word < (exec->cores + 63) / 64; word++) {
+        uint64_t cores = atomic_fetch_or_explicit(&exec->asleep[word], 0, ACQ_REL); /* Z5 */
+        if (cores == 0)
+            continue;
+        worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]);
+        return;
+    }
+}
+
+/* One look without work: takes back remote frees, now and then looks at the others, at last
+ * sleeps. */
+static void idle(struct calm_worker *worker, unsigned looks)
+{
+    if (looks == 0) {
+        worker->pause_ms = 1;
+        say_idle(worker);
+    }
+    if (calm_pool_drain(worker->pool) > 0)
+        publish(worker);
+    if (looks < LOOKS_MAX_IDLE)
+        cpu_relax();
+    else
+        sleep_now(worker);
+}
+
+static void work(struct calm_worker *worker)
+{
+    unsigned looks = 0;
+    while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
+        bool is_busy = take_held(worker);
+        if (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE)
+            is_busy = steal(worker) || is_busy; /* what waits longer elsewhere comes first */
+        is_busy = run_own(worker) || is_busy;
+        if (is_busy) {
+            looks = 0;
+            continue;
+        }
+        idle(worker, looks);
+        looks += looks <= LOOKS_MAX_IDLE;
+    }
+}
+
+void *worker_main(void *argument)
+{
+    struct calm_worker *worker = argument;
+    struct calm_exec *exec = worker->exec;
+    here = worker;
+    store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
+    worker->error = calm_pool_create(worker->pool_config, &worker->pool);
+    if (worker->error == 0) {
+        worker->whole_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool));
+        publish(worker);
+    }
+    fetch_add(&exec->ready, 1, RELEASE);
+    os_wake(&exec->ready, 1);
+    if (worker->error == 0)
+        work(worker);
+    here = NULL;
+    return NULL;
+}

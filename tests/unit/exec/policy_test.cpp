@@ -1,0 +1,134 @@
+/*
+ * policy_test.cpp: what holds for every policy.
+ */
+#include <gtest/gtest.h>
+
+#include "../policy_support.h"
+
+using calm_test::Cores;
+
+class EveryPolicy : public testing::TestWithParam<std::string>
+{
+};
+
+static std::string test_name(const testing::TestParamInfo<std::string> &named)
+{
+    std::string name = named.param;
+    for (char &c : name)
+        c = c == '-' ? '_' : c;
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policy, EveryPolicy, testing::ValuesIn(calm_test::policy_names()),
+                         test_name);
+
+TEST(Policies, AreFoundByNameAndOnlyByTheWholeName)
+{
+    for (const std::string &name : calm_test::policy_names())
+        EXPECT_EQ(policy_find(name.c_str())->name, name);
+    EXPECT_EQ(policy_find("p2"), nullptr);
+    EXPECT_EQ(policy_find("p2c-"), nullptr);
+    EXPECT_EQ(policy_find(""), nullptr);
+    EXPECT_NE(policy_find(POLICY_DEFAULT), nullptr);
+    EXPECT_EQ(calm_test::policy_names().size(), 14u);
+}
+
+/* Seen to fail for each policy with `return true` in policy_feasible(). */
+TEST_P(EveryPolicy, TakesTheOnlyCoreThatHasABlock)
+{
+    for (uint32_t cores : {2u, 7u, 64u, 1024u}) {
+        Cores machine(GetParam().c_str(), cores);
+        for (uint32_t only : {0u, 1u, cores - 1, cores / 2}) {
+            machine.free_all(3, 0);
+            machine.lines[only].free_blocks[3] = 1;
+            for (uint64_t key = 0; key < 20; key++)
+                ASSERT_EQ(machine.choose(3, key), only);
+        }
+    }
+}
+
+TEST_P(EveryPolicy, TakesTheOnlyCoreWhoseInboxHasRoom)
+{
+    for (uint32_t cores : {2u, 9u, 100u}) {
+        Cores machine(GetParam().c_str(), cores);
+        machine.busy_all(machine.view.inbox_capacity);
+        machine.busy(cores - 2, 0);
+        for (uint64_t key = 0; key < 20; key++)
+            ASSERT_EQ(machine.choose(POLICY_NO_CLASS, key), cores - 2);
+    }
+}
+
+TEST_P(EveryPolicy, RejectsWhenNoCoreIsFeasible)
+{
+    Cores machine(GetParam().c_str(), 12);
+    EXPECT_EQ(machine.choose(0), POLICY_REJECT);
+    machine.free_all(0, 5);
+    EXPECT_LT(machine.choose(0), 12u);
+    machine.busy_all(machine.view.inbox_capacity);
+    EXPECT_EQ(machine.choose(0), POLICY_REJECT);
+    EXPECT_EQ(machine.choose(), POLICY_REJECT);
+}
+
+TEST_P(EveryPolicy, DecidesTheSameFromTheSameSeed)
+{
+    Cores a(GetParam().c_str(), 33, 7), b(GetParam().c_str(), 33, 7);
+    uint64_t random = 5;
+    for (unsigned i = 0; i < 20000; i++) {
+        uint64_t bits = policy_draw(&random);
+        policy_choice first = a.decide(POLICY_NO_CLASS, bits),
+                      second = b.decide(POLICY_NO_CLASS, bits);
+        ASSERT_EQ(first.core, second.core);
+        ASSERT_EQ(first.ticket, second.ticket);
+        uint32_t core = static_cast<uint32_t>(bits % 33),
+                 count = static_cast<uint32_t>(bits >> 40 & 7);
+        for (Cores *machine : {&a, &b}) {
+            machine->busy(core, count);
+            machine->view.now_ns += 100;
+            watch_served(&machine->lines[core], static_cast<uint32_t>(500 + (bits >> 50)), 1000);
+            policy_outcome outcome = {first.ticket, static_cast<uint32_t>(bits & 0xFFFF), false};
+            if (machine->policy->finished != nullptr && first.ticket != 0)
+                machine->policy->finished(machine->state, &machine->view, &outcome);
+            if (machine->policy->idle != nullptr && count == 0)
+                machine->policy->idle(machine->state, core);
+        }
+    }
+}
+
+/* With everything alike no policy may prefer a core; hash spreads by key. */
+TEST_P(EveryPolicy, SpreadsEvenlyOverCoresThatAreAlike)
+{
+    Cores machine(GetParam().c_str(), 10);
+    std::map<uint32_t, unsigned> taken;
+    for (unsigned i = 0; i < 20000; i++) {
+        uint32_t core = machine.choose(POLICY_NO_CLASS, i);
+        taken[core]++;
+        if (machine.policy->idle != nullptr)
+            machine.policy->idle(machine.state, core);
+        machine.view.now_ns += 100;
+    }
+    for (uint32_t core = 0; core < 10; core++)
+        EXPECT_NEAR(taken[core], 2000, 350) << "core " << core;
+}
+
+TEST_P(EveryPolicy, WritesNothingBehindItsState)
+{
+    Cores machine(GetParam().c_str(), 19);
+    size_t bytes = machine.policy->state_bytes(&machine.setup);
+    std::vector<unsigned char> memory(bytes + 128, 0x5A);
+    size_t skew = (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+    void *state = memory.data() + skew;
+    machine.policy->start(state, &machine.setup);
+    policy_task task = {};
+    task.class_number = 2;
+    machine.free_all(2, 3);
+    for (unsigned i = 0; i < 3000; i++) {
+        task.key = i;
+        policy_choice choice = machine.policy->choose(state, &machine.view, &task);
+        if (machine.policy->idle != nullptr && choice.core < 19)
+            machine.policy->idle(state, choice.core);
+        if (machine.policy->steal != nullptr)
+            machine.policy->steal(state, &machine.view, i % 19);
+    }
+    for (size_t i = skew + bytes; i < memory.size(); i++)
+        ASSERT_EQ(memory[i], 0x5A);
+}

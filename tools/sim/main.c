@@ -1,0 +1,245 @@
+/*
+ * main.c: `calm sim`: runs the simulated executor and prints one JSON object a run.
+ *
+ * Exit codes: 0 done, 1 no memory or a file that cannot be read or written, 2 wrong usage, 3 an
+ * invariant of the simulator did not hold.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "options.h"
+
+enum { EVENTS_A_STEP = 1 << 16, BAR_COLUMNS = 30 };
+
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static void draw_bar(const struct sim_options *options, double share, double load, uint64_t seed)
+{
+    char bar[BAR_COLUMNS + 1];
+    for (int i = 0; i < BAR_COLUMNS; i++)
+        bar[i] = i < (int)(share * BAR_COLUMNS) ? '#' : '.';
+    bar[BAR_COLUMNS] = '\0';
+    fprintf(stderr, "\rcalm sim [%s] %3.0f %%  %s, load %g, seed %llu ", bar, share * 100,
+            options->policy, load, (unsigned long long)seed);
+}
+
+/* The most tasks that a core did, over the mean. */
+static double imbalance(const struct engine *engine)
+{
+    uint64_t most = 0, sum = 0;
+    for (uint32_t i = 0; i < engine->options.cores; i++) {
+        sum += engine->done_by_core[i];
+        most = engine->done_by_core[i] > most ? engine->done_by_core[i] : most;
+    }
+    return sum > 0 ? (double)most * engine->options.cores / (double)sum : 0;
+}
+
+static double share_of(double part, uint64_t whole)
+{
+    return whole > 0 ? part / (double)whole : 0;
+}
+
+static void print_quantiles(const char *name, const struct quantiles *quantiles, double scale)
+{
+    static const struct {
+        const char *name;
+        double share;
+    } wanted[] = {{"p50", 0.5},  {"p90", 0.9},    {"p95", 0.95},
+                  {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}};
+    printf("\"%s\": {\"mean\": %.6g", name, quantiles_mean(quantiles) * scale);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        printf(", \"%s\": %.6g", wanted[i].name, quantiles_at(quantiles, wanted[i].share) * scale);
+    printf(", \"max\": %.6g}, ", (double)quantiles->most * scale);
+}
+
+static void print_setting(const struct sim_options *options, double load, uint64_t seed)
+{
+    static const char *const hints[] = {"none", "coarse", "exact"};
+    static const char *const rules[] = {"reject", "shed", "wait"};
+    static const char *const arms[] = {"auto", "learned", "fixed"};
+    const struct engine_options *engine = &options->engine;
+    const struct traffic_options *traffic = &engine->traffic;
+    printf(
+        "{\"policy\": \"%s\", \"cores\": %u, \"load\": %g, \"traffic\": \"%s\", \"seed\": %llu, ",
+        options->policy, engine->cores, load, options->traffic, (unsigned long long)seed);
+    if (engine->then != traffic->service)
+        printf("\"then\": \"%s\", ", options->then);
+    printf("\"tasks\": %llu, \"service\": %g, ", (unsigned long long)engine->tasks,
+           traffic->service_ns);
+    if (traffic->is_bursty)
+        printf("\"bursty\": true, ");
+    if (engine->slow_cores > 0)
+        printf("\"slow\": \"%u:%g\", ", engine->slow_cores, engine->slow_factor);
+    if (engine->drift_tasks > 0)
+        printf("\"drift\": %llu, ", (unsigned long long)engine->drift_tasks);
+    if (engine->blocks > 0)
+        printf("\"blocks\": %u, \"classes\": %u, \"hold\": %g, \"full\": \"%s\", ", engine->blocks,
+               traffic->classes, traffic->hold_ns, rules[engine->full]);
+    if (engine->tight_cores > 0)
+        printf("\"tight\": \"%u:%u\", ", engine->tight_cores, engine->tight_blocks);
+    if (traffic->key_skew > 0)
+        printf("\"key_skew\": %g, ", traffic->key_skew);
+    if (traffic->hint != HINT_NONE)
+        printf("\"hint\": \"%s\", ", hints[traffic->hint]);
+    if (engine->delay_ns > 0)
+        printf("\"delay\": %g, ", engine->delay_ns);
+    if (options->snapshot_in != NULL)
+        printf("\"has_snapshot\": true, ");
+    if (engine->is_frozen)
+        printf("\"is_frozen\": true, ");
+    if (engine->forced_arm >= 0)
+        printf("\"arm\": \"%s\", ", arms[engine->forced_arm + 1]);
+}
+
+static void print_learned(const struct engine *engine)
+{
+    const struct learned *learned = engine->learned;
+    const struct forecast_error *error = &learned->forecast.error;
+    const struct trial *trial = &learned->trial;
+    double epochs = (double)(trial->epochs_of[0] + trial->epochs_of[1]);
+    printf("\"learned\": {\"samples\": %u, \"leader\": \"%s\", \"epochs_learned\": %.4g, "
+           "\"weights\": [",
+           learned->bandit.samples, trial->leader == TRIAL_LEARNED ? "learned" : "fixed",
+           epochs > 0 ? (double)trial->epochs_of[TRIAL_LEARNED] / epochs : 1);
+    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
+        printf("%s%.4g", i > 0 ? ", " : "", (double)learned->bandit.mean[i]);
+    printf("]}, ");
+    if (error->count > 0)
+        printf("\"forecast\": {\"count\": %llu, \"error\": %.4g, \"error_if_still\": %.4g, "
+               "\"bias\": %.4g}, ",
+               (unsigned long long)error->count, error->absolute / (double)error->count,
+               error->absolute_still / (double)error->count, error->bias / (double)error->count);
+    if (engine->compared > 0)
+        printf("\"counterfactual\": {\"decisions\": %llu, \"agreed\": %.4g, \"regret_ns\": %.5g}, ",
+               (unsigned long long)engine->compared,
+               share_of((double)engine->agreed, engine->compared),
+               engine->regret_ns / (double)engine->compared);
+}
+
+static void print_result(const struct engine *engine, double seconds)
+{
+    const struct engine_counts *counts = &engine->counts;
+    double span_ns = engine->ended_ns - engine->begun_ns;
+    uint64_t refused = counts->failed + counts->rejected;
+    print_quantiles("sojourn", &engine->sojourn, 1);
+    print_quantiles("slowdown", &engine->slowdown, 1e-3);
+    printf(
+        "\"offered\": %llu, \"done\": %llu, \"rejected\": %llu, \"shed\": %llu, \"failed\": %llu, ",
+        (unsigned long long)counts->offered, (unsigned long long)counts->done,
+        (unsigned long long)counts->rejected, (unsigned long long)counts->shed,
+        (unsigned long long)counts->failed);
+    printf("\"rejected_share\": %.6g, \"null_share\": %.6g, \"stranded\": %.6g, "
+           "\"stranded_blocks\": %.6g, ",
+           share_of((double)counts->rejected, counts->offered),
+           share_of((double)counts->failed, counts->offered),
+           share_of((double)counts->stranded, refused), share_of(counts->stranded_share, refused));
+    printf("\"throughput\": %.6g, \"in_system\": %.6g, \"imbalance\": %.4g, \"steals\": %.4g, ",
+           span_ns > 0 ? (double)counts->done / span_ns * 1e9 : 0,
+           span_ns > 0 ? engine->task_ns / span_ns : 0, imbalance(engine),
+           share_of((double)counts->steals, counts->offered));
+    if (engine->learned != NULL)
+        print_learned(engine);
+    printf("\"cpu_s\": %.4g, \"tasks_a_cpu_s\": %.4g}\n", seconds,
+           seconds > 0 ? (double)engine->all_offered / seconds : 0);
+    fflush(stdout);
+}
+
+static int run_one(const struct sim_options *options, double load, uint64_t seed, double done,
+                   double part, uint8_t *snapshot)
+{
+    struct engine_options wanted = options->engine;
+    wanted.load = load;
+    wanted.traffic.seed = seed;
+    struct engine *engine = malloc(sizeof *engine);
+    double begun = cpu_seconds();
+    if (engine == NULL || !engine_start(engine, &wanted)) {
+        fprintf(stderr,
+                "calm sim: no memory for so many cores and blocks, or no sound snapshot.\n");
+        free(engine);
+        return 1;
+    }
+    while (engine_run(engine, EVENTS_A_STEP))
+        if (options->has_progress)
+            draw_bar(options, done + part * (double)engine->all_offered / (double)wanted.tasks,
+                     load, seed);
+    double seconds = cpu_seconds() - begun;
+    verdict wrong = engine_verify(engine);
+    if (wrong != NULL) {
+        fprintf(stderr, "calm sim: internal error, please report: %s\n", wrong);
+    } else {
+        print_setting(options, load, seed);
+        print_result(engine, seconds);
+        if (engine->learned != NULL)
+            learned_save(engine->learned, snapshot);
+    }
+    engine_stop(engine);
+    free(engine);
+    return wrong != NULL ? 3 : 0;
+}
+
+static bool file_read(const char *path, uint8_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    bool is_whole = file != NULL &&
+                    fread(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES;
+    if (file != NULL)
+        fclose(file);
+    return is_whole;
+}
+
+static bool file_write(const char *path, const uint8_t *bytes)
+{
+    FILE *file = fopen(path, "wb");
+    if (file == NULL)
+        return false;
+    bool is_whole = fwrite(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES;
+    return fclose(file) == 0 && is_whole;
+}
+
+static int run_all(struct sim_options *options)
+{
+    uint8_t snapshot_in[LEARNED_SNAPSHOT_BYTES], snapshot_out[LEARNED_SNAPSHOT_BYTES];
+    if (options->snapshot_in != NULL) {
+        if (!file_read(options->snapshot_in, snapshot_in)) {
+            fprintf(stderr, "calm sim: '%s' cannot be read, or is too short.\n",
+                    options->snapshot_in);
+            return 1;
+        }
+        options->engine.snapshot = snapshot_in;
+    }
+    double runs = (double)options->seeds * options->load_count, run = 0;
+    for (unsigned i = 0; i < options->load_count; i++) {
+        for (uint64_t k = 0; k < options->seeds; k++, run++) {
+            int code = run_one(options, options->loads[i], options->engine.traffic.seed + k,
+                               run / runs, 1 / runs, snapshot_out);
+            if (code != 0)
+                return code;
+        }
+    }
+    if (options->has_progress)
+        fprintf(stderr, "\r%78s\r", "");
+    if (options->snapshot_out != NULL && !file_write(options->snapshot_out, snapshot_out)) {
+        fprintf(stderr, "calm sim: '%s' cannot be written.\n", options->snapshot_out);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    struct sim_options options;
+    const char *trouble = options_read(&options, count - 1, words + 1);
+    if (trouble != NULL) {
+        fprintf(stderr, "calm sim: %s\n", trouble);
+        return 2;
+    }
+    if (options.is_help) {
+        options_help();
+        return 0;
+    }
+    return run_all(&options);
+}

@@ -1,0 +1,32 @@
+/*
+ * verify.c: walks the simulated executor and holds it to its invariants E1 to E3 (engine.h).
+ */
+#include "parts.h"
+
+static bool has_its_blocks(const struct core *core)
+{
+    for (unsigned class = 0; class < WATCH_CLASSES; class ++)
+        if (core->free[class] + core->in_use[class] + core->backlog[class] != core->blocks)
+            return false;
+    return true;
+}
+
+verdict engine_verify(const struct engine *engine)
+{
+    const struct engine_parts *parts = engine->parts;
+    uint64_t inside = parts->held.count + parts->waiting.count;
+    for (uint32_t i = 0; i < engine->options.cores; i++) {
+        const struct core *core = &parts->cores[i];
+        uint32_t here = core->inbox.count + (core->running != NO_TASK) + core->on_the_way;
+        inside += here;
+        if (watch_count(&parts->lines[i]) != here)
+            return "E2: a line's count is not what its core has";
+        if (here == 0 && load_work_ns(load(&parts->lines[i].load, RELAXED)) != 0)
+            return "E2: a line has predicted work without tasks";
+        if (!has_its_blocks(core))
+            return "E3: blocks were lost or made";
+    }
+    if (engine->in_system != inside || engine->all_offered != engine->all_left + inside)
+        return "E1: tasks were lost or made";
+    return NULL;
+}

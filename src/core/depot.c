@@ -607,3 +607,14 @@ void depot_fork_reset(void)
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
         lock_reset(&depot->lock);
 }
+
+const struct fact depot_facts[] = {
+    FACT_AT("depot.newest", newest),
+    FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
+    FACT_NUMBER("depot.below", offsetof(struct depot, below)),
+    FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
+    FACT_NUMBER("depot.slabs", offsetof(struct depot, slab_count)),
+    FACT_NUMBER("depot.free_blocks", offsetof(struct depot, free_blocks)),
+    FACT_NUMBER("depot.bytes", sizeof(struct depot)),
+    FACTS_END,
+};

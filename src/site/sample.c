@@ -17,6 +17,7 @@
 #include "os/stack.h"
 #include "site/live.h"
 #include "site/poisson.h"
+#include "site/remote.h"
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
@@ -128,6 +129,7 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 {
     if (bytes > PTRDIFF_MAX)
         return NULL;
+    remote_look();
     size_t counted = size_max(bytes, 1);
     if (load(&state, ACQUIRE) != PROFILE_ON || here.is_inside || !is_reached(counted))
         return plain(bytes, align, is_zeroed, site);
@@ -142,6 +144,7 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 /* The end of one request and the beginning of another, wherever the block is then. */
 void *sample_realloc(void *block, size_t bytes, const void *site)
 {
+    remote_look();
     bool is_on = load(&state, ACQUIRE) == PROFILE_ON && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
     void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
@@ -216,6 +219,25 @@ void sample_stop(void)
     store(&state, PROFILE_OFF, RELEASE);
 }
 
+bool sample_is_on(void)
+{
+    return load(&state, ACQUIRE) == PROFILE_ON;
+}
+
+uint32_t sample_starts(void)
+{
+    return load(&starts, ACQUIRE);
+}
+
+void sample_settle(void)
+{
+    uint32_t expected = PROFILE_OFF;
+    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+        return; /* it is on, or who switches it fills the table */
+    site_divert(false);
+    store(&state, PROFILE_OFF, RELEASE);
+}
+
 void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)
 {
     stacks_visit(visit, context);
@@ -246,3 +268,13 @@ size_t sample_resident_bytes(void)
     char *start = load(&tables, ACQUIRE);
     return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
 }
+
+const struct fact sample_facts[] = {
+    FACT_AT("sample.state", state),
+    FACT_NUMBER("sample.on", PROFILE_ON),
+    FACT_AT("sample.rate", rate_bytes),
+    FACT_AT("sample.samples", samples),
+    FACT_AT("sample.lost", samples_lost),
+    FACT_AT("sample.start_ns", first_start_ns),
+    FACTS_END,
+};

@@ -20,6 +20,7 @@
 #include "core/sampled.h"
 #include "mem/meta.h"
 #include "os/os.h"
+#include "os/probe.h"
 
 enum {
     USER_NONE = 0,
@@ -315,6 +316,7 @@ static size_t take_locked(struct depot *depot, void **out, size_t want)
 
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 {
+    PROBE_2("refill", bin, want);
     struct depot *depot = depot_of(bin);
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "mem/extent.h"
 #include "os/os.h"
+#include "os/probe.h"
 #include "os/stack.h"
 #include "site/live.h"
 #include "site/poisson.h"
@@ -107,13 +108,16 @@ static NOINLINE void note(const void *block, size_t bytes, const void *site)
     }
     stacks_add(sample.stack, sample.estimate);
     fetch_add(&samples, 1, RELAXED);
+    PROBE_3("sample_alloc", block, bytes, site);
 }
 
 static void on_free(void *block)
 {
     struct live_sample sample;
-    if (live_end(block, &sample))
-        stacks_end(sample.stack, sample.estimate);
+    if (!live_end(block, &sample))
+        return;
+    stacks_end(sample.stack, sample.estimate);
+    PROBE_1("sample_free", block);
 }
 
 /* As the heap would without a profiler. */

@@ -42,13 +42,22 @@ size_t sample_resident_bytes(void);
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site);
 void *sample_realloc(void *block, size_t bytes, const void *site);
 
+/* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
+NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
+{
+    seen_note(site);
+    return heap_alloc_slow(bytes, offset);
+}
+
 /* A plain request of any size, with what site_offset() said of its site. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site)
 {
-    seen_note(site);
     if (unlikely(offset == PROFILED_OFFSET))
         return sample_alloc(bytes, 1, false, site);
-    return heap_alloc_slow(bytes, offset);
+    if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
+        return heap_alloc_slow(bytes, offset);
+    void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
+    return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
 }
 
 /* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */

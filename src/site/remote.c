@@ -54,7 +54,6 @@ static void answer(uint32_t asked)
         result = start(rate, load(&remote.lease_ms, RELAXED));
     else if (load(&remote.until_ms, RELAXED) != 0)
         stop_own();
-    sample_settle();
     store(&remote.result, (uint32_t)result, RELAXED);
     store(&remote.answered, asked, RELEASE); /* R3 */
 }
@@ -73,7 +72,10 @@ void remote_attend(void)
 
 const struct fact remote_facts[] = {
     FACT_AT("remote.request", remote),
+    FACT_NUMBER("remote.rate", offsetof(struct remote, rate_bytes)),
+    FACT_NUMBER("remote.lease_ms", offsetof(struct remote, lease_ms)),
     FACT_NUMBER("remote.asked", offsetof(struct remote, asked)),
+    FACT_NUMBER("remote.taken", offsetof(struct remote, taken)),
     FACT_NUMBER("remote.answered", offsetof(struct remote, answered)),
     FACT_NUMBER("remote.result", offsetof(struct remote, result)),
     FACT_NUMBER("remote.until_ms", offsetof(struct remote, until_ms)),

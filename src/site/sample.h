@@ -27,11 +27,6 @@ void sample_stop(void);
 bool sample_is_on(void);
 uint32_t sample_starts(void);
 
-/* Has the table of sites say again what it should where another process diverted it
- * (site/remote.h).
- */
-void sample_settle(void);
-
 extern const struct fact sample_facts[];
 
 /* Of the profiler's tables. */

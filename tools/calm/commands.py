@@ -72,6 +72,11 @@ def command_heap_report(arguments):
     return heap.report(json.loads(arguments[0]))
 
 
+def command_top(once, json, interval, pid):
+    import top
+    return top.start(pid, once, json, interval)
+
+
 def command_lib():
     path = build.library()
     if re.search(r"[\s:]", path):
@@ -238,6 +243,14 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("later", "LATER", "a later one, to compare with", is_required=False),
                 Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
             brief="heap [OPTIONS] -- PROGRAM ARGS... | PROFILE [LATER]"),
+    Command("top", "Shows what a running process holds: by call site, by size, in caches; and its RSS.\n\n"
+            "The process needs nothing but calmalloc in it, and is neither stopped nor changed. On a terminal the page\n"
+            "is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, one line says so.",
+            command_top, [
+                Flag("once", "one page, then end"),
+                Flag("json", "one JSON object a refresh; with --once, one"),
+                Option("interval", "SECONDS", "between refreshes", "1"),
+                Word("pid", "PID", "the process's number")]),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")]),

@@ -75,6 +75,10 @@ def site_words(names, sites):
     return words + (" +%d" % (len(sites) - 1) if len(sites) > 1 else "")
 
 
+def early(holding, frame):
+    return " (and all that came before sites were told apart)" if holding.key == 0 and frame.cohorts_now > 1 else ""
+
+
 def change(now, before, seconds):
     """A rate for people, or nothing where there is none."""
     if before is None or now == before or seconds <= 0:
@@ -123,7 +127,7 @@ def page(watched, names, frame, before, seconds, rows_max):
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          change(holding.live_bytes(), old[holding.key].live_bytes() if holding.key in old else None, seconds),
          str(holding.key), "(blocks the profiler sampled)" if holding.key == facts["cohort.sampled"] else
-         site_words(names, frame.sites.get(holding.key))] for holding in shown], left=1)
+         site_words(names, frame.sites.get(holding.key)) + early(holding, frame)] for holding in shown], left=1)
     rest = cohorts[len(shown):]
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),

@@ -117,11 +117,13 @@ def process_words(profile):
 def children(profiles):
     """Rows about the processes that the program started."""
     profiles = sorted(profiles, key=lambda profile: -profile.total("live_bytes"))
-    words = ["%s, live %s" % (process_words(profile), say.amount(profile.total("live_bytes")))
-             for profile in profiles[:CHILDREN_SHOWN]]
+    words = ["%s too, live %s in all; --process PID, or a name, or all shows theirs" % (
+        say.count(len(profiles), "process was profiled", "processes were profiled"),
+        say.amount(sum(profile.total("live_bytes") for profile in profiles)))]
+    words += ["%s, live %s" % (process_words(profile), say.amount(profile.total("live_bytes")))
+              for profile in profiles[:CHILDREN_SHOWN]]
     if len(profiles) > CHILDREN_SHOWN:
         words.append("and %d more" % (len(profiles) - CHILDREN_SHOWN))
-    words.append("--process PID, or a name, or all shows theirs; this is the program's own")
     return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
 
 

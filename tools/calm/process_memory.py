@@ -85,8 +85,8 @@ class Process:
         if scope > 0:
             return Trouble("%s may not be read while kernel.yama.ptrace_scope is %d; run calm as root, or `sysctl "
                            "kernel.yama.ptrace_scope=0` first." % (who, scope))
-        return Trouble("%s may not be read: it is set-uid, or calm runs in a container without CAP_SYS_PTRACE; run calm "
-                       "as root outside." % who)
+        return Trouble("%s may not be read: it is set-uid, or calm runs in a container without CAP_SYS_PTRACE; run "
+                       "calm as root outside." % who)
 
     def failed(self, number):
         if number == errno.EPERM:

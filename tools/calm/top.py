@@ -65,18 +65,21 @@ class Names:
         return self.known[address]
 
 
-def site_words(names, sites):
+def site_words(names, sites, has_early):
     """The site that was seen most of a cohort's, and how many others there are."""
+    early = "what came before sites were told apart"
     if not sites:
-        return "-"
+        return early if has_early else "-"
     frame, _ = names.of(sites[0][1])
     place = os.path.basename(frame.file) + (":%d" % frame.line if frame.line else "") if frame.file else ""
     words = short(frame.name) + (" " + place if place else "")
-    return words + (" +%d" % (len(sites) - 1) if len(sites) > 1 else "")
+    words += " +%d" % (len(sites) - 1) if len(sites) > 1 else ""
+    return words + "; " + early if has_early else words
 
 
-def early(holding, frame):
-    return " (and all that came before sites were told apart)" if holding.key == 0 and frame.cohorts_now > 1 else ""
+def is_early(holding, frame):
+    """Cohort 0 had all sites while the heap was small."""
+    return holding.key == 0 and frame.cohorts_now > 1
 
 
 def change(now, before, seconds):
@@ -127,7 +130,7 @@ def page(watched, names, frame, before, seconds, rows_max):
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          change(holding.live_bytes(), old[holding.key].live_bytes() if holding.key in old else None, seconds),
          str(holding.key), "(blocks the profiler sampled)" if holding.key == facts["cohort.sampled"] else
-         site_words(names, frame.sites.get(holding.key)) + early(holding, frame)] for holding in shown], left=1)
+         site_words(names, frame.sites.get(holding.key), is_early(holding, frame))] for holding in shown], left=1)
     rest = cohorts[len(shown):]
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),

@@ -12,8 +12,8 @@
 #define CALM_OS_PROBE_H
 
 /*
- * Arguments are whole numbers or pointers, passed as 8 unsigned bytes each: in a register, in
- * memory, or constant. The base is an address that prelink would move together with the nop's.
+ * Arguments are whole numbers or pointers, passed as 8 unsigned bytes each: in a register, or
+ * constant. The base is an address that prelink would move together with the nop's.
  */
 #define PROBE_NOTE(name, arguments)                                                                \
     "990: nop\n"                                                                                   \
@@ -40,15 +40,15 @@
 #define PROBE_VALUE(value) ((unsigned long)(value))
 
 #define PROBE_1(name, a)                                                                           \
-    __asm__ volatile(PROBE_NOTE(name, "8@%[first]") : : [first] "nor"(PROBE_VALUE(a)))
+    __asm__ volatile(PROBE_NOTE(name, "8@%[first]") : : [first] "nr"(PROBE_VALUE(a)))
 #define PROBE_2(name, a, b)                                                                        \
     __asm__ volatile(PROBE_NOTE(name, "8@%[first] 8@%[second]")                                    \
                      :                                                                             \
-                     : [first] "nor"(PROBE_VALUE(a)), [second] "nor"(PROBE_VALUE(b)))
+                     : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)))
 #define PROBE_3(name, a, b, c)                                                                     \
     __asm__ volatile(PROBE_NOTE(name, "8@%[first] 8@%[second] 8@%[third]")                         \
                      :                                                                             \
-                     : [first] "nor"(PROBE_VALUE(a)), [second] "nor"(PROBE_VALUE(b)),              \
-                       [third] "nor"(PROBE_VALUE(c)))
+                     : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)),              \
+                       [third] "nr"(PROBE_VALUE(c)))
 
 #endif

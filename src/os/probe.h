@@ -48,7 +48,7 @@
 #define PROBE_3(name, a, b, c)                                                                     \
     __asm__ volatile(PROBE_NOTE(name, "8@%[first] 8@%[second] 8@%[third]")                         \
                      :                                                                             \
-                     : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)),              \
+                     : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)),                \
                        [third] "nr"(PROBE_VALUE(c)))
 
 #endif

@@ -7,6 +7,7 @@
  *   warm      frees a block and asks for one of its size: no cache is ever empty
  *   zeroed    as churn, by calloc alone
  *   leave     waits until its standard input ends, then ends
+ *   wake      waits for a byte on its standard input, then goes on as churn
  *   early     waits before it asks for anything
  *   grow      as churn, but keeps each twentieth block
  */
@@ -67,6 +68,8 @@ int main(int count, char **words)
     char byte;
     if (strcmp(way, "leave") == 0)
         return read(0, &byte, 1) == 0 ? 0 : 1;
+    if (strcmp(way, "wake") == 0 && read(0, &byte, 1) != 1)
+        return 1;
     for (int i = 0;; i = (i + 1) % RING) {
         if (strcmp(way, "warm") == 0) {
             free(warm);

@@ -249,7 +249,8 @@ COMMANDS = {entry.name: entry for entry in (
             brief="heap [OPTIONS] -- PROGRAM ARGS... | PID | PROFILE [LATER]"),
     Command("top", "Shows what a running process holds: by call site, by size, in caches; and its RSS.\n\n"
             "The process needs nothing but calmalloc in it, and is neither stopped nor changed. On a terminal the\n"
-            "page is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, one line says so.",
+            "page is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, a line\n"
+            "says so.",
             command_top, [
                 Flag("once", "one page, then end"),
                 Flag("json", "one JSON object a refresh; with --once, one"),

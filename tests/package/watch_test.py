@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 
 SMALL, MIDDLE, RING, LARGE_BYTES = 60000, 20000, 4000, 9 << 20  # as watched.c has them
 PATIENCE_S = 60
+SOON_S = 30  # well before a lease of the profiler ends by itself
 NOBODY = 65534
 
 
@@ -93,10 +94,10 @@ class Watch(unittest.TestCase):
         self.assertIn(word, done.stderr)
 
     def place(self, words):
-        """The place in watched.c, as tables show it."""
+        """The place of these words in watched.c, as the end of what tables show."""
         with open(os.path.join(HERE, "watched.c")) as file:
             number = next(number for number, line in enumerate(file, 1) if words in line)
-        return "%s:%d" % (os.path.relpath(os.path.join(HERE, "watched.c")), number)
+        return "tests/package/watched.c:%d" % number
 
     # Numbers.
 
@@ -130,7 +131,7 @@ class Watch(unittest.TestCase):
         self.assertTrue(all(entry["bytes"] >= 0 for entry in seen["caches"]))
 
     def test_numbers_agree_with_the_librarys_own(self):
-        # Seen to fail: homes taken for cohorts; bytes of the wrong class.
+        # Seen to fail: bytes of the wrong class.
         report = self.path("report")
         with open(report, "wb") as file:
             env = dict(os.environ, LD_PRELOAD=self.library, CALM_OPTIONS="report_fd=%d" % file.fileno())
@@ -204,7 +205,7 @@ class Watch(unittest.TestCase):
         self.check_numbers(self.look(process))
 
     def test_it_is_found_in_a_static_program(self):
-        # Seen to fail: the note dropped by the linker; a program that begins at 0.
+        # Seen to fail: the note dropped by the linker; a program that lies where it was linked to.
         archive = os.path.join(os.path.dirname(self.library), "libcalmalloc.a")
         for name, flags in (("static", ["-static"]), ("static-pie", ["-static-pie"]), ("linked", ["-pie"])):
             with self.subTest(name):
@@ -325,9 +326,9 @@ class Watch(unittest.TestCase):
         self.assertRegex(done.stderr, r"^calm: sampling process %d \(watched\); for 3 s\.\n$" % process.pid)
         self.assertTrue(done.stdout.startswith("calmalloc: heap of watched, process %d\n" % process.pid), done.stdout)
         rows = {row[3]: row for row in self.rows(done.stdout)}
-        self.assertEqual(rows["replace"][4], self.place("ring[i] = is_zeroed"))
-        self.assertEqual(rows["leak"][4], self.place("grown = malloc"))
-        self.assertTrue(wait_for(lambda: self.is_quiet(process)))
+        self.assertTrue(rows["replace"][4].endswith(self.place("ring[i] = is_zeroed")), rows)
+        self.assertTrue(rows["leak"][4].endswith(self.place("grown = malloc")), rows)
+        self.assertTrue(wait_for(lambda: self.is_quiet(process), SOON_S))
         _, samples, _ = self.profiler(process)
         time.sleep(0.5)
         self.assertEqual(self.profiler(process)[:2], (False, samples))
@@ -363,7 +364,7 @@ class Watch(unittest.TestCase):
                 process = self.start(way)
                 text = calm("heap", "--seconds", "2", "--rate", "1", "--by", "alloc", str(process.pid)).stdout
                 self.assertEqual(self.rows(text)[0][3], function, text)
-                self.assertTrue(wait_for(lambda: self.is_quiet(process)))
+                self.assertTrue(wait_for(lambda: self.is_quiet(process), SOON_S))
 
     def test_an_idle_process_gets_one_sentence_and_is_mended_by_its_next_request(self):
         # Seen to fail: no second request, for the end, after the first one failed.
@@ -376,7 +377,7 @@ class Watch(unittest.TestCase):
         self.assertFalse(self.is_quiet(process))
         process.stdin.write(b"w")
         process.stdin.flush()
-        self.assertTrue(wait_for(lambda: self.is_quiet(process)))
+        self.assertTrue(wait_for(lambda: self.is_quiet(process), SOON_S))
         self.assertIsNone(process.poll())
 
     def test_what_the_program_started_itself_goes_on(self):
@@ -412,7 +413,7 @@ class Watch(unittest.TestCase):
                 text, errors = child.communicate(timeout=PATIENCE_S)
                 self.assertEqual(child.returncode, 0, errors)
                 self.assertIn("replace", text)
-                self.assertTrue(wait_for(lambda: self.is_quiet(process)))
+                self.assertTrue(wait_for(lambda: self.is_quiet(process), SOON_S))
 
 
 def packages_reason():

@@ -10,6 +10,16 @@
 
 #include "../heap_support.h"
 
+class Cohorts : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_TRUE(heap_start());
+        depot_lend_share = 0; /* slabs stay where they are: no number moves between cohorts */
+    }
+};
+
 static std::map<unsigned, calm_cohort> now()
 {
     struct calm_cohort cohorts[COHORT_LIMIT];
@@ -35,10 +45,8 @@ static size_t live_bytes(const calm_cohort &cohort)
 }
 
 /* What two sites of different cohorts ask for is counted for each, whatever the classes. */
-TEST(Cohorts, EachHoldsWhatItsSitesAskedFor)
+TEST_F(Cohorts, EachHoldsWhatItsSitesAskedFor)
 {
-    ASSERT_TRUE(heap_start());
-    depot_lend_share = 0; /* slabs stay where they are: no number moves between cohorts */
     const unsigned cohorts[] = {5, 9};
     const size_t sizes[] = {40, 700, 20000};
     auto before = now();
@@ -61,9 +69,8 @@ TEST(Cohorts, EachHoldsWhatItsSitesAskedFor)
         EXPECT_EQ(live_bytes(of(after, cohorts[i])), live_bytes(of(before, cohorts[i])));
 }
 
-TEST(Cohorts, TheirSumIsWhatTheClassesHold)
+TEST_F(Cohorts, TheirSumIsWhatTheClassesHold)
 {
-    ASSERT_TRUE(heap_start());
     std::vector<void *> blocks;
     for (unsigned i = 0; i < 3000; i++)
         blocks.push_back(heap_alloc_slow(1 + i * 7 % 30000, i % 11 * COHORT_ENTRY_BYTES));
@@ -79,9 +86,8 @@ TEST(Cohorts, TheirSumIsWhatTheClassesHold)
         heap_free(block);
 }
 
-TEST(Cohorts, TheCallTellsHowManyThereAreWhateverFits)
+TEST_F(Cohorts, TheCallTellsHowManyThereAreWhateverFits)
 {
-    ASSERT_TRUE(heap_start());
     void *blocks[3];
     for (unsigned i = 0; i < 3; i++)
         blocks[i] = heap_alloc_slow(100, (20 + i) * COHORT_ENTRY_BYTES);
@@ -97,9 +103,8 @@ TEST(Cohorts, TheCallTellsHowManyThereAreWhateverFits)
         heap_free(block);
 }
 
-TEST(Cohorts, SampledBlocksAreTheirOwn)
+TEST_F(Cohorts, SampledBlocksAreTheirOwn)
 {
-    ASSERT_TRUE(heap_start());
     ASSERT_EQ(sample_start(1, 7), SAMPLE_FINE);
     void *block = front_alloc(1000, reinterpret_cast<const void *>(uintptr_t{0x4242}));
     sample_stop();

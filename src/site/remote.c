@@ -52,7 +52,7 @@ static void answer(uint32_t asked)
     enum remote_result result = REMOTE_STOPPED;
     if (rate != 0)
         result = start(rate, load(&remote.lease_ms, RELAXED));
-    else if (load(&remote.until_ms, RELAXED) != 0)
+    else
         stop_own();
     store(&remote.result, (uint32_t)result, RELAXED);
     store(&remote.answered, asked, RELEASE); /* R3 */

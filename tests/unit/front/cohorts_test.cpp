@@ -2,7 +2,7 @@
  * cohorts_test.cpp: front/cohorts.c: what each cohort holds, against what the test asked for by
  * site.
  *
- * Seen to fail with homes taken for cohorts, and with an order that begins with the smallest.
+ * Seen to fail with classes taken for cohorts, and with an order that begins with the smallest.
  */
 #include <gtest/gtest.h>
 

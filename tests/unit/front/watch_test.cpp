@@ -2,7 +2,7 @@
  * watch_test.cpp: front/watch.c: another process finds the facts as it would: through the note of
  * the file that has the library in it, by its program headers in memory.
  *
- * Seen to fail with a note of another name, and with a list that has no end.
+ * Seen to fail with a note of another name, and with a fact of the field beside the right one.
  */
 #include <gtest/gtest.h>
 

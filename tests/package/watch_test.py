@@ -165,6 +165,14 @@ class Watch(unittest.TestCase):
         self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +[\d,]+ .*  hold_middle watched\.c:\d+$")
         self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +20,000 .* 960$")
 
+    def test_without_the_package_sites_have_module_and_offset(self):
+        # Seen to fail: the package taken for granted.
+        process = self.start("idle")
+        code = ("import sys; sys.path.insert(0, %r); sys.modules['elftools'] = None\nimport top\n"
+                "top.start('%d', True, False, '1')\n" % (os.path.join(ROOT, "tools", "calm"), process.pid))
+        text = run(sys.executable, "-B", "-c", code).stdout
+        self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +[\d,]+ .*  watched\+0x[0-9a-f]+( \+\d+)?$")
+
     def test_the_profilers_blocks_are_a_cohort_of_their_own(self):
         # Seen to fail: no row for it.
         process = self.start("idle", CALM_OPTIONS="profile_kb=1")

@@ -13,7 +13,7 @@ import time
 
 import say
 from heap_profile import Profile, Stack
-from heap_symbols import Symbols, is_wrapper, short
+from heap_symbols import Frame, Symbols, is_wrapper, short
 from process_memory import Gone
 from trouble import Trouble
 from watched import Watched, located
@@ -43,10 +43,16 @@ def seconds_of(text):
 
 
 class Names:
-    """Names for the sites of one process, each asked for once."""
+    """Names for the sites of one process, each asked for once. Without the package that reads symbols, sites are
+    shown by module and offset."""
 
     def __init__(self, watched):
-        self.watched, self.symbols, self.known = watched, Symbols(), {}
+        try:
+            import elftools.elf.elffile  # noqa: F401
+            self.symbols = Symbols()
+        except ImportError:
+            self.symbols = None
+        self.watched, self.known = watched, {}
         self.mappings = []
 
     def learn(self, addresses):
@@ -56,13 +62,24 @@ class Names:
         if not self.mappings or any(located(address - 1, self.mappings).mapping is None for address in fresh):
             self.mappings = self.watched.mappings()
         stacks = [Stack([located(address - 1, self.mappings)]) for address in fresh]
-        frames = self.symbols.resolve(Profile(stacks, self.mappings, False, 0, 0, 0, []))
+        if self.symbols is not None:
+            frames = self.symbols.resolve(Profile(stacks, self.mappings, False, 0, 0, 0, []))
+        else:
+            frames = [[unnamed(stack.locations[0])] for stack in stacks]
         for address, stack, found in zip(fresh, stacks, frames):
             frame = next((frame for frame in found if not is_wrapper(frame)), found[0])
             self.known[address] = (frame, stack.locations[0].mapping)
 
     def of(self, address):
         return self.known[address]
+
+
+def unnamed(location):
+    mapping = location.mapping
+    if mapping is None:
+        return Frame("0x%x" % location.address, "", 0, "", False)
+    module = os.path.basename(mapping.path)
+    return Frame("%s+0x%x" % (module, location.address - mapping.start + mapping.offset), "", 0, module, False)
 
 
 def site_words(names, sites, has_early):

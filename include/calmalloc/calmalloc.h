@@ -121,6 +121,27 @@ struct calm_stats {
 void calm_stats_read(struct calm_stats *out);
 
 /*
+ * What the blocks of one cohort hold: blocks of up to 32 KiB that were asked for at the same sites
+ * (option `sites`). Larger blocks have no cohort.
+ */
+struct calm_cohort {
+    unsigned cohort; /* its number, from 0 */
+    bool is_sampled; /* not of sites: the blocks that the profiler sampled, from everywhere */
+    size_t allocated_blocks; /* live, or in caches: see cached_blocks; exact but for that */
+    size_t allocated_bytes;  /* of these, by usable size */
+    size_t cached_blocks;    /* free blocks that wait in caches and in batches for this cohort */
+    size_t cached_bytes;
+    size_t active_bytes; /* in slabs, their free parts included */
+};
+
+/*
+ * Fills `out` with the cohorts that have slabs, those that hold most bytes first, `capacity` of
+ * them at most. Returns how many there are, which may be more. Cost: walks depots and caches, some
+ * 10 microseconds for each cohort and thread.
+ */
+size_t calm_cohorts_read(struct calm_cohort *out, size_t capacity);
+
+/*
  * Writes statistics to the file descriptor `fd`, as text for people or as one JSON object.
  * Allocates nothing. Returns 0, or a positive errno value when writing failed.
  */

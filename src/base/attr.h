@@ -31,6 +31,8 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
+/* On what nobody refers to, and is to stay. */
+#define KEPT __attribute__((used))
 /* On data of the fast paths: reached without a detour. */
 #define HIDDEN __attribute__((visibility("hidden")))
 /* In a loop that looks at a word: lets the other thread of the core run. */

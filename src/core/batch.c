@@ -228,3 +228,13 @@ size_t batch_blocks(const struct batch_stack *stack)
     }
     return blocks;
 }
+
+const struct fact batch_facts[] = {
+    FACT_AT("batch.chunks", chunks),
+    FACT_NUMBER("batch.a_chunk", CHUNK_BATCHES),
+    FACT_NUMBER("batch.bytes", sizeof(struct batch)),
+    FACT_NUMBER("batch.next", offsetof(struct batch, next)),
+    FACT_NUMBER("batch.count", offsetof(struct batch, count)),
+    FACT_NUMBER("batch.number_bits", NUMBER_BITS),
+    FACTS_END,
+};

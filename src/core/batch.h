@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "base/facts.h"
 
 enum {
     BATCH_BLOCKS = 127,      /* with its header, 1 KiB                    */
@@ -81,5 +82,7 @@ size_t batch_count(const struct batch_stack *stack);
 
 /* Pointers in all batches of the stack, as far as it can be read while others work. */
 size_t batch_blocks(const struct batch_stack *stack);
+
+extern const struct fact batch_facts[];
 
 #endif

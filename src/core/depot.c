@@ -20,6 +20,7 @@
 #include "core/sampled.h"
 #include "mem/meta.h"
 #include "os/os.h"
+#include "os/probe.h"
 
 enum {
     USER_NONE = 0,
@@ -315,6 +316,7 @@ static size_t take_locked(struct depot *depot, void **out, size_t want)
 
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 {
+    PROBE_2("refill", bin, want);
     struct depot *depot = depot_of(bin);
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;
@@ -607,3 +609,14 @@ void depot_fork_reset(void)
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
         lock_reset(&depot->lock);
 }
+
+const struct fact depot_facts[] = {
+    FACT_AT("depot.newest", newest),
+    FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
+    FACT_NUMBER("depot.below", offsetof(struct depot, below)),
+    FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
+    FACT_NUMBER("depot.slabs", offsetof(struct depot, slab_count)),
+    FACT_NUMBER("depot.free_blocks", offsetof(struct depot, free_blocks)),
+    FACT_NUMBER("depot.bytes", sizeof(struct depot)),
+    FACTS_END,
+};

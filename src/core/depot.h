@@ -4,6 +4,7 @@
 #ifndef CALM_CORE_DEPOT_H
 #define CALM_CORE_DEPOT_H
 
+#include "base/facts.h"
 #include "core/batch.h"
 #include "core/slab.h"
 #include "os/lock.h"
@@ -94,6 +95,8 @@ extern size_t depot_lend_share;
 extern void (*depot_on_growth)(size_t slab_count);
 
 verdict depot_verify(void);
+
+extern const struct fact depot_facts[];
 
 void depot_fork_lock(void);
 void depot_fork_unlock(void);

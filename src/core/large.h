@@ -8,6 +8,7 @@
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
 
+#include "base/facts.h"
 #include "core/class.h"
 
 /* Units that `bytes` <= PTRDIFF_MAX need. */
@@ -45,5 +46,7 @@ size_t large_around(const void *address, size_t *inside);
 /* Large blocks that are out, and their bytes; what caches and shelves hold is among them. */
 size_t large_count(void);
 size_t large_bytes(void);
+
+extern const struct fact large_facts[];
 
 #endif

@@ -80,3 +80,21 @@ void registry_recount(void)
     for (unsigned is_span = 0; is_span < 2; is_span++)
         store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
 }
+
+const struct fact registry_facts[] = {
+    FACT_AT("cache.newest", newest),
+    FACT_AT("cache.by_cores", cores_are_used),
+    FACT_NUMBER("cache.below", offsetof(struct cache, below)),
+    FACT_NUMBER("cache.number", offsetof(struct cache, number)),
+    FACT_NUMBER("cache.is_for_cores", offsetof(struct cache, is_for_cores)),
+    FACT_NUMBER("cache.core", offsetof(struct cache, core)),
+    FACT_NUMBER("cache.state", offsetof(struct cache, state)),
+    FACT_NUMBER("cache.used_bins", offsetof(struct cache, used_bins)),
+    FACT_NUMBER("cache.entries", offsetof(struct cache, entries)),
+    FACT_NUMBER("cache.entry_bytes", ENTRY_BYTES),
+    FACT_NUMBER("cache.top", offsetof(struct cache_entry, top)),
+    FACT_NUMBER("cache.limit", offsetof(struct cache_entry, limit)),
+    FACT_NUMBER("cache.slots_log2_min", SLOTS_LOG2_MIN),
+    FACT_NUMBER("cache.rows", ROW_LIMIT),
+    FACTS_END,
+};

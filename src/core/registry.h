@@ -4,6 +4,7 @@
 #ifndef CALM_CORE_REGISTRY_H
 #define CALM_CORE_REGISTRY_H
 
+#include "base/facts.h"
 #include "core/cache.h"
 
 /* The newest cache; the others by `below`. Any thread. */
@@ -26,5 +27,7 @@ void registry_adopt(struct cache *cache);
 
 /* What a fork between a cache's own count and the common one left wrong. In the child, last. */
 void registry_recount(void);
+
+extern const struct fact registry_facts[];
 
 #endif

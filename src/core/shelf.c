@@ -138,3 +138,8 @@ void shelf_fork_reset(void)
     for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
         lock_reset(&shelves[i].lock);
 }
+
+const struct fact shelf_facts[] = {
+    FACT_AT("shelf.units", shelved),
+    FACTS_END,
+};

@@ -9,7 +9,7 @@
 #ifndef CALM_CORE_SHELF_H
 #define CALM_CORE_SHELF_H
 
-#include "base/attr.h"
+#include "base/facts.h"
 
 /* Takes a block of exactly `units`, marked in the map; NULL: no memory. Its contents are
  * unspecified. */
@@ -30,6 +30,8 @@ size_t shelf_drain(bool is_all);
 
 /* Bytes on all shelves. */
 size_t shelf_bytes(void);
+
+extern const struct fact shelf_facts[];
 
 void shelf_fork_lock(void);
 void shelf_fork_unlock(void);

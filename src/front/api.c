@@ -3,6 +3,7 @@
  */
 #include "calmalloc/calmalloc.h"
 
+#include "front/cohorts.h"
 #include "front/front.h"
 #include "front/options.h"
 #include "front/stats.h"
@@ -78,6 +79,11 @@ EXPORT bool calm_trim(void)
 EXPORT void calm_stats_read(struct calm_stats *out)
 {
     stats_read(out);
+}
+
+EXPORT size_t calm_cohorts_read(struct calm_cohort *out, size_t capacity)
+{
+    return cohorts_read(out, capacity);
 }
 
 EXPORT int calm_stats_text(int fd)

@@ -14,11 +14,12 @@
 #include "core/registry.h"
 #include "core/shelf.h"
 #include "core/thread.h"
+#include "front/cohorts.h"
 #include "front/front.h"
 #include "mem/meta.h"
 #include "mem/span.h"
 
-enum { TEXT_MAX = 16 * 1024 };
+enum { TEXT_MAX = 32 * 1024 };
 
 static size_t cached_in_bin(unsigned bin)
 {
@@ -28,19 +29,29 @@ static size_t cached_in_bin(unsigned bin)
     return blocks;
 }
 
+struct stats_bin stats_read_bin(struct depot *depot)
+{
+    depot_lock(depot);
+    size_t slabs = depot->slab_count;
+    size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
+    lock_release(&depot->lock, RANK_DEPOT);
+    return (struct stats_bin){
+        .slabs = slabs,
+        .taken_blocks = taken,
+        .cached_blocks = cached_in_bin(depot->bin) + batch_blocks(&depot->batches),
+    };
+}
+
 void stats_read_classes(struct stats_class out[CLASS_LIMIT])
 {
     for (unsigned class = 0; class < CLASS_LIMIT; class ++)
         out[class] = (struct stats_class){.block_bytes = class_facts[class].bytes};
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         struct stats_class *class = &out[bin_class(depot->bin)];
-        depot_lock(depot);
-        size_t slabs = depot->slab_count;
-        size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
-        lock_release(&depot->lock, RANK_DEPOT);
-        class->slabs += slabs;
-        class->cached_blocks += cached_in_bin(depot->bin) + batch_blocks(&depot->batches);
-        class->live_blocks += taken;
+        struct stats_bin bin = stats_read_bin(depot);
+        class->slabs += bin.slabs;
+        class->cached_blocks += bin.cached_blocks;
+        class->live_blocks += bin.taken_blocks;
     }
     /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted.
      */
@@ -219,6 +230,8 @@ int stats_write_json(int fd)
         text_add_char(&text, '}');
     }
     text_add(&text, "],");
+    cohorts_add_json(&text);
+    text_add_char(&text, ',');
     add_json_number(&text, "large_blocks", large_count());
     text_add_char(&text, ',');
     add_json_number(&text, "large_bytes", large_bytes());

@@ -16,6 +16,16 @@ struct stats_class {
     size_t slabs;
 };
 
+/* What one depot has given out, and how much of that waits in caches and in batches. */
+struct stats_bin {
+    size_t slabs;
+    size_t taken_blocks;
+    size_t cached_blocks;
+};
+
+struct depot;
+struct stats_bin stats_read_bin(struct depot *depot);
+
 void stats_read(struct calm_stats *out);
 void stats_read_classes(struct stats_class out[CLASS_LIMIT]);
 

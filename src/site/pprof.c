@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "calmalloc/calmalloc.h"
+#include "os/os.h"
 
 /* Numbers of profile.proto. */
 enum profile_field {
@@ -271,6 +272,8 @@ static void write_comments(struct pprof *self, const struct profile_facts *facts
     struct text text = text_begin(words, sizeof words);
     text_format(&text, "calmalloc " CALM_VERSION_TEXT "; %zu samples, %zu lost",
                 (size_t)facts->samples, (size_t)facts->samples_lost);
+    write_comment(self, &text);
+    text_format(&text, "pid %u", os_process_id());
     write_comment(self, &text);
     if (self->modules->error != 0) {
         text_format(&text, "no mappings: reading them failed with error %zu",

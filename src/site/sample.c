@@ -14,9 +14,11 @@
 #include "base/bits.h"
 #include "mem/extent.h"
 #include "os/os.h"
+#include "os/probe.h"
 #include "os/stack.h"
 #include "site/live.h"
 #include "site/poisson.h"
+#include "site/remote.h"
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
@@ -106,13 +108,16 @@ static NOINLINE void note(const void *block, size_t bytes, const void *site)
     }
     stacks_add(sample.stack, sample.estimate);
     fetch_add(&samples, 1, RELAXED);
+    PROBE_3("sample_alloc", block, bytes, site);
 }
 
 static void on_free(void *block)
 {
     struct live_sample sample;
-    if (live_end(block, &sample))
-        stacks_end(sample.stack, sample.estimate);
+    if (!live_end(block, &sample))
+        return;
+    stacks_end(sample.stack, sample.estimate);
+    PROBE_1("sample_free", block);
 }
 
 /* As the heap would without a profiler. */
@@ -124,12 +129,33 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, const void *site)
     return is_zeroed ? heap_alloc_zeroed(bytes, offset) : heap_alloc_slow(bytes, offset);
 }
 
+/* Has the table of sites say again what it should: another process diverted it, and has nothing to
+ * ask (any more). Whoever switches the profiler meanwhile fills it anyway. */
+static COLD void settle(void)
+{
+    uint32_t expected = PROFILE_OFF;
+    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+        return;
+    site_divert(false);
+    store(&state, PROFILE_OFF, RELEASE);
+}
+
+/* Whether requests are sampled, once another process's wishes are seen to. */
+static bool is_on_here(void)
+{
+    remote_look();
+    uint32_t now = load(&state, ACQUIRE);
+    if (unlikely(now == PROFILE_OFF && !remote_is_busy()))
+        settle();
+    return now == PROFILE_ON && !here.is_inside;
+}
+
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 {
     if (bytes > PTRDIFF_MAX)
         return NULL;
     size_t counted = size_max(bytes, 1);
-    if (load(&state, ACQUIRE) != PROFILE_ON || here.is_inside || !is_reached(counted))
+    if (!is_on_here() || !is_reached(counted))
         return plain(bytes, align, is_zeroed, site);
     here.is_inside = true;
     void *block = sampled_alloc(bytes, align, is_zeroed);
@@ -142,7 +168,7 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 /* The end of one request and the beginning of another, wherever the block is then. */
 void *sample_realloc(void *block, size_t bytes, const void *site)
 {
-    bool is_on = load(&state, ACQUIRE) == PROFILE_ON && !here.is_inside && bytes <= PTRDIFF_MAX;
+    bool is_on = bytes <= PTRDIFF_MAX && is_on_here();
     bool is_hit = is_on && is_reached(bytes);
     void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
     if (!is_on || result == NULL)
@@ -216,6 +242,16 @@ void sample_stop(void)
     store(&state, PROFILE_OFF, RELEASE);
 }
 
+bool sample_is_on(void)
+{
+    return load(&state, ACQUIRE) == PROFILE_ON;
+}
+
+uint32_t sample_starts(void)
+{
+    return load(&starts, ACQUIRE);
+}
+
 void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)
 {
     stacks_visit(visit, context);
@@ -246,3 +282,14 @@ size_t sample_resident_bytes(void)
     char *start = load(&tables, ACQUIRE);
     return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
 }
+
+const struct fact sample_facts[] = {
+    FACT_AT("sample.state", state),
+    FACT_NUMBER("sample.on", PROFILE_ON),
+    FACT_AT("sample.rate", rate_bytes),
+    FACT_AT("sample.samples", samples),
+    FACT_AT("sample.lost", samples_lost),
+    FACT_AT("sample.start_ns", first_start_ns),
+    FACT_AT("sample.on_before_ms", on_before_ms),
+    FACTS_END,
+};

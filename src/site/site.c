@@ -80,3 +80,13 @@ uint32_t site_own_offset(const void *return_address)
 {
     return own_offset(site_index(return_address), load(&cohorts_now, RELAXED));
 }
+
+const struct fact site_facts[] = {
+    FACT_AT("site.table", site_table),
+    FACT_NUMBER("site.count", SITES),
+    FACT_NUMBER("site.bytes", sizeof site_table[0]),
+    FACT_NUMBER("site.cohort_bytes", COHORT_ENTRY_BYTES),
+    FACT_NUMBER("site.diverted", PROFILED_OFFSET),
+    FACT_AT("site.cohorts", cohorts_now),
+    FACTS_END,
+};

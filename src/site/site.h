@@ -12,6 +12,7 @@
 #ifndef CALM_SITE_SITE_H
 #define CALM_SITE_SITE_H
 
+#include "base/facts.h"
 #include "core/heap.h"
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
@@ -23,6 +24,8 @@ extern HIDDEN _Atomic uint16_t site_table[SITES];
 /* Sets the policy and how many cohorts it may use, from 1 to COHORTS_MAX (core/sampled.h). Before
  * the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
+
+extern const struct fact site_facts[];
 
 /* Cohorts in use now. */
 size_t site_cohorts(void);

@@ -184,3 +184,22 @@ void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context
             visit(&stack, context);
     }
 }
+
+const struct fact stacks_facts[] = {
+    FACT_AT("stacks.tables", tables),
+    FACT_AT("stacks.used", entries_used),
+    FACT_NUMBER("stacks.limit", STACKS_LIMIT),
+    FACT_NUMBER("stacks.depth_max", PROFILE_DEPTH_MAX),
+    FACT_NUMBER("stacks.entries", offsetof(struct tables, entries)),
+    FACT_NUMBER("stacks.entry_bytes", sizeof(struct entry)),
+    FACT_NUMBER("stacks.first_caller", offsetof(struct entry, first_caller)),
+    FACT_NUMBER("stacks.depth", offsetof(struct entry, depth)),
+    FACT_NUMBER("stacks.weight", offsetof(struct entry, weight)),
+    FACT_NUMBER("stacks.volume", offsetof(struct entry, volume)),
+    FACT_NUMBER("stacks.weight_freed", offsetof(struct entry, weight_freed)),
+    FACT_NUMBER("stacks.volume_freed", offsetof(struct entry, volume_freed)),
+    FACT_NUMBER("stacks.callers", offsetof(struct tables, callers)),
+    FACT_NUMBER("stacks.weight_bits", WEIGHT_BITS),
+    FACT_NUMBER("stacks.volume_bits", VOLUME_BITS),
+    FACTS_END,
+};

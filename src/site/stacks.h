@@ -7,6 +7,7 @@
 #ifndef CALM_SITE_STACKS_H
 #define CALM_SITE_STACKS_H
 
+#include "base/facts.h"
 #include "site/profile.h"
 
 enum {
@@ -33,6 +34,8 @@ uint32_t stacks_find(const uintptr_t *callers, size_t depth);
 /* Adds a request, or the end of one, to a stack. Any thread. */
 void stacks_add(uint32_t stack, struct estimate estimate);
 void stacks_end(uint32_t stack, struct estimate estimate);
+
+extern const struct fact stacks_facts[];
 
 /* As profile_visit. */
 void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context);

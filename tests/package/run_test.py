@@ -1,6 +1,7 @@
 """Holds `calm run` to its contract: PROGRAM does not notice, its end is ours, and the report tells the truth."""
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -223,6 +224,22 @@ class Run(unittest.TestCase):
         self.assertLess(heap["allocated_bytes"] - heap["cached_bytes"], 5000 * 400 + (1 << 20))
         self.assertRegex(done.stderr, r"held most by +[\d.]+ MiB in [\d,]+ blocks of 3\d\d B")
         self.assertEqual(report["warnings"], [])
+
+    def test_the_report_tells_cohorts_apart_once_there_are_some(self):
+        # Seen to fail: the row shown for one cohort; blocks of the least one.
+        source = ("#include <stdlib.h>\nvoid *volatile keep[%d];\nint main(void)\n{\n"
+                  "    for (int i = 0; i < %d; i++)\n        keep[i] = malloc(300);\n    return 0;\n}\n")
+        path = self.program("many", source % (60000, 60000))
+        done, report = self.report(path)
+        found = re.search(r"cohorts +(\d+); the largest holds ([\d.]+) MiB in ([\d,]+) blocks", done.stderr)
+        self.assertIsNotNone(found, done.stderr)
+        entries = report["heap"]["by_cohort"]
+        self.assertEqual(int(found.group(1)), len(entries))
+        self.assertEqual(int(found.group(3).replace(",", "")), max(entry["allocated_blocks"] for entry in entries))
+        self.assertGreaterEqual(sum(entry["allocated_blocks"] for entry in entries), 60000)
+        small, report = self.report(self.program("few", source % (600, 600)))
+        self.assertEqual(len(report["heap"]["by_cohort"]), 1)
+        self.assertNotIn("cohorts ", small.stderr)
 
     def test_the_report_counts_foreign_frees_and_failed_calls(self):
         path = self.program("misuser", "#include <stdint.h>\n#include <stdlib.h>\nint main(void)\n{\n"

@@ -59,9 +59,9 @@ def command_report(arguments):
     return run.report(json.loads(arguments[0]))
 
 
-def command_heap(rate, by, top, leaks, pprof, html, collapsed, profile, later, program):
+def command_heap(rate, by, top, leaks, pprof, html, collapsed, seconds, process, profile, later, program):
     import heap
-    request = heap.Request(rate, by, top, leaks, pprof, html, collapsed)
+    request = heap.Request(rate, by, top, leaks, pprof, html, collapsed, seconds, process)
     if program:
         return heap.start(request, program, profile)
     return heap.read(request, profile, later)
@@ -75,6 +75,11 @@ def command_heap_report(arguments):
 def command_pool(action, file, classes, headroom, json):
     import pool
     return pool.start(action, file, classes, headroom, json)
+
+
+def command_top(once, json, interval, pid):
+    import top
+    return top.start(pid, once, json, interval)
 
 
 def command_lib():
@@ -237,7 +242,9 @@ COMMANDS = {entry.name: entry for entry in (
     Command("heap", "Shows what holds the heap of PROGRAM, by the place in its source.\n\n"
             "PROGRAM runs as under `calm run`; the table goes to standard error when it ends. Without PROGRAM, a\n"
             "PROFILE is read instead: one that --pprof wrote, or another program's in the pprof format. With LATER,\n"
-            "the growth from PROFILE to LATER is shown. Exit codes are those of `calm run`.", command_heap, [
+            "the growth from PROFILE to LATER is shown. A PID in place of PROFILE is a process that runs already on\n"
+            "calmalloc: it is sampled for a while, and left as it was. Exit codes are those of `calm run`.",
+            command_heap, [
                 Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average; less is finer and slower",
                        "512"),
                 Option("by", "inuse|alloc", "order by what is live, or by all that was ever allocated", "inuse"),
@@ -246,10 +253,12 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),
                 Option("html", "FILE", "write a page with a flame graph"),
                 Option("collapsed", "FILE", "write one line a stack, for other flame graph tools"),
-                Word("profile", "PROFILE", "a profile to read", is_required=False),
+                Option("seconds", "S", "how long to sample PID; else until Enter, or 10 where nobody can press it"),
+                Option("process", "P", "show a child of PROGRAM instead: its number, its program's name, or all"),
+                Word("profile", "PROFILE|PID", "a profile to read, or a process to sample", is_required=False),
                 Word("later", "LATER", "a later one, to compare with", is_required=False),
                 Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
-            brief="heap [OPTIONS] -- PROGRAM ARGS... | PROFILE [LATER]"),
+            brief="heap [OPTIONS] -- PROGRAM ARGS... | PID | PROFILE [LATER]"),
     Command("pool", "Proposes a pool's classes and shares: calm pool plan FILE.\n\n"
             "FILE is what `calm run --sizes FILE` recorded, or has lines 'SIZE PEAK'. The classes are those that lose\n"
             "the fewest bytes to rounding when all sizes are at their peaks; shares and bytes are such that the\n"
@@ -260,6 +269,15 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("action", "plan"),
                 Word("file", "FILE", "sizes and their peaks")],
             brief="pool plan FILE"),
+    Command("top", "Shows what a running process holds: by call site, by size, in caches; and its RSS.\n\n"
+            "The process needs nothing but calmalloc in it, and is neither stopped nor changed. On a terminal the\n"
+            "page is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, a line\n"
+            "says so.",
+            command_top, [
+                Flag("once", "one page, then end"),
+                Flag("json", "one JSON object a refresh; with --once, one"),
+                Option("interval", "SECONDS", "between refreshes", "1"),
+                Word("pid", "PID", "the process's number")]),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")]),

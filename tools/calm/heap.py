@@ -1,4 +1,5 @@
-"""`calm heap`: runs PROGRAM with the profiler on, or reads a profile, and shows who holds the heap.
+"""`calm heap`: runs PROGRAM with the profiler on, reads a profile, or asks a running process for one, and shows who
+holds the heap.
 
 A run is split by an exec as that of `calm run` is. The library writes the profile to a memory file when PROGRAM
 exits; what PROGRAM prints, reads and returns stays its own. heap_profile.py reads the profile, heap_symbols.py names
@@ -18,6 +19,7 @@ from trouble import Trouble
 
 USAGE = 2
 RATE_KIB_MAX = 1 << 20
+CHILDREN_SHOWN = 5
 
 
 @dataclass
@@ -30,9 +32,13 @@ class Request:
     pprof: str
     html: str
     collapsed: str
+    seconds: str = None
+    process: str = None
 
     def check(self):
         self.rate = number("--rate", self.rate, 1, RATE_KIB_MAX)
+        if self.seconds is not None:
+            self.seconds = number("--seconds", self.seconds, 1, 1 << 20)
         self.top = number("--top", self.top, 0, 1 << 30)
         if self.by not in heap_table.ORDERS:
             raise Trouble("--by is inuse or alloc, not '%s'." % self.by, USAGE)
@@ -55,6 +61,8 @@ def start(request, words, profile=None):
         raise Trouble("'%s' stands before the two dashes: a program is run, or a profile is read, not both." % profile,
                       USAGE)
     request.check()
+    if request.seconds is not None:
+        raise Trouble("--seconds is for a process that runs already; PROGRAM is profiled until it ends.", USAGE)
     path = program.find(words[0])
     program.check(path)
     heap_profile.need_packages()
@@ -81,27 +89,42 @@ def report(plan):
 
 def show_run(plan, data, result, heaps):
     request = Request(**plan["request"])
-    own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
-    found, is_whole_to_the_end = heap_profile.whole_members(data)
-    if not data or own is None:
-        raise Trouble(why_no_profile(plan["words"][0], result["status"]))
-    # A process appends its profile and its report at one time, so both come in the same order.
-    if len(heaps) == len(found):
-        text, packed = found[heaps.index(own)]
-    elif found and is_whole_to_the_end and own is heaps[-1]:
-        text, packed = found[-1]
-    else:
-        raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them end "
-                      "before it does." % plan["words"][0])
-    profile = heap_profile.decode(text, "the profile of '%s'" % plan["words"][0])
+    name = plan["words"][0]
+    profiles = heap_profile.decode_all(heap_profile.whole_members(data), "the profile of '%s'" % name)
+    own = next((profile for profile in reversed(profiles) if profile.pid() == result["pid"]), None)
+    if own is None and request.process is None:
+        if any(heap.get("pid") == result["pid"] for heap in heaps) and data:
+            raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them "
+                          "end before it does." % name)
+        raise Trouble(why_no_profile(name, result["status"]))
+    profile = own if request.process is None else heap_profile.choose(profiles, request.process)
+    heap = next((heap for heap in reversed(heaps) if heap.get("pid") == profile.pid()), None)
     if request.pprof is not None:
-        write(request.pprof, packed)
+        write(request.pprof, heap_profile.encode(profile))
+    rows = heap_table.summary(profile, heap, result["peak_rss_bytes"] if profile is own else None)
+    others = [other for other in profiles if other is not own]
+    if request.process is None and others:
+        rows += children(others)
     title = " ".join(plan["words"])
-    rows = heap_table.summary(profile, own, result["peak_rss_bytes"])
-    if len(heaps) > 1:
-        rows.append(("children", "%s too; this profile is the program's own" %
-                     say.count(len(heaps) - 1, "process was profiled", "processes were profiled")))
-    show(request, profile, title, rows, sys.stderr)
+    show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
+
+
+def process_words(profile):
+    return "%d processes" % profile.processes if profile.processes > 1 else "%s, process %d" % (
+        profile.program() or "?", profile.pid() or 0)
+
+
+def children(profiles):
+    """Rows about the processes that the program started."""
+    profiles = sorted(profiles, key=lambda profile: -profile.total("live_bytes"))
+    words = ["%s too, live %s in all; --process PID, or a name, or all shows theirs" % (
+        say.count(len(profiles), "process was profiled", "processes were profiled"),
+        say.amount(sum(profile.total("live_bytes") for profile in profiles)))]
+    words += ["%s, live %s" % (process_words(profile), say.amount(profile.total("live_bytes")))
+              for profile in profiles[:CHILDREN_SHOWN]]
+    if len(profiles) > CHILDREN_SHOWN:
+        words.append("and %d more" % (len(profiles) - CHILDREN_SHOWN))
+    return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
 
 
 def why_no_profile(name, status):
@@ -119,22 +142,46 @@ def read(request, path, later):
     request.check()
     if path is None:
         raise Trouble("heap needs two dashes and a PROGRAM, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
+    if path.isdigit() and not os.path.exists(path):
+        return watch(request, int(path), later)
+    if request.seconds is not None:
+        raise Trouble("--seconds is for a process that runs already; '%s' is a file." % path, USAGE)
     if request.pprof is not None:
         raise Trouble("--pprof keeps the profile of a PROGRAM; '%s' is one already." % path, USAGE)
     if later is not None and (request.html or request.collapsed or request.leaks):
         raise Trouble("a comparison is a table only; --html, --collapsed and --leaks take one profile.", USAGE)
     heap_profile.need_packages()
-    profile = heap_profile.read(path)
+    profile = heap_profile.read(path, request.process)
     if later is None:
         title = "%s (%s)" % (profile.program(), path) if profile.program() else path
         show(request, profile, title, heap_table.summary(profile), sys.stdout)
         return 0
-    second = heap_profile.read(later)
+    second = heap_profile.read(later, request.process)
     symbols = Symbols()
     heap_table.difference(
         heap_table.sites(profile, symbols.resolve(profile)), heap_table.sites(second, symbols.resolve(second)),
         "%s -> %s" % (path, later), request, sys.stdout)
     advise(symbols)
+    return 0
+
+
+# A process that runs.
+
+def watch(request, pid, later):
+    if later is not None or request.process is not None:
+        raise Trouble("a running process is shown by itself; --pprof FILE keeps its profile, to compare with.", USAGE)
+    if not 0 < pid < 1 << 31:
+        raise Trouble("there is no process %d." % pid)
+    heap_profile.need_packages()
+    for name in (request.pprof, request.html, request.collapsed):
+        if name is not None:
+            run.check_writable(name)
+    import heap_live
+    profile, notes = heap_live.sample(pid, request.rate * 1024, request.seconds)
+    if request.pprof is not None:
+        write(request.pprof, heap_profile.encode(profile))
+    rows = heap_table.summary(profile, when="live of these") + [("noted", note) for note in notes]
+    show(request, profile, process_words(profile), rows, sys.stdout)
     return 0
 
 

@@ -3,6 +3,7 @@
 The package protobuf decodes the messages. Their layout is the table below, so that no generated file has to fit
 the package's version. Strings are read as bytes: a path need not be UTF-8.
 """
+import gzip
 import zlib
 from dataclasses import dataclass, field
 from typing import Dict, List
@@ -33,6 +34,7 @@ UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 
 
 
 GZIP = b"\x1f\x8b\x08"
+PID_COMMENT = "pid "  # and the number: which process a profile is of
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Profile:
     time_ns: int
     duration_ns: int
     comments: List[str]
+    processes: int = 1  # how many it is the sum of
 
     def total(self, name):
         return sum(getattr(stack, name) for stack in self.stacks)
@@ -77,6 +80,12 @@ class Profile:
         """The name of the program, whose mapping comes first, or an empty string."""
         path = self.mappings[0].path if self.mappings else ""
         return path.rpartition("/")[2] if path.startswith("/") else ""
+
+
+    def pid(self):
+        """The process it is of, or None."""
+        words = next((words for words in self.comments if words.startswith(PID_COMMENT)), "")
+        return int(words[len(PID_COMMENT):]) if words[len(PID_COMMENT):].isdigit() else None
 
 
 def need_packages():
@@ -130,7 +139,7 @@ def read_file(path):
 
 
 def unpack(data, name):
-    """The profile that `data` begins with: (unpacked, as it was, what comes behind it)."""
+    """The profile that `data` begins with, unpacked, and what comes behind it."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         text = unpacker.decompress(data)
@@ -139,42 +148,79 @@ def unpack(data, name):
     if not unpacker.eof:
         raise Trouble("%s is cut short: whoever wrote it did not get to its end." % name)
     rest = unpacker.unused_data
-    return text, data[:len(data) - len(rest)], rest
+    return text, rest
 
 
-def last_member(data, name):
-    """The last of the profiles in `data`, unpacked. Processes that share a descriptor append one after the other."""
+def members(data, name):
+    """The profiles in `data`, unpacked. Processes that share a descriptor append one after the other."""
     if not data.startswith(GZIP):
-        return data
+        return [data]
+    found = []
     while data.startswith(GZIP):
-        text, _, data = unpack(data, name)
-    return text
+        text, data = unpack(data, name)
+        found.append(text)
+    return found
 
 
 def whole_members(data):
-    """The profiles in `data` that are whole: (unpacked, as it was), and whether `data` ends with the last of them.
-    Processes that end at one time may have written theirs into each other's; those are passed over."""
+    """The profiles in `data` that are whole, unpacked. Processes that end at one time may have written theirs into
+    each other's; those are passed over."""
     found = []
     while data:
         try:
-            text, packed, data = unpack(data, "")
-            found.append((text, packed))
+            text, data = unpack(data, "")
+            found.append(text)
         except Trouble:
             at = data.find(GZIP, 1)
             if at < 0:
-                return found, False
+                break
             data = data[at:]
-    return found, True
+    return found
 
 
-def read(path):
-    """The profile in a file; the last one when there are several."""
+def decode_all(texts, name):
+    """The profiles that can be read."""
+    found = []
+    for text in texts:
+        try:
+            found.append(decode(text, name))
+        except Trouble:
+            continue
+    return found
+
+
+def choose(profiles, wanted):
+    """The profile of the process `wanted`: a number, a program's name, of which the last, or `all`: their sum."""
+    if wanted == "all" and profiles:
+        return merged(profiles)
+    for profile in reversed(profiles):
+        if wanted in (str(profile.pid()), profile.program()):
+            return profile
+    known = sorted({"%s (%s)" % (profile.pid(), profile.program()) for profile in profiles})
+    raise Trouble("no process '%s' wrote a profile; %s." % (
+        wanted, "there are those of " + ", ".join(known[:8]) if known else "none did"))
+
+
+def merged(profiles):
+    """The sum of the profiles of several processes."""
+    first = profiles[-1]
+    return Profile([stack for profile in profiles for stack in profile.stacks],
+                   [mapping for profile in profiles for mapping in profile.mappings],
+                   all(profile.has_all for profile in profiles), first.period, min(p.time_ns for p in profiles),
+                   max(p.duration_ns for p in profiles), ["the sum of %d processes" % len(profiles)], len(profiles))
+
+
+def read(path, process=None):
+    """The profile in a file; the last one when there are several, or that of `process`."""
     name = "'%s'" % path
     data = read_file(path)
     if data.startswith(b"heap_v2/"):
         raise Trouble("%s is a heap profile as text (heap_v2); `pprof -proto PROGRAM %s` turns it into one that calm "
                       "reads." % (name, path))
-    return decode(last_member(data, name), name)
+    found = members(data, name)
+    if process is None:
+        return decode(found[-1], name)
+    return choose([decode(text, name) for text in found], process)
 
 
 def decode(text, name):
@@ -227,3 +273,43 @@ def columns_of(message, strings, name):
         raise Trouble("%s is a profile of something else (%s), not of a heap; one with inuse_space is needed." %
                       (name, ", ".join(type_name for type_name, _ in types)))
     return columns
+
+
+def encode(profile):
+    """The profile in the format, packed. Names that were found are not part of it: readers find their own."""
+    message, strings = message_class()(), {"": 0}
+
+    def string(text):
+        return strings.setdefault(text, len(strings))
+    kinds = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"),
+             ("inuse_space", "bytes"))
+    for name, unit in kinds if profile.has_all else kinds[2:]:
+        message.sample_type.add(type=string(name), unit=string(unit))
+    numbers = {}
+    for mapping in profile.mappings:
+        numbers[id(mapping)] = len(numbers) + 1
+        message.mapping.add(id=numbers[id(mapping)], memory_start=mapping.start, memory_limit=mapping.end,
+                            file_offset=mapping.offset, filename=string(mapping.path),
+                            build_id=string(mapping.build_id))
+    locations, functions = {}, {}
+    for stack in profile.stacks:
+        ids = []
+        for location in stack.locations:
+            if id(location) not in locations:
+                locations[id(location)] = len(locations) + 1
+                entry = message.location.add(id=locations[id(location)], address=location.address,
+                                             mapping_id=numbers.get(id(location.mapping), 0))
+                for name, file, line in location.lines:
+                    number = functions.setdefault((name, file), len(functions) + 1)
+                    entry.line.add(function_id=number, line=line)
+            ids.append(locations[id(location)])
+        values = [stack.live_blocks, stack.live_bytes]
+        message.sample.add(location_id=ids, value=[stack.all_blocks, stack.all_bytes] + values if profile.has_all
+                           else values)
+    for (name, file), number in functions.items():
+        message.function.add(id=number, name=string(name), filename=string(file))
+    message.time_nanos, message.duration_nanos, message.period = profile.time_ns, profile.duration_ns, profile.period
+    message.period_type.type, message.period_type.unit = string("space"), string("bytes")
+    message.comment.extend(string(comment) for comment in profile.comments)
+    message.string_table.extend(text.encode(errors="surrogateescape") for text in strings)
+    return gzip.compress(message.SerializeToString(), mtime=0)

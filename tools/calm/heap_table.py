@@ -3,6 +3,7 @@ import os
 from dataclasses import dataclass
 
 import say
+from heap_profile import PID_COMMENT
 from heap_symbols import Frame, short, site_of
 
 ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
@@ -38,14 +39,14 @@ def place_of(frame):
     return place[len(here):] if place.startswith(here) else place
 
 
-def summary(profile, heap=None, peak_rss_bytes=None):
+def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     """The facts above a table. `heap` is what the library itself counted, when it ran here."""
     live, total = profile.total("live_bytes"), profile.total("all_bytes")
     counted = ""
     if heap is not None:
         counted = ", counted exactly %s" % say.amount(
             max(0, heap.get("allocated_bytes", 0) - heap.get("cached_bytes", 0)))
-    rows = [("live at the end", "%s in %s%s" % (
+    rows = [(when, "%s in %s%s" % (
         say.amount(live), say.count(profile.total("live_blocks"), "block"), counted))]
     if profile.has_all:
         freed = max(0.0, 100.0 * (1 - live / total)) if total else 0.0
@@ -60,7 +61,7 @@ def summary(profile, heap=None, peak_rss_bytes=None):
     if profile.period:
         rows.append(("sampled", "once in %s on average; what is smaller than that in all may be missing" %
                      say.amount(profile.period)))
-    rows += [("noted", comment) for comment in profile.comments]
+    rows += [("noted", comment) for comment in profile.comments if not comment.startswith(PID_COMMENT)]
     return rows
 
 

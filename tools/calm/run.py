@@ -195,6 +195,7 @@ def show(summary):
             say.amount(heap.get("resident_bytes", 0)), say.amount(heap.get("active_bytes", 0)))))
         for index, words in enumerate(holders(heap)[:CLASSES_SHOWN]):
             rows.append(("held most by" if index == 0 else "", words))
+        rows += cohorts(heap)
     if children:
         rows.append(("children", "%s reported, %s live in total" % (
             say.count(len(children), "process", "processes"), say.amount(sum(live_bytes(c) for c in children)))))
@@ -214,6 +215,17 @@ def holders(heap):
         found.append((heap["large_bytes"], "%s in %s" % (
             say.amount(heap["large_bytes"]), say.count(heap.get("large_blocks", 0), "large block"))))
     return [words for _, words in sorted(found, reverse=True)]
+
+
+def cohorts(heap):
+    """A row about the call sites that share slabs, where there is more than one group of them."""
+    found = [entry for entry in heap.get("by_cohort", []) if not entry.get("is_sampled")]
+    if len(found) < 2:
+        return []
+    largest = found[0]
+    return [("cohorts", "%d; the largest holds %s in %s, of which %s cached" % (
+        len(found), say.amount(largest["allocated_bytes"]), say.count(largest["allocated_blocks"], "block"),
+        say.amount(largest["cached_bytes"])))]
 
 
 def blocks_of(heap):

@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
+#include "os/probe.h"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
@@ -95,6 +96,7 @@ int os_commit(void *start, size_t size)
 
 int os_purge(void *start, size_t size)
 {
+    PROBE_2("purge", start, size);
     return advise(start, size, MADV_DONTNEED);
 }
 

@@ -180,6 +180,14 @@ TEST(Stats, JsonIsOneLineWithEveryFigureOfTheStruct)
     EXPECT_EQ(number_in(json, "allocated_bytes"), stats.allocated_bytes);
     EXPECT_EQ(number_in(json, "threads"), stats.threads);
     EXPECT_EQ(number_in(json, "cohorts"), stats.cohorts);
+    struct calm_cohort first;
+    ASSERT_GE(calm_cohorts_read(&first, 1), 1u);
+    std::string by_cohort = json.substr(json.find("\"by_cohort\":["));
+    EXPECT_EQ(number_in(by_cohort, "cohort"), first.cohort);
+    EXPECT_EQ(number_in(by_cohort, "allocated_blocks"), first.allocated_blocks);
+    EXPECT_EQ(number_in(by_cohort, "allocated_bytes"), first.allocated_bytes);
+    EXPECT_EQ(number_in(by_cohort, "cached_bytes"), first.cached_bytes);
+    EXPECT_EQ(number_in(by_cohort, "active_bytes"), first.active_bytes);
     calm_free(block);
 }
 

@@ -3,6 +3,8 @@
  */
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <map>
 
 #include "profile_support.h"
@@ -125,8 +127,9 @@ TEST(Pprof, TypesPeriodAndTimesAreThoseOfAGoHeapProfile)
     EXPECT_EQ(read.all.numbers[9], numbers{1700000000123456789});
     EXPECT_EQ(read.all.numbers[10], numbers{250000000});
     EXPECT_EQ(read.strings.at(read.all.number(14)), "inuse_space");
-    ASSERT_EQ(read.comments().size(), 1u);
+    ASSERT_EQ(read.comments().size(), 2u);
     EXPECT_NE(read.comments()[0].find("; 12 samples, 3 lost"), std::string::npos);
+    EXPECT_EQ(read.comments()[1], "pid " + std::to_string(getpid()));
     EXPECT_TRUE(read.all.strings[2].empty());
 }
 
@@ -232,8 +235,8 @@ TEST(Pprof, AFullTableOfLocationsLosesNothingAndIsSaid)
     }
     size_t written_count = (calm_test::stacks.size() - 1) * depth;
     EXPECT_EQ(read.locations.size(), written_count);
-    ASSERT_EQ(read.comments().size(), 2u);
-    EXPECT_EQ(read.comments()[1], std::to_string(written_count - PPROF_LOCATIONS_MAX) +
+    ASSERT_EQ(read.comments().size(), 3u);
+    EXPECT_EQ(read.comments()[2], std::to_string(written_count - PPROF_LOCATIONS_MAX) +
                                       " locations repeat others: the table of " +
                                       std::to_string(PPROF_LOCATIONS_MAX) + " is full");
 }
@@ -244,11 +247,11 @@ TEST(Pprof, ModulesThatAreMissingAreSaid)
     auto modules = calm_test::three_modules();
     modules->left_out = 5;
     profile full = written(modules.get());
-    ASSERT_EQ(full.comments().size(), 2u);
-    EXPECT_EQ(full.comments()[1], "5 mappings left out: the table of 3 is full");
+    ASSERT_EQ(full.comments().size(), 3u);
+    EXPECT_EQ(full.comments()[2], "5 mappings left out: the table of 3 is full");
     modules = std::make_unique<module_table>();
     modules->error = -13;
     profile without = written(modules.get());
-    ASSERT_EQ(without.comments().size(), 2u);
-    EXPECT_EQ(without.comments()[1], "no mappings: reading them failed with error 13");
+    ASSERT_EQ(without.comments().size(), 3u);
+    EXPECT_EQ(without.comments()[2], "no mappings: reading them failed with error 13");
 }

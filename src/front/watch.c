@@ -1,0 +1,58 @@
+/*
+ * watch.c: lets another process find our counters and tables.
+ *
+ * A note in the file that the library is part of leads to the list of facts, so that it is found
+ * through program headers alone: in a library by whatever name, in a static program, with symbols
+ * or stripped, and although the file itself may be out of reach. Nobody calls anything here.
+ *
+ * Owner: nobody; all is constant. Design: docs/design/watching.md
+ */
+#include "front/watch.h"
+
+#include "calmalloc/calmalloc.h"
+
+#include "core/depot.h"
+#include "core/large.h"
+#include "core/registry.h"
+#include "core/sampled.h"
+#include "core/shelf.h"
+#include "site/remote.h"
+#include "site/sample.h"
+#include "site/stacks.h"
+
+static const struct fact region_facts[] = {
+    FACT_AT("region", region),
+    FACT_NUMBER("region.base", offsetof(struct region, base)),
+    FACT_NUMBER("region.map", offsetof(struct region, map)),
+    FACT_NUMBER("region.units", offsetof(struct region, units)),
+    FACT_NUMBER("unit.shift", UNIT_SHIFT),
+    FACT_NUMBER("unit.body", UNIT_BODY),
+    FACT_NUMBER("unit.head", UNIT_HEAD),
+    FACT_NUMBER("class.bits", CLASS_BITS),
+    FACT_NUMBER("class.span", CLASS_SPAN),
+    FACT_NUMBER("class.count", CLASS_COUNT),
+    FACT_AT("class.facts", class_facts),
+    FACT_NUMBER("class.facts_bytes", sizeof(struct class_facts)),
+    FACT_NUMBER("class.capacity", offsetof(struct class_facts, capacity)),
+    FACT_NUMBER("cohort.limit", COHORT_LIMIT),
+    FACT_NUMBER("cohort.sampled", COHORT_SAMPLED),
+    FACTS_END,
+};
+
+const struct watch_table watch_table = {
+    .magic = "calmalloc facts",
+    .version = WATCH_VERSION,
+    .bytes = sizeof(struct watch_table),
+    .library = CALM_VERSION_TEXT,
+    .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
+              site_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
+};
+
+/* Its contents: how far the table is from here. */
+__asm__(".pushsection .note.calmalloc, \"a\", \"note\"\n"
+        ".balign 4\n"
+        ".4byte 10, 8, 1\n"
+        ".asciz \"calmalloc\"\n"
+        ".balign 4\n"
+        ".8byte watch_table - .\n"
+        ".popsection");

@@ -1,0 +1,36 @@
+/*
+ * seen.h: which sites there are, for reports: the address last seen at each index of the table of
+ * sites.
+ *
+ * Noted where a request found its cache empty, so the fast paths know nothing of it. Of sites that
+ * share an index the one that comes most often stays, as in a majority vote: each request of
+ * another takes one vote away. Lost updates between threads cost a vote.
+ */
+#ifndef CALM_SITE_SEEN_H
+#define CALM_SITE_SEEN_H
+
+#include "base/facts.h"
+#include "site/site.h"
+
+struct seen_site {
+    _Atomic uintptr_t address; /* that a request returned to */
+    _Atomic uint64_t votes;    /* for it, since it came here */
+};
+
+extern HIDDEN struct seen_site seen_sites[SITES];
+extern const struct fact seen_facts[];
+
+/* Cost: two loads, a store. */
+ALWAYS_INLINE void seen_note(const void *site)
+{
+    struct seen_site *seen = &seen_sites[site_index(site)];
+    uint64_t votes = load(&seen->votes, RELAXED);
+    bool is_known = load(&seen->address, RELAXED) == (uintptr_t)site;
+    if (unlikely(!is_known && votes == 0)) {
+        store(&seen->address, (uintptr_t)site, RELAXED);
+        is_known = true;
+    }
+    store(&seen->votes, is_known ? votes + 1 : votes - 1, RELAXED);
+}
+
+#endif

@@ -1,0 +1,387 @@
+"""What a process that runs on calmalloc holds, read from outside by the facts that its library tells of itself.
+
+Where the facts are and what they mean is in docs/design/watching.md. Numbers that do not fit together, since the
+process goes on, are bounded and read again the next time.
+"""
+import struct
+import time
+from dataclasses import dataclass, field
+
+from heap_profile import Location, Mapping, Profile, Stack
+from process_memory import Gone, Process
+from trouble import Trouble
+
+VERSION = 1  # WATCH_VERSION of src/front/watch.h
+MAGIC = b"calmalloc facts\0"
+LISTS, FACT_BYTES, FACTS_MAX = 16, 32, 256
+DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX = 1 << 16, 1 << 16, 1 << 19
+STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
+LEASE_MS = 60 * 1000
+
+
+def text_of(data):
+    return data.split(b"\0")[0].decode(errors="replace")
+
+
+def unsigned(data, offset, size):
+    return int.from_bytes(data[offset:offset + size], "little")
+
+
+@dataclass
+class Holding:
+    """What one cohort, or one class, holds."""
+    key: int
+    blocks: int = 0  # given out by depots: live, or in caches
+    bytes: int = 0
+    cached_blocks: int = 0
+    cached_bytes: int = 0
+    slabs: int = 0
+    resident_bytes: int = 0
+
+    def live_bytes(self):
+        return max(0, self.bytes - self.cached_bytes)
+
+    def live_blocks(self):
+        return max(0, self.blocks - self.cached_blocks)
+
+
+@dataclass
+class Cache:
+    number: int
+    is_for_cores: bool
+    core: int
+    is_owned: bool
+    blocks: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Frame:
+    """One look at a process."""
+    rss_bytes: int
+    threads: int
+    cohorts: dict = field(default_factory=dict)
+    classes: dict = field(default_factory=dict)
+    caches: list = field(default_factory=list)
+    large_blocks: int = 0
+    large_bytes: int = 0
+    large_cached_bytes: int = 0
+    mapped_bytes: int = 0
+    resident_bytes: int = None  # of the heap; None: the kernel does not say
+    cohorts_now: int = 0
+    by_cores: bool = False
+    profiler_on: bool = False
+    samples: int = 0
+    sites: dict = field(default_factory=dict)  # cohort: [(votes, address)], the most votes first
+
+
+class Watched:
+    def __init__(self, pid):
+        self.process = Process(pid)
+        try:
+            self.library, self.facts = self.find()
+        except Gone:
+            raise Trouble("process %d (%s) has ended, or is the kernel's own." % (pid, self.process.program)) from None
+        self.depots = []  # addresses, the newest first
+        self.table = None  # of sites, as last seen undiverted
+        facts = self.facts
+        table = self.process.read(facts["class.facts"], facts["class.facts_bytes"] * facts["class.count"])
+        self.class_bytes = [unsigned(table, index * facts["class.facts_bytes"], 4)
+                            for index in range(facts["class.count"])]
+        self.class_capacity = [unsigned(table, index * facts["class.facts_bytes"] + facts["class.capacity"], 2)
+                               for index in range(facts["class.count"])]
+
+    # Finding the facts.
+
+    def find(self):
+        """(the library's version, its facts) of the copy of calmalloc that has most memory."""
+        found, other = [], None
+        areas = self.process.areas()
+        for area in areas:
+            if area.offset == 0 and area.rights.startswith("r") and area.path and area.path[0] != "[":
+                for name, _, address, contents in self.process.notes(area):
+                    if name == b"calmalloc" and len(contents) == 8:
+                        table = address + struct.unpack("<q", contents)[0]
+                        head = self.process.read(table, 40)
+                        if head[:16] != MAGIC:
+                            continue
+                        if unsigned(head, 16, 4) != VERSION:
+                            other = text_of(head[24:40])
+                            continue
+                        found.append((text_of(head[24:40]), self.read_facts(table + 40)))
+        who = "process %d (%s)" % (self.process.pid, self.process.program)
+        if found:
+            return max(found, key=lambda pair: self.number("region", "region.units", facts=pair[1]))
+        if other is None and any("libcalmalloc" in area.path for area in areas):
+            other = "of an earlier time"
+        if other is not None:
+            raise Trouble("%s runs a calmalloc (%s) whose tables this calm cannot read; use the calm it came with." %
+                          (who, other))
+        raise Trouble("%s does not run on calmalloc; LD_PRELOAD=$(./calm lib) before its command starts it so." % who)
+
+    def read_facts(self, lists_at):
+        facts = {}
+        for index in range(LISTS):
+            at = unsigned(self.process.read(lists_at + 8 * index, 8), 0, 8)
+            for _ in range(FACTS_MAX):
+                if at == 0:
+                    break
+                data = self.process.read(at, FACT_BYTES)
+                if data[0] == 0:
+                    break
+                facts[text_of(data[:24])] = unsigned(data, 24, 8)
+                at += FACT_BYTES
+        return facts
+
+    def number(self, at, offset=None, size=8, facts=None):
+        """The number at the address that fact `at` tells of, and the offset that `offset` does."""
+        facts = facts or self.facts
+        return unsigned(self.process.read(facts[at] + (facts[offset] if offset else 0), size), 0, size)
+
+    def has_started(self):
+        return self.number("region", "region.units") > 0
+
+    # One look.
+
+    def look(self):
+        facts = self.facts
+        frame = Frame(self.process.resident_bytes(), self.process.number_in("status", "Threads:") or 0)
+        self.read_depots(frame)
+        self.read_caches(frame)
+        frame.large_blocks = self.number("large.blocks")
+        frame.large_bytes = self.number("large.units") << facts["unit.shift"]
+        frame.large_cached_bytes += self.number("shelf.units") << facts["unit.shift"]
+        frame.cohorts_now = self.number("site.cohorts")
+        frame.by_cores = self.number("cache.by_cores", size=1) != 0
+        frame.profiler_on = self.number("sample.state", size=4) == facts["sample.on"]
+        frame.samples = self.number("sample.samples")
+        self.read_pages(frame)
+        self.read_sites(frame)
+        return frame
+
+    def cohort_of(self, bin_number):
+        return (bin_number >> self.facts["class.bits"]) % self.facts["cohort.limit"]
+
+    def class_of(self, bin_number):
+        return bin_number & ((1 << self.facts["class.bits"]) - 1)
+
+    def holdings(self, frame, bin_number):
+        cohort, size_class = self.cohort_of(bin_number), self.class_of(bin_number)
+        return (frame.cohorts.setdefault(cohort, Holding(cohort)),
+                frame.classes.setdefault(size_class, Holding(size_class)))
+
+    def read_depots(self, frame):
+        facts, size = self.facts, self.facts["depot.bytes"]
+        newest, fresh = self.number("depot.newest"), []
+        while newest != 0 and newest not in self.depots[:1] and len(fresh) < DEPOTS_MAX:
+            fresh.append(newest)
+            newest = unsigned(self.process.read(newest + facts["depot.below"], 8), 0, 8)
+        self.depots = fresh + self.depots
+        for data in self.process.read_all([(address, size) for address in self.depots]):
+            number = unsigned(data, facts["depot.bin"], 2)
+            size_class = self.class_of(number)
+            if not 0 < size_class < len(self.class_bytes):
+                continue
+            slabs = unsigned(data, facts["depot.slabs"], 4)
+            taken = max(0, slabs * self.class_capacity[size_class] - unsigned(data, facts["depot.free_blocks"], 8))
+            batched = self.batched(unsigned(data, facts["depot.batches"], 8))
+            for holding in self.holdings(frame, number):
+                holding.slabs += slabs
+                holding.blocks += taken
+                holding.bytes += taken * self.class_bytes[size_class]
+                holding.cached_blocks += batched
+                holding.cached_bytes += batched * self.class_bytes[size_class]
+
+    def batched(self, top):
+        """Blocks in the batches of a depot's stack."""
+        facts, blocks = self.facts, 0
+        number = top & ((1 << facts["batch.number_bits"]) - 1)
+        for _ in range(255):
+            if number == 0:
+                break
+            chunk = unsigned(self.process.read(
+                facts["batch.chunks"] + (number - 1) // facts["batch.a_chunk"] * 8, 8), 0, 8)
+            if chunk == 0:
+                break
+            data = self.process.read(chunk + (number - 1) % facts["batch.a_chunk"] * facts["batch.bytes"], 8)
+            number = unsigned(data, facts["batch.next"], 4)
+            blocks += unsigned(data, facts["batch.count"], 4)
+        return blocks
+
+    def read_caches(self, frame):
+        facts = self.facts
+        address, head_bytes = self.number("cache.newest"), facts["cache.used_bins"] + 8 * facts["cache.rows"]
+        while address != 0 and len(frame.caches) < CACHES_MAX:
+            head = self.process.read(address, head_bytes)
+            cache = Cache(unsigned(head, facts["cache.number"], 4), head[facts["cache.is_for_cores"]] != 0,
+                          unsigned(head, facts["cache.core"], 4), unsigned(head, facts["cache.state"], 8) >= 2)
+            self.read_entries(frame, address, head, cache)
+            frame.caches.append(cache)
+            address = unsigned(head, facts["cache.below"], 8)
+
+    def read_entries(self, frame, address, head, cache):
+        facts = self.facts
+        row_bytes = facts["cache.entry_bytes"] << facts["class.bits"]
+        rows = [(row, used) for row, used in enumerate(struct.unpack_from(
+            "<%dQ" % facts["cache.rows"], head, facts["cache.used_bins"])) if used]
+        data = self.process.read_all([(address + facts["cache.entries"] + row * row_bytes, row_bytes)
+                                      for row, _ in rows])
+        for (row, used), entries in zip(rows, data):
+            while used:
+                size_class = (used & -used).bit_length() - 1
+                used &= used - 1
+                self.read_entry(frame, cache, row << facts["class.bits"] | size_class,
+                                entries[size_class * facts["cache.entry_bytes"]:][:facts["cache.entry_bytes"]])
+
+    def read_entry(self, frame, cache, number, entry):
+        facts = self.facts
+        top, limit = unsigned(entry, facts["cache.top"], 4), unsigned(entry, facts["cache.limit"], 4)
+        size = 8 << (limit & 7) + facts["cache.slots_log2_min"]
+        start = (limit & ~7) & ~(size - 1)
+        blocks = (top - start) // 8
+        if limit == 0 or not 0 <= top - start < size:
+            return
+        size_class = self.class_of(number)
+        cache.blocks += blocks
+        if size_class == facts["class.span"]:
+            size = ((number >> facts["class.bits"]) + 1) << facts["unit.shift"]
+            frame.large_cached_bytes += blocks * size
+        elif 0 < size_class < len(self.class_bytes):
+            size = self.class_bytes[size_class]
+            for holding in self.holdings(frame, number):
+                holding.cached_blocks += blocks
+                holding.cached_bytes += blocks * size
+        else:
+            return
+        cache.bytes += blocks * size
+
+    def read_pages(self, frame):
+        """What of each cohort's and class's slabs is resident."""
+        facts = self.facts
+        region = self.process.read(facts["region"], 8 + max(facts["region.base"], facts["region.map"],
+                                                            facts["region.units"]))
+        base, kinds_at, units = (unsigned(region, facts["region." + name], 8) for name in ("base", "map", "units"))
+        frame.mapped_bytes = units << facts["unit.shift"]
+        if units == 0 or units > UNITS_WITH_PAGES_MAX:
+            return
+        pages = self.process.pages_present(base, frame.mapped_bytes)
+        if pages is None:
+            return
+        kinds = struct.unpack("<%dH" % units, self.process.read(kinds_at, 2 * units))
+        each = len(pages) // units
+        page_bytes = (1 << facts["unit.shift"]) // each
+        frame.resident_bytes = sum(pages) * page_bytes
+        for unit, kind in enumerate(kinds):
+            if 0 < self.class_of(kind) < len(self.class_bytes):
+                present = pages.count(1, unit * each, (unit + 1) * each) * page_bytes
+                for holding in self.holdings(frame, kind):
+                    holding.resident_bytes += present
+
+    def read_sites(self, frame):
+        facts = self.facts
+        size, count = facts["site.bytes"], facts["site.count"]
+        data = self.process.read(facts["site.table"], size * count)
+        table = [unsigned(data, index * size, size) for index in range(count)]
+        if facts["site.diverted"] not in table:
+            self.table = table
+        if self.table is None:
+            return
+        seen = self.process.read(facts["seen.sites"], facts["seen.bytes"] * count)
+        for index in range(count):
+            at = index * facts["seen.bytes"]
+            address = unsigned(seen, at + facts["seen.address"], 8)
+            if address != 0:
+                frame.sites.setdefault(self.table[index] // facts["site.cohort_bytes"], []).append(
+                    (unsigned(seen, at + facts["seen.votes"], 8), address))
+        for sites in frame.sites.values():
+            sites.sort(reverse=True)
+
+    # The profiler.
+
+    def request(self, rate_bytes):
+        """Asks for a start, or for the end when the rate is 0. Returns the request's number."""
+        at, facts = self.facts["remote.request"], self.facts
+        self.process.write(at + facts["remote.rate"], struct.pack("<Q", rate_bytes))
+        self.process.write(at + facts["remote.lease_ms"], struct.pack("<Q", LEASE_MS))
+        number = (self.number("remote.request", "remote.asked", 4) + 1) & 0xFFFFFFFF
+        self.process.write(at + facts["remote.asked"], struct.pack("<I", number))
+        return number
+
+    def divert(self):
+        """Sends the next request of each site to where it sees what we ask for."""
+        facts = self.facts
+        self.process.write(facts["site.table"],
+                           facts["site.diverted"].to_bytes(facts["site.bytes"], "little") * facts["site.count"])
+
+    def ask(self, rate_bytes, seconds):
+        """As request, and waits for the answer: one of STARTED and its like, or None."""
+        number = self.request(rate_bytes)
+        end = time.monotonic() + seconds
+        while True:
+            self.divert()
+            time.sleep(0.02)
+            if self.number("remote.request", "remote.answered", 4) == number:
+                return self.number("remote.request", "remote.result", 4)
+            if time.monotonic() >= end:
+                return None
+
+    def is_profiled_by_itself(self):
+        return (self.number("sample.state", size=4) == self.facts["sample.on"] and
+                self.number("remote.request", "remote.until_ms") == 0)
+
+    def mappings(self):
+        """The files that code comes from, the program's own first, and their areas."""
+        areas, found = self.process.areas(), []
+        for area in areas:
+            if "x" not in area.rights or not area.path.startswith("/"):
+                continue
+            first = next((other for other in areas if other.path == area.path and other.offset == 0), None)
+            found.append(Mapping(area.start, area.end, area.offset, area.path,
+                                 self.process.build_id(first) if first is not None else ""))
+        program = self.process.program_path()
+        return sorted(found, key=lambda mapping: mapping.path != program)
+
+    def profile(self, seconds_on):
+        """The profile so far; `seconds_on` is how long the profiler has been on since its last start."""
+        facts = self.facts
+        mappings, locations = self.mappings(), {}
+        tables = self.number("stacks.tables")
+        count = min(self.number("stacks.used", size=4), facts["stacks.limit"]) if tables else 0
+        size = facts["stacks.entry_bytes"]
+        entries = self.process.read(tables + facts["stacks.entries"], size * count) if count else b""
+        stacks, wanted = [], []
+        for index in range(count):
+            entry = entries[index * size:(index + 1) * size]
+            depth = min(unsigned(entry, facts["stacks.depth"], 4), facts["stacks.depth_max"])
+            if depth and unsigned(entry, facts["stacks.weight"], 8):
+                stacks.append(entry)
+                wanted.append((tables + facts["stacks.callers"] + 8 * unsigned(entry, facts["stacks.first_caller"], 4),
+                               8 * depth))
+        found = []
+        for entry, callers in zip(stacks, self.process.read_all(wanted)):
+            addresses = struct.unpack("<%dQ" % (len(callers) // 8), callers)
+            found.append(self.stack(entry, [locations.setdefault(address, located(address - 1, mappings))
+                                            for address in addresses if address > 1]))
+        before_ms = self.number("sample.on_before_ms")
+        comments = ["calmalloc %s; %d samples, %d lost" % (self.library, self.number("sample.samples"),
+                                                            self.number("sample.lost")),
+                    "pid %d" % self.process.pid]
+        return Profile(found, mappings, True, self.number("sample.rate"), self.number("sample.start_ns"),
+                       before_ms * 1000000 + int(seconds_on * 1e9), comments)
+
+    def stack(self, entry, locations):
+        facts = self.facts
+        weight, volume, weight_freed, volume_freed = (
+            unsigned(entry, facts["stacks." + name], 8) for name in ("weight", "volume", "weight_freed",
+                                                                     "volume_freed"))
+        blocks, bytes_ = facts["stacks.weight_bits"], facts["stacks.volume_bits"]
+        return Stack(locations, rounded(max(0, volume - volume_freed), bytes_),
+                     rounded(max(0, weight - weight_freed), blocks), rounded(volume, bytes_), rounded(weight, blocks))
+
+
+def rounded(value, bits):
+    return (value >> bits) + (value >> (bits - 1) & 1)
+
+
+def located(address, mappings):
+    return Location(address, next((mapping for mapping in mappings if mapping.start <= address < mapping.end), None))

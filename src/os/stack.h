@@ -21,4 +21,24 @@
  */
 size_t os_stack(uintptr_t *callers, size_t max);
 
+/* A return address, and where it was found. */
+struct os_caller {
+    uintptr_t address; /* that the call returns to                    */
+    uintptr_t sp;      /* the stack pointer then; 0: nobody knows     */
+    uintptr_t kept_at; /* the word of the stack that has the address; 0: nobody knows */
+    bool is_fixed;     /* sp and kept_at are at distances from the sp before that hold for every
+                          call there: the unwind tables say so */
+};
+
+/* As os_stack, with places. */
+size_t os_callers(struct os_caller *callers, size_t max);
+
+/*
+ * Reads the word of the calling thread's stack at `at`, in the frames above `sp`, without a walk.
+ * The word may lie beyond the stack: 0 for what cannot be read, nothing faults. Returns a return
+ * address without its signature. Cost: a load; a kernel entry when `at` is in another page than
+ * `sp`, unless it was in this one the last time, too.
+ */
+uintptr_t os_stack_word(uintptr_t sp, uintptr_t at);
+
 #endif

@@ -11,3 +11,17 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     callers[0] = (uintptr_t)__builtin_return_address(0);
     return 1;
 }
+
+size_t os_callers(struct os_caller *callers, size_t max)
+{
+    if (max == 0)
+        return 0;
+    callers[0] = (struct os_caller){.address = (uintptr_t)__builtin_return_address(0)};
+    return 1;
+}
+
+uintptr_t os_stack_word(uintptr_t sp, uintptr_t at)
+{
+    (void)sp, (void)at;
+    return 0;
+}

@@ -10,15 +10,15 @@
 
 #include "core/heap.h"
 
-/* The two highest cohorts are nobody's. What a cache has of either is empty for ever. */
+/* The lowest and the highest cohort are nobody's. What a cache has of either is empty for ever. */
 enum {
-    COHORTS_MAX = COHORT_LIMIT - 2,     /* for sites                                            */
-    COHORT_SAMPLED = COHORT_LIMIT - 2,  /* of sampled small blocks                              */
-    COHORT_PROFILED = COHORT_LIMIT - 1, /* what all sites have while requests are to be sampled */
+    COHORT_DIVERTED = 0, /* of sites whose requests go to site/second.h; before the start, of all */
+    COHORT_FIRST = 1, /* for sites, COHORTS_MAX of them                                         */
+    COHORTS_MAX = COHORT_LIMIT - 2,
+    COHORT_SAMPLED = COHORT_LIMIT - 1, /* of sampled small blocks */
+    DIVERTED_OFFSET = COHORT_DIVERTED * COHORT_ENTRY_BYTES,
     SAMPLED_OFFSET = COHORT_SAMPLED * COHORT_ENTRY_BYTES,
-    PROFILED_OFFSET = COHORT_PROFILED * COHORT_ENTRY_BYTES,
 };
-_Static_assert((int)PROFILED_OFFSET <= (int)UINT16_MAX, "the table of sites has two bytes each");
 
 /* Called with a block that sampled_alloc gave, or heap_realloc for SAMPLED_OFFSET, before its
  * memory can be handed out again. Set before the first such block; stays. */

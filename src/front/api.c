@@ -7,6 +7,7 @@
 #include "front/options.h"
 #include "front/stats.h"
 #include "site/profile_write.h"
+#include "site/sample.h"
 
 enum { BYTES_A_SAMPLE = 512 * 1024 };
 
@@ -22,18 +23,19 @@ EXPORT void *calm_malloc(size_t size)
 
 EXPORT void *calm_calloc(size_t count, size_t size)
 {
-    return front_zeroed(count, size, CALLER);
+    return front_zeroed(count, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_realloc(void *block, size_t size)
 {
-    return front_realloc(block, size, CALLER);
+    return front_realloc(block, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_reallocarray(void *block, size_t count, size_t size)
 {
     size_t product = front_product(count, size);
-    return product > PTRDIFF_MAX ? front_fail() : front_realloc(block, product, CALLER);
+    return product > PTRDIFF_MAX ? front_fail()
+                                 : front_realloc(block, product, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_aligned_alloc(size_t alignment, size_t size)
@@ -42,7 +44,7 @@ EXPORT void *calm_aligned_alloc(size_t alignment, size_t size)
         os_set_errno(FRONT_EINVAL);
         return NULL;
     }
-    return front_aligned(alignment, size, CALLER);
+    return front_aligned(alignment, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void calm_free(void *block)

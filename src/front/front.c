@@ -65,36 +65,37 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
-NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site)
+NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site,
+                                const void *frame)
 {
-    void *block = site_alloc_slow(bytes, cohort_offset, site);
+    void *block = site_alloc_slow(bytes, cohort_offset, site, frame);
     return block != NULL ? block : front_fail();
 }
 
-void *front_realloc(void *block, size_t bytes, const void *site)
+void *front_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     if (block == NULL)
-        return front_alloc(bytes, site);
+        return front_alloc(bytes, site, frame);
     if (bytes == 0) {
         heap_free(block);
         return NULL;
     }
-    void *result = site_realloc(block, bytes, site);
+    void *result = site_realloc(block, bytes, site, frame);
     return result != NULL ? result : front_fail();
 }
 
-void *front_aligned(size_t align, size_t bytes, const void *site)
+void *front_aligned(size_t align, size_t bytes, const void *site, const void *frame)
 {
     if (bytes > PTRDIFF_MAX)
         return front_fail();
-    void *block = site_alloc_aligned(bytes, align, site);
+    void *block = site_alloc_aligned(bytes, align, site, frame);
     return block != NULL ? block : front_fail();
 }
 
-void *front_zeroed(size_t count, size_t bytes, const void *site)
+void *front_zeroed(size_t count, size_t bytes, const void *site, const void *frame)
 {
     size_t product = front_product(count, bytes);
-    void *block = product > PTRDIFF_MAX ? NULL : site_alloc_zeroed(product, site);
+    void *block = product > PTRDIFF_MAX ? NULL : site_alloc_zeroed(product, site, frame);
     return likely(block != NULL) ? block : front_fail();
 }
 

@@ -17,6 +17,7 @@
 #include "front/front.h"
 #include "mem/meta.h"
 #include "mem/span.h"
+#include "site/sample.h"
 
 enum { TEXT_MAX = 16 * 1024 };
 

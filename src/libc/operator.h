@@ -26,8 +26,9 @@ HIDDEN void operator_own_delete(void *block);
 HIDDEN void operator_own_delete_aligned(void *block, size_t align);
 
 /* After heap_alloc_fast found nothing; asks the new-handler and throws when it may. */
-HIDDEN void *operator_new_missed(size_t bytes, const void *site, bool may_throw);
-HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, bool may_throw);
+HIDDEN void *operator_new_missed(size_t bytes, const void *site, const void *frame, bool may_throw);
+HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, const void *frame,
+                                  bool may_throw);
 
 /* Through the C++ library's nothrow forms, which call the program's basic ones and catch; NULL
  * without that library. */
@@ -37,8 +38,9 @@ HIDDEN void *operator_new_caught(size_t bytes, size_t align);
 ALWAYS_INLINE void *operator_new_plain(size_t bytes, bool may_throw)
 {
     void *block = heap_alloc_fast(bytes, site_offset(CALLER));
-    return likely(block != NULL) ? block
-                                 : operator_new_missed(bytes, RETURN_ADDRESS_AGAIN, may_throw);
+    return likely(block != NULL)
+               ? block
+               : operator_new_missed(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, may_throw);
 }
 
 #endif

@@ -43,9 +43,9 @@ ALWAYS_INLINE void *form_nothrow(size_t bytes)
     return is_new_ours() ? operator_new_plain(bytes, false) : operator_new_caught(bytes, 1);
 }
 
-static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
+static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site, const void *frame)
 {
-    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, false)
+    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, frame, false)
                                  : operator_new_caught(bytes, align);
 }
 
@@ -128,13 +128,13 @@ DEFINE(void *, _ZnamRKSt9nothrow_t, (size_t n, nothrow t))
 DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
 {
     (void)t;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
 {
     (void)t;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnwmRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
@@ -153,14 +153,14 @@ DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
        (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
        (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 /* new that also returns what may be used. */
@@ -180,7 +180,8 @@ DEFINE(struct sized_block, __size_returning_new_hot_cold, (size_t n, hot_cold h)
 DEFINE(struct sized_block, __size_returning_new_aligned, (size_t n, size_t a))
 {
     bool ours = is_new_aligned_ours();
-    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    void *block = ours ? operator_new_aligned(n, a, CALLER, CALLER_FRAME, true)
+                       : _ZnwmSt11align_val_t(n, a);
     return with_size(block, n, ours);
 }
 
@@ -188,7 +189,8 @@ DEFINE(struct sized_block, __size_returning_new_aligned_hot_cold, (size_t n, siz
 {
     (void)h;
     bool ours = is_new_aligned_ours();
-    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    void *block = ours ? operator_new_aligned(n, a, CALLER, CALLER_FRAME, true)
+                       : _ZnwmSt11align_val_t(n, a);
     return with_size(block, n, ours);
 }
 

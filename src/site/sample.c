@@ -6,8 +6,8 @@
  * free is told (core/sampled.h), and its stack is noted with what the sample stands for. The others
  * get what their site's own cohort has.
  *
- * Owner: the countdown is its thread's. Starts and stops go one at a time, by `state`; a second one
- * does not wait. Requests take no lock. Design: docs/design/profiler.md
+ * Owner: the countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
+ * second one does not wait. Requests take no lock. Design: docs/design/profiler.md
  */
 #include "site/sample.h"
 
@@ -23,9 +23,7 @@ enum {
     INSIDE_MAX = 16,           /* frames of ours above the site */
 };
 
-enum profile_state { PROFILE_OFF, PROFILE_ON, PROFILE_CHANGES };
-
-static _Atomic uint32_t state;
+_Atomic uint32_t sample_state;
 static char *_Atomic tables; /* of table_bytes(); they stay */
 
 static _Atomic uint32_t starts; /* so far; a thread draws anew after each */
@@ -115,34 +113,25 @@ static void on_free(void *block)
         stacks_end(sample.stack, sample.estimate);
 }
 
-/* As the heap would without a profiler. */
-static void *plain(size_t bytes, size_t align, bool is_zeroed, const void *site)
+bool sample_counts_down(size_t bytes)
 {
-    uint32_t offset = site_own_offset(site);
-    if (align > 1)
-        return heap_alloc_aligned(bytes, align, offset);
-    return is_zeroed ? heap_alloc_zeroed(bytes, offset) : heap_alloc_slow(bytes, offset);
+    return !here.is_inside && is_reached(size_max(bytes, 1));
 }
 
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 {
-    if (bytes > PTRDIFF_MAX)
-        return NULL;
-    size_t counted = size_max(bytes, 1);
-    if (load(&state, ACQUIRE) != PROFILE_ON || here.is_inside || !is_reached(counted))
-        return plain(bytes, align, is_zeroed, site);
     here.is_inside = true;
     void *block = sampled_alloc(bytes, align, is_zeroed);
     if (block != NULL)
-        note(block, counted, site);
+        note(block, size_max(bytes, 1), site);
     here.is_inside = false;
-    return block != NULL ? block : plain(bytes, align, is_zeroed, site);
+    return block;
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */
 void *sample_realloc(void *block, size_t bytes, const void *site)
 {
-    bool is_on = load(&state, ACQUIRE) == PROFILE_ON && !here.is_inside && bytes <= PTRDIFF_MAX;
+    bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
     void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
     if (!is_on || result == NULL)
@@ -183,13 +172,13 @@ static bool have_tables(void)
 
 enum sample_error sample_start(uint64_t rate, uint64_t seed)
 {
-    uint32_t expected = PROFILE_OFF;
+    uint32_t expected = SAMPLING_OFF;
     if (rate == 0 || rate > (uint64_t)1 << POISSON_RATE_LOG2_MAX)
         return SAMPLE_BAD_RATE;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+    if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return SAMPLE_IS_ON;
     if (!have_tables()) {
-        store(&state, PROFILE_OFF, RELEASE);
+        store(&sample_state, SAMPLING_OFF, RELEASE);
         return SAMPLE_NO_MEMORY;
     }
     if (seed == 0)
@@ -201,19 +190,19 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
         store(&first_start_ns, os_clock_real_ns(), RELAXED);
     store(&on_since_ms, os_clock_ms(), RELAXED);
     fetch_add(&starts, 1, RELEASE);
-    store(&state, PROFILE_ON, RELEASE);
-    site_divert(true);
+    store(&sample_state, SAMPLING_ON, RELEASE);
+    site_divert_all(true);
     return SAMPLE_FINE;
 }
 
 void sample_stop(void)
 {
-    uint32_t expected = PROFILE_ON;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+    uint32_t expected = SAMPLING_ON;
+    if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return;
-    site_divert(false);
+    site_divert_all(false);
     fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
-    store(&state, PROFILE_OFF, RELEASE);
+    store(&sample_state, SAMPLING_OFF, RELEASE);
 }
 
 void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)
@@ -223,7 +212,7 @@ void profile_visit(void (*visit)(const struct profile_stack *stack, void *contex
 
 struct profile_facts profile_facts(void)
 {
-    bool is_on = load(&state, ACQUIRE) == PROFILE_ON;
+    bool is_on = sample_is_on();
     uint64_t on_ms = load(&on_before_ms, RELAXED) +
                      (is_on ? os_clock_ms() - load(&on_since_ms, RELAXED) : 0);
     return (struct profile_facts){

@@ -1,8 +1,7 @@
 /*
- * sample.h: requests that a cache cannot serve at once: sampled while the profiler is on, else from
- * the heap.
+ * sample.h: the profiler's switch, and the requests that it samples (from site/second.h).
  *
- * `site` is the address that the request returns to. NULL: no memory; errno is not touched.
+ * `site` is the site's address. NULL: no memory; errno is not touched.
  */
 #ifndef CALM_SITE_SAMPLE_H
 #define CALM_SITE_SAMPLE_H
@@ -26,42 +25,27 @@ void sample_stop(void);
 size_t sample_mapped_bytes(void);
 size_t sample_resident_bytes(void);
 
-/* While the profiler is on. */
+enum sampling { SAMPLING_OFF, SAMPLING_ON, SAMPLING_CHANGES };
+extern HIDDEN _Atomic uint32_t sample_state;
+
+/* Whether requests are sampled now. */
+ALWAYS_INLINE bool sample_is_on(void)
+{
+    return load(&sample_state, ACQUIRE) == SAMPLING_ON;
+}
+
+/* Counts a request's bytes down. Whether the calling thread is to sample it. */
+bool sample_counts_down(size_t bytes);
+
+ALWAYS_INLINE bool sample_is_reached(size_t bytes)
+{
+    return unlikely(sample_is_on()) && sample_counts_down(bytes);
+}
+
+/* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site);
+
+/* As heap_realloc, while requests are sampled. */
 void *sample_realloc(void *block, size_t bytes, const void *site);
-
-/* A plain request of any size, with what site_offset() said of its site. */
-ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site)
-{
-    if (unlikely(offset == PROFILED_OFFSET))
-        return sample_alloc(bytes, 1, false, site);
-    return heap_alloc_slow(bytes, offset);
-}
-
-/* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
-ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *site)
-{
-    uint32_t offset = site_offset(site);
-    if (unlikely(offset == PROFILED_OFFSET))
-        return sample_alloc(bytes, align, false, site);
-    return heap_alloc_aligned(bytes, align, offset);
-}
-
-ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site)
-{
-    uint32_t offset = site_offset(site);
-    if (unlikely(offset == PROFILED_OFFSET))
-        return sample_alloc(bytes, 1, true, site);
-    return heap_alloc_zeroed(bytes, offset);
-}
-
-/* As heap_realloc. */
-ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site)
-{
-    uint32_t offset = site_offset(site);
-    if (unlikely(offset == PROFILED_OFFSET))
-        return sample_realloc(block, bytes, site);
-    return heap_realloc(block, bytes, offset);
-}
 
 #endif

@@ -16,26 +16,39 @@
 enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 
 _Atomic uint16_t site_table[SITES];
+_Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
+_Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
 static _Atomic bool is_table_diverted;
 static _Atomic uint32_t changes; /* of the two above */
 
-static uint16_t own_offset(size_t index, size_t cohorts)
+size_t site_cohort_of(size_t index)
 {
     /* Knuth's multiplicative hash: the golden ratio of 2^32. */
     uint32_t mixed = (uint32_t)index * 0x9E3779B1u;
-    return (uint16_t)(((uint64_t)mixed * cohorts >> 32) * COHORT_ENTRY_BYTES);
+    return (uint64_t)mixed * load(&cohorts_now, RELAXED) >> 32;
+}
+
+static uint32_t offset_of(size_t index)
+{
+    return (uint32_t)(COHORT_FIRST + site_cohort_of(index)) * COHORT_ENTRY_BYTES;
+}
+
+/* Whether the requests of an index go to the second front end. */
+static bool is_diverted(size_t index)
+{
+    (void)index;
+    return load(&is_table_diverted, RELAXED);
 }
 
 static void write_table(void)
 {
-    bool is_diverted = load(&is_table_diverted, RELAXED);
-    size_t cohorts = load(&cohorts_now, RELAXED);
     for (size_t index = 0; index < SITES; index++)
         store(&site_table[index],
-              is_diverted ? (uint16_t)PROFILED_OFFSET : own_offset(index, cohorts), RELAXED);
+              (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
+              RELAXED);
 }
 
 /* After a change: writes what it asks for, and again if another change came meanwhile. */
@@ -63,6 +76,7 @@ void site_start(enum site_policy policy, size_t cohorts)
 {
     cohorts_max = policy == SITE_OFF ? 1 : cohorts;
     depot_on_growth = on_growth;
+    fill();
 }
 
 size_t site_cohorts(void)
@@ -70,13 +84,13 @@ size_t site_cohorts(void)
     return load(&cohorts_now, RELAXED);
 }
 
-void site_divert(bool is_diverted)
+void site_divert_all(bool is_wanted)
 {
-    store(&is_table_diverted, is_diverted, RELAXED);
+    store(&is_table_diverted, is_wanted, RELAXED);
     fill();
 }
 
 uint32_t site_own_offset(const void *return_address)
 {
-    return own_offset(site_index(return_address), load(&cohorts_now, RELAXED));
+    return offset_of(site_index(return_address));
 }

@@ -6,8 +6,8 @@
  * multiplication, and two runs of a program place the same objects together. Several sites may
  * share an index; `hash` is content with that.
  *
- * While requests are sampled every site has one and the same cohort, of which no cache has a block:
- * so every request reaches the slow path, which asks for the site's own cohort.
+ * An index may be diverted: its entry then names a cohort of which no cache has a block. So each of
+ * its requests reaches the second front end (site/second.h), which asks for the site's own cohort.
  */
 #ifndef CALM_SITE_SITE_H
 #define CALM_SITE_SITE_H
@@ -27,21 +27,26 @@ void site_start(enum site_policy policy, size_t cohorts);
 /* Cohorts in use now. */
 size_t site_cohorts(void);
 
-/* Sends every request to the slow path, or no longer. Any thread. */
-void site_divert(bool is_diverted);
-
-/* The offset of the entries of a site's own cohort, diverted or not. */
-uint32_t site_own_offset(const void *return_address);
+/* Sends every request to the second front end, or no longer. Any thread. */
+void site_divert_all(bool is_diverted);
 
 ALWAYS_INLINE size_t site_index(const void *return_address)
 {
     return (uintptr_t)return_address >> CODE_ALIGN_LOG2 & (SITES - 1);
 }
 
-/* The offset of a site's entries in a cache. Cost: one mask, one load. */
+/* The offset of a site's entries in a cache, or DIVERTED_OFFSET (core/sampled.h). Cost: one mask,
+ * one load. */
 ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 {
     return load(&site_table[site_index(return_address)], RELAXED);
 }
+
+/* The number of the cohort that an index has by the policy, diverted or not: from 0, below
+ * COHORTS_MAX. */
+size_t site_cohort_of(size_t index);
+
+/* The offset of the entries of a site's own cohort, diverted or not. */
+uint32_t site_own_offset(const void *return_address);
 
 #endif

@@ -33,6 +33,7 @@ extern "C" {
 #include "site/live.h"
 #include "site/poisson.h"
 #include "site/sample.h"
+#include "site/second.h"
 #include "site/site.h"
 #include "site/stacks.h"
 }
@@ -45,7 +46,7 @@ namespace calm_test
 /* A block of `bytes` in the cohort of that number, whatever site asks; without errno. */
 inline void *alloc_in_cohort(size_t bytes, unsigned cohort)
 {
-    uint32_t cohort_offset = cohort * COHORT_ENTRY_BYTES;
+    uint32_t cohort_offset = (COHORT_FIRST + cohort) * COHORT_ENTRY_BYTES;
     void *block = heap_alloc_fast(bytes, cohort_offset);
     return block != nullptr ? block : heap_alloc_slow(bytes, cohort_offset);
 }

@@ -1,0 +1,48 @@
+/*
+ * second.c: names the site, has the request sampled while the profiler is on, and else serves it
+ * from the site's own cohort.
+ *
+ * Owner: nobody; no state of its own. Design: docs/design/sites.md
+ */
+#include "site/second.h"
+
+#include "site/sample.h"
+
+/* Who asks: the address that the request returns to. */
+static const void *site_named(const void *site, const void *frame)
+{
+    (void)frame;
+    return site;
+}
+
+/* As the heap would without a second front end. */
+static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
+{
+    if (align > 1)
+        return heap_alloc_aligned(bytes, align, offset);
+    if (is_zeroed)
+        return heap_alloc_zeroed(bytes, offset);
+    void *block = heap_alloc_fast(bytes, offset);
+    return likely(block != NULL) ? block : heap_alloc_slow(bytes, offset);
+}
+
+void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
+{
+    if (bytes > PTRDIFF_MAX || !heap_start())
+        return NULL;
+    site = site_named(site, frame);
+    if (unlikely(sample_is_reached(bytes))) {
+        void *block = sample_alloc(bytes, align, is_zeroed, site);
+        if (block != NULL)
+            return block;
+    }
+    return plain(bytes, align, is_zeroed, site_own_offset(site));
+}
+
+void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
+{
+    site = site_named(site, frame);
+    if (unlikely(sample_is_on()))
+        return sample_realloc(block, bytes, site);
+    return heap_realloc(block, bytes, site_own_offset(site));
+}

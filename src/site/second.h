@@ -1,0 +1,60 @@
+/*
+ * second.h: the second front end, for requests that one look in the table of sites does not decide.
+ *
+ * Where an index of the table is diverted, no cache has a block for its requests, so each comes
+ * here: who is the site, is the request sampled, which cohort is the site's own. What is not
+ * diverted pays nothing for it. Before the heap has started all are.
+ *
+ * `site` is the address that the request returns to, `frame` the address just above it on the
+ * stack, where the frame of the exported function's caller begins. NULL: no memory; errno is not
+ * touched. Design: docs/design/sites.md
+ */
+#ifndef CALM_SITE_SECOND_H
+#define CALM_SITE_SECOND_H
+
+#include "core/sampled.h"
+#include "site/site.h"
+
+/* A request of any size, aligned to a power of two, zeroed if wanted. */
+void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
+
+/* As heap_realloc. */
+void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
+
+/* A plain request of any size, with what site_offset() said of its site. */
+ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
+                                    const void *frame)
+{
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_alloc(bytes, 1, false, site, frame);
+    return heap_alloc_slow(bytes, offset);
+}
+
+/* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
+ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *site,
+                                       const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_alloc(bytes, align, false, site, frame);
+    return heap_alloc_aligned(bytes, align, offset);
+}
+
+ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_alloc(bytes, 1, true, site, frame);
+    return heap_alloc_zeroed(bytes, offset);
+}
+
+/* As heap_realloc. */
+ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_realloc(block, bytes, site, frame);
+    return heap_realloc(block, bytes, offset);
+}
+
+#endif

@@ -43,10 +43,10 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
 #define CALM_TAG_LENGTH (sizeof __FILE__ - 1)
 #define CALM_TAG_CHAR(i)                                                                           \
     ((i) < CALM_TAG_LENGTH ? (uint64_t)(unsigned char)                                             \
-             __FILE__[(i) < CALM_TAG_LENGTH ? CALM_TAG_LENGTH - 1 - (i) : 0]                       \
+                                 __FILE__[(i) < CALM_TAG_LENGTH ? CALM_TAG_LENGTH - 1 - (i) : 0]   \
                            : 0)
 #define CALM_TAG_2(tag, i)                                                                         \
-    (((tag)*CALM_TAG_FACTOR + CALM_TAG_CHAR(i)) * CALM_TAG_FACTOR + CALM_TAG_CHAR((i) + 1))
+    (((tag) * CALM_TAG_FACTOR + CALM_TAG_CHAR(i)) * CALM_TAG_FACTOR + CALM_TAG_CHAR((i) + 1))
 #define CALM_TAG_8(tag, i)                                                                         \
     CALM_TAG_2(CALM_TAG_2(CALM_TAG_2(CALM_TAG_2(tag, i), (i) + 2), (i) + 4), (i) + 6)
 #define CALM_TAG_32(tag, i)                                                                        \

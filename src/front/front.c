@@ -43,6 +43,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     }
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
+    wrapper_configure(option_value(OPTION_wrappers) != 0);
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }

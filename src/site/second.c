@@ -8,11 +8,12 @@
 
 #include "site/sample.h"
 
-/* Who asks: the address that the request returns to. */
-static const void *site_named(const void *site, const void *frame)
+/* Who asks: the address that the request returns to, or behind wrappers, the one these return to.
+ */
+static const void *site_named(size_t bytes, const void *site, const void *frame)
 {
-    (void)frame;
-    return site;
+    wrapper_tick(bytes, site);
+    return wrapper_see_through(site, frame);
 }
 
 /* As the heap would without a second front end. */
@@ -30,19 +31,19 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
         return NULL;
-    site = site_named(site, frame);
+    const void *named = site_named(bytes, site, frame);
     if (unlikely(sample_is_reached(bytes))) {
         void *block = sample_alloc(bytes, align, is_zeroed, site);
         if (block != NULL)
             return block;
     }
-    return plain(bytes, align, is_zeroed, site_own_offset(site));
+    return plain(bytes, align, is_zeroed, site_own_offset(named));
 }
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    site = site_named(site, frame);
+    const void *named = site_named(bytes, site, frame);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site);
-    return heap_realloc(block, bytes, site_own_offset(site));
+    return heap_realloc(block, bytes, site_own_offset(named));
 }

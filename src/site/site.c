@@ -12,6 +12,7 @@
 
 #include "core/depot.h"
 #include "core/sampled.h"
+#include "site/wrapper.h"
 
 enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 
@@ -39,8 +40,7 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    (void)index;
-    return load(&is_table_diverted, RELAXED);
+    return load(&is_table_diverted, RELAXED) || wrapper_has_index(index);
 }
 
 static void write_table(void)
@@ -68,8 +68,10 @@ static void on_growth(size_t slab_count)
     size_t now = load(&cohorts_now, RELAXED);
     if (now >= cohorts_max || slab_count < SLABS_MIN)
         return;
-    if (compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
-        fill();
+    if (!compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
+        return;
+    wrapper_start();
+    fill();
 }
 
 void site_start(enum site_policy policy, size_t cohorts)
@@ -87,6 +89,11 @@ size_t site_cohorts(void)
 void site_divert_all(bool is_wanted)
 {
     store(&is_table_diverted, is_wanted, RELAXED);
+    fill();
+}
+
+void site_refresh(void)
+{
     fill();
 }
 

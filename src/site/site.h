@@ -30,6 +30,9 @@ size_t site_cohorts(void);
 /* Sends every request to the second front end, or no longer. Any thread. */
 void site_divert_all(bool is_diverted);
 
+/* Writes the table anew, after what wrapper_has_index() says has changed. Any thread. */
+void site_refresh(void);
+
 ALWAYS_INLINE size_t site_index(const void *return_address)
 {
     return (uintptr_t)return_address >> CODE_ALIGN_LOG2 & (SITES - 1);

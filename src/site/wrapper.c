@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "os/stack.h"
+#include "site/tag.h"
 
 enum {
     SEEN_LOG2 = 10,

@@ -24,8 +24,8 @@ namespace
 
 enum { CALLERS = 6, ROUNDS = 12 };
 
-const void *site_now;  /* where the last request returned to */
-const void *named_now; /* what it was named                  */
+const void *site_now;                  /* where the last request returned to */
+const void *named_now;                 /* what it was named                  */
 std::vector<const void *> returns_now; /* of the layers above it, innermost first */
 volatile unsigned sink;
 
@@ -59,7 +59,6 @@ LAYER(equal_frame, char *room = static_cast<char *>(alloca(room_bytes)); room[0]
       sink = sink + static_cast<unsigned>(room[0]); request(bytes))
 LAYER(forgotten, request(bytes))
 LAYER(one_caller, request(bytes))
-LAYER(in_a_handler, request(bytes))
 
 using Layer = void (*)(size_t);
 
@@ -90,7 +89,7 @@ enum wrapper_state state_of(const void *site)
 
 class Wrapper : public testing::Test
 {
-protected:
+  protected:
     void SetUp() override
     {
         ASSERT_TRUE(heap_start());
@@ -150,11 +149,11 @@ TEST_F(Wrapper, WhatHasOneCallerIsASiteHoweverManySizesItAsksFor)
 /* Seen to fail with a stack pointer that stays where it was from layer to layer. */
 TEST_F(Wrapper, LayersAreLookedThroughUpToTheirBound)
 {
-    run(outermost_layer, 4 * ROUNDS);
+    for (Layer layer : {inner_layer, middle_layer, outer_layer, outermost_layer})
+        run(layer);
     one(call<1>, outermost_layer, 8);
     ASSERT_EQ(returns_now.size(), 4u);
     EXPECT_EQ(named_now, returns_now[WRAPPER_DEPTH_MAX - 1]);
-    run(outer_layer, ROUNDS);
     one(call<2>, outer_layer, 8);
     EXPECT_EQ(named_now, returns_now[2]);
 }
@@ -209,7 +208,7 @@ TEST_F(Wrapper, LooksAreTakenEverMoreSeldom)
         wrapper_tick(8, reinterpret_cast<const void *>(0x1234));
     uint64_t taken = wrapper_counts().looks - before;
     EXPECT_LE(taken, 1000u);
-    EXPECT_GE(taken, 50u);
+    EXPECT_GE(taken, 20u);
 }
 
 /* Seen to fail with the shifts left out. */

@@ -62,6 +62,10 @@ _Static_assert(sizeof(struct fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a 
 
 static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
 static _Alignas(CACHE_LINE_BYTES) struct fact facts[1 << FACTS_LOG2];
+
+/* Bits by index of site_table: indices of facts, which never lose theirs; those that are diverted.
+ */
+static _Atomic uint64_t wrapping[SITES / 64];
 static _Atomic uint64_t diverted[SITES / 64];
 
 static bool is_wanted_at_start;
@@ -96,6 +100,20 @@ ALWAYS_INLINE struct fact *facts_of(uintptr_t site)
     return &facts[mix(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
 }
 
+ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
+{
+    size_t index = site_index((const void *)site);
+    return (load(&bits[index / 64], RELAXED) >> index % 64 & 1) != 0;
+}
+
+/* Whether it was not set. */
+static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
+{
+    size_t index = site_index((const void *)site);
+    uint64_t bit = (uint64_t)1 << index % 64;
+    return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
+}
+
 static struct fact *find_fact(uintptr_t site)
 {
     struct fact *set = facts_of(site);
@@ -108,6 +126,8 @@ static struct fact *find_fact(uintptr_t site)
 /* 0: none. F3 acquire: pairs with F2, so that a distance is read before the site it belongs to. */
 ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
+    if (likely(!has_bit(wrapping, site)))
+        return 0;
     const struct fact *set = facts_of(site);
     for (unsigned way = 0; way < FACT_WAYS; way++) {
         uint64_t distance = load(&set[way].distance, ACQUIRE);
@@ -144,6 +164,7 @@ static bool add_fact(uintptr_t site, uint64_t distance)
         /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
         if (compare_swap(&set[way].site, &expected, site, RELAXED, RELAXED) || expected == site) {
             store(&set[way].distance, distance, RELEASE); /* F2 */
+            set_bit(wrapping, site);
             return true;
         }
     }
@@ -167,9 +188,7 @@ bool wrapper_has_index(size_t index)
 
 static void divert(uintptr_t site)
 {
-    size_t index = site_index((const void *)site);
-    uint64_t bit = (uint64_t)1 << index % 64;
-    if ((atomic_fetch_or_explicit(&diverted[index / 64], bit, RELAXED) & bit) == 0)
+    if (set_bit(diverted, site))
         site_refresh();
 }
 

@@ -153,7 +153,7 @@ static enum step apply(struct walk *walk, const struct stack_entry *entry,
     }
     if (!stack_knows(&next, returns))
         return STEP_END;
-    next.pc = stack_without_signature(next.registers[returns]);
+    next.pc = os_code_address(next.registers[returns]);
     bool is_kept = row->rules[returns] == RULE_AT_OFFSET;
     walk->kept_at = is_kept ? cfa + (uint64_t)(int64_t)row->values[returns] : 0;
     walk->is_fixed = is_kept && !row->is_cfa_expression && row->cfa_register == STACK_SP &&
@@ -182,7 +182,7 @@ static enum step step_frame_pointer(struct walk *walk)
     stack_set(frame, STACK_FP, fp);
     if (STACK_FP_KNOWS_SP)
         stack_set(frame, STACK_SP, at + 2 * sizeof fp);
-    frame->pc = stack_without_signature(pc);
+    frame->pc = os_code_address(pc);
     frame->is_exact = false;
     walk->kept_at = at + sizeof fp;
     walk->is_fixed = false;

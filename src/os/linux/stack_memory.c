@@ -77,15 +77,12 @@ bool stack_memory_read(struct stack_memory *memory, uintptr_t address, uint64_t 
 /* A page of some stack above its pointer that could be read, by its number. */
 static _Thread_local uintptr_t page_read;
 
-uintptr_t os_stack_word(uintptr_t sp, uintptr_t at)
+uintptr_t os_stack_word_far(uintptr_t at)
 {
-    if (at < sp || at % WORD != 0)
-        return 0;
-    bool is_near = (at ^ sp) < PAGE;
-    if (unlikely(!is_near && at / PAGE != page_read)) {
+    if (unlikely(at / PAGE != page_read)) {
         if (!stack_memory_is_readable(at))
             return 0;
         page_read = at / PAGE;
     }
-    return stack_without_signature(read_word(at));
+    return os_code_address(read_word(at));
 }

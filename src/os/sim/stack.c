@@ -20,8 +20,8 @@ size_t os_callers(struct os_caller *callers, size_t max)
     return 1;
 }
 
-uintptr_t os_stack_word(uintptr_t sp, uintptr_t at)
+uintptr_t os_stack_word_far(uintptr_t at)
 {
-    (void)sp, (void)at;
+    (void)at;
     return 0;
 }

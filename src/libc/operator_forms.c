@@ -8,36 +8,6 @@
  */
 #include "libc/operator.h"
 
-typedef uint8_t hot_cold; /* __hot_cold_t: how hot, 0 to 255; a hint we have no use for yet */
-typedef const void *nothrow;
-
-struct sized_block {
-    void *block;
-    size_t bytes;
-};
-
-typedef void (*any_function)(void);
-
-/*
- * Whether the program's operator is our own. Costs one load, of the linker's entry. To a compiler
- * two names are two functions, so one of the addresses is hidden from it.
- */
-ALWAYS_INLINE bool is_ours(any_function programs, any_function own)
-{
-    __asm__("" : "+r"(own));
-    return likely(programs == own);
-}
-
-ALWAYS_INLINE bool is_new_ours(void)
-{
-    return is_ours((any_function)_Znwm, (any_function)operator_own_new);
-}
-
-ALWAYS_INLINE bool is_new_aligned_ours(void)
-{
-    return is_ours((any_function)_ZnwmSt11align_val_t, (any_function)operator_own_new_aligned);
-}
-
 ALWAYS_INLINE void *form_nothrow(size_t bytes)
 {
     return is_new_ours() ? operator_new_plain(bytes, false) : operator_new_caught(bytes, 1);
@@ -63,13 +33,6 @@ static void form_sized_aligned(void *block, size_t bytes, size_t align)
         heap_free_sized(block, bytes, align);
     else
         _ZdlPvSt11align_val_t(block, align);
-}
-
-/* The usable size, when the block is ours to know. */
-static struct sized_block with_size(void *block, size_t bytes, bool is_known)
-{
-    return (struct sized_block){
-        block, block != NULL && is_known ? size_max(heap_usable(block), bytes) : bytes};
 }
 
 #define DEFINE(result, name, parameters)                                                           \

@@ -128,6 +128,15 @@ int calm_stats_text(int fd);
 int calm_stats_json(int fd);
 
 /*
+ * Writes to the file descriptor `fd` which addresses asked for memory, as far as samples of stacks
+ * have told, as one JSON object: for each module its path and its sites, which are offsets in the
+ * file, with `kind` "site", "wrapper" (its callers are the sites) or "opaque" (a wrapper whose
+ * callers cannot be told). Empty while option `wrappers` says not to look. Allocates nothing.
+ * Returns 0 or a positive errno value.
+ */
+int calm_sites_json(int fd);
+
+/*
  * Checks every invariant of the whole heap. Returns NULL when all hold, else the number and name of
  * the first that does not (a static string). Other threads must not allocate meanwhile. Cost:
  * proportional to the heap.

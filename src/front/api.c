@@ -5,6 +5,7 @@
 
 #include "front/front.h"
 #include "front/options.h"
+#include "front/sites.h"
 #include "front/stats.h"
 #include "site/profile_write.h"
 #include "site/sample.h"
@@ -90,6 +91,11 @@ EXPORT int calm_stats_text(int fd)
 EXPORT int calm_stats_json(int fd)
 {
     return stats_write_json(fd);
+}
+
+EXPORT int calm_sites_json(int fd)
+{
+    return sites_write_json(fd);
 }
 
 EXPORT const char *calm_verify(void)

@@ -6,6 +6,7 @@
 
 #include "front/options.h"
 #include "front/profile.h"
+#include "front/sites.h"
 #include "front/stats.h"
 
 enum { COMPLAINTS_MAX = 1024 };
@@ -13,6 +14,7 @@ enum { COMPLAINTS_MAX = 1024 };
 static _Atomic uint64_t failed_calls;
 static uint64_t
     report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
+static uint64_t sites_file[2]; /* the same of sites_fd */
 
 bool front_is_file(int fd, const uint64_t identity[2])
 {
@@ -43,7 +45,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     }
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
-    wrapper_configure(option_value(OPTION_wrappers) != 0);
+    os_file_identity((int)option_value(OPTION_sites_fd), sites_file);
+    wrapper_configure((enum wrapper_use)option_value(OPTION_wrappers));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }
@@ -113,5 +116,8 @@ DESTRUCTOR_LAST static void at_exit(void)
     int report_fd = (int)option_value(OPTION_report_fd);
     if (front_is_file(report_fd, report_file))
         stats_write_json(report_fd);
+    int sites_fd = (int)option_value(OPTION_sites_fd);
+    if (front_is_file(sites_fd, sites_file))
+        sites_write_json(sites_fd);
     profile_at_exit();
 }

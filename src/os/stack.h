@@ -30,8 +30,11 @@ struct os_caller {
                           call there: the unwind tables say so */
 };
 
-/* As os_stack, with places. */
-size_t os_callers(struct os_caller *callers, size_t max);
+/*
+ * As os_stack, with places, from the caller whose address is `first` on outwards; 0 when it is not
+ * among the innermost 16.
+ */
+size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max);
 
 enum { OS_STACK_PAGE = 4096 }; /* the smallest there is */
 

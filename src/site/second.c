@@ -12,7 +12,7 @@
  */
 static const void *site_named(size_t bytes, const void *site, const void *frame)
 {
-    wrapper_tick(bytes, site);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
     return wrapper_see_through(site, frame);
 }
 

@@ -28,7 +28,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *s
 {
     if (unlikely(offset == DIVERTED_OFFSET))
         return second_alloc(bytes, 1, false, site, frame);
-    wrapper_tick(bytes, site);
+    wrapper_tick(WRAPPER_MISS, bytes, site);
     return heap_alloc_slow(bytes, offset);
 }
 
@@ -39,7 +39,7 @@ ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *s
     uint32_t offset = site_offset(site);
     if (unlikely(offset == DIVERTED_OFFSET))
         return second_alloc(bytes, align, false, site, frame);
-    wrapper_tick(bytes, site);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
     return heap_alloc_aligned(bytes, align, offset);
 }
 
@@ -48,7 +48,7 @@ ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void
     uint32_t offset = site_offset(site);
     if (unlikely(offset == DIVERTED_OFFSET))
         return second_alloc(bytes, 1, true, site, frame);
-    wrapper_tick(bytes, site);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
     return heap_alloc_zeroed(bytes, offset);
 }
 
@@ -58,7 +58,7 @@ ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, co
     uint32_t offset = site_offset(site);
     if (unlikely(offset == DIVERTED_OFFSET))
         return second_realloc(block, bytes, site, frame);
-    wrapper_tick(bytes, site);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
     return heap_realloc(block, bytes, offset);
 }
 

@@ -70,7 +70,6 @@ static void on_growth(size_t slab_count)
         return;
     if (!compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
         return;
-    wrapper_start();
     fill();
 }
 

@@ -20,7 +20,6 @@ enum {
     SEEN_WAYS = 4,
     FACTS_LOG2 = 8,
     FACT_WAYS = 4,
-    CALLERS_MAX = 12, /* ours above the site, the site, and the layers behind it */
     FRAME_BYTES_MAX = 4096,
 
     /* docs/decisions/wrappers.md */
@@ -30,10 +29,9 @@ enum {
     PROOFS_MIN = 4, /* where only walks, and not the tables, say that a frame's size is constant */
     MISMATCHES_MAX = 2,
 
-    REQUESTS_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
+    MISSES_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
     LOOKS_A_STEP = 64,
-    STEPS_MAX = 10,
-    REQUESTS_WHEN_OFF = 256,
+    STEPS_MAX = 7,
 };
 
 /* From the stack pointer after a return: to the stack pointer after the next, and to the word that
@@ -68,21 +66,23 @@ static _Alignas(CACHE_LINE_BYTES) struct fact facts[1 << FACTS_LOG2];
 static _Atomic uint64_t wrapping[SITES / 64];
 static _Atomic uint64_t diverted[SITES / 64];
 
-static bool is_wanted_at_start;
+static bool is_allowed = true;
 static _Atomic bool is_on;
 static _Atomic uint64_t looks;
 static _Atomic uint64_t mismatches;
 
-_Thread_local uint32_t wrapper_requests_left;
+_Thread_local int32_t wrapper_looks_in;
 
-void wrapper_configure(bool is_wanted)
+void wrapper_configure(enum wrapper_use use)
 {
-    is_wanted_at_start = is_wanted;
+    is_allowed = use != WRAPPERS_OFF;
+    store(&is_on, use == WRAPPERS_ON, RELAXED);
 }
 
 void wrapper_start(void)
 {
-    store(&is_on, is_wanted_at_start, RELAXED);
+    if (is_allowed)
+        store(&is_on, true, RELAXED);
 }
 
 static uint64_t mix(uint64_t value)
@@ -312,7 +312,7 @@ static bool prove(struct seen *entry, const struct os_caller *site, const struct
 /* `callers`: the site, and who called from there. */
 static void look_at(const struct os_caller *callers, size_t count, size_t bytes)
 {
-    for (size_t at = 0; at < WRAPPER_DEPTH_MAX && at + 1 < count; at++) {
+    for (size_t at = 0; at + 1 < count; at++) {
         struct seen *entry = seen_of(callers[at].address);
         if (entry == NULL)
             return;
@@ -326,27 +326,22 @@ static void look_at(const struct os_caller *callers, size_t count, size_t bytes)
 }
 
 /* Until the next look. Not always as many, or a program's own rhythm may hide a caller. */
-static uint32_t interval(uint64_t looks_so_far)
+static int32_t interval(uint64_t looks_so_far)
 {
     unsigned steps = (unsigned)size_min(looks_so_far / LOOKS_A_STEP, STEPS_MAX);
-    uint32_t least = (uint32_t)REQUESTS_MIN << steps;
-    return least + (uint32_t)(mix(looks_so_far) >> 32) % least;
+    int32_t least = (int32_t)(MISSES_MIN * WRAPPER_MISS) << steps;
+    return least + (int32_t)(mix(looks_so_far) >> 40) % least;
 }
 
 NOINLINE void wrapper_look(size_t bytes, const void *site)
 {
-    if (!load(&is_on, RELAXED)) {
-        wrapper_requests_left = REQUESTS_WHEN_OFF;
+    bool is_wanted = load(&is_on, RELAXED);
+    wrapper_looks_in = interval(is_wanted ? fetch_add(&looks, 1, RELAXED) : 0);
+    if (!is_wanted || site_is_tag(site))
         return;
-    }
-    wrapper_requests_left = interval(fetch_add(&looks, 1, RELAXED));
-    if (site_is_tag(site))
-        return;
-    struct os_caller callers[CALLERS_MAX];
-    size_t count = os_callers(callers, CALLERS_MAX), first = 0;
-    while (first < count && callers[first].address != (uintptr_t)site)
-        first++;
-    look_at(callers + first, count - first, bytes);
+    struct os_caller callers[WRAPPER_DEPTH_MAX + 1];
+    size_t count = os_callers((uintptr_t)site, callers, WRAPPER_DEPTH_MAX + 1);
+    look_at(callers, count, bytes);
 }
 
 void wrapper_forget(uintptr_t start, uintptr_t end)

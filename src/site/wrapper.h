@@ -16,10 +16,14 @@
 
 enum { WRAPPER_DEPTH_MAX = 3 }; /* layers that are looked through */
 
-/* Whether to look for wrappers once wrapper_start is called. Before the heap is used. */
-void wrapper_configure(bool is_wanted);
+/* Never; once wrapper_start is called; from the first request on. */
+enum wrapper_use { WRAPPERS_OFF, WRAPPERS_AUTO, WRAPPERS_ON };
 
-/* Sites begin to matter: looks for wrappers from now on, if that is wanted. Any thread. */
+/* Before the heap is used. */
+void wrapper_configure(enum wrapper_use use);
+
+/* A policy that keeps sites apart is in use: looks for wrappers from now on, unless that is off.
+ * Any thread. */
 void wrapper_start(void);
 
 /* Whether requests of an index of site_table must be diverted, for a wrapper has it. */
@@ -38,12 +42,16 @@ void wrapper_forget(uintptr_t start, uintptr_t end);
 /* Samples the stack of a request, to find wrappers and to prove what is known. */
 void wrapper_look(size_t bytes, const void *site);
 
-extern HIDDEN _Thread_local uint32_t wrapper_requests_left; /* before the next look */
+extern HIDDEN _Thread_local int32_t wrapper_looks_in; /* what is left before the next look */
+
+/* What a request counts for: one that a cache could not serve stands for those that it could. */
+enum { WRAPPER_CALL = 1, WRAPPER_MISS = 32 };
 
 /* On slow paths: looks once in a while. */
-ALWAYS_INLINE void wrapper_tick(size_t bytes, const void *site)
+ALWAYS_INLINE void wrapper_tick(int32_t counts_for, size_t bytes, const void *site)
 {
-    if (unlikely(wrapper_requests_left-- == 0))
+    wrapper_looks_in -= counts_for;
+    if (unlikely(wrapper_looks_in < 0))
         wrapper_look(bytes, site);
 }
 

@@ -17,6 +17,7 @@ enum {
     FP_FRAME_BYTES_MAX = 256 << 10, /* further away is no frame pointer */
     ADDRESS_MIN = 4096,
     CODE_PAGE = 4096,
+    INSIDE_MAX = 16,
 };
 
 struct walk {
@@ -231,15 +232,20 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return count;
 }
 
-NOINLINE size_t os_callers(struct os_caller *callers, size_t max)
+NOINLINE size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
 {
     struct walk walk;
     begin(&walk);
-    size_t count = 0;
     if (!step(&walk))
         return 0;
-    while (count < max && step(&walk)) {
+    size_t count = 0;
+    for (unsigned inside = 0; count < max && step(&walk); inside++) {
         const struct stack_frame *frame = &walk.frame;
+        if (count == 0 && frame->pc != first) {
+            if (inside == INSIDE_MAX)
+                break;
+            continue;
+        }
         callers[count++] = (struct os_caller){
             .address = frame->pc,
             .sp = stack_knows(frame, STACK_SP) ? frame->registers[STACK_SP] : 0,

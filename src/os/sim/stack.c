@@ -12,11 +12,11 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return 1;
 }
 
-size_t os_callers(struct os_caller *callers, size_t max)
+size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
 {
     if (max == 0)
         return 0;
-    callers[0] = (struct os_caller){.address = (uintptr_t)__builtin_return_address(0)};
+    callers[0] = (struct os_caller){.address = first};
     return 1;
 }
 

@@ -70,6 +70,7 @@ static bool is_allowed = true;
 static _Atomic bool is_on;
 static _Atomic uint64_t looks;
 static _Atomic uint64_t mismatches;
+static _Atomic size_t hand; /* of sweep() */
 
 _Thread_local int32_t wrapper_looks_in;
 
@@ -333,6 +334,32 @@ static int32_t interval(uint64_t looks_so_far)
     return least + (int32_t)(mix(looks_so_far) >> 40) % least;
 }
 
+static void forget(uintptr_t site)
+{
+    struct seen *entry = seen_of(site);
+    drop_fact(site);
+    undivert(site);
+    if (entry == NULL)
+        return;
+    begin_seen(entry);
+    store(&entry->mismatches, 0, RELAXED);
+    store(&entry->site, 0, RELAXED);
+}
+
+/* The hand goes on to the next fact and drops it when its module is no longer there. */
+static void sweep(void)
+{
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        size_t at = fetch_add(&hand, 1, RELAXED) % (sizeof facts / sizeof facts[0]);
+        uintptr_t site = load(&facts[at].site, RELAXED);
+        if (site == 0)
+            continue;
+        if (!os_is_code(site))
+            forget(site);
+        return;
+    }
+}
+
 NOINLINE void wrapper_look(size_t bytes, const void *site)
 {
     bool is_wanted = load(&is_on, RELAXED);
@@ -342,24 +369,7 @@ NOINLINE void wrapper_look(size_t bytes, const void *site)
     struct os_caller callers[WRAPPER_DEPTH_MAX + 1];
     size_t count = os_callers((uintptr_t)site, callers, WRAPPER_DEPTH_MAX + 1);
     look_at(callers, count, bytes);
-}
-
-void wrapper_forget(uintptr_t start, uintptr_t end)
-{
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        uintptr_t site = load(&facts[i].site, RELAXED);
-        if (site >= start && site < end)
-            drop_fact(site);
-    }
-    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
-        uintptr_t site = load(&seen[i].site, RELAXED);
-        if (site < start || site >= end)
-            continue;
-        undivert(site);
-        begin_seen(&seen[i]);
-        store(&seen[i].mismatches, 0, RELAXED);
-        store(&seen[i].site, 0, RELAXED);
-    }
+    sweep();
 }
 
 void wrapper_visit(void (*visit)(const struct wrapper_fact *fact, void *context), void *context)

@@ -36,9 +36,6 @@ bool wrapper_has_index(size_t index);
  */
 const void *wrapper_see_through(const void *site, const void *frame);
 
-/* Forgets what is known of code in [start, end): its module was unloaded. Any thread. */
-void wrapper_forget(uintptr_t start, uintptr_t end);
-
 /* Samples the stack of a request, to find wrappers and to prove what is known. */
 void wrapper_look(size_t bytes, const void *site);
 

@@ -28,21 +28,21 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
 
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
 {
-    if (bytes > PTRDIFF_MAX || !heap_start())
+    if (bytes > PTRDIFF_MAX)
         return NULL;
-    site = site_named(site, frame);
+    uint32_t offset = site_own_offset(site = site_named(site, frame));
     if (unlikely(sample_is_reached(bytes))) {
-        void *block = sample_alloc(bytes, align, is_zeroed, site);
+        void *block = sample_alloc(bytes, align, is_zeroed, site, offset);
         if (block != NULL)
             return block;
     }
-    return plain(bytes, align, is_zeroed, site_own_offset(site));
+    return plain(bytes, align, is_zeroed, offset);
 }
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    site = site_named(site, frame);
+    uint32_t offset = site_own_offset(site = site_named(site, frame));
     if (unlikely(sample_is_on()))
-        return sample_realloc(block, bytes, site);
-    return heap_realloc(block, bytes, site_own_offset(site));
+        return sample_realloc(block, bytes, site, offset);
+    return heap_realloc(block, bytes, offset, false);
 }

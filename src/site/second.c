@@ -12,8 +12,9 @@
  */
 static const void *site_named(size_t bytes, const void *site, const void *frame)
 {
-    wrapper_tick(WRAPPER_CALL, bytes, site);
-    return wrapper_see_through(site, frame);
+    const void *named = wrapper_see_through(site, frame);
+    wrapper_tick(named == site ? WRAPPER_MISS : WRAPPER_CALL, bytes, site);
+    return named;
 }
 
 /* As the heap would without a second front end. */
@@ -29,21 +30,21 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
 
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
 {
-    if (bytes > PTRDIFF_MAX || !heap_start())
+    if (bytes > PTRDIFF_MAX)
         return NULL;
-    const void *named = site_named(bytes, site, frame);
+    uint32_t offset = site_own_offset(site_named(bytes, site, frame));
     if (unlikely(sample_is_reached(bytes))) {
-        void *block = sample_alloc(bytes, align, is_zeroed, site);
+        void *block = sample_alloc(bytes, align, is_zeroed, site, offset);
         if (block != NULL)
             return block;
     }
-    return plain(bytes, align, is_zeroed, site_own_offset(named));
+    return plain(bytes, align, is_zeroed, offset);
 }
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    const void *named = site_named(bytes, site, frame);
+    uint32_t offset = site_own_offset(site_named(bytes, site, frame));
     if (unlikely(sample_is_on()))
-        return sample_realloc(block, bytes, site);
-    return heap_realloc(block, bytes, site_own_offset(named));
+        return sample_realloc(block, bytes, site, offset);
+    return heap_realloc(block, bytes, offset, false);
 }

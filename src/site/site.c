@@ -3,7 +3,8 @@
  *
  * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
  * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
- * stay in the cohort they have; an address tells its own bin.
+ * stay in the cohort they have; an address tells its own bin. `intern` (site/intern.h) leaves all
+ * to the second front end.
  *
  * Owner: whoever changes what the table is to say, then fills it; a store at a time, so a reader
  * sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
@@ -19,6 +20,9 @@ enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 _Atomic uint16_t site_table[SITES];
 _Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
 _Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
+
+bool site_is_interned;
+_Atomic bool site_is_quick;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
@@ -40,11 +44,12 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    return load(&is_table_diverted, RELAXED) || wrapper_has_index(index);
+    return site_is_interned || load(&is_table_diverted, RELAXED) || wrapper_has_index(index);
 }
 
 static void write_table(void)
 {
+    store(&site_is_quick, site_is_interned && !load(&is_table_diverted, RELAXED), RELAXED);
     for (size_t index = 0; index < SITES; index++)
         store(&site_table[index],
               (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
@@ -75,14 +80,18 @@ static void on_growth(size_t slab_count)
 
 void site_start(enum site_policy policy, size_t cohorts)
 {
-    cohorts_max = policy == SITE_OFF ? 1 : cohorts;
+    cohorts_max = policy == SITE_HASH ? cohorts : 1;
+    site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
+    if (site_is_interned)
+        wrapper_start();
     fill();
 }
 
 size_t site_cohorts(void)
 {
-    return load(&cohorts_now, RELAXED);
+    struct intern_counts counts = intern_counts();
+    return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
 }
 
 void site_divert_all(bool is_wanted)
@@ -96,7 +105,7 @@ void site_refresh(void)
     fill();
 }
 
-uint32_t site_own_offset(const void *return_address)
+uint32_t site_offset_by_index(const void *return_address)
 {
     return offset_of(site_index(return_address));
 }

@@ -306,6 +306,8 @@ static bool prove(struct seen *entry, const struct os_caller *site, const struct
     if (!caller->is_fixed && proofs < PROOFS_MIN)
         return false;
     bool is_added = add_fact(site->address, distance);
+    if (is_added)
+        intern_retire((const void *)site->address);
     store(&entry->state, is_added ? WRAPPER_KNOWN : WRAPPER_BLIND, RELAXED);
     return is_added;
 }

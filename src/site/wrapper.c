@@ -2,7 +2,8 @@
  * wrapper.c: which sites are wrappers, and how their callers are found.
  *
  * Two tables. `seen` has, for addresses that requests return to, a sketch of their callers and
- * sizes: one bit each, chosen by a hash, so that what is counted is never more than there are.
+ * sizes: marks of the first four different ones, so that what is counted is never more than there
+ * are.
  * `facts` has where a known wrapper keeps its return address; it is what the second front end
  * reads. A fact is used only after a walk of the stack agreed with it, and is proved again now and
  * then; one that disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h).
@@ -21,6 +22,8 @@ enum {
     FACTS_LOG2 = 8,
     FACT_WAYS = 4,
     FRAME_BYTES_MAX = 4096,
+    MARK_BITS = 16,
+    MARK_SET = 1 << (MARK_BITS - 1), /* so that no mark is 0 */
 
     /* docs/decisions/wrappers.md */
     SAMPLES_MIN = 8,
@@ -42,9 +45,9 @@ struct distance {
 };
 
 struct seen {
-    _Atomic uintptr_t site; /* 0: unused */
-    _Atomic uint64_t callers;
-    _Atomic uint64_t sizes;
+    _Atomic uintptr_t site;    /* 0: unused */
+    _Atomic uint64_t callers;  /* marks of them, four at most */
+    _Atomic uint64_t sizes;    /* the same                    */
     _Atomic uint64_t distance; /* a struct distance: what the walks so far agreed on; 0: none */
     _Atomic uint32_t samples;
     _Atomic uint8_t proofs;
@@ -91,14 +94,35 @@ static uint64_t mix(uint64_t value)
     return value * 0x9E3779B97F4A7C15;
 }
 
-static uint64_t one_bit(uint64_t value)
+/* The same in every run: what address randomisation changes does not count. */
+static uint64_t mix_index(uintptr_t site)
 {
-    return (uint64_t)1 << (mix(value) >> 58);
+    return mix(site_index((const void *)site));
+}
+
+/* Adds 15 bits of something to the four that a word has room for, unless it is among them. */
+static void add_mark(_Atomic uint64_t *word, uint64_t bits)
+{
+    uint64_t marks = load(word, RELAXED), mark = (bits & (MARK_SET - 1)) | MARK_SET;
+    for (unsigned shift = 0; shift < 64; shift += MARK_BITS) {
+        uint64_t there = marks >> shift & ((1 << MARK_BITS) - 1);
+        if (there == mark)
+            return;
+        if (there == 0) { /* if another thread was faster, this one is left out */
+            compare_swap(word, &marks, marks | mark << shift, RELAXED, RELAXED);
+            return;
+        }
+    }
+}
+
+static unsigned marks_in(uint64_t word)
+{
+    return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
 }
 
 ALWAYS_INLINE struct fact *facts_of(uintptr_t site)
 {
-    return &facts[mix(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
+    return &facts[mix_index(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
 }
 
 ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
@@ -224,7 +248,7 @@ static void begin_seen(struct seen *entry)
  */
 static struct seen *seen_of(uintptr_t site)
 {
-    struct seen *set = &seen[mix(site) >> (64 - SEEN_LOG2) & ~(uint64_t)(SEEN_WAYS - 1)];
+    struct seen *set = &seen[mix_index(site) >> (64 - SEEN_LOG2) & ~(uint64_t)(SEEN_WAYS - 1)];
     struct seen *least = NULL;
     for (unsigned way = 0; way < SEEN_WAYS; way++) {
         uintptr_t found = 0;
@@ -250,12 +274,12 @@ static struct seen *seen_of(uintptr_t site)
 static void note(struct seen *entry, uintptr_t caller, size_t bytes)
 {
     fetch_add(&entry->samples, 1, RELAXED);
-    atomic_fetch_or_explicit(&entry->callers, one_bit(caller), RELAXED);
-    atomic_fetch_or_explicit(&entry->sizes, one_bit(bytes), RELAXED);
+    add_mark(&entry->callers, site_index((const void *)caller));
+    add_mark(&entry->sizes, mix(bytes) >> 49);
     if (load(&entry->state, RELAXED) == WRAPPER_NO &&
         load(&entry->samples, RELAXED) >= SAMPLES_MIN &&
-        bit_count(load(&entry->callers, RELAXED)) >= DIFFERENT_CALLERS_MIN &&
-        bit_count(load(&entry->sizes, RELAXED)) >= DIFFERENT_SIZES_MIN)
+        marks_in(load(&entry->callers, RELAXED)) >= DIFFERENT_CALLERS_MIN &&
+        marks_in(load(&entry->sizes, RELAXED)) >= DIFFERENT_SIZES_MIN)
         store(&entry->state, WRAPPER_FOUND, RELAXED);
 }
 
@@ -380,8 +404,8 @@ void wrapper_visit(void (*visit)(const struct wrapper_fact *fact, void *context)
         struct wrapper_fact fact = {
             .site = load(&seen[i].site, RELAXED),
             .samples = load(&seen[i].samples, RELAXED),
-            .callers = bit_count(load(&seen[i].callers, RELAXED)),
-            .sizes = bit_count(load(&seen[i].sizes, RELAXED)),
+            .callers = marks_in(load(&seen[i].callers, RELAXED)),
+            .sizes = marks_in(load(&seen[i].sizes, RELAXED)),
             .state = (enum wrapper_state)load(&seen[i].state, RELAXED),
         };
         if (fact.site != 0)

@@ -63,8 +63,8 @@ enum wrapper_state {
 struct wrapper_fact {
     uintptr_t site;
     uint32_t samples;
-    uint32_t callers; /* different ones seen, 64 at most; somewhat less than there are */
-    uint32_t sizes;   /* the same of bytes asked for */
+    uint32_t callers; /* different ones seen: 4 stands for 4 and more */
+    uint32_t sizes;   /* of bytes asked for, the same */
     enum wrapper_state state;
 };
 

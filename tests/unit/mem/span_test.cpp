@@ -317,8 +317,8 @@ static const char *verdict_with_owner(size_t unit, unsigned owner)
 
 /*
  * Whoever had a unit first has it for ever, whatever is released, extended, cut, purged and merged.
- * Seen to fail with is_alike() that compares states only, and with take() that looks at nobody's
- * lists for dirty spans of its own.
+ * Seen to fail with is_alike() that compares states only, and with span_extend() that does not
+ * stamp.
  */
 TEST_F(SpanTest, AUnitBelongsForEverToTheOwnerWhoTookItFirst)
 {
@@ -393,7 +393,7 @@ TEST_F(SpanTest, TheVerifierSeesAUnitThatChangedItsOwner)
     span_release(wall.unit, 1, false);
 }
 
-/* Purging goes round the owners, so that none is forgotten. Seen to fail with a hand that stays. */
+/* Seen to fail with claim_dirty() that goes no further than half of the owners. */
 TEST_F(SpanTest, APurgeReachesTheSpansOfEveryOwner)
 {
     for (unsigned owner = 1; owner < SPAN_OWNER_LIMIT; owner += 7) {

@@ -114,6 +114,11 @@ struct calm_stats {
     size_t profile_on;             /* 1 while requests are sampled, else 0 */
     uint64_t profile_samples;      /* taken so far */
     uint64_t profile_samples_lost; /* for which the profiler's tables had no room */
+    /* With sites=intern, else 0: */
+    uint64_t interned_sites; /* that have, or had, a cohort of their own */
+    uint64_t retired_sites;  /* of these, whose module was unloaded */
+    uint64_t overflow_sites; /* that share the overflow cohort      */
+    size_t owned_bytes;      /* of address space that is some cohort's for ever */
 };
 
 /* Fills `*out`. Cost: walks depots and asks the kernel for resident pages: milliseconds on large
@@ -147,6 +152,15 @@ size_t calm_cohorts_read(struct calm_cohort *out, size_t capacity);
  */
 int calm_stats_text(int fd);
 int calm_stats_json(int fd);
+
+/*
+ * Writes to the file descriptor `fd` which addresses asked for memory, as far as samples of stacks
+ * have told, as one JSON object: for each module its path and its sites, which are offsets in the
+ * file, with `kind` "site", "wrapper" (its callers are the sites) or "opaque" (a wrapper whose
+ * callers cannot be told). Empty while option `wrappers` says not to look. Allocates nothing.
+ * Returns 0 or a positive errno value.
+ */
+int calm_sites_json(int fd);
 
 /*
  * Checks every invariant of the whole heap. Returns NULL when all hold, else the number and name of

@@ -52,6 +52,9 @@ enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
 #else
 #define RETURN_ADDRESS_AGAIN RETURN_ADDRESS
 #endif
+/* The address just above the enclosing function's return address, which is where its caller's frame
+ * begins. */
+#define CALLER_FRAME __builtin_dwarf_cfa()
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))
 

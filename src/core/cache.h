@@ -25,7 +25,7 @@
 #include "core/cores.h"
 
 enum {
-    CACHE_BYTES = 1024 * 1024,
+    CACHE_BYTES = 3 * 512 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
@@ -77,7 +77,7 @@ struct cache {
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };
-_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 9 / 16, "arrays need the rest");
+_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays need the rest");
 
 /* The calling thread's own cache; an empty one that stays empty before the first use, in a thread
  * that is ending, and in one that works on its core's. */

@@ -6,8 +6,10 @@
 #include "front/cohorts.h"
 #include "front/front.h"
 #include "front/options.h"
+#include "front/sites.h"
 #include "front/stats.h"
 #include "site/profile_write.h"
+#include "site/sample.h"
 
 enum { BYTES_A_SAMPLE = 512 * 1024 };
 
@@ -23,18 +25,19 @@ EXPORT void *calm_malloc(size_t size)
 
 EXPORT void *calm_calloc(size_t count, size_t size)
 {
-    return front_zeroed(count, size, CALLER);
+    return front_zeroed(count, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_realloc(void *block, size_t size)
 {
-    return front_realloc(block, size, CALLER);
+    return front_realloc(block, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_reallocarray(void *block, size_t count, size_t size)
 {
     size_t product = front_product(count, size);
-    return product > PTRDIFF_MAX ? front_fail() : front_realloc(block, product, CALLER);
+    return product > PTRDIFF_MAX ? front_fail()
+                                 : front_realloc(block, product, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *calm_aligned_alloc(size_t alignment, size_t size)
@@ -43,7 +46,7 @@ EXPORT void *calm_aligned_alloc(size_t alignment, size_t size)
         os_set_errno(FRONT_EINVAL);
         return NULL;
     }
-    return front_aligned(alignment, size, CALLER);
+    return front_aligned(alignment, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void calm_free(void *block)
@@ -94,6 +97,11 @@ EXPORT int calm_stats_text(int fd)
 EXPORT int calm_stats_json(int fd)
 {
     return stats_write_json(fd);
+}
+
+EXPORT int calm_sites_json(int fd)
+{
+    return sites_write_json(fd);
 }
 
 EXPORT const char *calm_verify(void)

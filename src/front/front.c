@@ -6,6 +6,7 @@
 
 #include "front/options.h"
 #include "front/profile.h"
+#include "front/sites.h"
 #include "front/stats.h"
 #include "front/watch.h"
 
@@ -17,6 +18,7 @@ KEPT static const struct watch_table *const table = &watch_table;
 static _Atomic uint64_t failed_calls;
 static uint64_t
     report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
+static uint64_t sites_file[2]; /* the same of sites_fd */
 
 bool front_is_file(int fd, const uint64_t identity[2])
 {
@@ -47,6 +49,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     }
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
+    os_file_identity((int)option_value(OPTION_sites_fd), sites_file);
+    wrapper_configure((enum wrapper_use)option_value(OPTION_wrappers));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }
@@ -69,36 +73,37 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
-NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site)
+NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site,
+                                const void *frame)
 {
-    void *block = site_alloc_slow(bytes, cohort_offset, site);
+    void *block = site_alloc_slow(bytes, cohort_offset, site, frame);
     return block != NULL ? block : front_fail();
 }
 
-void *front_realloc(void *block, size_t bytes, const void *site)
+void *front_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     if (block == NULL)
-        return front_alloc(bytes, site);
+        return front_alloc(bytes, site, frame);
     if (bytes == 0) {
         heap_free(block);
         return NULL;
     }
-    void *result = site_realloc(block, bytes, site);
+    void *result = site_realloc(block, bytes, site, frame);
     return result != NULL ? result : front_fail();
 }
 
-void *front_aligned(size_t align, size_t bytes, const void *site)
+void *front_aligned(size_t align, size_t bytes, const void *site, const void *frame)
 {
     if (bytes > PTRDIFF_MAX)
         return front_fail();
-    void *block = site_alloc_aligned(bytes, align, site);
+    void *block = site_alloc_aligned(bytes, align, site, frame);
     return block != NULL ? block : front_fail();
 }
 
-void *front_zeroed(size_t count, size_t bytes, const void *site)
+void *front_zeroed(size_t count, size_t bytes, const void *site, const void *frame)
 {
     size_t product = front_product(count, bytes);
-    void *block = product > PTRDIFF_MAX ? NULL : site_alloc_zeroed(product, site);
+    void *block = product > PTRDIFF_MAX ? NULL : site_alloc_zeroed(product, site, frame);
     return likely(block != NULL) ? block : front_fail();
 }
 
@@ -115,5 +120,8 @@ DESTRUCTOR_LAST static void at_exit(void)
     int report_fd = (int)option_value(OPTION_report_fd);
     if (front_is_file(report_fd, report_file))
         stats_write_json(report_fd);
+    int sites_fd = (int)option_value(OPTION_sites_fd);
+    if (front_is_file(sites_fd, sites_file))
+        sites_write_json(sites_fd);
     profile_at_exit();
 }

@@ -2,13 +2,13 @@
  * front.h: the public functions' common halves, for api.c and for libc, which knows the caller's
  * address itself.
  *
- * A function takes the return address that names the site. On failure these set errno, as the
- * standard names must.
+ * A function takes the return address that names the site, and the address of the caller's frame
+ * (site/second.h). On failure these set errno, as the standard names must.
  */
 #ifndef CALM_FRONT_FRONT_H
 #define CALM_FRONT_FRONT_H
 
-#include "site/sample.h"
+#include "site/second.h"
 
 /* The address the enclosing exported function returns to. */
 #define CALLER RETURN_ADDRESS
@@ -33,9 +33,9 @@ bool front_is_file(int fd, const uint64_t identity[2]);
 void *front_fail(void);
 uint64_t front_failed_calls(void);
 
-void *front_realloc(void *block, size_t bytes, const void *site);
-void *front_aligned(size_t align, size_t bytes, const void *site);
-void *front_zeroed(size_t count, size_t bytes, const void *site);
+void *front_realloc(void *block, size_t bytes, const void *site, const void *frame);
+void *front_aligned(size_t align, size_t bytes, const void *site, const void *frame);
+void *front_zeroed(size_t count, size_t bytes, const void *site, const void *frame);
 
 /* The product, or SIZE_MAX, which no request satisfies, when it overflows. */
 ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
@@ -45,13 +45,13 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
 }
 
 /* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. */
-void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site);
+void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site, const void *frame);
 
-ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site)
+ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site, const void *frame)
 {
     uint32_t cohort_offset = site_offset(site);
     void *block = heap_alloc_fast(bytes, cohort_offset);
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset, site);
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset, site, frame);
 }
 
 /* front_alloc(bytes, CALLER), in an exported function. */
@@ -59,8 +59,9 @@ ALWAYS_INLINE void *front_alloc_here(size_t bytes)
 {
     uint32_t cohort_offset = site_offset(CALLER);
     void *block = heap_alloc_fast(bytes, cohort_offset);
-    return likely(block != NULL) ? block
-                                 : front_alloc_slow(bytes, cohort_offset, RETURN_ADDRESS_AGAIN);
+    return likely(block != NULL)
+               ? block
+               : front_alloc_slow(bytes, cohort_offset, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "front/front.h"
 #include "os/dump.h"
 #include "site/profile_write.h"
+#include "site/sample.h"
 
 enum { KIB = 1024, NAME_MAX_BYTES = 64, NAMES_MAX = 1000 };
 

@@ -8,12 +8,10 @@
  */
 #define _GNU_SOURCE
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "front/front.h"
+#include "libc/aligned.h"
 
 EXPORT void *malloc(size_t size)
 {
@@ -27,74 +25,37 @@ EXPORT void free(void *block)
 
 EXPORT void *calloc(size_t count, size_t size)
 {
-    return front_zeroed(count, size, CALLER);
+    return front_zeroed(count, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *realloc(void *block, size_t size)
 {
-    return front_realloc(block, size, CALLER);
-}
-
-/* memalign's reading: any alignment, rounded up to a power of two; NULL, EINVAL when there is none.
- */
-static void *aligned(size_t alignment, size_t size, const void *site)
-{
-    if (alignment > (SIZE_MAX >> 1) + 1) {
-        errno = EINVAL;
-        return NULL;
-    }
-    size_t rounded = alignment <= 1 ? 1 : (size_t)1 << (bit_highest(alignment - 1) + 1);
-    return front_aligned(rounded, size, site);
+    return front_realloc(block, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
-    return aligned(alignment, size, CALLER);
+    return aligned_rounded(alignment, size, CALLER, CALLER_FRAME);
 }
 
-/* C17 as amended: any power of two, any size; anything else is refused. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-    if (!is_power_of_two(alignment)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return front_aligned(alignment, size, CALLER);
+    return aligned_exact(alignment, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
-        return EINVAL;
-    int before = errno;
-    void *block = front_aligned(alignment, size, CALLER);
-    errno = before;
-    if (block == NULL)
-        return ENOMEM;
-    *out = block;
-    return 0;
-}
-
-static size_t page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
+    return aligned_posix(out, alignment, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *valloc(size_t size)
 {
-    return front_aligned(page_bytes(), size, CALLER);
-}
-
-static void *whole_pages(size_t size, const void *site)
-{
-    size_t page = page_bytes();
-    return size > PTRDIFF_MAX ? front_fail()
-                              : front_aligned(page, align_up(size > 0 ? size : 1, page), site);
+    return front_aligned(aligned_page_bytes(), size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
-    return whole_pages(size, CALLER);
+    return aligned_pages(size, CALLER, CALLER_FRAME);
 }
 
 EXPORT size_t malloc_usable_size(void *block)
@@ -165,29 +126,29 @@ EXPORT void __libc_cfree(void *block)
 EXPORT void *__libc_calloc(size_t count, size_t size);
 EXPORT void *__libc_calloc(size_t count, size_t size)
 {
-    return front_zeroed(count, size, CALLER);
+    return front_zeroed(count, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *__libc_realloc(void *block, size_t size);
 EXPORT void *__libc_realloc(void *block, size_t size)
 {
-    return front_realloc(block, size, CALLER);
+    return front_realloc(block, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *__libc_memalign(size_t alignment, size_t size);
 EXPORT void *__libc_memalign(size_t alignment, size_t size)
 {
-    return aligned(alignment, size, CALLER);
+    return aligned_rounded(alignment, size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *__libc_valloc(size_t size);
 EXPORT void *__libc_valloc(size_t size)
 {
-    return front_aligned(page_bytes(), size, CALLER);
+    return front_aligned(aligned_page_bytes(), size, CALLER, CALLER_FRAME);
 }
 
 EXPORT void *__libc_pvalloc(size_t size);
 EXPORT void *__libc_pvalloc(size_t size)
 {
-    return whole_pages(size, CALLER);
+    return aligned_pages(size, CALLER, CALLER_FRAME);
 }

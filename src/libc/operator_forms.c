@@ -8,44 +8,14 @@
  */
 #include "libc/operator.h"
 
-typedef uint8_t hot_cold; /* __hot_cold_t: how hot, 0 to 255; a hint we have no use for yet */
-typedef const void *nothrow;
-
-struct sized_block {
-    void *block;
-    size_t bytes;
-};
-
-typedef void (*any_function)(void);
-
-/*
- * Whether the program's operator is our own. Costs one load, of the linker's entry. To a compiler
- * two names are two functions, so one of the addresses is hidden from it.
- */
-ALWAYS_INLINE bool is_ours(any_function programs, any_function own)
-{
-    __asm__("" : "+r"(own));
-    return likely(programs == own);
-}
-
-ALWAYS_INLINE bool is_new_ours(void)
-{
-    return is_ours((any_function)_Znwm, (any_function)operator_own_new);
-}
-
-ALWAYS_INLINE bool is_new_aligned_ours(void)
-{
-    return is_ours((any_function)_ZnwmSt11align_val_t, (any_function)operator_own_new_aligned);
-}
-
 ALWAYS_INLINE void *form_nothrow(size_t bytes)
 {
     return is_new_ours() ? operator_new_plain(bytes, false) : operator_new_caught(bytes, 1);
 }
 
-static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site)
+static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site, const void *frame)
 {
-    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, false)
+    return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, frame, false)
                                  : operator_new_caught(bytes, align);
 }
 
@@ -63,13 +33,6 @@ static void form_sized_aligned(void *block, size_t bytes, size_t align)
         heap_free_sized(block, bytes, align);
     else
         _ZdlPvSt11align_val_t(block, align);
-}
-
-/* The usable size, when the block is ours to know. */
-static struct sized_block with_size(void *block, size_t bytes, bool is_known)
-{
-    return (struct sized_block){
-        block, block != NULL && is_known ? size_max(heap_usable(block), bytes) : bytes};
 }
 
 #define DEFINE(result, name, parameters)                                                           \
@@ -128,13 +91,13 @@ DEFINE(void *, _ZnamRKSt9nothrow_t, (size_t n, nothrow t))
 DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
 {
     (void)t;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t, (size_t n, size_t a, nothrow t))
 {
     (void)t;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnwmRKSt9nothrow_t12__hot_cold_t, (size_t n, nothrow t, hot_cold h))
@@ -153,14 +116,14 @@ DEFINE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
        (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
        (size_t n, size_t a, nothrow t, hot_cold h))
 {
     (void)t, (void)h;
-    return form_nothrow_aligned(n, a, CALLER);
+    return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
 /* new that also returns what may be used. */
@@ -180,7 +143,8 @@ DEFINE(struct sized_block, __size_returning_new_hot_cold, (size_t n, hot_cold h)
 DEFINE(struct sized_block, __size_returning_new_aligned, (size_t n, size_t a))
 {
     bool ours = is_new_aligned_ours();
-    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    void *block = ours ? operator_new_aligned(n, a, CALLER, CALLER_FRAME, true)
+                       : _ZnwmSt11align_val_t(n, a);
     return with_size(block, n, ours);
 }
 
@@ -188,7 +152,8 @@ DEFINE(struct sized_block, __size_returning_new_aligned_hot_cold, (size_t n, siz
 {
     (void)h;
     bool ours = is_new_aligned_ours();
-    void *block = ours ? operator_new_aligned(n, a, CALLER, true) : _ZnwmSt11align_val_t(n, a);
+    void *block = ours ? operator_new_aligned(n, a, CALLER, CALLER_FRAME, true)
+                       : _ZnwmSt11align_val_t(n, a);
     return with_size(block, n, ours);
 }
 

@@ -39,7 +39,8 @@ COLD void *operator_new_caught(size_t bytes, size_t align)
 }
 
 /* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws. */
-static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool may_throw)
+static COLD void *new_failed(size_t bytes, size_t align, const void *site, const void *frame,
+                             bool may_throw)
 {
     for (;;) {
         new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
@@ -49,8 +50,8 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool 
             return operator_new_caught(bytes, align);
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
-                      : align > 1         ? site_alloc_aligned(bytes, align, site)
-                                          : site_alloc_slow(bytes, site_offset(site), site);
+                      : align > 1         ? site_alloc_aligned(bytes, align, site, frame)
+                                          : site_alloc_slow(bytes, site_offset(site), site, frame);
         if (block != NULL)
             return block;
     }
@@ -63,16 +64,18 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, bool 
         bytes);
 }
 
-NOINLINE void *operator_new_missed(size_t bytes, const void *site, bool may_throw)
+NOINLINE void *operator_new_missed(size_t bytes, const void *site, const void *frame,
+                                   bool may_throw)
 {
-    void *block = site_alloc_slow(bytes, site_offset(site), site);
-    return likely(block != NULL) ? block : new_failed(bytes, 1, site, may_throw);
+    void *block = site_alloc_slow(bytes, site_offset(site), site, frame);
+    return likely(block != NULL) ? block : new_failed(bytes, 1, site, frame, may_throw);
 }
 
-void *operator_new_aligned(size_t bytes, size_t align, const void *site, bool may_throw)
+void *operator_new_aligned(size_t bytes, size_t align, const void *site, const void *frame,
+                           bool may_throw)
 {
-    void *block = bytes > PTRDIFF_MAX ? NULL : site_alloc_aligned(bytes, align, site);
-    return likely(block != NULL) ? block : new_failed(bytes, align, site, may_throw);
+    void *block = bytes > PTRDIFF_MAX ? NULL : site_alloc_aligned(bytes, align, site, frame);
+    return likely(block != NULL) ? block : new_failed(bytes, align, site, frame, may_throw);
 }
 
 EXPORT WEAK void *_Znwm(size_t bytes)
@@ -82,7 +85,7 @@ EXPORT WEAK void *_Znwm(size_t bytes)
 
 EXPORT WEAK void *_ZnwmSt11align_val_t(size_t bytes, size_t align)
 {
-    return operator_new_aligned(bytes, align, CALLER, true);
+    return operator_new_aligned(bytes, align, CALLER, CALLER_FRAME, true);
 }
 
 EXPORT WEAK void _ZdlPv(void *block)

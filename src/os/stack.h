@@ -21,4 +21,55 @@
  */
 size_t os_stack(uintptr_t *callers, size_t max);
 
+/* A return address, and where it was found. */
+struct os_caller {
+    uintptr_t address; /* that the call returns to                    */
+    uintptr_t sp;      /* the stack pointer then; 0: nobody knows     */
+    uintptr_t kept_at; /* the word of the stack that has the address; 0: nobody knows */
+    bool is_fixed;     /* sp and kept_at are at distances from the sp before that hold for every
+                          call there: the unwind tables say so */
+};
+
+/*
+ * As os_stack, with places, from the caller whose address is `first` on outwards; 0 when it is not
+ * among the innermost 16.
+ */
+size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max);
+
+/* Whether a module that has unwind tables is mapped at `address`, as far as the C library can tell:
+ * where it cannot, true. Takes no lock. */
+bool os_is_code(uintptr_t address);
+
+enum { OS_STACK_PAGE = 4096 }; /* the smallest there is */
+
+/* The rest of os_stack_word: asks the kernel whether the word can be read, unless it was in the
+ * same page the last time. */
+uintptr_t os_stack_word_far(uintptr_t at);
+
+/* A return address as it lies on an aarch64 stack may carry a signature in its high bits; the
+ * instruction, a hint that older processors ignore, removes it. */
+ALWAYS_INLINE uintptr_t os_code_address(uintptr_t word)
+{
+#if defined(__aarch64__)
+    register uintptr_t link __asm__("x30") = word;
+    __asm__("hint #7" : "+r"(link)); /* xpaclri */
+    return link;
+#else
+    return word;
+#endif
+}
+
+/*
+ * Reads the word of the calling thread's stack at `at`, a multiple of 8 above `sp`, without a walk:
+ * a return address, without its signature. It may lie beyond the stack: 0 for what cannot be read,
+ * nothing faults. Cost: a load; a kernel entry when it is in another page than `sp`, and not the
+ * page of the last time.
+ */
+ALWAYS_INLINE uintptr_t os_stack_word(uintptr_t sp, uintptr_t at)
+{
+    if (unlikely((at ^ sp) >= OS_STACK_PAGE))
+        return os_stack_word_far(at);
+    return os_code_address(*(const volatile uintptr_t *)at);
+}
+
 #endif

@@ -1,7 +1,7 @@
 /*
  * remote.h: the profiler's switch, as another process of the same user reaches it.
  *
- * That process writes a request into `remote`, and PROFILED_OFFSET into the table of sites, so that
+ * That process writes a request into `remote`, and DIVERTED_OFFSET into the table of sites, so that
  * the next request for memory takes the slow path and finds it. So a process that nobody looks at
  * has no instruction for this, on no path. Words: docs/protocols/remote.md.
  */

@@ -6,8 +6,8 @@
  * free is told (core/sampled.h), and its stack is noted with what the sample stands for. The others
  * get what their site's own cohort has.
  *
- * Owner: the countdown is its thread's. Starts and stops go one at a time, by `state`; a second one
- * does not wait. Requests take no lock. Design: docs/design/profiler.md
+ * Owner: the countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
+ * second one does not wait. Requests take no lock. Design: docs/design/profiler.md
  */
 #include "site/sample.h"
 
@@ -25,9 +25,7 @@ enum {
     INSIDE_MAX = 16,           /* frames of ours above the site */
 };
 
-enum profile_state { PROFILE_OFF, PROFILE_ON, PROFILE_CHANGES };
-
-static _Atomic uint32_t state;
+_Atomic uint32_t sample_state;
 static char *_Atomic tables; /* of table_bytes(); they stay */
 
 static _Atomic uint32_t starts; /* so far; a thread draws anew after each */
@@ -120,57 +118,27 @@ static void on_free(void *block)
     PROBE_1("sample_free", block);
 }
 
-/* As the heap would without a profiler. */
-static void *plain(size_t bytes, size_t align, bool is_zeroed, const void *site)
+bool sample_counts_down(size_t bytes)
 {
-    uint32_t offset = site_own_offset(site);
-    if (align > 1)
-        return heap_alloc_aligned(bytes, align, offset);
-    return is_zeroed ? heap_alloc_zeroed(bytes, offset) : heap_alloc_slow(bytes, offset);
+    return !here.is_inside && is_reached(size_max(bytes, 1));
 }
 
-/* Has the table of sites say again what it should: another process diverted it, and has nothing to
- * ask (any more). Whoever switches the profiler meanwhile fills it anyway. */
-static COLD void settle(void)
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset)
 {
-    uint32_t expected = PROFILE_OFF;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
-        return;
-    site_divert(false);
-    store(&state, PROFILE_OFF, RELEASE);
-}
-
-/* Whether requests are sampled, once another process's wishes are seen to. */
-static bool is_on_here(void)
-{
-    remote_look();
-    uint32_t now = load(&state, ACQUIRE);
-    if (unlikely(now == PROFILE_OFF && !remote_is_busy()))
-        settle();
-    return now == PROFILE_ON && !here.is_inside;
-}
-
-void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
-{
-    if (bytes > PTRDIFF_MAX)
-        return NULL;
-    size_t counted = size_max(bytes, 1);
-    if (!is_on_here() || !is_reached(counted))
-        return plain(bytes, align, is_zeroed, site);
     here.is_inside = true;
-    void *block = sampled_alloc(bytes, align, is_zeroed);
+    void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
-        note(block, counted, site);
+        note(block, size_max(bytes, 1), site);
     here.is_inside = false;
-    return block != NULL ? block : plain(bytes, align, is_zeroed, site);
+    return block;
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */
-void *sample_realloc(void *block, size_t bytes, const void *site)
+void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offset)
 {
-    bool is_on = bytes <= PTRDIFF_MAX && is_on_here();
+    bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
-    void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
+    void *result = heap_realloc(block, bytes, offset, is_hit);
     if (!is_on || result == NULL)
         return result;
     here.is_inside = true;
@@ -209,13 +177,13 @@ static bool have_tables(void)
 
 enum sample_error sample_start(uint64_t rate, uint64_t seed)
 {
-    uint32_t expected = PROFILE_OFF;
+    uint32_t expected = SAMPLING_OFF;
     if (rate == 0 || rate > (uint64_t)1 << POISSON_RATE_LOG2_MAX)
         return SAMPLE_BAD_RATE;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+    if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return SAMPLE_IS_ON;
     if (!have_tables()) {
-        store(&state, PROFILE_OFF, RELEASE);
+        store(&sample_state, SAMPLING_OFF, RELEASE);
         return SAMPLE_NO_MEMORY;
     }
     if (seed == 0)
@@ -227,24 +195,19 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
         store(&first_start_ns, os_clock_real_ns(), RELAXED);
     store(&on_since_ms, os_clock_ms(), RELAXED);
     fetch_add(&starts, 1, RELEASE);
-    store(&state, PROFILE_ON, RELEASE);
-    site_divert(true);
+    store(&sample_state, SAMPLING_ON, RELEASE);
+    site_divert_all(true);
     return SAMPLE_FINE;
 }
 
 void sample_stop(void)
 {
-    uint32_t expected = PROFILE_ON;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
+    uint32_t expected = SAMPLING_ON;
+    if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return;
-    site_divert(false);
+    site_divert_all(false);
     fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
-    store(&state, PROFILE_OFF, RELEASE);
-}
-
-bool sample_is_on(void)
-{
-    return load(&state, ACQUIRE) == PROFILE_ON;
+    store(&sample_state, SAMPLING_OFF, RELEASE);
 }
 
 uint32_t sample_starts(void)
@@ -259,7 +222,7 @@ void profile_visit(void (*visit)(const struct profile_stack *stack, void *contex
 
 struct profile_facts profile_facts(void)
 {
-    bool is_on = load(&state, ACQUIRE) == PROFILE_ON;
+    bool is_on = sample_is_on();
     uint64_t on_ms = load(&on_before_ms, RELAXED) +
                      (is_on ? os_clock_ms() - load(&on_since_ms, RELAXED) : 0);
     return (struct profile_facts){
@@ -284,12 +247,8 @@ size_t sample_resident_bytes(void)
 }
 
 const struct fact sample_facts[] = {
-    FACT_AT("sample.state", state),
-    FACT_NUMBER("sample.on", PROFILE_ON),
-    FACT_AT("sample.rate", rate_bytes),
-    FACT_AT("sample.samples", samples),
-    FACT_AT("sample.lost", samples_lost),
-    FACT_AT("sample.start_ns", first_start_ns),
-    FACT_AT("sample.on_before_ms", on_before_ms),
-    FACTS_END,
+    FACT_AT("sample.state", sample_state),        FACT_NUMBER("sample.on", SAMPLING_ON),
+    FACT_AT("sample.rate", rate_bytes),           FACT_AT("sample.samples", samples),
+    FACT_AT("sample.lost", samples_lost),         FACT_AT("sample.start_ns", first_start_ns),
+    FACT_AT("sample.on_before_ms", on_before_ms), FACTS_END,
 };

@@ -3,7 +3,8 @@
  *
  * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
  * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
- * stay in the cohort they have; an address tells its own bin.
+ * stay in the cohort they have; an address tells its own bin. `intern` (site/intern.h) leaves all
+ * to the second front end.
  *
  * Owner: whoever changes what the table is to say, then fills it; a store at a time, so a reader
  * sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
@@ -12,30 +13,47 @@
 
 #include "core/depot.h"
 #include "core/sampled.h"
+#include "site/wrapper.h"
 
 enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 
 _Atomic uint16_t site_table[SITES];
+_Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
+_Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
+
+bool site_is_interned;
+_Atomic bool site_is_quick;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
 static _Atomic bool is_table_diverted;
 static _Atomic uint32_t changes; /* of the two above */
 
-static uint16_t own_offset(size_t index, size_t cohorts)
+size_t site_cohort_of(size_t index)
 {
     /* Knuth's multiplicative hash: the golden ratio of 2^32. */
     uint32_t mixed = (uint32_t)index * 0x9E3779B1u;
-    return (uint16_t)(((uint64_t)mixed * cohorts >> 32) * COHORT_ENTRY_BYTES);
+    return (uint64_t)mixed * load(&cohorts_now, RELAXED) >> 32;
+}
+
+static uint32_t offset_of(size_t index)
+{
+    return (uint32_t)(COHORT_FIRST + site_cohort_of(index)) * COHORT_ENTRY_BYTES;
+}
+
+/* Whether the requests of an index go to the second front end. */
+static bool is_diverted(size_t index)
+{
+    return site_is_interned || load(&is_table_diverted, RELAXED) || wrapper_has_index(index);
 }
 
 static void write_table(void)
 {
-    bool is_diverted = load(&is_table_diverted, RELAXED);
-    size_t cohorts = load(&cohorts_now, RELAXED);
+    store(&site_is_quick, site_is_interned && !load(&is_table_diverted, RELAXED), RELAXED);
     for (size_t index = 0; index < SITES; index++)
         store(&site_table[index],
-              is_diverted ? (uint16_t)PROFILED_OFFSET : own_offset(index, cohorts), RELAXED);
+              (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
+              RELAXED);
 }
 
 /* After a change: writes what it asks for, and again if another change came meanwhile. */
@@ -55,30 +73,46 @@ static void on_growth(size_t slab_count)
     size_t now = load(&cohorts_now, RELAXED);
     if (now >= cohorts_max || slab_count < SLABS_MIN)
         return;
-    if (compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
-        fill();
+    if (!compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
+        return;
+    fill();
 }
 
 void site_start(enum site_policy policy, size_t cohorts)
 {
-    cohorts_max = policy == SITE_OFF ? 1 : cohorts;
+    cohorts_max = policy == SITE_HASH ? cohorts : 1;
+    site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
+    if (site_is_interned)
+        wrapper_start();
+    fill();
 }
 
 size_t site_cohorts(void)
 {
-    return load(&cohorts_now, RELAXED);
+    struct intern_counts counts = intern_counts();
+    return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
 }
 
-void site_divert(bool is_diverted)
+void site_divert_all(bool is_wanted)
 {
-    store(&is_table_diverted, is_diverted, RELAXED);
+    store(&is_table_diverted, is_wanted, RELAXED);
     fill();
 }
 
-uint32_t site_own_offset(const void *return_address)
+bool site_is_astray(const void *return_address)
 {
-    return own_offset(site_index(return_address), load(&cohorts_now, RELAXED));
+    return !is_diverted(site_index(return_address));
+}
+
+void site_refresh(void)
+{
+    fill();
+}
+
+uint32_t site_offset_by_index(const void *return_address)
+{
+    return offset_of(site_index(return_address));
 }
 
 const struct fact site_facts[] = {
@@ -86,7 +120,7 @@ const struct fact site_facts[] = {
     FACT_NUMBER("site.count", SITES),
     FACT_NUMBER("site.bytes", sizeof site_table[0]),
     FACT_NUMBER("site.cohort_bytes", COHORT_ENTRY_BYTES),
-    FACT_NUMBER("site.diverted", PROFILED_OFFSET),
+    FACT_NUMBER("site.diverted", DIVERTED_OFFSET),
     FACT_AT("site.cohorts", cohorts_now),
     FACTS_END,
 };

@@ -6,23 +6,24 @@
  * multiplication, and two runs of a program place the same objects together. Several sites may
  * share an index; `hash` is content with that.
  *
- * While requests are sampled every site has one and the same cohort, of which no cache has a block:
- * so every request reaches the slow path, which asks for the site's own cohort.
+ * An index may be diverted: its entry then names a cohort of which no cache has a block. So each of
+ * its requests reaches the second front end (site/second.h), which asks for the site's own cohort.
  */
 #ifndef CALM_SITE_SITE_H
 #define CALM_SITE_SITE_H
 
 #include "base/facts.h"
 #include "core/heap.h"
+#include "site/intern.h"
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
-enum site_policy { SITE_OFF, SITE_HASH };
+enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
-/* Sets the policy and how many cohorts it may use, from 1 to COHORTS_MAX (core/sampled.h). Before
- * the heap is used. */
+/* Sets the policy and how many cohorts `hash` may use, from 1 to COHORTS_MAX (core/sampled.h).
+ * Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
 extern const struct fact site_facts[];
@@ -30,21 +31,49 @@ extern const struct fact site_facts[];
 /* Cohorts in use now. */
 size_t site_cohorts(void);
 
-/* Sends every request to the slow path, or no longer. Any thread. */
-void site_divert(bool is_diverted);
+/* Sends every request to the second front end, or no longer. Any thread. */
+void site_divert_all(bool is_diverted);
 
-/* The offset of the entries of a site's own cohort, diverted or not. */
-uint32_t site_own_offset(const void *return_address);
+/* Whether the table diverts the site's requests although nobody here wants that: another process
+ * wrote to it (site/remote.h). */
+bool site_is_astray(const void *return_address);
+
+/* Writes the table anew, after what wrapper_has_index() says has changed. Any thread. */
+void site_refresh(void);
 
 ALWAYS_INLINE size_t site_index(const void *return_address)
 {
     return (uintptr_t)return_address >> CODE_ALIGN_LOG2 & (SITES - 1);
 }
 
-/* The offset of a site's entries in a cache. Cost: one mask, one load. */
+/* The offset of a site's entries in a cache, or DIVERTED_OFFSET (core/sampled.h). Cost: one mask,
+ * one load. */
 ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 {
     return load(&site_table[site_index(return_address)], RELAXED);
+}
+
+/* The number of the cohort that an index has by the policy, diverted or not: from 0, below
+ * COHORTS_MAX. `intern` has none by index. */
+size_t site_cohort_of(size_t index);
+
+/* The offset of the entries of a site's own cohort where the policy goes by index, diverted or not.
+ */
+uint32_t site_offset_by_index(const void *return_address);
+
+extern HIDDEN bool site_is_interned; /* the policy is `intern`; set while the heap starts */
+
+/* Whether a request whose return address has a cohort in intern_table may have it at once: the
+ * policy is `intern`, and nobody samples. */
+extern HIDDEN _Atomic bool site_is_quick;
+
+/* The offset of the entries of a site's own cohort by the policy, diverted or not. Starts the heap,
+ * which says what the policy is; without memory it cannot be served anyway. */
+ALWAYS_INLINE uint32_t site_own_offset(const void *return_address)
+{
+    if (!site_is_interned && !(heap_start() && site_is_interned))
+        return site_offset_by_index(return_address);
+    return intern_offset(return_address);
 }
 
 #endif

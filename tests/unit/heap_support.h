@@ -23,6 +23,7 @@ extern "C" {
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/registry.h"
+#include "core/rows.h"
 #include "core/shelf.h"
 #include "core/sampled.h"
 #include "core/slab.h"
@@ -32,11 +33,14 @@ extern "C" {
 #include "front/options.h"
 #include "front/stats.h"
 #include "front/watch.h"
+#include "mem/span.h"
+#include "site/intern.h"
 #include "site/live.h"
 #include "site/poisson.h"
 #include "site/remote.h"
 #include "site/sample.h"
 #include "site/seen.h"
+#include "site/second.h"
 #include "site/site.h"
 #include "site/stacks.h"
 }
@@ -49,7 +53,7 @@ namespace calm_test
 /* A block of `bytes` in the cohort of that number, whatever site asks; without errno. */
 inline void *alloc_in_cohort(size_t bytes, unsigned cohort)
 {
-    uint32_t cohort_offset = cohort * COHORT_ENTRY_BYTES;
+    uint32_t cohort_offset = (COHORT_FIRST + cohort) * COHORT_ENTRY_BYTES;
     void *block = heap_alloc_fast(bytes, cohort_offset);
     return block != nullptr ? block : heap_alloc_slow(bytes, cohort_offset);
 }

@@ -17,6 +17,7 @@ enum {
     FP_FRAME_BYTES_MAX = 256 << 10, /* further away is no frame pointer */
     ADDRESS_MIN = 4096,
     CODE_PAGE = 4096,
+    INSIDE_MAX = 16,
 };
 
 struct walk {
@@ -24,6 +25,8 @@ struct walk {
     struct stack_memory memory;
     struct stack_tables tables; /* of the last module */
     uintptr_t code_page;        /* the last that was found readable */
+    uintptr_t kept_at;          /* where the frame's pc was; 0: in no word of the stack */
+    bool is_fixed;              /* where that is, the stack pointer before tells */
 };
 
 enum step { STEP_DONE, STEP_END, STEP_CANNOT };
@@ -67,6 +70,8 @@ static enum step step_signal(struct walk *walk)
     }
     frame->pc = frame->registers[STACK_PC];
     frame->is_exact = true;
+    walk->kept_at = 0;
+    walk->is_fixed = false;
     uintptr_t sp = frame->registers[STACK_SP];
     if (sp >= record && sp < walk->memory.end)
         walk->memory.low = sp - STACK_RED_ZONE;
@@ -149,7 +154,11 @@ static enum step apply(struct walk *walk, const struct stack_entry *entry,
     }
     if (!stack_knows(&next, returns))
         return STEP_END;
-    next.pc = stack_without_signature(next.registers[returns]);
+    next.pc = os_code_address(next.registers[returns]);
+    bool is_kept = row->rules[returns] == RULE_AT_OFFSET;
+    walk->kept_at = is_kept ? cfa + (uint64_t)(int64_t)row->values[returns] : 0;
+    walk->is_fixed = is_kept && !row->is_cfa_expression && row->cfa_register == STACK_SP &&
+                     !entry->is_signal_frame;
     walk->frame = next;
     uintptr_t sp = next.registers[STACK_SP];
     if (entry->is_signal_frame)
@@ -174,8 +183,10 @@ static enum step step_frame_pointer(struct walk *walk)
     stack_set(frame, STACK_FP, fp);
     if (STACK_FP_KNOWS_SP)
         stack_set(frame, STACK_SP, at + 2 * sizeof fp);
-    frame->pc = stack_without_signature(pc);
+    frame->pc = os_code_address(pc);
     frame->is_exact = false;
+    walk->kept_at = at + sizeof fp;
+    walk->is_fixed = false;
     walk->memory.low = at + 2 * sizeof fp;
     return STEP_DONE;
 }
@@ -196,21 +207,51 @@ static bool step(struct walk *walk)
     return result == STEP_DONE && walk->frame.pc >= ADDRESS_MIN;
 }
 
+/* Begins in the function that this is a part of. */
+ALWAYS_INLINE void begin(struct walk *walk)
+{
+    /* Asking for it gives the function a frame pointer, for builds without tables. */
+    uintptr_t record = (uintptr_t)__builtin_frame_address(0);
+    walk->frame.pc = stack_seed(walk->frame.registers, &walk->frame.known);
+    walk->frame.is_exact = true;
+    stack_set(&walk->frame, STACK_FP, record);
+    walk->tables = (struct stack_tables){0};
+    walk->code_page = 0;
+    stack_memory_begin(&walk->memory, walk->frame.registers[STACK_SP], true);
+}
+
 NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
 {
     struct walk walk;
-    /* Asking for it gives this function a frame pointer, for builds without tables. */
-    uintptr_t record = (uintptr_t)__builtin_frame_address(0);
-    walk.frame.pc = stack_seed(walk.frame.registers, &walk.frame.known);
-    walk.frame.is_exact = true;
-    stack_set(&walk.frame, STACK_FP, record);
-    walk.tables = (struct stack_tables){0};
-    walk.code_page = 0;
-    stack_memory_begin(&walk.memory, walk.frame.registers[STACK_SP], true);
+    begin(&walk);
     size_t count = 0;
     if (!step(&walk)) /* out of this function */
         return 0;
     while (count < max && step(&walk))
         callers[count++] = walk.frame.pc;
+    return count;
+}
+
+NOINLINE size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
+{
+    struct walk walk;
+    begin(&walk);
+    if (!step(&walk))
+        return 0;
+    size_t count = 0;
+    for (unsigned inside = 0; count < max && step(&walk); inside++) {
+        const struct stack_frame *frame = &walk.frame;
+        if (count == 0 && frame->pc != first) {
+            if (inside == INSIDE_MAX)
+                break;
+            continue;
+        }
+        callers[count++] = (struct os_caller){
+            .address = frame->pc,
+            .sp = stack_knows(frame, STACK_SP) ? frame->registers[STACK_SP] : 0,
+            .kept_at = walk.kept_at,
+            .is_fixed = walk.is_fixed,
+        };
+    }
     return count;
 }

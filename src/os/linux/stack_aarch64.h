@@ -37,15 +37,6 @@ ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
     return pc;
 }
 
-/* A return address may carry a signature in its high bits; the instruction, a hint that older
- * processors ignore, removes it. */
-ALWAYS_INLINE uintptr_t stack_without_signature(uintptr_t address)
-{
-    register uintptr_t link __asm__("x30") = address;
-    __asm__("hint #7" : "+r"(link)); /* xpaclri */
-    return link;
-}
-
 /* mov x8, #139; svc #0: the return from a signal handler, as the kernel writes it. */
 enum { STACK_SIGRETURN_BYTES = 8 };
 #define STACK_SIGRETURN "\x68\x11\x80\xd2\x01\x00\x00\xd4"

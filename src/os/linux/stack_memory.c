@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "os/linux/syscall.h"
+#include "os/stack.h"
 
 enum {
     PAGE = 4096, /* the smallest there is; where pages are larger, some are asked about twice */
@@ -71,4 +72,17 @@ bool stack_memory_read(struct stack_memory *memory, uintptr_t address, uint64_t 
         return false;
     *out = read_word(address);
     return true;
+}
+
+/* A page of some stack above its pointer that could be read, by its number. */
+static _Thread_local uintptr_t page_read;
+
+uintptr_t os_stack_word_far(uintptr_t at)
+{
+    if (unlikely(at / PAGE != page_read)) {
+        if (!stack_memory_is_readable(at))
+            return 0;
+        page_read = at / PAGE;
+    }
+    return os_code_address(read_word(at));
 }

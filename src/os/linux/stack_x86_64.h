@@ -37,11 +37,6 @@ ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
     return pc;
 }
 
-ALWAYS_INLINE uintptr_t stack_without_signature(uintptr_t address)
-{
-    return address;
-}
-
 /* mov $15, %rax; syscall: the return from a signal handler, as C libraries write it. */
 enum { STACK_SIGRETURN_BYTES = 9 };
 #define STACK_SIGRETURN "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"

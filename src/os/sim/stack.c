@@ -11,3 +11,23 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     callers[0] = (uintptr_t)__builtin_return_address(0);
     return 1;
 }
+
+size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
+{
+    if (max == 0)
+        return 0;
+    callers[0] = (struct os_caller){.address = first};
+    return 1;
+}
+
+bool os_is_code(uintptr_t address)
+{
+    (void)address;
+    return true;
+}
+
+uintptr_t os_stack_word_far(uintptr_t at)
+{
+    (void)at;
+    return 0;
+}

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <stdexcept>
@@ -88,6 +89,51 @@ TEST(Stack, AnExceptionOnItsWay)
     size_t more = theirs.size() - ours.size();
     for (size_t i = 0; i < ours.size(); i++)
         EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + more])) << i;
+}
+
+/* Seen to fail with a kept_at that counts from the frame before. */
+TEST(Callers, AreTheStacksAndLieWhereTheySay)
+{
+    uintptr_t plain[24];
+    os_caller places[24];
+    size_t depth = os_stack(plain, 24);
+    ASSERT_GE(depth, 3u);
+    size_t count = os_callers(plain[1], places, 24);
+    ASSERT_EQ(count, depth - 1);
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_EQ(places[i].address, plain[i + 1]);
+        if (places[i].kept_at == 0 || i == 0)
+            continue;
+        EXPECT_EQ(os_stack_word(places[i - 1].sp, places[i].kept_at), places[i].address);
+        EXPECT_GT(places[i].sp, places[i - 1].sp);
+        EXPECT_GE(places[i].kept_at, places[i - 1].sp);
+        EXPECT_LT(places[i].kept_at, places[i].sp);
+    }
+    EXPECT_EQ(os_callers(plain[1], places, 2), 2u);
+    EXPECT_EQ(os_callers(1, places, 24), 0u) << "no such caller";
+}
+
+/* Seen to fail (to fault) without asking the kernel. */
+TEST(Callers, AWordBeyondTheStackIsNotRead)
+{
+    auto *pages = static_cast<char *>(mmap(nullptr, 3 * OS_STACK_PAGE, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(pages, MAP_FAILED);
+    ASSERT_EQ(mprotect(pages + 2 * OS_STACK_PAGE, OS_STACK_PAGE, PROT_NONE), 0);
+    uintptr_t start = reinterpret_cast<uintptr_t>(pages), sp = start + OS_STACK_PAGE - 64;
+    *reinterpret_cast<uintptr_t *>(pages + OS_STACK_PAGE - 8) = 111;
+    *reinterpret_cast<uintptr_t *>(pages + OS_STACK_PAGE + 8) = 222;
+    EXPECT_EQ(os_stack_word(sp, start + OS_STACK_PAGE - 8), 111u);
+    for (unsigned twice = 0; twice < 2; twice++)
+        EXPECT_EQ(os_stack_word(sp, start + OS_STACK_PAGE + 8), 222u);
+    EXPECT_EQ(os_stack_word(sp, start + 2 * OS_STACK_PAGE), 0u);
+    ASSERT_EQ(munmap(pages, 3 * OS_STACK_PAGE), 0);
+}
+
+TEST(Callers, CodeIsWhereAModuleIs)
+{
+    EXPECT_TRUE(os_is_code(reinterpret_cast<uintptr_t>(&os_stack)));
+    EXPECT_FALSE(os_is_code(0x1000));
 }
 
 #if defined(__x86_64__)

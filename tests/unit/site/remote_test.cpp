@@ -16,12 +16,12 @@ static const void *const site = reinterpret_cast<const void *>(uintptr_t{0x12345
 static void divert()
 {
     for (auto &entry : site_table)
-        store(&entry, static_cast<uint16_t>(PROFILED_OFFSET), RELAXED);
+        store(&entry, static_cast<uint16_t>(DIVERTED_OFFSET), RELAXED);
 }
 
 static bool is_diverted()
 {
-    return load(&site_table[site_index(site)], RELAXED) == PROFILED_OFFSET;
+    return load(&site_table[site_index(site)], RELAXED) == DIVERTED_OFFSET;
 }
 
 static void request_memory()

@@ -80,7 +80,7 @@ static std::vector<void *> run(const Pattern &pattern, uintptr_t site)
             heap_free(block);
         blocks.clear();
         for (size_t i = 0; i < pattern.held && done < pattern.requests; i++, done++)
-            blocks.push_back(front_alloc(pattern.bytes, site_at(site)));
+            blocks.push_back(front_alloc(pattern.bytes, site_at(site), nullptr));
     }
     size_t left = pattern.held == pattern.requests ? pattern.held / 2 : 0;
     for (size_t i = left; i < blocks.size(); i++)
@@ -182,9 +182,9 @@ TEST(Sample, ALeakComesFirst)
     start(1 << 16, 5);
     std::vector<void *> leaked;
     for (unsigned i = 0; i < 400000; i++) {
-        heap_free(front_alloc(300, site_at(churn)));
+        heap_free(front_alloc(300, site_at(churn), nullptr));
         if (i % 20 == 0)
-            leaked.push_back(front_alloc(200, site_at(leak)));
+            leaked.push_back(front_alloc(200, site_at(leak), nullptr));
     }
     sample_stop();
     Wanted all = profile_of(0);
@@ -228,19 +228,19 @@ TEST_F(SampleAll, EveryFormAndSizeIsCountedAndItsFreeIsSeen)
 {
     uint64_t requests = 0;
     for (size_t bytes : {50, 1000, 1025, 32768, 32769, 65536, 300000, 5000000}) {
-        void *plain = front_alloc(bytes, site_at(site));
-        auto *zeroed = static_cast<unsigned char *>(front_zeroed(1, bytes, site_at(site)));
+        void *plain = front_alloc(bytes, site_at(site), nullptr);
+        auto *zeroed = static_cast<unsigned char *>(front_zeroed(1, bytes, site_at(site), nullptr));
         EXPECT_TRUE(calm_test::is_zero(zeroed, bytes));
         expect(2, 2 * bytes, requests + 2);
         memset(zeroed, 1, bytes);
         heap_free(zeroed);
-        zeroed = static_cast<unsigned char *>(front_zeroed(bytes, 1, site_at(site)));
+        zeroed = static_cast<unsigned char *>(front_zeroed(bytes, 1, site_at(site), nullptr));
         EXPECT_TRUE(calm_test::is_zero(zeroed, bytes));
         heap_free(zeroed);
         heap_free_sized(plain, bytes, 1);
         requests += 3;
         for (size_t align : {16, 4096, 65536, 1 << 21}) {
-            void *aligned = front_aligned(align, bytes, site_at(site));
+            void *aligned = front_aligned(align, bytes, site_at(site), nullptr);
             EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % align, 0u);
             EXPECT_GE(heap_usable(aligned), bytes);
             expect(1, bytes, ++requests);
@@ -257,23 +257,24 @@ TEST_F(SampleAll, ReallocEndsOneRequestAndBeginsAnother)
     void *block = nullptr;
     uint64_t requests = 0;
     for (size_t bytes : sizes) {
-        block = front_realloc(block, bytes, site_at(site));
+        block = front_realloc(block, bytes, site_at(site), nullptr);
         ASSERT_NE(block, nullptr);
         expect(1, bytes, ++requests);
         memset(block, 7, bytes);
     }
-    EXPECT_EQ(front_realloc(block, 0, site_at(site)), nullptr);
+    EXPECT_EQ(front_realloc(block, 0, site_at(site), nullptr), nullptr);
     expect(0, 0, requests);
 }
 
 TEST_F(SampleAll, AfterTheStopABlockThatStaysInPlaceKeepsItsSampleAndAMovedOneEndsIt)
 {
-    void *small = front_alloc(60, site_at(site)), *large = front_alloc(200000, site_at(site));
+    void *small = front_alloc(60, site_at(site), nullptr),
+         *large = front_alloc(200000, site_at(site), nullptr);
     sample_stop();
-    EXPECT_EQ(front_realloc(small, 50, site_at(site)), small);
-    EXPECT_EQ(front_realloc(large, 140000, site_at(site)), large);
+    EXPECT_EQ(front_realloc(small, 50, site_at(site), nullptr), small);
+    EXPECT_EQ(front_realloc(large, 140000, site_at(site), nullptr), large);
     expect(2, 200060, 2);
-    small = front_realloc(small, 5000, site_at(site));
+    small = front_realloc(small, 5000, site_at(site), nullptr);
     expect(1, 200000, 2);
     heap_free(small);
     heap_free(large);
@@ -283,7 +284,7 @@ TEST_F(SampleAll, AfterTheStopABlockThatStaysInPlaceKeepsItsSampleAndAMovedOneEn
 TEST_F(SampleAll, FreeingTwiceIsCaughtAsItIsWithoutAProfiler)
 {
     for (size_t bytes : {60, 3000, 30000, 100000, 10000000}) {
-        void *block = front_alloc(bytes, site_at(site));
+        void *block = front_alloc(bytes, site_at(site), nullptr);
         EXPECT_DEATH(
             {
                 heap_free(block);
@@ -300,7 +301,7 @@ TEST_F(SampleAll, AnotherThreadMayFree)
 {
     std::vector<void *> blocks;
     for (size_t i = 0; i < 500; i++)
-        blocks.push_back(front_alloc(i * 300 + 50, site_at(site)));
+        blocks.push_back(front_alloc(i * 300 + 50, site_at(site), nullptr));
     std::thread([&] {
         for (void *block : blocks)
             heap_free(block);
@@ -310,12 +311,12 @@ TEST_F(SampleAll, AnotherThreadMayFree)
 
 TEST_F(SampleAll, AForksChildHasACopyOfItsOwn)
 {
-    void *block = front_alloc(100, site_at(site));
+    void *block = front_alloc(100, site_at(site), nullptr);
     pid_t child = fork();
     if (child == 0) {
         alarm(60);
         heap_free(block);
-        void *own = front_alloc(1000, site_at(site));
+        void *own = front_alloc(1000, site_at(site), nullptr);
         Numbers got = profile_of(site).sum;
         bool is_right = own != nullptr && got.live_bytes == 1000 && got.all_blocks == 2;
         _exit(is_right ? 0 : 1);
@@ -372,7 +373,7 @@ TEST(Sample, ASeedDrawsTheSameSamplesAgain)
         uint64_t before = profile_facts().samples;
         start(1000, i == 2 ? 78 : 77);
         for (unsigned done = 0; done < 100000; done++)
-            heap_free(front_alloc(20, site_at(0x9000)));
+            heap_free(front_alloc(20, site_at(0x9000), nullptr));
         sample_stop();
         counts[i] = profile_facts().samples - before;
     }
@@ -396,7 +397,7 @@ TEST(Sample, ItStartsOnceAndAfterTheStopSitesHaveTheirCohortsAgain)
     EXPECT_TRUE(profile_facts().is_on);
     EXPECT_EQ(profile_facts().rate_bytes, 1000u);
     for (uintptr_t site = 0; site < SITES; site++) {
-        ASSERT_EQ(site_offset(site_at(site)), static_cast<uint32_t>(PROFILED_OFFSET));
+        ASSERT_EQ(site_offset(site_at(site)), static_cast<uint32_t>(DIVERTED_OFFSET));
         ASSERT_EQ(site_own_offset(site_at(site)), before[site]);
     }
     sample_stop();
@@ -412,10 +413,10 @@ TEST(Sample, TheTableStaysDivertedWhenTheHeapGrows)
     start(1000, 1);
     site_start(SITE_HASH, COHORTS_MAX);
     depot_on_growth(100000);
-    EXPECT_EQ(site_offset(site_at(5)), static_cast<uint32_t>(PROFILED_OFFSET));
+    EXPECT_EQ(site_offset(site_at(5)), static_cast<uint32_t>(DIVERTED_OFFSET));
     sample_stop();
     EXPECT_EQ(site_cohorts(), static_cast<size_t>(COHORTS_MAX));
-    EXPECT_NE(site_offset(site_at(5)), static_cast<uint32_t>(PROFILED_OFFSET));
+    EXPECT_NE(site_offset(site_at(5)), static_cast<uint32_t>(DIVERTED_OFFSET));
 }
 
 /* Runs `body` in a child process, which passes unless an expectation fails. */
@@ -443,13 +444,13 @@ TEST(Sample, FullTablesLoseSamplesAndCountThem)
         const struct profile_facts before = profile_facts();
         const uintptr_t stacks = STACKS_LIMIT + 1000;
         for (uintptr_t i = 1; i <= stacks; i++)
-            heap_free(front_alloc(64, site_at(i << 20)));
+            heap_free(front_alloc(64, site_at(i << 20), nullptr));
         uint64_t lost = profile_facts().samples_lost - before.samples_lost;
         EXPECT_GE(lost, 1000u);
         EXPECT_EQ(profile_facts().samples - before.samples + lost, stacks);
         std::vector<void *> blocks;
         for (size_t i = 0; i < size_t(LIVE_SETS) * LIVE_WAYS + 1000; i++)
-            blocks.push_back(front_alloc(64, site_at(1 << 20)));
+            blocks.push_back(front_alloc(64, site_at(1 << 20), nullptr));
         EXPECT_GE(profile_facts().samples_lost - before.samples_lost, lost + 1000);
         for (void *block : blocks)
             heap_free(block);
@@ -465,10 +466,12 @@ static void churn(uint64_t seed, std::atomic<bool> *is_over, void **shared)
     calm_test::Random random(seed);
     while (!*is_over) {
         size_t bytes = random.below(50) == 0 ? random.below(200000) : random.below(2000);
-        void *block = random.below(4) == 0 ? front_zeroed(1, bytes, site_at(random.below(200)))
-                                           : front_alloc(bytes, site_at(random.below(200)));
+        void *block = random.below(4) == 0
+                          ? front_zeroed(1, bytes, site_at(random.below(200)), nullptr)
+                          : front_alloc(bytes, site_at(random.below(200)), nullptr);
         if (random.below(4) == 0)
-            block = front_realloc(block, random.below(5000) + 1, site_at(random.below(200)));
+            block = front_realloc(block, random.below(5000) + 1, site_at(random.below(200)),
+                                  nullptr);
         heap_free(exchange(&shared[random.below(64)], block, ACQ_REL));
     }
 }
@@ -541,7 +544,7 @@ TEST(Sample, ASignalHandlerMayReadTheProfile)
     std::vector<void *> blocks(1000);
     for (size_t i = 0; visits < 100; i++) {
         heap_free(blocks[i % blocks.size()]);
-        blocks[i % blocks.size()] = front_alloc(i % 700, site_at(i % 300));
+        blocks[i % blocks.size()] = front_alloc(i % 700, site_at(i % 300), nullptr);
     }
     each_ms = {};
     setitimer(ITIMER_REAL, &each_ms, nullptr);

@@ -1,0 +1,123 @@
+/*
+ * sites.c: writes the sites that were sampled, module by module.
+ *
+ * The kernel's list of modules is gone through once, and for each the sites in it; so no table of
+ * either is kept. What was found while another thread works may be written half old, half new.
+ *
+ * Owner: the caller, one at a time for a descriptor. Design: docs/design/wrappers.md
+ */
+#include "front/sites.h"
+
+#include "base/text.h"
+#include "os/modules.h"
+#include "os/os.h"
+#include "site/wrapper.h"
+
+enum { BUFFER_BYTES = 4096, ENTRY_BYTES_MAX = 256 };
+
+struct out {
+    int fd;
+    int error; /* of the first write that failed, negative */
+    bool has_module;
+    bool has_site;
+    const struct os_module *module;
+    struct text text;
+    char buffer[BUFFER_BYTES];
+};
+
+static void flush(struct out *out)
+{
+    if (out->error == 0)
+        out->error = os_write(out->fd, out->text.start, out->text.length);
+    out->text = text_begin(out->buffer, sizeof out->buffer);
+}
+
+static void make_room(struct out *out, size_t bytes)
+{
+    if (out->text.length + bytes >= sizeof out->buffer)
+        flush(out);
+}
+
+/* A path may hold anything but NUL. */
+static void write_string(struct out *out, const char *words)
+{
+    static const char digits[] = "0123456789abcdef";
+    text_add_char(&out->text, '"');
+    for (; *words != '\0'; words++) {
+        make_room(out, sizeof "\\u0000");
+        unsigned char c = (unsigned char)*words;
+        if (c < ' ') {
+            text_add(&out->text, "\\u00");
+            text_add_char(&out->text, digits[c >> 4]);
+            text_add_char(&out->text, digits[c & 15]);
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            text_add_char(&out->text, '\\');
+        text_add_char(&out->text, (char)c);
+    }
+    text_add_char(&out->text, '"');
+}
+
+static void write_number(struct out *out, const char *name, uint64_t value)
+{
+    text_format(&out->text, ",\"%s\":", name);
+    text_add_number(&out->text, value);
+}
+
+static void write_site(const struct wrapper_fact *fact, void *context)
+{
+    static const char *const kinds[] = {
+        [WRAPPER_NO] = "site",
+        [WRAPPER_FOUND] = "site",
+        [WRAPPER_KNOWN] = "wrapper",
+        [WRAPPER_BLIND] = "opaque",
+    };
+    struct out *out = context;
+    const struct os_module *module = out->module;
+    if (fact->site < module->start || fact->site >= module->end)
+        return;
+    make_room(out, ENTRY_BYTES_MAX);
+    if (!out->has_site) {
+        text_add(&out->text, out->has_module ? ",{\"path\":" : "{\"path\":");
+        write_string(out, module->path);
+        text_add(&out->text, ",\"sites\":[");
+    }
+    text_format(&out->text, out->has_site ? ",{\"kind\":\"%s\"" : "{\"kind\":\"%s\"",
+                kinds[fact->state]);
+    write_number(out, "offset", fact->site - module->bias);
+    write_number(out, "samples", fact->samples);
+    write_number(out, "callers", fact->callers);
+    write_number(out, "sizes", fact->sizes);
+    text_add_char(&out->text, '}');
+    out->has_module = out->has_site = true;
+}
+
+static void write_module(const struct os_module *module, void *context)
+{
+    struct out *out = context;
+    out->module = module;
+    out->has_site = false;
+    wrapper_visit(write_site, out);
+    if (out->has_site)
+        text_add(&out->text, "]}");
+}
+
+int sites_write_json(int fd)
+{
+    struct out out = {.fd = fd};
+    out.text = text_begin(out.buffer, sizeof out.buffer);
+    struct wrapper_counts counts = wrapper_counts();
+    text_add(&out.text, "{\"pid\":");
+    text_add_number(&out.text, os_process_id());
+    write_number(&out, "looks", counts.looks);
+    write_number(&out, "wrappers", counts.known);
+    write_number(&out, "opaque", counts.blind);
+    write_number(&out, "mismatches", counts.mismatches);
+    text_add(&out.text, ",\"modules\":[");
+    int error = os_modules(write_module, &out);
+    make_room(&out, ENTRY_BYTES_MAX);
+    text_add(&out.text, "]}\n");
+    flush(&out);
+    return error != 0 ? -error : -out.error;
+}

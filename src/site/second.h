@@ -1,0 +1,93 @@
+/*
+ * second.h: the second front end, for requests that one look in the table of sites does not decide.
+ *
+ * Where an index of the table is diverted, no cache has a block for its requests, so each comes
+ * here: who is the site, is the request sampled, which cohort is the site's own. What is not
+ * diverted pays nothing for it. Before the heap has started all are.
+ *
+ * `site` is the address that the request returns to, `frame` the address just above it on the
+ * stack, where the frame of the exported function's caller begins. NULL: no memory; errno is not
+ * touched. Design: docs/design/sites.md
+ */
+#ifndef CALM_SITE_SECOND_H
+#define CALM_SITE_SECOND_H
+
+#include "core/sampled.h"
+#include "site/seen.h"
+#include "site/site.h"
+#include "site/wrapper.h"
+
+/* A request of any size, aligned to a power of two, zeroed if wanted. */
+void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
+
+/* As heap_realloc. */
+void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
+
+/* A small block for a site that is known as it stands, where a cache has one: NULL says nothing but
+ * that second_alloc must be asked. */
+ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
+{
+    uint64_t word = intern_word(site);
+    bool is_quick = load(&site_is_quick, RELAXED) && intern_is_of(word, site);
+    return likely(is_quick) ? heap_alloc_fast(bytes, intern_word_offset(word)) : NULL;
+}
+
+/* A request that found its cache empty: who asks is noted. Large blocks have no cohort. */
+NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
+{
+    wrapper_tick(WRAPPER_MISS, bytes, site);
+    if (bytes <= MEDIUM_MAX)
+        seen_note(site);
+    return heap_alloc_slow(bytes, offset);
+}
+
+/* A plain request of any size, with what site_offset() said of its site. */
+ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
+                                    const void *frame)
+{
+    void *block;
+    if (likely(offset != DIVERTED_OFFSET)) {
+        bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
+        block = is_medium ? cache_pop(offset + home_offset(bytes)) : NULL;
+        return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
+    }
+    block = second_alloc_quick(bytes, site);
+    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+}
+
+/* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
+ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *site,
+                                       const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_alloc(bytes, align, false, site, frame);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
+    seen_note(site);
+    return heap_alloc_aligned(bytes, align, offset);
+}
+
+ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_alloc(bytes, 1, true, site, frame);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
+    void *block = heap_alloc_fast(bytes, offset);
+    if (likely(block != NULL))
+        return __builtin_memset(block, 0, bytes);
+    seen_note(site);
+    return heap_alloc_zeroed(bytes, offset);
+}
+
+/* As heap_realloc. */
+ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, const void *frame)
+{
+    uint32_t offset = site_offset(site);
+    if (unlikely(offset == DIVERTED_OFFSET))
+        return second_realloc(block, bytes, site, frame);
+    wrapper_tick(WRAPPER_CALL, bytes, site);
+    return heap_realloc(block, bytes, offset, false);
+}
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * wrapper.c: which sites are wrappers, and how their callers are found.
+ *
+ * Two tables. `seen` has, for addresses that requests return to, a sketch of their callers and
+ * sizes: marks of the first four different ones, so that what is counted is never more than there
+ * are.
+ * `facts` has where a known wrapper keeps its return address; it is what the second front end
+ * reads. A fact is used only after a walk of the stack agreed with it, and is proved again now and
+ * then; one that disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h).
+ *
+ * Owner: any thread, lock-free; docs/protocols/wrappers.md. Design: docs/design/wrappers.md
+ */
+#include "site/wrapper.h"
+
+#include "base/bits.h"
+#include "os/stack.h"
+#include "site/tag.h"
+
+enum {
+    SEEN_LOG2 = 10,
+    SEEN_WAYS = 4,
+    FACTS_LOG2 = 8,
+    FACT_WAYS = 4,
+    FRAME_BYTES_MAX = 4096,
+    MARK_BITS = 16,
+    MARK_SET = 1 << (MARK_BITS - 1), /* so that no mark is 0 */
+
+    /* docs/decisions/wrappers.md */
+    SAMPLES_MIN = 8,
+    DIFFERENT_CALLERS_MIN = 4,
+    DIFFERENT_SIZES_MIN = 3,
+    PROOFS_MIN = 4, /* where only walks, and not the tables, say that a frame's size is constant */
+    MISMATCHES_MAX = 2,
+
+    MISSES_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
+    LOOKS_A_STEP = 64,
+    STEPS_MAX = 7,
+};
+
+/* From the stack pointer after a return: to the stack pointer after the next, and to the word that
+ * has its address. Never 0. */
+struct distance {
+    int32_t next;
+    int32_t kept;
+};
+
+struct seen {
+    _Atomic uintptr_t site;    /* 0: unused */
+    _Atomic uint64_t callers;  /* marks of them, four at most */
+    _Atomic uint64_t sizes;    /* the same                    */
+    _Atomic uint64_t distance; /* a struct distance: what the walks so far agreed on; 0: none */
+    _Atomic uint32_t samples;
+    _Atomic uint8_t proofs;
+    _Atomic uint8_t mismatches;
+    _Atomic uint16_t state;
+};
+
+struct site_fact {
+    _Atomic uintptr_t site;    /* 0: unused */
+    _Atomic uint64_t distance; /* 0: not to be used */
+};
+_Static_assert(sizeof(struct site_fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a line");
+
+static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
+static _Alignas(CACHE_LINE_BYTES) struct site_fact facts[1 << FACTS_LOG2];
+
+/* Bits by index of site_table: indices of facts, which never lose theirs; those that are diverted.
+ */
+static _Atomic uint64_t wrapping[SITES / 64];
+static _Atomic uint64_t diverted[SITES / 64];
+
+static bool is_allowed = true;
+static _Atomic bool is_on;
+static _Atomic uint64_t looks;
+static _Atomic uint64_t mismatches;
+static _Atomic size_t hand; /* of sweep() */
+
+_Thread_local int32_t wrapper_looks_in;
+
+void wrapper_configure(enum wrapper_use use)
+{
+    is_allowed = use != WRAPPERS_OFF;
+    store(&is_on, use == WRAPPERS_ON, RELAXED);
+}
+
+void wrapper_start(void)
+{
+    if (is_allowed)
+        store(&is_on, true, RELAXED);
+}
+
+static uint64_t mix(uint64_t value)
+{
+    return value * 0x9E3779B97F4A7C15;
+}
+
+/* The same in every run: what address randomisation changes does not count. */
+static uint64_t mix_index(uintptr_t site)
+{
+    return mix(site_index((const void *)site));
+}
+
+/* Adds 15 bits of something to the four that a word has room for, unless it is among them. */
+static void add_mark(_Atomic uint64_t *word, uint64_t bits)
+{
+    uint64_t marks = load(word, RELAXED), mark = (bits & (MARK_SET - 1)) | MARK_SET;
+    for (unsigned shift = 0; shift < 64; shift += MARK_BITS) {
+        uint64_t there = marks >> shift & ((1 << MARK_BITS) - 1);
+        if (there == mark)
+            return;
+        if (there == 0) { /* if another thread was faster, this one is left out */
+            compare_swap(word, &marks, marks | mark << shift, RELAXED, RELAXED);
+            return;
+        }
+    }
+}
+
+static unsigned marks_in(uint64_t word)
+{
+    return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
+}
+
+ALWAYS_INLINE struct site_fact *facts_of(uintptr_t site)
+{
+    return &facts[mix_index(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
+}
+
+ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
+{
+    size_t index = site_index((const void *)site);
+    return (load(&bits[index / 64], RELAXED) >> index % 64 & 1) != 0;
+}
+
+/* Whether it was not set. */
+static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
+{
+    size_t index = site_index((const void *)site);
+    uint64_t bit = (uint64_t)1 << index % 64;
+    return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
+}
+
+static struct site_fact *find_fact(uintptr_t site)
+{
+    struct site_fact *set = facts_of(site);
+    for (unsigned way = 0; way < FACT_WAYS; way++)
+        if (load(&set[way].site, RELAXED) == site)
+            return &set[way];
+    return NULL;
+}
+
+/* 0: none. F3 acquire: pairs with F2, so that a distance is read before the site it belongs to. */
+ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
+{
+    if (likely(!has_bit(wrapping, site)))
+        return 0;
+    const struct site_fact *set = facts_of(site);
+    for (unsigned way = 0; way < FACT_WAYS; way++) {
+        uint64_t distance = load(&set[way].distance, ACQUIRE);
+        if (load(&set[way].site, RELAXED) == site)
+            return distance;
+    }
+    return 0;
+}
+
+const void *wrapper_see_through(const void *site, const void *frame)
+{
+    uintptr_t sp = (uintptr_t)frame;
+    for (unsigned layer = 0; layer < WRAPPER_DEPTH_MAX; layer++) {
+        uint64_t word = read_fact((uintptr_t)site);
+        if (word == 0)
+            break;
+        struct distance distance;
+        __builtin_memcpy(&distance, &word, sizeof distance);
+        uintptr_t caller = os_stack_word(sp, sp + (uintptr_t)distance.kept);
+        if (caller == 0)
+            break;
+        site = (const void *)caller;
+        sp += (uintptr_t)distance.next;
+    }
+    return site;
+}
+
+/* False: its set is full. */
+static bool add_fact(uintptr_t site, uint64_t distance)
+{
+    struct site_fact *set = facts_of(site);
+    for (unsigned way = 0; way < FACT_WAYS; way++) {
+        uintptr_t expected = 0;
+        /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
+        if (compare_swap(&set[way].site, &expected, site, RELAXED, RELAXED) || expected == site) {
+            store(&set[way].distance, distance, RELEASE); /* F2 */
+            set_bit(wrapping, site);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* F4, F5: first nobody goes by it, then it is free. */
+static void drop_fact(uintptr_t site)
+{
+    struct site_fact *fact = find_fact(site);
+    if (fact == NULL)
+        return;
+    store(&fact->distance, 0, RELEASE);
+    compare_swap(&fact->site, &site, 0, RELEASE, RELAXED);
+}
+
+bool wrapper_has_index(size_t index)
+{
+    return (load(&diverted[index / 64], RELAXED) >> index % 64 & 1) != 0;
+}
+
+static void divert(uintptr_t site)
+{
+    if (set_bit(diverted, site))
+        site_refresh();
+}
+
+/* Unless another wrapper has the same index. After drop_fact. */
+static void undivert(uintptr_t site)
+{
+    size_t index = site_index((const void *)site);
+    uint64_t bit = (uint64_t)1 << index % 64;
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        uintptr_t other = load(&facts[i].site, RELAXED);
+        if (other != 0 && site_index((const void *)other) == index)
+            return;
+    }
+    if ((atomic_fetch_and_explicit(&diverted[index / 64], ~bit, RELAXED) & bit) != 0)
+        site_refresh();
+}
+
+/* Mismatches are not forgotten. */
+static void begin_seen(struct seen *entry)
+{
+    store(&entry->state, WRAPPER_NO, RELAXED);
+    store(&entry->callers, 0, RELAXED);
+    store(&entry->sizes, 0, RELAXED);
+    store(&entry->distance, 0, RELAXED);
+    store(&entry->samples, 0, RELAXED);
+    store(&entry->proofs, 0, RELAXED);
+}
+
+/*
+ * The site's entry. Where its set is full, the least sampled one that is no wrapper ages, and is
+ * replaced once it has come to nothing. NULL: not now.
+ */
+static struct seen *seen_of(uintptr_t site)
+{
+    struct seen *set = &seen[mix_index(site) >> (64 - SEEN_LOG2) & ~(uint64_t)(SEEN_WAYS - 1)];
+    struct seen *least = NULL;
+    for (unsigned way = 0; way < SEEN_WAYS; way++) {
+        uintptr_t found = 0;
+        if (compare_swap(&set[way].site, &found, site, RELAXED, RELAXED) || found == site)
+            return &set[way];
+        if (load(&set[way].state, RELAXED) == WRAPPER_NO &&
+            (least == NULL || load(&set[way].samples, RELAXED) < load(&least->samples, RELAXED)))
+            least = &set[way];
+    }
+    if (least == NULL)
+        return NULL;
+    uint32_t samples = load(&least->samples, RELAXED);
+    if (samples > 1) {
+        compare_swap(&least->samples, &samples, samples - 1, RELAXED, RELAXED);
+        return NULL;
+    }
+    begin_seen(least);
+    store(&least->mismatches, 0, RELAXED);
+    store(&least->site, site, RELAXED);
+    return least;
+}
+
+static void note(struct seen *entry, uintptr_t caller, size_t bytes)
+{
+    fetch_add(&entry->samples, 1, RELAXED);
+    add_mark(&entry->callers, site_index((const void *)caller));
+    add_mark(&entry->sizes, mix(bytes) >> 49);
+    if (load(&entry->state, RELAXED) == WRAPPER_NO &&
+        load(&entry->samples, RELAXED) >= SAMPLES_MIN &&
+        marks_in(load(&entry->callers, RELAXED)) >= DIFFERENT_CALLERS_MIN &&
+        marks_in(load(&entry->sizes, RELAXED)) >= DIFFERENT_SIZES_MIN)
+        store(&entry->state, WRAPPER_FOUND, RELAXED);
+}
+
+static void leave(struct seen *entry, uintptr_t site, enum wrapper_state state)
+{
+    drop_fact(site);
+    undivert(site);
+    store(&entry->state, (uint16_t)state, RELAXED);
+}
+
+/* From one return to the next, or 0 where it cannot serve. */
+static uint64_t distance_between(const struct os_caller *from, const struct os_caller *to)
+{
+    uintptr_t next = to->sp - from->sp, kept = to->kept_at - from->sp;
+    if (from->sp == 0 || to->sp == 0 || to->kept_at == 0 || next - 1 >= FRAME_BYTES_MAX ||
+        kept >= next)
+        return 0;
+    struct distance distance = {(int32_t)next, (int32_t)kept};
+    uint64_t word;
+    __builtin_memcpy(&word, &distance, sizeof word);
+    return word;
+}
+
+/* What was known of a wrapper was not so. It may begin anew, but not for ever. */
+static void contradict(struct seen *entry, uintptr_t site)
+{
+    fetch_add(&mismatches, 1, RELAXED);
+    bool is_hopeless = fetch_add(&entry->mismatches, 1, RELAXED) + 1 >= MISMATCHES_MAX;
+    leave(entry, site, is_hopeless ? WRAPPER_BLIND : WRAPPER_NO);
+    if (!is_hopeless)
+        begin_seen(entry);
+}
+
+/* Compares what is known of a wrapper with one walk, and makes it a fact when it was seen enough.
+ * Whether it is one. */
+static bool prove(struct seen *entry, const struct os_caller *site, const struct os_caller *caller)
+{
+    uint64_t distance = distance_between(site, caller), before = load(&entry->distance, RELAXED);
+    enum wrapper_state state = (enum wrapper_state)load(&entry->state, RELAXED);
+    if (state == WRAPPER_KNOWN && distance != before)
+        contradict(entry, site->address);
+    else if (state == WRAPPER_FOUND && (distance == 0 || (before != 0 && distance != before)))
+        leave(entry, site->address, WRAPPER_BLIND);
+    if (load(&entry->state, RELAXED) != WRAPPER_FOUND)
+        return state == WRAPPER_KNOWN && distance == before;
+    store(&entry->distance, distance, RELAXED);
+    uint8_t proofs = (uint8_t)(fetch_add(&entry->proofs, 1, RELAXED) + 1);
+    if (!caller->is_fixed && proofs < PROOFS_MIN)
+        return false;
+    bool is_added = add_fact(site->address, distance);
+    if (is_added)
+        intern_retire((const void *)site->address);
+    store(&entry->state, is_added ? WRAPPER_KNOWN : WRAPPER_BLIND, RELAXED);
+    return is_added;
+}
+
+/* `callers`: the site, and who called from there. */
+static void look_at(const struct os_caller *callers, size_t count, size_t bytes)
+{
+    for (size_t at = 0; at + 1 < count; at++) {
+        struct seen *entry = seen_of(callers[at].address);
+        if (entry == NULL)
+            return;
+        note(entry, callers[at + 1].address, bytes);
+        if (load(&entry->state, RELAXED) == WRAPPER_NO ||
+            !prove(entry, &callers[at], &callers[at + 1]))
+            return;
+        if (at == 0)
+            divert(callers[at].address);
+    }
+}
+
+/* Until the next look. Not always as many, or a program's own rhythm may hide a caller. */
+static int32_t interval(uint64_t looks_so_far)
+{
+    unsigned steps = (unsigned)size_min(looks_so_far / LOOKS_A_STEP, STEPS_MAX);
+    int32_t least = (int32_t)(MISSES_MIN * WRAPPER_MISS) << steps;
+    return least + (int32_t)(mix(looks_so_far) >> 40) % least;
+}
+
+static void forget(uintptr_t site)
+{
+    struct seen *entry = seen_of(site);
+    drop_fact(site);
+    undivert(site);
+    if (entry == NULL)
+        return;
+    begin_seen(entry);
+    store(&entry->mismatches, 0, RELAXED);
+    store(&entry->site, 0, RELAXED);
+}
+
+/* The hand goes on to the next fact and drops it when its module is no longer there. */
+static void sweep(void)
+{
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        size_t at = fetch_add(&hand, 1, RELAXED) % (sizeof facts / sizeof facts[0]);
+        uintptr_t site = load(&facts[at].site, RELAXED);
+        if (site == 0)
+            continue;
+        if (!os_is_code(site))
+            forget(site);
+        return;
+    }
+}
+
+NOINLINE void wrapper_look(size_t bytes, const void *site)
+{
+    bool is_wanted = load(&is_on, RELAXED);
+    wrapper_looks_in = interval(is_wanted ? fetch_add(&looks, 1, RELAXED) : 0);
+    if (!is_wanted || site_is_tag(site))
+        return;
+    struct os_caller callers[WRAPPER_DEPTH_MAX + 1];
+    size_t count = os_callers((uintptr_t)site, callers, WRAPPER_DEPTH_MAX + 1);
+    look_at(callers, count, bytes);
+    sweep();
+}
+
+void wrapper_visit(void (*visit)(const struct wrapper_fact *fact, void *context), void *context)
+{
+    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
+        struct wrapper_fact fact = {
+            .site = load(&seen[i].site, RELAXED),
+            .samples = load(&seen[i].samples, RELAXED),
+            .callers = marks_in(load(&seen[i].callers, RELAXED)),
+            .sizes = marks_in(load(&seen[i].sizes, RELAXED)),
+            .state = (enum wrapper_state)load(&seen[i].state, RELAXED),
+        };
+        if (fact.site != 0)
+            visit(&fact, context);
+    }
+}
+
+static void count_one(const struct wrapper_fact *fact, void *context)
+{
+    struct wrapper_counts *counts = context;
+    counts->known += fact->state == WRAPPER_KNOWN;
+    counts->blind += fact->state == WRAPPER_BLIND;
+}
+
+struct wrapper_counts wrapper_counts(void)
+{
+    struct wrapper_counts counts = {
+        .looks = load(&looks, RELAXED),
+        .mismatches = load(&mismatches, RELAXED),
+    };
+    wrapper_visit(count_one, &counts);
+    return counts;
+}

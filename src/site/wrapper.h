@@ -1,0 +1,82 @@
+/*
+ * wrapper.h: allocation wrappers, as xmalloc or g_malloc: found by themselves, and looked through,
+ * so that the site is the wrapper's caller.
+ *
+ * A wrapper is an address that requests return to and from which the stacks diverge: several
+ * callers, who ask for different sizes. It is found by samples of the stack, taken now and then of
+ * requests that a cache could not serve. From then on its index in site_table is diverted, and the
+ * second front end asks wrapper_see_through() for the caller: a look-up and a load for each layer,
+ * no walk. Nothing here takes a lock or allocates. Design: docs/design/wrappers.md
+ */
+#ifndef CALM_SITE_WRAPPER_H
+#define CALM_SITE_WRAPPER_H
+
+#include "base/atomic.h"
+#include "site/site.h"
+
+enum { WRAPPER_DEPTH_MAX = 3 }; /* layers that are looked through */
+
+/* Never; once wrapper_start is called; from the first request on. */
+enum wrapper_use { WRAPPERS_OFF, WRAPPERS_AUTO, WRAPPERS_ON };
+
+/* Before the heap is used. */
+void wrapper_configure(enum wrapper_use use);
+
+/* A policy that keeps sites apart is in use: looks for wrappers from now on, unless that is off.
+ * Any thread. */
+void wrapper_start(void);
+
+/* Whether requests of an index of site_table must be diverted, for a wrapper has it. */
+bool wrapper_has_index(size_t index);
+
+/*
+ * The site that counts for a request: `site`, or, as long as that is a known wrapper's, its
+ * caller's. `frame`: where the stack pointer is after the return to `site`. Cost: a look-up, and
+ * for each layer another and a load.
+ */
+const void *wrapper_see_through(const void *site, const void *frame);
+
+/* Samples the stack of a request, to find wrappers and to prove what is known. */
+void wrapper_look(size_t bytes, const void *site);
+
+extern HIDDEN _Thread_local int32_t wrapper_looks_in; /* what is left before the next look */
+
+/* What a request counts for: one that a cache could not serve stands for those that it could. */
+enum { WRAPPER_CALL = 1, WRAPPER_MISS = 32 };
+
+/* On slow paths: looks once in a while. */
+ALWAYS_INLINE void wrapper_tick(int32_t counts_for, size_t bytes, const void *site)
+{
+    wrapper_looks_in -= counts_for;
+    if (unlikely(wrapper_looks_in < 0))
+        wrapper_look(bytes, site);
+}
+
+enum wrapper_state {
+    WRAPPER_NO,    /* as far as is known, a site of its own           */
+    WRAPPER_FOUND, /* its stacks diverge; proofs are being gathered   */
+    WRAPPER_KNOWN, /* and it is looked through                        */
+    WRAPPER_BLIND, /* they diverge, but its caller cannot be told     */
+};
+
+/* What was sampled of one address that requests, or known wrappers, return to. */
+struct wrapper_fact {
+    uintptr_t site;
+    uint32_t samples;
+    uint32_t callers; /* different ones seen: 4 stands for 4 and more */
+    uint32_t sizes;   /* of bytes asked for, the same */
+    enum wrapper_state state;
+};
+
+/* Visits all that is known, in no order. Any thread. */
+void wrapper_visit(void (*visit)(const struct wrapper_fact *fact, void *context), void *context);
+
+struct wrapper_counts {
+    size_t known;
+    size_t blind;
+    uint64_t looks;
+    uint64_t mismatches; /* proofs that failed: the look-up did not give the walk's caller */
+};
+struct wrapper_counts wrapper_counts(void);
+
+#endif

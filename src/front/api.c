@@ -1,7 +1,7 @@
 /*
- * api.c: the calm_ names of calmalloc.h.
+ * api.c: the calm_ names of calmalloc.h and adapter.h.
  */
-#include "calmalloc/calmalloc.h"
+#include "calmalloc/adapter.h"
 
 #include "front/front.h"
 #include "front/options.h"
@@ -58,6 +58,23 @@ EXPORT void calm_free_sized(void *block, size_t size)
 EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     heap_free_sized(block, size, alignment);
+}
+
+/* The cohort is looked up again, so that the fast path need not keep it. */
+static NOINLINE void *adapter_alloc_slow(size_t size, const void *site)
+{
+    return front_alloc_slow(size, site_offset(site), site);
+}
+
+EXPORT void *calm_adapter_alloc(size_t size)
+{
+    void *block = heap_alloc_fast(size, site_offset(CALLER));
+    return likely(block != NULL) ? block : adapter_alloc_slow(size, RETURN_ADDRESS_AGAIN);
+}
+
+EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
+{
+    heap_free_own(block, size, alignment);
 }
 
 EXPORT size_t calm_usable_size(const void *block)

@@ -128,3 +128,50 @@ TEST(Api, AVerifyOfAHeapInUseFindsNothingAndOfABrokenOneTheBreak)
     EXPECT_EQ(calm_verify(), nullptr);
     calm_free(block);
 }
+
+TEST(Adapter, BlocksAreAlignedAndHoldWhatIsWrittenToThem)
+{
+    std::vector<std::pair<unsigned char *, size_t>> blocks;
+    for (size_t size = 0; size < 200000; size += 1 + size / 5) {
+        auto *block = static_cast<unsigned char *>(calm_adapter_alloc(size));
+        ASSERT_NE(block, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % (size > 8 ? 16 : 8), 0u);
+        memset(block, static_cast<int>(size & 255), size);
+        blocks.emplace_back(block, size);
+    }
+    for (auto [block, size] : blocks) {
+        for (size_t i = 0; i < size; i++)
+            ASSERT_EQ(block[i], size & 255);
+        calm_adapter_free(block, size, 1);
+    }
+    EXPECT_EQ(calm_verify(), nullptr);
+}
+
+TEST(Adapter, AFreedBlockIsTheNextOneOfItsSize)
+{
+    for (size_t size : {1, 48, 1000, 5000, 32768}) {
+        void *block = calm_adapter_alloc(size);
+        calm_adapter_free(block, size, 1);
+        void *again = calm_adapter_alloc(size);
+        EXPECT_EQ(again, block) << size;
+        calm_adapter_free(again, size, 1);
+    }
+}
+
+TEST(Adapter, WhatCannotBeReturnsNullAndENOMEM)
+{
+    errno = 0;
+    EXPECT_EQ(calm_adapter_alloc(SIZE_MAX), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST(Adapter, AFreeOfForeignPointersIsCountedAndLeavesThemAlone)
+{
+    static char mine[64];
+    struct calm_stats before, after;
+    calm_stats_read(&before);
+    for (uintptr_t address : {reinterpret_cast<uintptr_t>(mine), uintptr_t{1}, ~uintptr_t{0}})
+        calm_adapter_free(reinterpret_cast<void *>(address), 64, 1);
+    calm_stats_read(&after);
+    EXPECT_EQ(after.foreign_frees - before.foreign_frees, 3u);
+}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes one C file and one header of the allocator: calmalloc.c and calmalloc.h, which need nothing else.
+"""Makes one C file and one header of the allocator, calmalloc.c and calmalloc.h, and for C++ calmalloc.hpp.
 
     amalgamate.py [--root FOLDER] [--out FOLDER]
 
-The result has the calm_ names and none of the standard ones, so it may stand beside any other malloc. Every name that
-is not public becomes static, and where two sources use one name for things of their own, each gets its file's name in
-front. Sources come in the order of the layers; a header is written where it is first needed. Comments stay.
+They need nothing else. The result has the calm_ names and none of the standard ones, so it may stand beside any other
+malloc. Every name that is not public becomes static, and where two sources use one name for things of their own, each
+gets its file's name in front. Sources come in the order of the layers; a header is written where it is first needed.
 """
 import argparse
 import os
@@ -446,8 +446,20 @@ def amalgamate(root, out):
     system = "".join("#include <%s>\n" % name for name in sorted(set(amalgam.system)))
     os.makedirs(out, exist_ok=True)
     write_file(os.path.join(out, "calmalloc.h"), squeezed(HEADER_HEAD.format(version=version) + header))
+    write_file(os.path.join(out, "calmalloc.hpp"), cpp_header(root))
     write_file(os.path.join(out, "calmalloc.c"),
                squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code))
+
+
+def cpp_header(root):
+    """The header for C++, which finds the one for C beside it."""
+    with open(os.path.join(root, "include", "calmalloc.hpp")) as file:
+        text = file.read()
+    one = '#include "calmalloc.h"\n'
+    text = re.sub(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, one, text, flags=re.M)
+    if one not in text:
+        raise Trouble("calmalloc.hpp includes no header of calmalloc.")
+    return text
 
 
 def main():

@@ -38,8 +38,8 @@ class Code:
                 self.functions[int(body.group(1), 16)] = function
 
     def shim(self, ending):
-        """Instructions that a function whose mangled name ends so runs for an alignment of 8, up to its jump to C. None
-        when there is no such function."""
+        """Instructions that a function whose mangled name ends so runs for an alignment of 8, up to its jump to C.
+        None when there is no such function."""
         names = [name for name in self.starts if name.endswith(ending)]
         if not names:
             return None
@@ -50,9 +50,10 @@ class Code:
             if JUMP.match(text):
                 return count
             branch = BRANCH.match(text)
-            following = min(other for other in self.texts if other > address)
-            # The first comparison is of the alignment, and 8 is what it lets pass.
-            address = int(branch.group(1), 16) if branch and count == 2 and text.startswith(("jb", "jbe")) else following
+            if branch and count == 2 and text.startswith("jb"):
+                address = int(branch.group(1), 16)  # the first comparison is of the alignment, and 8 is not above it
+            else:
+                address = min(other for other in self.texts if other > address)
         raise AssertionError("%s does not end in a jump" % names[0])
 
 

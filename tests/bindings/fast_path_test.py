@@ -85,6 +85,7 @@ class FastPath(unittest.TestCase):
     def c_path(self, step):
         return self.inside(self.c, self.c_code, step, "calm_malloc" if step == "alloc" else "calm_free")
 
+    # Seen to fail with a black box around what the Rust adapter allocates: 38 instructions.
     def test_rust_adds_at_most_two_instructions(self):
         for step, function, shim in (("alloc", "calm_adapter_alloc", "___rust_alloc"),
                                      ("free", "calm_adapter_free", "___rust_dealloc")):

@@ -57,6 +57,7 @@ template <class T> void expect_blocks_that_fit()
     }
 }
 
+/* Seen to stop with a deallocate that tells three times the size. */
 TEST(Allocator, BlocksAreOursAlignedAndLargeEnough)
 {
     expect_blocks_that_fit<char>();

@@ -101,7 +101,7 @@ TEST(Class, AnAlignedRequestGetsTheSmallestClassThatFitsAndIsAligned)
     EXPECT_EQ(class_aligned(16, static_cast<size_t>(1) << 63), 0u);
 }
 
-/* Seen to fail with one `least` raised by one. */
+/* Seen to fail with the `least` of 32 bytes raised by one. */
 TEST(Class, AFreeMayBeToldWhatTheClassServesAndWhatShrinksInPlace)
 {
     for (unsigned number = 0; number < CLASS_LIMIT; number++) {

@@ -77,6 +77,22 @@ EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
     heap_free_own(block, size, alignment);
 }
 
+/* Growing a small block is what containers do most: its class and what is to be copied are known.
+ */
+EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
+{
+    if (new_size <= size || new_size > MEDIUM_MAX)
+        return front_realloc(block, new_size, CALLER);
+    if (new_size <= class_facts[class_of(size)].bytes)
+        return block;
+    void *moved = front_alloc(new_size, CALLER);
+    if (moved == NULL)
+        return NULL;
+    __builtin_memcpy(moved, block, size);
+    heap_free_own(block, size, 1);
+    return moved;
+}
+
 EXPORT size_t calm_usable_size(const void *block)
 {
     return heap_usable(block);

@@ -175,3 +175,38 @@ TEST(Adapter, AFreeOfForeignPointersIsCountedAndLeavesThemAlone)
     calm_stats_read(&after);
     EXPECT_EQ(after.foreign_frees - before.foreign_frees, 3u);
 }
+
+/* Seen to fail with a copy of one byte less. */
+TEST(Adapter, ReallocKeepsTheContentsFromAnySizeToAnySize)
+{
+    uint64_t before = misuse_count();
+    const size_t sizes[] = {1,    8,    9,    16,   17,    48,    100,   112,
+                            1000, 1024, 1025, 5000, 32768, 40000, 200000};
+    for (size_t from : sizes)
+        for (size_t through : sizes)
+            for (size_t to : sizes) {
+                auto *block = static_cast<unsigned char *>(calm_adapter_alloc(from));
+                memset(block, 0x11, from);
+                block[from - 1] = 0x77;
+                block = static_cast<unsigned char *>(calm_adapter_realloc(block, from, through));
+                ASSERT_NE(block, nullptr);
+                ASSERT_GE(calm_usable_size(block), through);
+                ASSERT_TRUE(through < from || block[from - 1] == 0x77) << from << " " << through;
+                memset(block, 0x22, through);
+                block[through - 1] = 0x33;
+                block = static_cast<unsigned char *>(calm_adapter_realloc(block, through, to));
+                ASSERT_TRUE(to < through || block[through - 1] == 0x33) << through << " " << to;
+                calm_adapter_free(block, to, 1);
+            }
+    EXPECT_EQ(misuse_count(), before);
+    EXPECT_EQ(calm_verify(), nullptr);
+}
+
+TEST(Adapter, ReallocWithinTheClassStaysAndAFailedOneLeavesTheBlock)
+{
+    void *block = calm_adapter_alloc(33);
+    EXPECT_EQ(calm_adapter_realloc(block, 33, calm_good_size(33)), block);
+    EXPECT_EQ(calm_adapter_realloc(block, 48, SIZE_MAX), nullptr);
+    EXPECT_EQ(calm_usable_size(block), calm_good_size(33));
+    calm_adapter_free(block, 48, 1);
+}

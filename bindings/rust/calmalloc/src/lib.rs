@@ -156,8 +156,14 @@ unsafe impl GlobalAlloc for CalMalloc {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         if is_plain(new_size, layout.align()) {
-            // SAFETY: the caller vouches that the block is ours and live.
-            unsafe { sys::calm_realloc(block.cast(), new_size).cast() }
+            // SAFETY: the caller vouches that the block is ours, live and of this layout, and the new size not 0.
+            unsafe {
+                if cfg!(feature = "checks") {
+                    sys::calm_realloc(block.cast(), new_size).cast()
+                } else {
+                    sys::calm_adapter_realloc(block.cast(), layout.size(), new_size).cast()
+                }
+            }
         } else {
             // SAFETY: the caller keeps the same contract.
             unsafe { aligned_realloc(block, layout, new_size) }

@@ -5,6 +5,7 @@ endif()
 include(CMakePackageConfigHelpers)
 
 set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
+install(FILES include/calmalloc.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(TARGETS calmalloc calmalloc_static calmpool calmexec EXPORT calmalloc_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

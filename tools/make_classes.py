@@ -41,6 +41,12 @@ def table(name, kind, values, per_line=12):
     return "\n".join(lines + ["};"])
 
 
+def row(member, values):
+    """One array of a struct; what is not listed is 0."""
+    lines = [", ".join(str(v) for v in values[at : at + 12]) + "," for at in range(0, len(values), 12)]
+    return f"    .{member} = {{" + "\n              ".join(lines)[:-1] + "},"
+
+
 def main():
     sizes = block_sizes()
     count = len(sizes) + 1
@@ -59,6 +65,9 @@ def main():
         checks.append(f"    {{{multiplier}u, {limit}}},")
     facts += [nothing] * (64 - count)
     checks += ["    {0, 0},"] * (63 - count) + ["    {1u, 1},"]
+    # Sizes that a free may be told: what the class serves, and what realloc shrinks to in place, down to a half.
+    least = [0] + [0 if at == 0 else min(size // 2, sizes[at - 1] + 1) for at, size in enumerate(sizes)]
+    told = [0] + [size - low + 1 for size, low in zip(sizes, least[1:])]
     small = [class_for(sizes, max(i * GRAIN_SMALL, 1)) * ENTRY_BYTES for i in range(SMALL_MAX // GRAIN_SMALL + 1)]
     medium = [class_for(sizes, max(i * GRAIN_MEDIUM, 1)) * ENTRY_BYTES for i in range(MEDIUM_MAX // GRAIN_MEDIUM + 1)]
     text = "\n\n".join(
@@ -69,6 +78,8 @@ def main():
             "/* bytes, capacity, cached at most, bitmap words, list shift, multiplier, limit */\n"
             "const struct class_facts class_facts[CLASS_LIMIT] = {\n" + "\n".join(facts) + "\n};",
             "const struct class_check class_checks[CLASS_LIMIT] = {\n" + "\n".join(checks) + "\n};",
+            "/* By class: the least size that a free may be told, and how many sizes from there on. */\n"
+            "const struct class_told class_told = {\n" + row("least", least) + "\n" + row("count", told) + "\n};",
             "/* By size, the class times the bytes of a cache entry. */\n"
             + table("class_small", "uint32_t", small)
             + "\n\n"

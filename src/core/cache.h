@@ -188,9 +188,10 @@ ALWAYS_INLINE void *cache_pop(size_t entry_offset)
     void *block = load(&entry->first, RELAXED);
     if (unlikely(block == NULL))
         return cache_pop_core(entry_offset);
-    uint32_t top = load(&entry->top, RELAXED);
+    size_t top = load(&entry->top, RELAXED), below = top - SLOT_BYTES;
+    computed_here(below);
     store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
-    store(&entry->top, top - SLOT_BYTES, RELAXED);
+    store(&entry->top, (uint32_t)below, RELAXED);
     if (CHECKS >= 1)
         *(block_word *)block = 0;
     return block;

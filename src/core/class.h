@@ -45,6 +45,13 @@ struct class_check {
     uint32_t limit;
 };
 
+/* By class: the sizes that a free of its blocks may be told. Class 0, large blocks: none. */
+struct class_told {
+    uint64_t least[CLASS_LIMIT];
+    uint64_t count[CLASS_LIMIT]; /* of the sizes from `least` on */
+};
+
+extern HIDDEN const struct class_told class_told;
 extern HIDDEN const struct class_facts class_facts[CLASS_LIMIT];
 extern HIDDEN const struct class_check class_checks[CLASS_LIMIT];
 extern HIDDEN const uint32_t class_small[SMALL_MAX / 8 + 1];

@@ -280,6 +280,12 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
     heap_free(block);
 }
 
+NOINLINE void heap_free_over(void *block, size_t over, size_t align)
+{
+    size_t bin = region_kind(region_unit(block));
+    heap_free_sized_odd(block, over + class_told.least[bin_class(bin)], align);
+}
+
 size_t heap_good_size(size_t bytes)
 {
     if (bytes <= MEDIUM_MAX)

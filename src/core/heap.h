@@ -51,8 +51,10 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
  * allows it. Where cohorts are apart the result is of the cohort at the offset. */
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sampled);
 
-/* As heap_free_sized, for all but small blocks told their own class. */
+/* As heap_free_sized, for all that its table does not accept. heap_free_over is told by how much
+ * the size exceeds the least one of the block's class. */
 void heap_free_sized_odd(void *block, size_t bytes, size_t align);
+void heap_free_over(void *block, size_t over, size_t align);
 
 /* 0 for NULL and, reported, for what is not a block. */
 size_t heap_usable(const void *block);
@@ -95,14 +97,45 @@ ALWAYS_INLINE void heap_free(void *block)
     cache_free(block, bin);
 }
 
-/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit the block. */
-ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
+/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit the block. With
+ * `is_start` the caller vouches that a block begins here, if one of that size lies here. */
+ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, size_t align, bool is_start)
 {
     size_t unit = region_unit(block);
-    bool is_plain = bytes <= SMALL_MAX && region_maps(unit) &&
-                    class_small[(bytes + 7) >> 3] == bin_class(region_kind(unit)) * ENTRY_BYTES;
-    if (CHECKS >= 1 && unlikely(!is_plain))
+    if (unlikely(!region_maps(unit))) {
         heap_free_sized_odd(block, bytes, align);
+        return;
+    }
+    size_t bin = region_kind(unit);
+    unsigned class = bin_class(bin);
+    size_t over = bytes - class_told.least[class];
+    if (unlikely(over >= class_told.count[class])) {
+        heap_free_over(block, over, align); /* not `bytes`: it need not be kept */
+        return;
+    }
+    bool is_block = is_start || class_begins_block(class, (uint16_t)(uintptr_t)block);
+    if (unlikely(!is_block || *(block_word *)block == cache_mark)) {
+        heap_free_odd(block);
+        return;
+    }
+    *(block_word *)block = cache_mark;
+    cache_free(block, bin);
+}
+
+ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
+{
+    if (CHECKS >= 1)
+        heap_free_told(block, bytes, align, false);
+    else
+        heap_free(block);
+}
+
+/* As heap_free_sized, for a container that keeps its pointers as it got them: that the size fits
+ * stands for the look whether a block begins here. Cost: less than heap_free. */
+ALWAYS_INLINE void heap_free_own(void *block, size_t bytes, size_t align)
+{
+    if (CHECKS >= 1)
+        heap_free_told(block, bytes, align, true);
     else
         heap_free(block);
 }

@@ -1,7 +1,7 @@
 /*
- * api.c: the calm_ names of calmalloc.h.
+ * api.c: the calm_ names of calmalloc.h and adapter.h.
  */
-#include "calmalloc/calmalloc.h"
+#include "calmalloc/adapter.h"
 
 #include "front/cohorts.h"
 #include "front/front.h"
@@ -62,6 +62,39 @@ EXPORT void calm_free_sized(void *block, size_t size)
 EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     heap_free_sized(block, size, alignment);
+}
+
+/* The cohort is looked up again, so that the fast path need not keep it. */
+static NOINLINE void *adapter_alloc_slow(size_t size, const void *site)
+{
+    return front_alloc_slow(size, site_offset(site), site);
+}
+
+EXPORT void *calm_adapter_alloc(size_t size)
+{
+    void *block = heap_alloc_fast(size, site_offset(CALLER));
+    return likely(block != NULL) ? block : adapter_alloc_slow(size, RETURN_ADDRESS_AGAIN);
+}
+
+EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
+{
+    heap_free_own(block, size, alignment);
+}
+
+/* Growing a small block is what containers do most: its class and what is to be copied are known.
+ */
+EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
+{
+    if (new_size <= size || new_size > MEDIUM_MAX)
+        return front_realloc(block, new_size, CALLER);
+    if (new_size <= class_facts[class_of(size)].bytes)
+        return block;
+    void *moved = front_alloc(new_size, CALLER);
+    if (moved == NULL)
+        return NULL;
+    __builtin_memcpy(moved, block, size);
+    heap_free_own(block, size, 1);
+    return moved;
 }
 
 EXPORT size_t calm_usable_size(const void *block)

@@ -6,6 +6,7 @@
 #include "blocks.h"
 #include "child.h"
 
+#include <calmalloc/adapter.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <new>
@@ -34,6 +35,7 @@ const way WAYS[] = {
     {"FreeSized", free_sized},
     {"FreeAlignedSized",
      [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},
+    {"Adapter", [](void *block, std::size_t size) { calm_adapter_free(block, size, 16); }},
     {"Sdallocx", [](void *block, std::size_t size) { sdallocx(block, size, 0); }},
     {"OperatorDelete", [](void *block, std::size_t size) { ::operator delete(block, size); }},
     {"OperatorDeleteArray",
@@ -94,6 +96,17 @@ TEST_P(SizedFree, ToldTheRightSizeGoesOn)
     });
 }
 
+TEST_P(SizedFree, ToldWhatReallocShrankToInPlaceGoesOn)
+{
+    expect_survival([] {
+        for (std::size_t size = 32; size < 40000; size += size / 3)
+            for (std::size_t less = size; less >= size / 2; less -= 1 + size / 8) {
+                void *block = opaque(realloc(opaque(malloc(size)), less));
+                GetParam().release(block, less);
+            }
+    });
+}
+
 TEST_P(SizedFree, OfABlockThatIsAlreadyFreeStopsTheProgram)
 {
     expect_stop([] {
@@ -107,5 +120,22 @@ TEST_P(SizedFree, OfABlockThatIsAlreadyFreeStopsTheProgram)
 }
 
 INSTANTIATE_TEST_SUITE_P(Way, SizedFree, testing::ValuesIn(WAYS), way_name);
+
+/* What the adapters' free knows of an aligned block is its size and its alignment. */
+TEST(AdapterFree, OfAlignedBlocksGoesOn)
+{
+    expect_survival([] {
+        for (std::size_t alignment = 1; alignment <= 1 << 20; alignment *= 2)
+            for (std::size_t size = 0; size < 100000; size += 1 + size) {
+                void *block = opaque(calm_aligned_alloc(alignment, size));
+                calm_adapter_free(block, size, alignment);
+            }
+    });
+}
+
+TEST(AdapterFree, OfNothingIsIgnored)
+{
+    expect_survival([] { calm_adapter_free(nullptr, 5, 1); });
+}
 
 } // namespace

@@ -11,7 +11,7 @@
 #define _Thread_local __thread
 #define class class_number
 extern "C" {
-#include "calmalloc/calmalloc.h"
+#include "calmalloc/adapter.h"
 #include "core/batch.h"
 #include "core/cache.h"
 #include "core/class.h"

@@ -31,15 +31,16 @@ enum {
     LENGTH_IS_64 = -1, /* in the first four bytes: eight follow */
 };
 
-/* glibc's, where it has them. */
-struct dl_find_object {
+/* glibc's, where it has them; under names of our own, since its headers may declare them, too. */
+struct found_object {
     unsigned long long flags;
     void *map_start, *map_end;
     struct link_map *link_map;
     void *eh_frame;
     unsigned long long reserved[7];
 };
-extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
+extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object")
+    __attribute__((weak));
 
 /* The segment that holds the tables, if these are the program headers of their module. */
 static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias,
@@ -78,9 +79,9 @@ static bool find_module(uintptr_t start, uintptr_t bias, struct stack_tables *ou
 
 bool stack_tables_of(uintptr_t pc, struct stack_tables *out)
 {
-    struct dl_find_object found;
+    struct found_object found;
     *out = (struct stack_tables){0};
-    if (_dl_find_object == NULL || _dl_find_object((void *)pc, &found) != 0)
+    if (find_object == NULL || find_object((void *)pc, &found) != 0)
         return false;
     out->header = (uintptr_t)found.eh_frame;
     if (!find_module((uintptr_t)found.map_start, found.link_map->l_addr, out))

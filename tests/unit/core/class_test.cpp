@@ -101,6 +101,21 @@ TEST(Class, AnAlignedRequestGetsTheSmallestClassThatFitsAndIsAligned)
     EXPECT_EQ(class_aligned(16, static_cast<size_t>(1) << 63), 0u);
 }
 
+/* Seen to fail with the `least` of 32 bytes raised by one. */
+TEST(Class, AFreeMayBeToldWhatTheClassServesAndWhatShrinksInPlace)
+{
+    for (unsigned number = 0; number < CLASS_LIMIT; number++) {
+        size_t have = number < CLASS_COUNT ? bytes_of(number) : 0;
+        for (size_t told = 0; told <= have + 8; told++) {
+            bool fits = have > 0 && told <= have &&
+                        (told >= have / 2 || slow_class(told) == number);
+            ASSERT_EQ(told - class_told.least[number] < class_told.count[number], fits)
+                << have << " " << told;
+        }
+        ASSERT_GE(SIZE_MAX - class_told.least[number], class_told.count[number]);
+    }
+}
+
 TEST(Class, KindsOfUnitsHaveClassZeroAndBinsKeepTheirParts)
 {
     EXPECT_EQ(bin_class(UNIT_FREE), 0u);

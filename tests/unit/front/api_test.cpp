@@ -128,3 +128,85 @@ TEST(Api, AVerifyOfAHeapInUseFindsNothingAndOfABrokenOneTheBreak)
     EXPECT_EQ(calm_verify(), nullptr);
     calm_free(block);
 }
+
+TEST(Adapter, BlocksAreAlignedAndHoldWhatIsWrittenToThem)
+{
+    std::vector<std::pair<unsigned char *, size_t>> blocks;
+    for (size_t size = 0; size < 200000; size += 1 + size / 5) {
+        auto *block = static_cast<unsigned char *>(calm_adapter_alloc(size));
+        ASSERT_NE(block, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % (size > 8 ? 16 : 8), 0u);
+        memset(block, static_cast<int>(size & 255), size);
+        blocks.emplace_back(block, size);
+    }
+    for (auto [block, size] : blocks) {
+        for (size_t i = 0; i < size; i++)
+            ASSERT_EQ(block[i], size & 255);
+        calm_adapter_free(block, size, 1);
+    }
+    EXPECT_EQ(calm_verify(), nullptr);
+}
+
+TEST(Adapter, AFreedBlockIsTheNextOneOfItsSize)
+{
+    for (size_t size : {1, 48, 1000, 5000, 32768}) {
+        void *block = calm_adapter_alloc(size);
+        calm_adapter_free(block, size, 1);
+        void *again = calm_adapter_alloc(size);
+        EXPECT_EQ(again, block) << size;
+        calm_adapter_free(again, size, 1);
+    }
+}
+
+TEST(Adapter, WhatCannotBeReturnsNullAndENOMEM)
+{
+    errno = 0;
+    EXPECT_EQ(calm_adapter_alloc(SIZE_MAX), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST(Adapter, AFreeOfForeignPointersIsCountedAndLeavesThemAlone)
+{
+    static char mine[64];
+    struct calm_stats before, after;
+    calm_stats_read(&before);
+    for (uintptr_t address : {reinterpret_cast<uintptr_t>(mine), uintptr_t{1}, ~uintptr_t{0}})
+        calm_adapter_free(reinterpret_cast<void *>(address), 64, 1);
+    calm_stats_read(&after);
+    EXPECT_EQ(after.foreign_frees - before.foreign_frees, 3u);
+}
+
+/* Seen to fail with a copy of one byte less. */
+TEST(Adapter, ReallocKeepsTheContentsFromAnySizeToAnySize)
+{
+    uint64_t before = misuse_count();
+    const size_t sizes[] = {1,    8,    9,    16,   17,    48,    100,   112,
+                            1000, 1024, 1025, 5000, 32768, 40000, 200000};
+    for (size_t from : sizes)
+        for (size_t through : sizes)
+            for (size_t to : sizes) {
+                auto *block = static_cast<unsigned char *>(calm_adapter_alloc(from));
+                memset(block, 0x11, from);
+                block[from - 1] = 0x77;
+                block = static_cast<unsigned char *>(calm_adapter_realloc(block, from, through));
+                ASSERT_NE(block, nullptr);
+                ASSERT_GE(calm_usable_size(block), through);
+                ASSERT_TRUE(through < from || block[from - 1] == 0x77) << from << " " << through;
+                memset(block, 0x22, through);
+                block[through - 1] = 0x33;
+                block = static_cast<unsigned char *>(calm_adapter_realloc(block, through, to));
+                ASSERT_TRUE(to < through || block[through - 1] == 0x33) << through << " " << to;
+                calm_adapter_free(block, to, 1);
+            }
+    EXPECT_EQ(misuse_count(), before);
+    EXPECT_EQ(calm_verify(), nullptr);
+}
+
+TEST(Adapter, ReallocWithinTheClassStaysAndAFailedOneLeavesTheBlock)
+{
+    void *block = calm_adapter_alloc(33);
+    EXPECT_EQ(calm_adapter_realloc(block, 33, calm_good_size(33)), block);
+    EXPECT_EQ(calm_adapter_realloc(block, 48, SIZE_MAX), nullptr);
+    EXPECT_EQ(calm_usable_size(block), calm_good_size(33));
+    calm_adapter_free(block, 48, 1);
+}

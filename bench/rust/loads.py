@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Measures calmalloc in Rust programs against the mimalloc and jemalloc crates and the C library.
+
+    loads.py [--loads json,tokio,rayon] [--allocators calm,mimalloc,jemalloc,glibc] [--runs N] [--rounds N] [--counts]
+
+Builds each program once with each allocator as its own (pinned in Cargo.toml), runs them in turn, N times, and prints
+for each load the median of wall time, processor time and peak memory, and ours over the better of the two crates. All
+must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is the
+same on a busy machine. Wall time wants a quiet one. Builds lie in build/bench/rust, or CALM_BENCH_CACHE/rust.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(HERE, "..", "..", "build", "bench")
+LOADS = ("json", "tokio", "rayon")
+ALLOCATORS = ("calm", "mimalloc", "jemalloc", "glibc")
+CRATES = ("mimalloc", "jemalloc")
+FIGURES = (("wall_s", "wall s"), ("cpu_s", "cpu s"), ("peak_rss_kib", "peak KiB"))
+
+
+def stop(sentence):
+    sys.exit("loads: " + sentence)
+
+
+def built(allocator):
+    """The folder with the programs of one allocator."""
+    folder = os.path.abspath(os.path.join(CACHE, "rust", allocator))
+    features = [] if allocator == "glibc" else ["--features", allocator]
+    done = subprocess.run(["cargo", "build", "--release", "--locked", "--target-dir", folder, *features], cwd=HERE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        stop("%s was not built:\n%s" % (allocator, done.stderr))
+    return os.path.join(folder, "release")
+
+
+def run(words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        stop("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()[-500:]))
+    return json.loads(done.stdout), done.stderr
+
+
+def counted(words):
+    """A run under callgrind: its line, with instructions in the place of times."""
+    with tempfile.TemporaryDirectory(prefix="calm-loads-") as folder:
+        out = "--callgrind-out-file=" + os.path.join(folder, "out")
+        line, said = run(["valgrind", "--tool=callgrind", out, *words])
+    return {**line, "instructions": int(re.search(r"Collected : (\d+)", said).group(1))}
+
+
+def judge(load, lines):
+    """Prints the table of one load. `lines`: by allocator, its runs."""
+    checks = {line["check"] for runs in lines.values() for line in runs}
+    if len(checks) != 1:
+        stop("%s computed different things: %s" % (load, checks))
+    figures = FIGURES if "instructions" not in next(iter(lines.values()))[0] else (("instructions", "instructions"),)
+    print("\n| %s | %s |\n|---|%s" % (load, " | ".join(title for _, title in figures), "--:|" * len(figures)))
+    medians = {allocator: [statistics.median(line[key] for line in runs) for key, _ in figures]
+               for allocator, runs in lines.items()}
+    for allocator, values in medians.items():
+        print("| %s | %s |" % (allocator, " | ".join("%.10g" % value for value in values)))
+    rivals = [medians[crate] for crate in CRATES if crate in medians]
+    if "calm" in medians and rivals:
+        ratios = [ours / min(theirs) if min(theirs) else 1
+                  for ours, theirs in zip(medians["calm"], zip(*rivals))]
+        print("| calm over the better crate | %s |" % " | ".join("%.3f" % ratio for ratio in ratios))
+
+
+def chosen(words, known, what):
+    names = words.split(",")
+    for name in names:
+        if name not in known:
+            stop("there is no %s %s; there are %s." % (what, name, ", ".join(known)))
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="how often each program does its work; its own default if not said")
+    parser.add_argument("--counts", action="store_true", help="instructions instead of times (valgrind)")
+    options = parser.parse_args()
+    loads = chosen(options.loads, LOADS, "load")
+    folders = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
+    arguments = [] if options.rounds is None else [str(options.rounds)]
+    for load in loads:
+        lines = {allocator: [] for allocator in folders}
+        for _ in range(1 if options.counts else options.runs):
+            for allocator, folder in folders.items():
+                words = [os.path.join(folder, load), *arguments]
+                lines[allocator].append(counted(words) if options.counts else run(words)[0])
+        judge(load, lines)
+
+
+if __name__ == "__main__":
+    main()

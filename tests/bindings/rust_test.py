@@ -1,0 +1,138 @@
+"""The Rust crates: their own tests and doctests (crates), what is packaged of them (packages), lints and rarer features
+(lints).
+
+    rust_test.py crates|packages|lints
+"""
+import glob
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import unittest
+
+from support import ROOT, RUST, cargo, defined_names, fetched, need_cargo, run, target_folder
+
+STANDARD_NAMES = {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "reallocarray", "vfork",
+                  "unshare", "_Znwm", "_ZdlPv"}
+FEATURES = ("--features", "profile")  # one set for all, so that the C file is compiled once
+
+CONSUMER = """#[global_allocator]
+static ALLOC: calmalloc::CalMalloc = calmalloc::CalMalloc;
+
+fn main() {
+    let words: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    assert!(calmalloc::stats().allocated_bytes > 1000 * 24);
+    println!("{}", words[999]);
+}
+"""
+
+
+class Crates(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        fetched()
+
+    def test_the_tests_and_the_examples_of_the_documentation_pass(self):
+        said = cargo("test", "--offline", "--workspace", *FEATURES).stdout
+        for part in ("containers_work_from_many_threads", "sampling_sees_what_is_held", "every_function_is_declared",
+                     "src/lib.rs - CalMalloc", "src/profile.rs - profile"):
+            self.assertIn(part, said)
+
+    def test_it_is_formatted(self):
+        cargo("fmt", "--all", "--check")
+
+    def test_the_c_librarys_names_stay_its_own(self):
+        cargo("build", "--offline", "--package", "calmalloc", *FEATURES, "--example", "who_holds_the_heap")
+        program = os.path.join(target_folder(), "debug", "examples", "who_holds_the_heap")
+        names = defined_names(program)
+        self.assertIn("calm_adapter_alloc", names)
+        self.assertEqual(names & STANDARD_NAMES, set())
+
+    def test_the_example_says_who_holds_the_heap(self):
+        said = cargo("run", "--offline", "--package", "calmalloc", *FEATURES, "--example", "who_holds_the_heap").stdout
+        stacks = {}
+        for line in said.splitlines():
+            stack, _, size = line.rpartition(" ")
+            stacks[stack] = int(size)
+        # 20000 strings and their names of some bytes each, and an index of them: three sites at least.
+        self.assertGreater(sum(stacks.values()), 20_000 * 40)
+        self.assertGreaterEqual(len(stacks), 3)
+
+
+class Lints(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        fetched()
+
+    def test_with_checks_a_pointer_into_a_block_stops_the_program(self):
+        said = cargo("test", "--offline", "--package", "calmalloc", *FEATURES, "--features", "checks", "--test",
+                     "misuse").stdout
+        self.assertIn("with_checks_a_free_inside_a_block_stops_the_program ... ok", said)
+
+    def test_it_has_no_lint(self):
+        cargo("clippy", "--offline", "--workspace", "--all-targets", *FEATURES, "--", "-D", "warnings")
+        cargo("clippy", "--offline", "--package", "calmalloc", "--all-targets", *FEATURES, "--features", "checks", "--",
+              "-D", "warnings")
+
+    def test_with_assertions_everything_still_holds(self):
+        cargo("test", "--offline", "--workspace", *FEATURES, "--features", "calmalloc/assertions")
+
+    def test_everything_public_is_documented_and_links_lead_somewhere(self):
+        cargo("doc", "--offline", "--workspace", "--no-deps", *FEATURES, RUSTDOCFLAGS="-D warnings")
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        fetched()
+        cls.folder = tempfile.mkdtemp(prefix="calm-crates-")
+        run(sys.executable, os.path.join(ROOT, "tools", "package_crates.py"), "--out", cls.folder,
+            env=dict(os.environ, CARGO_NET_OFFLINE="true"))
+        for path in glob.glob(os.path.join(cls.folder, "*.crate")):
+            with tarfile.open(path) as archive:
+                archive.extractall(cls.folder)
+        cls.crates = {name: glob.glob(os.path.join(cls.folder, name + "-[0-9]*[0-9]"))[0]
+                      for name in ("calmalloc-sys", "calmalloc")}
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def test_the_source_is_inside_and_nothing_points_outside(self):
+        for name in ("c/calmalloc.c", "c/calmalloc.h", "build.rs", "LICENSE"):
+            self.assertTrue(os.path.isfile(os.path.join(self.crates["calmalloc-sys"], name)), name)
+        for folder in self.crates.values():
+            with open(os.path.join(folder, "Cargo.toml")) as file:
+                self.assertNotIn("path = \"..", file.read())
+
+    def test_a_program_is_built_from_the_archives_alone_without_a_network_and_without_python(self):
+        program = os.path.join(self.folder, "program")
+        os.makedirs(os.path.join(program, "src"))
+        with open(os.path.join(program, "src", "main.rs"), "w") as file:
+            file.write(CONSUMER)
+        with open(os.path.join(program, "Cargo.toml"), "w") as file:
+            file.write('[package]\nname = "program"\nversion = "1.0.0"\nedition = "2021"\n'
+                       '[dependencies]\ncalmalloc = "0.1"\n[patch.crates-io]\n' +
+                       "".join('%s = { path = "%s" }\n' % crate for crate in self.crates.items()))
+        shutil.copy(os.path.join(RUST, "Cargo.lock"), program)
+        said = cargo("run", "--offline", folder=program, PYTHON="/nonexistent/python",
+                     CARGO_TARGET_DIR=os.path.join(self.folder, "built")).stdout
+        self.assertEqual(said, "999\n")
+
+    def test_without_the_c_file_the_archive_says_what_is_missing(self):
+        """The control: the archive, not a folder above it, is where the source comes from."""
+        bare = os.path.join(self.folder, "bare")
+        shutil.copytree(self.crates["calmalloc-sys"], bare)
+        shutil.rmtree(os.path.join(bare, "c"))
+        done = cargo("build", "--offline", folder=bare, check=False,
+                     CARGO_TARGET_DIR=os.path.join(self.folder, "built"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("c/calmalloc.c is missing", done.stderr)
+
+
+if __name__ == "__main__":
+    need_cargo()
+    part = {"crates": Crates, "packages": Packages, "lints": Lints}[sys.argv[1]]
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(part)
+    sys.exit(0 if unittest.TextTestRunner().run(suite).wasSuccessful() else 1)

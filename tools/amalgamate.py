@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+"""Makes one C file and one header of the allocator, calmalloc.c and calmalloc.h, and for C++ calmalloc.hpp.
+
+    amalgamate.py [--root FOLDER] [--out FOLDER]
+
+They need nothing else. The result has the calm_ names and none of the standard ones, so it may stand beside any other
+malloc. Every name that is not public becomes static, and where two sources use one name for things of their own, each
+gets its file's name in front. Sources come in the order of the layers; a header is written where it is first needed.
+"""
+import argparse
+import os
+import re
+import sys
+
+LAYERS = ("base", "os", "os/linux", "mem", "core", "pool", "site", "exec", "front")  # bottom to top, without libc
+PUBLIC = "calmalloc"
+PUBLIC_FIRST = "calmalloc/calmalloc.h"
+
+TOKEN = re.compile(r"""
+    (?P<comment>/\*.*?\*/|//[^\n]*)
+  | (?P<line>^[ \t]*\#(?:\\\n|/\*.*?\*/|[^\n])*)
+  | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+  | (?P<number>\.?[0-9](?:[eEpP][+-]|[\w.])*)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<space>\s+)
+  | (?P<mark>->|\S)
+""", re.X | re.S | re.M)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*$', re.M)
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)")
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|endif)\b")
+# Not names: keywords that begin or accompany a declaration, and the attributes of base/attr.h.
+QUALIFIERS = {"const", "volatile", "extern", "static", "inline", "register", "_Atomic", "_Thread_local", "_Alignas",
+              "_Noreturn", "__attribute__", "EXPORT", "HIDDEN", "NOINLINE", "COLD", "NORETURN", "ALWAYS_INLINE",
+              "PRINTF_LIKE", "CONSTRUCTOR_FIRST", "DESTRUCTOR_LAST"}
+
+HEAD = """/*
+ * calmalloc {version}, a memory allocator for Linux: the whole library in one file.
+ *
+ * Made by tools/amalgamate.py; edit the sources it names instead. Compile it as C11 or later, with -O2 or more:
+ *
+ *     cc -O2 -c calmalloc.c
+ *
+ * It defines the names of calmalloc.h and nothing else that a linker sees. -DCALM_CHECKS=0 leaves the checks of
+ * frees out, 2 adds every assertion.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#if defined(__PIC__) && !defined(__PIE__)
+#define CALM_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define CALM_TLS_MODEL
+#endif
+"""
+
+HEADER_HEAD = """/*
+ * calmalloc {version}, a memory allocator for Linux: its public headers in one file.
+ *
+ * Made by tools/amalgamate.py. For C11 and later and for C++.
+ */
+"""
+
+
+class Trouble(Exception):
+    """Something a person must look at, in one sentence."""
+
+
+def tokens(text):
+    return [(match.lastgroup, match.group(0)) for match in TOKEN.finditer(text)]
+
+
+class Declaration:
+    """One declaration at the outermost level: where its tokens are, and what it declares."""
+
+    def __init__(self, all_tokens, first, last):
+        self.first = first
+        inside = [token for token in all_tokens[first:last] if token[0] in ("word", "mark", "string", "number")]
+        words = {text for kind, text in inside if kind == "word"}
+        flat, bodies = outer(inside)
+        self.has_body = bool(bodies)
+        self.is_extern = "extern" in words
+        outside = {text for kind, text in flat if kind == "word"}
+        first_word = next((text for kind, text in inside if kind == "word"), "")
+        self.is_skipped = first_word in ("_Static_assert", "__asm__") or "weak" in words
+        self.is_internal = bool({"static", "ALWAYS_INLINE", "typedef"} & outside)
+        self.is_public = "EXPORT" in outside
+        self.tags = tags_of(inside)
+        self.constants = constants_of(inside)
+        self.name = declared_name(flat)
+        is_variable = not any(text == "(" for _, text in flat) or points_to_function(flat)
+        self.is_definition = self.name is not None and not self.is_extern and (self.has_body or is_variable)
+
+
+def outer(inside):
+    """The tokens outside braces and outside the arguments of attributes; and whether there are braces."""
+    flat, depth, bodies = [], 0, 0
+    for kind, text in inside:
+        if text == "{":
+            if depth == 0:
+                flat.append(("body", "{}"))
+            depth += 1
+            bodies += 1
+        elif text == "}":
+            depth -= 1
+        elif depth == 0:
+            flat.append((kind, text))
+    return without_attributes(flat), bodies
+
+
+def without_attributes(flat):
+    kept, index = [], 0
+    while index < len(flat):
+        if flat[index][1] in ("__attribute__", "PRINTF_LIKE", "_Alignas"):
+            index = after_parentheses(flat, index + 1)
+            continue
+        if flat[index][1] == "_Atomic" and flat[index + 1][1] == "(":
+            kept.append(("word", "type"))
+            index = after_parentheses(flat, index + 1)
+            continue
+        kept.append(flat[index])
+        index += 1
+    return kept
+
+
+def after_parentheses(flat, index):
+    if index >= len(flat) or flat[index][1] != "(":
+        return index
+    depth = 0
+    while index < len(flat):
+        depth += (flat[index][1] == "(") - (flat[index][1] == ")")
+        index += 1
+        if depth == 0:
+            break
+    return index
+
+
+def tags_of(inside):
+    """Names of structs, unions and enums that are defined here."""
+    return {inside[i + 1][1] for i in range(len(inside) - 2)
+            if inside[i][1] in ("struct", "union", "enum") and inside[i + 1][0] == "word" and inside[i + 2][1] == "{"}
+
+
+def constants_of(inside):
+    """Names of enumeration constants."""
+    found, index = set(), 0
+    while index < len(inside):
+        if inside[index][1] == "enum":
+            index += 1 + (index + 1 < len(inside) and inside[index + 1][0] == "word")
+            if index < len(inside) and inside[index][1] == "{":
+                depth, is_start = 0, True
+                while index < len(inside):
+                    kind, text = inside[index]
+                    depth += (text in "{(") - (text in ")}")
+                    if is_start and kind == "word":
+                        found.add(text)
+                    is_start = text in "{," and depth == 1
+                    index += 1
+                    if depth == 0:
+                        break
+                continue
+        index += 1
+    return found
+
+
+def declared_name(flat):
+    """The name a function or a variable has; None for what declares neither."""
+    skip_next, words = False, []
+    for index, (kind, text) in enumerate(flat):
+        if kind == "word":
+            if text in ("struct", "union", "enum"):
+                skip_next = True
+                words.append("type")
+            elif skip_next:
+                skip_next = False
+            elif text not in QUALIFIERS:
+                words.append(text)
+        elif text == "(" and index + 1 < len(flat) and flat[index + 1][1] == "*":
+            inner = [word for word_kind, word in flat[index + 2:index + 6] if word_kind == "word"
+                     and word not in QUALIFIERS]
+            return inner[0] if inner else None
+        elif kind == "mark" and text in "([=;,":
+            break
+        else:
+            skip_next = False
+    return words[-1] if len(words) >= 2 else None
+
+
+def points_to_function(flat):
+    return any(flat[i][1] == "(" and flat[i + 1][1] == "*" for i in range(min(len(flat) - 1, 6)))
+
+
+def declarations(all_tokens):
+    """Cuts a source at the ends of its outermost declarations."""
+    found, first, depth, has_function_body = [], None, 0, False
+    for index, (kind, text) in enumerate(all_tokens):
+        if kind in ("comment", "line", "space"):
+            continue
+        if first is None:
+            first, has_function_body, last_mark = index, False, ""
+        if text == "{":
+            has_function_body |= depth == 0 and last_mark == ")"
+        depth += (text in "{([") - (text in "})]") if kind == "mark" else 0
+        ends = depth == 0 and kind == "mark" and (text == ";" or (text == "}" and has_function_body))
+        last_mark = text
+        if ends:
+            found.append(Declaration(all_tokens, first, index + 1))
+            first = None
+    if first is not None:
+        raise Trouble("a declaration does not end.")
+    return found
+
+
+class Source:
+    """One file: its text without includes and guard, and what it declares."""
+
+    def __init__(self, root, name):
+        self.name = name
+        with open(os.path.join(root, "include" if name.startswith(PUBLIC + "/") else "src", name)) as file:
+            self.text = file.read()
+        self.is_header = name.endswith(".h")
+        self.tokens = tokens(self.text)
+        is_cut = not name.endswith(".def") and not name.startswith(PUBLIC + "/")
+        self.declarations = declarations(self.tokens) if is_cut else []
+
+    def macros(self):
+        return [DEFINE.match(text).group(1) for kind, text in self.tokens if kind == "line" and DEFINE.match(text)]
+
+    def own_names(self):
+        """What is this file's alone if it is a .c, by linkage or by scope."""
+        names = set()
+        for declaration in self.declarations:
+            names |= declaration.tags | declaration.constants
+            if declaration.name and declaration.is_internal:
+                names.add(declaration.name)
+        return names
+
+    def static_names(self):
+        return {declaration.name for declaration in self.declarations if declaration.name and declaration.is_internal}
+
+    def all_names(self):
+        return self.own_names() | {declaration.name for declaration in self.declarations if declaration.name}
+
+
+def sources(root):
+    """The .c files, bottom layer first."""
+    found = []
+    for layer in LAYERS:
+        folder = os.path.join(root, "src", layer)
+        if os.path.isdir(folder):
+            found += [layer + "/" + name for name in sorted(os.listdir(folder)) if name.endswith(".c")]
+    return found
+
+
+class Amalgam:
+    def __init__(self, root):
+        self.root = root
+        self.files = {}
+        self.written = set()
+        self.system = []
+        self.parts = []
+
+    def load(self, name):
+        if name not in self.files:
+            self.files[name] = Source(self.root, name)
+            for mark, other in INCLUDE.findall(self.files[name].text):
+                if mark == '"' or other.startswith(PUBLIC + "/"):
+                    self.load(other)
+        return self.files[name]
+
+    def make(self):
+        units = [self.load(name) for name in sources(self.root)]
+        if not units:
+            raise Trouble("there are no sources in %s." % os.path.join(self.root, "src"))
+        self.defined = {declaration.name for source in self.files.values() for declaration in source.declarations
+                        if declaration.is_definition and not declaration.is_public and not declaration.is_skipped}
+        self.clashing = self.find_clashes(units)
+        for source in units:
+            self.write(source)
+        return "".join(self.parts)
+
+    def find_clashes(self, units):
+        """By source: its static names, which may also be the C library's, and others that two files declare."""
+        headers = set()
+        for source in self.files.values():
+            if source.is_header:
+                headers |= source.all_names()
+        users = {}
+        for source in units:
+            for name in source.all_names():
+                users.setdefault(name, []).append(source.name)
+        return {source.name: source.static_names() |
+                {name for name in source.own_names() if name in headers or len(users[name]) > 1}
+                for source in units}
+
+    def write(self, source):
+        """Emits a file once, after the headers it includes; lists of a .def are emitted wherever they are read."""
+        if source.name in self.written:
+            return
+        if not source.name.endswith(".def"):
+            self.written.add(source.name)
+        for mark, name, is_conditional in includes_of(source):
+            if mark == "<" and not name.startswith(PUBLIC + "/"):
+                if not is_conditional and name not in self.system:
+                    self.system.append(name)
+            elif name.endswith(".def"):
+                continue
+            elif is_conditional:
+                self.write_needs(self.load(name))
+            else:
+                self.write(self.load(name))
+        if source.name.startswith(PUBLIC + "/"):
+            return  # the one header has it
+        self.parts.append("\n/* ---- src/%s ---- */\n\n" % source.name + self.body(source))
+        if not source.is_header:
+            macros = sorted(set(source.macros()) - {"_GNU_SOURCE"})
+            self.parts.append("".join("#undef %s\n" % name for name in macros))
+
+    def write_needs(self, source):
+        for mark, name, _ in includes_of(source):
+            if mark == '"':
+                self.write(self.load(name))
+            elif name not in self.system:
+                self.system.append(name)
+
+    def body(self, source):
+        """The text with every inner name static, names that clash renamed and includes replaced."""
+        starts = {declaration.first: declaration for declaration in source.declarations}
+        renamed = self.clashing.get(source.name, set())
+        prefix = re.sub(r"\W", "_", source.name[:-2]) + "_"
+        members = member_positions(source.tokens) if renamed else set()
+        out, before, depth = [], "", 0
+        for index, (kind, text) in enumerate(source.tokens):
+            declaration = starts.get(index)
+            if declaration is not None and self.becomes_static(declaration):
+                out.append("static ")
+                if text == "extern":
+                    before = text
+                    continue
+            if kind == "line":
+                depth += conditional_step(text)
+                text = self.line(text, depth)
+                text = re.sub(r"\b\w+\b", lambda word: self.renamed(word.group(0), renamed, prefix), text) \
+                    if text.lstrip().startswith("#") and renamed and not text.lstrip().startswith("#include") else text
+            elif kind == "word" and text in renamed and before not in (".", "->") and index not in members:
+                text = prefix + text
+            out.append(text)
+            if kind not in ("space", "comment"):
+                before = text
+        return "".join(out).strip() + "\n"
+
+    @staticmethod
+    def renamed(word, renamed, prefix):
+        return prefix + word if word in renamed else word
+
+    def becomes_static(self, declaration):
+        return (declaration.name in self.defined and not declaration.is_internal and not declaration.is_public and
+                not declaration.is_skipped)
+
+    def line(self, text, depth):
+        """A preprocessor line: what it includes, or itself."""
+        match = INCLUDE.match(text)
+        if match is None:
+            return "" if DEFINE.match(text) and DEFINE.match(text).group(1) == "_GNU_SOURCE" else text
+        mark, name = match.groups()
+        if name.endswith(".def"):
+            return self.body(self.load(name)).rstrip("\n")
+        if mark == '"' and depth > 0 and name not in self.written:
+            return self.body(self.load(name)).rstrip("\n")
+        return text if mark == "<" and depth > 0 else ""
+
+
+def conditional_step(text):
+    match = CONDITIONAL.match(text)
+    return 0 if match is None else -1 if match.group(1) == "endif" else 1
+
+
+def member_positions(all_tokens):
+    """Where the members of structs and unions are declared."""
+    seen = [(index, kind, text) for index, (kind, text) in enumerate(all_tokens)
+            if kind not in ("space", "comment", "line")]
+    found, braces = set(), []
+    for place, (index, kind, text) in enumerate(seen):
+        if text == "{":
+            words = [seen[place - back][2] for back in (1, 2) if place >= back]
+            braces.append(bool({"struct", "union"} & set(words)) and ")" not in words)
+        elif text == "}":
+            braces.pop()
+        elif braces and braces[-1] and kind == "word" and seen[place + 1][2] in (";", ",", "[", ":", ")"):
+            found.add(index)
+    return found
+
+
+def includes_of(source):
+    """What a file includes, and whether under a condition other than its guard."""
+    depth, found = 0, []
+    for kind, text in source.tokens:
+        if kind != "line":
+            continue
+        depth += conditional_step(text)
+        match = INCLUDE.match(text)
+        if match:
+            found.append((match.group(1), match.group(2), depth > (1 if source.is_header else 0)))
+    return found
+
+
+def public_header(root):
+    """All headers of include/, the general one first, as one text."""
+    folder = os.path.join(root, "include", PUBLIC)
+    names = sorted((PUBLIC + "/" + name for name in os.listdir(folder) if name.endswith(".h")),
+                   key=lambda name: (name != PUBLIC_FIRST, name))
+    parts = []
+    for name in names:
+        with open(os.path.join(root, "include", name)) as file:
+            text = file.read()
+        parts.append(re.sub(r'^#include [<"]%s/[^\n]*\n' % PUBLIC, "", text, flags=re.M))
+    return "\n".join(parts)
+
+
+def version_of(header):
+    return re.search(r'^#define CALM_VERSION_TEXT "([^"]+)"', header, re.M).group(1)
+
+
+def squeezed(text):
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def write_file(path, text):
+    """Only if it changed, so that nothing is compiled again for the same text."""
+    if os.path.exists(path):
+        with open(path) as file:
+            if file.read() == text:
+                return
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def amalgamate(root, out):
+    header = public_header(root)
+    version = version_of(header)
+    amalgam = Amalgam(root)
+    code = amalgam.make()
+    code = re.sub(r"^#define HIDDEN .*$", "#define HIDDEN", code, flags=re.M)  # what was hidden is static now
+    code = re.sub(r"\b_Thread_local\b", "_Thread_local CALM_TLS_MODEL", code)
+    system = "".join("#include <%s>\n" % name for name in sorted(set(amalgam.system)))
+    os.makedirs(out, exist_ok=True)
+    write_file(os.path.join(out, "calmalloc.h"), squeezed(HEADER_HEAD.format(version=version) + header))
+    write_file(os.path.join(out, "calmalloc.hpp"), cpp_header(root))
+    write_file(os.path.join(out, "calmalloc.c"),
+               squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code))
+
+
+def cpp_header(root):
+    """The header for C++, which finds the one for C beside it."""
+    with open(os.path.join(root, "include", "calmalloc.hpp")) as file:
+        text = file.read()
+    one = '#include "calmalloc.h"\n'
+    text = re.sub(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, one, text, flags=re.M)
+    if one not in text:
+        raise Trouble("calmalloc.hpp includes no header of calmalloc.")
+    return text
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--root", default=os.path.join(here, ".."), help="the repository")
+    parser.add_argument("--out", default=None, help="where to write; dist in the repository when not said")
+    options = parser.parse_args()
+    try:
+        amalgamate(options.root, options.out or os.path.join(options.root, "dist"))
+    except (Trouble, OSError) as trouble:
+        print("amalgamate: %s" % trouble, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

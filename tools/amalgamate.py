@@ -75,7 +75,7 @@ class Declaration:
     """One declaration at the outermost level: where its tokens are, and what it declares."""
 
     def __init__(self, all_tokens, first, last):
-        self.first = first
+        self.first, self.last = first, last
         inside = [token for token in all_tokens[first:last] if token[0] in ("word", "mark", "string", "number")]
         words = {text for kind, text in inside if kind == "word"}
         flat, bodies = outer(inside)
@@ -90,6 +90,7 @@ class Declaration:
         self.constants = constants_of(inside)
         self.name = declared_name(flat)
         is_variable = not any(text == "(" for _, text in flat) or points_to_function(flat)
+        self.is_unsized = self.is_extern and any(a[1] == "[" and b[1] == "]" for a, b in zip(flat, flat[1:]))
         self.is_definition = self.name is not None and not self.is_extern and (self.has_body or is_variable)
 
 
@@ -330,9 +331,13 @@ class Amalgam:
         renamed = self.clashing.get(source.name, set())
         prefix = re.sub(r"\W", "_", source.name[:-2]) + "_"
         members = member_positions(source.tokens) if renamed else set()
-        out, before, depth = [], "", 0
+        out, before, depth, skipped = [], "", 0, 0
         for index, (kind, text) in enumerate(source.tokens):
             declaration = starts.get(index)
+            if declaration is not None and declaration.is_unsized and self.becomes_static(declaration):
+                skipped = declaration.last + 1  # a static array has its size; only later sources use it
+            if index < skipped:
+                continue
             if declaration is not None and self.becomes_static(declaration):
                 out.append("static ")
                 if text == "extern":
@@ -410,11 +415,20 @@ def public_header(root):
     folder = os.path.join(root, "include", PUBLIC)
     names = sorted((PUBLIC + "/" + name for name in os.listdir(folder) if name.endswith(".h")),
                    key=lambda name: (name != PUBLIC_FIRST, name))
-    parts = []
-    for name in names:
+    parts, written = [], set()
+
+    def write(name):
+        if name in written:
+            return
+        written.add(name)
         with open(os.path.join(root, "include", name)) as file:
             text = file.read()
+        for other in re.findall(r'^#include [<"](%s/[^>"]+)' % PUBLIC, text, flags=re.M):
+            write(other)
         parts.append(re.sub(r'^#include [<"]%s/[^\n]*\n' % PUBLIC, "", text, flags=re.M))
+
+    for name in names:
+        write(name)
     return "\n".join(parts)
 
 

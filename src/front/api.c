@@ -65,15 +65,16 @@ EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
 }
 
 /* The cohort is looked up again, so that the fast path need not keep it. */
-static NOINLINE void *adapter_alloc_slow(size_t size, const void *site)
+static NOINLINE void *adapter_alloc_slow(size_t size, const void *site, const void *frame)
 {
-    return front_alloc_slow(size, site_offset(site), site);
+    return front_alloc_slow(size, site_offset(site), site, frame);
 }
 
 EXPORT void *calm_adapter_alloc(size_t size)
 {
     void *block = heap_alloc_fast(size, site_offset(CALLER));
-    return likely(block != NULL) ? block : adapter_alloc_slow(size, RETURN_ADDRESS_AGAIN);
+    return likely(block != NULL) ? block
+                                 : adapter_alloc_slow(size, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
 }
 
 EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
@@ -86,10 +87,10 @@ EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
 EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
 {
     if (new_size <= size || new_size > MEDIUM_MAX)
-        return front_realloc(block, new_size, CALLER);
+        return front_realloc(block, new_size, CALLER, CALLER_FRAME);
     if (new_size <= class_facts[class_of(size)].bytes)
         return block;
-    void *moved = front_alloc(new_size, CALLER);
+    void *moved = front_alloc(new_size, CALLER, CALLER_FRAME);
     if (moved == NULL)
         return NULL;
     __builtin_memcpy(moved, block, size);

@@ -9,11 +9,11 @@
 #include "os/linux/stack_parts.h"
 
 #include <elf.h>
-#include <link.h>
 #include <stdalign.h>
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "os/linux/found_object.h"
 #include "os/stack.h"
 
 enum {
@@ -30,17 +30,6 @@ enum {
     HEADER_VERSION = 1,
     LENGTH_IS_64 = -1, /* in the first four bytes: eight follow */
 };
-
-/* glibc's, where it has them; under names of our own, since its headers may declare them, too. */
-struct found_object {
-    unsigned long long flags;
-    void *map_start, *map_end;
-    struct link_map *link_map;
-    void *eh_frame;
-    unsigned long long reserved[7];
-};
-extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object")
-    __attribute__((weak));
 
 /* The segment that holds the tables, if these are the program headers of their module. */
 static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias,
@@ -93,8 +82,8 @@ bool stack_tables_of(uintptr_t pc, struct stack_tables *out)
 
 bool os_is_code(uintptr_t address)
 {
-    struct dl_find_object found;
-    return _dl_find_object == NULL || _dl_find_object((void *)address, &found) == 0;
+    struct found_object found;
+    return find_object == NULL || find_object((void *)address, &found) == 0;
 }
 
 static uint64_t number(struct stack_bytes *bytes, uint8_t format)

@@ -221,7 +221,7 @@ static int begin_threads(struct calm_exec *exec)
     return 0;
 }
 
-int calm_exec_start(const struct calm_exec_config *config, calm_exec **out)
+EXPORT int calm_exec_start(const struct calm_exec_config *config, calm_exec **out)
 {
     const struct policy *policy;
     void *memory;
@@ -262,7 +262,7 @@ static bool is_own_worker(const calm_exec *exec)
     return worker != NULL && worker->exec == exec;
 }
 
-int calm_exec_stop(calm_exec *exec)
+EXPORT int calm_exec_stop(calm_exec *exec)
 {
     if (is_own_worker(exec))
         return CALM_EXEC_EWORKER;
@@ -270,7 +270,7 @@ int calm_exec_stop(calm_exec *exec)
     return 0;
 }
 
-int calm_exec_destroy(calm_exec *exec)
+EXPORT int calm_exec_destroy(calm_exec *exec)
 {
     int result = exec == NULL ? 0 : calm_exec_stop(exec);
     if (exec != NULL && result == 0)
@@ -302,7 +302,7 @@ static bool all_done(const calm_exec *exec)
     return ended == exec_accepted(exec);
 }
 
-int calm_exec_drain(calm_exec *exec)
+EXPORT int calm_exec_drain(calm_exec *exec)
 {
     if (is_own_worker(exec))
         return CALM_EXEC_EWORKER;
@@ -319,13 +319,13 @@ int calm_exec_drain(calm_exec *exec)
 
 /* --- tasks --- */
 
-int calm_exec_submit(calm_exec *exec, const struct calm_task *task)
+EXPORT int calm_exec_submit(calm_exec *exec, const struct calm_task *task)
 {
     return dispatch(exec, task, worker_here() == NULL);
 }
 
-size_t calm_exec_submit_many(calm_exec *exec, const struct calm_task *tasks, size_t count,
-                             int *error)
+EXPORT size_t calm_exec_submit_many(calm_exec *exec, const struct calm_task *tasks, size_t count,
+                                    int *error)
 {
     size_t done = 0;
     int result = 0;
@@ -336,12 +336,12 @@ size_t calm_exec_submit_many(calm_exec *exec, const struct calm_task *tasks, siz
     return done;
 }
 
-int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task)
+EXPORT int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task)
 {
     return core < exec->cores ? dispatch_to(exec, core, task) : CALM_EXEC_ECORE;
 }
 
-int calm_exec_free(calm_exec *exec, void *block)
+EXPORT int calm_exec_free(calm_exec *exec, void *block)
 {
     for (uint32_t core = 0; core < exec->cores; core++) {
         struct calm_worker *worker = &exec->workers[core];
@@ -354,29 +354,29 @@ int calm_exec_free(calm_exec *exec, void *block)
     return block == NULL ? 0 : CALM_EFOREIGN;
 }
 
-uint32_t calm_worker_core(const calm_worker *worker)
+EXPORT uint32_t calm_worker_core(const calm_worker *worker)
 {
     return worker->core;
 }
 
-calm_exec *calm_worker_exec(const calm_worker *worker)
+EXPORT calm_exec *calm_worker_exec(const calm_worker *worker)
 {
     return worker->exec;
 }
 
-calm_pool *calm_worker_pool(const calm_worker *worker)
+EXPORT calm_pool *calm_worker_pool(const calm_worker *worker)
 {
     return worker->pool;
 }
 
-void *calm_worker_alloc(calm_worker *worker, size_t bytes)
+EXPORT void *calm_worker_alloc(calm_worker *worker, size_t bytes)
 {
     void *block = calm_pool_alloc(worker->pool, bytes);
     worker->failed += block == NULL;
     return block;
 }
 
-int calm_worker_free(calm_worker *worker, void *block)
+EXPORT int calm_worker_free(calm_worker *worker, void *block)
 {
     return block == NULL || calm_pool_owns(worker->pool, block)
                ? calm_pool_free(worker->pool, block)

@@ -3,7 +3,7 @@
  */
 #include "exec/parts.h"
 
-void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out)
+EXPORT void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out)
 {
     calm_exec *readable = (calm_exec *)(uintptr_t)exec;
     *out = (struct calm_exec_stats){
@@ -16,8 +16,8 @@ void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out)
     };
 }
 
-int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
-                              struct calm_exec_core_stats *out)
+EXPORT int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
+                                     struct calm_exec_core_stats *out)
 {
     if (core >= exec->cores)
         return CALM_EXEC_ECORE;
@@ -35,7 +35,7 @@ int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
     return 0;
 }
 
-const char *calm_exec_strerror(int code)
+EXPORT const char *calm_exec_strerror(int code)
 {
     static const char *const sentences[] = {
         "A pointer that must not be NULL is NULL.",

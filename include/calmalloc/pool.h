@@ -45,7 +45,7 @@ enum {
     CALM_POOL_ALIGN_MAX = 4096,     /* of a block       */
     CALM_POOL_MEMORY_ALIGN = 64,    /* of memory that the caller gives */
     CALM_POOL_DRAIN_DEFAULT = 64,   /* remote frees taken back in one call */
-    CALM_POOL_DRAIN_MAX = 256,
+    CALM_POOL_DRAIN_MAX = 128,
     CALM_POOLS_MAX = 256 /* that ordinary free knows, in one process */
 };
 

@@ -49,9 +49,11 @@ ALWAYS_INLINE void publish(calm_pool *pool, uint32_t index, uint64_t free_bytes)
     __atomic_store_n(pair, (uint8_t)codes, __ATOMIC_RELAXED);
 }
 
-/* The word has something to hand out. */
+/* The word has something to hand out. When the levels have it, hot is not above it. */
 ALWAYS_INLINE void raise_word(struct pool_class *class, uint32_t w)
 {
+    if ((class->near[w >> LEVEL_BITS] & level_bit(w & 63)) != 0)
+        return;
     levels_set(&class->root, class->far, class->near, w);
     class->hot = w < class->hot ? w : class->hot;
 }
@@ -81,23 +83,27 @@ ALWAYS_INLINE void drain_word(calm_pool *pool, struct pool_class *class, uint32_
     }
 }
 
+/* Pre: a remote free was ever begun; else there is nothing to find. */
 ALWAYS_INLINE uint32_t drain_class(calm_pool *pool, uint32_t index)
 {
-    if (likely(!load(&pool->was_remote, RELAXED)))
-        return 0;
     struct pool_class *class = &pool->classes[index];
     uint32_t left = pool->drain_max;
     drain_word(pool, class, &left);
     if (pool->drain_max > DRAIN_WORD)
         drain_word(pool, class, &left);
-    if (pool->drain_max > 2 * DRAIN_WORD)
-        drain_word(pool, class, &left);
-    if (pool->drain_max > 3 * DRAIN_WORD)
-        drain_word(pool, class, &left);
     uint32_t found = pool->drain_max - left;
     if (found != 0)
         publish(pool, index, pool->watch.free_bytes + found * class->stride);
     return found;
+}
+
+/* The word has nothing left: hot moves on to the next that has. Returns the block, so that this can
+ * be the last step of the taking. */
+static NOINLINE void *leave_word(struct pool_class *class, void *block)
+{
+    levels_clear(&class->root, class->far, class->near, class->hot);
+    class->hot = class->root != 0 ? levels_first(&class->root, class->far, class->near) : POOL_NONE;
+    return block;
 }
 
 /* S1: takes the lowest free block of the class. Pre: hot is a word. */
@@ -111,37 +117,52 @@ ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
     uint64_t after;
     uint32_t i = planes_take(taken, given, &after);
     store(&word->taken, after, RELAXED);
-    uint32_t known = class->counted[w] != 0; /* else a remote free that the cursor has not met */
-    class->counted[w] = (uint8_t)(class->counted[w] - known);
-    class->free_known -= known;
-    class->found_now += 1 - known;
-    class->remote_frees += 1 - known;
-    class->least_free = class->free_known < class->least_free ? class->free_known
-                                                              : class->least_free;
     class->allocs++;
-    if (planes_open(after, given) == 0) { /* that was its last */
-        levels_clear(&class->root, class->far, class->near, w);
-        class->hot = class->root != 0 ? levels_first(&class->root, class->far, class->near)
-                                      : POOL_NONE;
+    if (likely(class->counted[w] != 0)) {
+        class->counted[w]--;
+        class->free_known--;
+        class->least_free = class->free_known < class->least_free ? class->free_known
+                                                                  : class->least_free;
+        publish(pool, index, pool->watch.free_bytes - class->stride);
+    } else { /* a remote free that the cursor has not met: it comes and goes */
+        class->found_now++;
+        class->remote_frees++;
     }
-    publish(pool, index, pool->watch.free_bytes - (known != 0 ? class->stride : 0));
-    size_t block = (size_t)w << LEVEL_BITS | i;
-    return pool->blocks + class->blocks_at + block * class->stride;
+    size_t number = (size_t)w << LEVEL_BITS | i;
+    void *block = pool->blocks + class->blocks_at + number * class->stride;
+    return likely(planes_open(after, given) != 0) ? block : leave_word(class, block);
 }
 
 /* Takes from a class, or from the one that it may borrow from; the same index where it may not. */
 ALWAYS_INLINE void *take_or_spill(calm_pool *pool, uint32_t index, uint32_t other)
 {
-    drain_class(pool, index);
-    if (pool->classes[index].hot == POOL_NONE && index != other) {
+    if (unlikely(pool->classes[index].hot == POOL_NONE)) {
+        if (pool->classes[other].hot == POOL_NONE) {
+            pool->failed++;
+            return NULL;
+        }
+        pool->spilled++;
         index = other;
-        drain_class(pool, index);
-        pool->spilled += pool->classes[index].hot != POOL_NONE;
     }
-    if (likely(pool->classes[index].hot != POOL_NONE))
-        return take(pool, index);
-    pool->failed++;
-    return NULL;
+    return take(pool, index);
+}
+
+/* While the class is exhausted it and the other one have their cursors moved in turns, so that each
+ * call looks at one class only, and both get back what is theirs. */
+static NOINLINE void *drain_and_take(calm_pool *pool, uint32_t index, uint32_t other)
+{
+    bool is_exhausted = pool->classes[index].hot == POOL_NONE;
+    pool->spill_turn = is_exhausted && !pool->spill_turn;
+    drain_class(pool, pool->spill_turn ? other : index);
+    return take_or_spill(pool, index, other);
+}
+
+/* Kept apart from what looks for remote frees, so that it is short where there never were any. */
+ALWAYS_INLINE void *alloc_from(calm_pool *pool, uint32_t index, uint32_t other)
+{
+    if (unlikely(load(&pool->was_remote, RELAXED)))
+        return drain_and_take(pool, index, other);
+    return take_or_spill(pool, index, other);
 }
 
 /* The smallest class that holds `bytes`. Pre: bytes <= pool->largest. */
@@ -159,7 +180,7 @@ EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
     }
     uint32_t index = class_for(pool, bytes);
     uint32_t other = pool->spills && index + 1 < pool->class_count ? index + 1 : index;
-    return take_or_spill(pool, index, other);
+    return alloc_from(pool, index, other);
 }
 
 EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
@@ -175,7 +196,7 @@ EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align
     }
     uint32_t index = bit_lowest(fitting);
     fitting &= fitting - 1;
-    return take_or_spill(pool, index, pool->spills && fitting != 0 ? bit_lowest(fitting) : index);
+    return alloc_from(pool, index, pool->spills && fitting != 0 ? bit_lowest(fitting) : index);
 }
 
 /* Finds the block that begins at an address: 0 and the place, or what is wrong with it. */
@@ -252,7 +273,7 @@ EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
     uint32_t index = pool->drain_next;
     pool->drain_next = index + 1 < pool->class_count ? index + 1 : 0;
-    return drain_class(pool, index);
+    return load(&pool->was_remote, RELAXED) ? drain_class(pool, index) : 0;
 }
 
 EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING

@@ -91,6 +91,7 @@ struct calm_pool {
     uint64_t spilled;
     uint64_t misuses;
     uint32_t drain_next; /* the class that calm_pool_drain comes to next */
+    bool spill_turn;     /* whether the last look was at a class that was to lend */
 
     /* The owner writes, anyone reads. */
     _Alignas(CACHE_LINE_BYTES) struct calm_pool_occupancy watch;

@@ -73,10 +73,9 @@ MUTANTS = [
      "lost"),
     ("pool", "src/pool/pool.c", "if (open != 0) raise_word(class, w); class->cursor = w + 1;",
      "class->cursor = w + 1;", "lost|P2"),
-    ("pool", "src/pool/pool.c", "store(&word->taken, taken ^ level_bit(i), RELAXED);",
-     "store(&word->taken, load(&word->given, RELAXED), RELAXED);", "lost|P2|P3|not exactly one|freed"),
-    ("pool", "src/pool/pool.c", "uint32_t known = class->counted[w] != 0;",
-     "uint32_t known = 1;", "P3|lost|P2"),
+    ("pool", "src/pool/pool.c", "store(&word->taken, after, RELAXED);",
+     "store(&word->taken, after, RELAXED); store(&word->given, given, RELAXED);", "lost|live block|P2|P3|not exactly one"),
+    ("pool", "src/pool/pool.c", "if (likely(class->counted[w] != 0)) {", "if (true) {", "P3|lost|P2"),
     ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!give(at.word, at.i))) error = CALM_EDOUBLE; "
      "if (unlikely(error != 0)) { pool->misuses++; return error; }",
      "if (error != 0) return error; give(at.word, at.i);", "a free block was freed"),

@@ -74,7 +74,8 @@ MUTANTS = [
     ("pool", "src/pool/pool.c", "if (open != 0) raise_word(class, w); class->cursor = w + 1;",
      "class->cursor = w + 1;", "lost|P2"),
     ("pool", "src/pool/pool.c", "store(&word->taken, after, RELAXED);",
-     "store(&word->taken, after, RELAXED); store(&word->given, given, RELAXED);", "lost|live block|P2|P3|not exactly one"),
+     "store(&word->taken, after, RELAXED); store(&word->given, given, RELAXED);",
+     "lost|live block|P3|not exactly one"),
     ("pool", "src/pool/pool.c", "if (likely(class->counted[w] != 0)) {", "if (true) {", "P3|lost|P2"),
     ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!give(at.word, at.i))) error = CALM_EDOUBLE; "
      "if (unlikely(error != 0)) { pool->misuses++; return error; }",

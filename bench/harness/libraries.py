@@ -45,8 +45,9 @@ def _private_copy(name: str, source: Path, env: Dict[str, str]) -> Library:
 
 
 def _pool(name: str) -> Library:
-    """The pools under the standard names: the adapter and the static library that `./calm lib` builds beside its own."""
-    built = subprocess.run([str(REPOSITORY / "calm"), "lib"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    """The pools under the standard names: the adapter, and the static library beside that of `./calm lib`."""
+    command = [str(REPOSITORY / "calm"), "lib"]
+    built = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     if built.returncode != 0:
         raise Stop("`./calm lib` failed, which builds the pools; its reason is above.")
     source, archive = BENCH / "pools" / "pool_malloc.c", Path(built.stdout.strip()).parent / "libcalmpool.a"
@@ -63,7 +64,7 @@ def _pool(name: str) -> Library:
 
 
 def _named(text: str) -> Library:
-    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR, or of POOLS."""
+    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR, or a pool."""
     if text in POOLS:
         return _pool(text)
     if text == FLOOR:

@@ -12,8 +12,8 @@ import tempfile
 
 # name: (source, text, replacement, the stress's arguments)
 MUTANTS = {
-    "a block is given twice": ("pool.c", "store(&word->taken, taken ^ level_bit(i), RELAXED);",
-                               "store(&word->taken, i % 9 == 8 ? taken : taken ^ level_bit(i), RELAXED);", ["single"]),
+    "a block is given twice": ("pool.c", "store(&word->taken, after, RELAXED);",
+                               "store(&word->taken, i % 9 == 8 ? taken : after, RELAXED);", ["single"]),
     "an owner's double free is taken": ("pool.c", "if (unlikely(error != 0)) {\n        pool->misuses++;\n"
                                         "        return error;", "if (error != 0 && error != CALM_EDOUBLE) {\n"
                                         "        return error;", ["single"]),

@@ -15,7 +15,7 @@ NO_WRITE = ("cmp", "test", "bt", "nop", "endbr64", "ret", "prefetcht0", "prefetc
 FIRST_IS_WRITTEN = re.compile(
     r"^(v?mov\w*|lea|add|sub|and|or|xor|not|neg|inc|dec|shl|shr|sar|sal|rol|ror|rorx|shlx|shrx|sarx|andn|bextr|blsr|"
     r"blsi|blsmsk|bts|btr|btc|bsf|bsr|tzcnt|lzcnt|popcnt|cmov\w+|set\w+|adc|sbb|bswap|shld|shrd|pxor|xorps|por|pand|"
-    r"paddq|paddd|psubd|psubq|punpck\w+|pinsr\w|pextr\w|pshuf\w+|psrl\w+|psll\w+|por|xorpd|andps|orps|unpck\w+|shufps)$")
+    r"paddq|paddd|psubd|psubq|punpck\w+|pinsr\w|pextr\w|pshuf\w+|psrl\w+|psll\w+|xorpd|andps|orps|unpck\w+|shufps)$")
 ACCUMULATOR = ("cdqe", "cwde", "cdq", "cqo")
 SIZES = {"BYTE": 1, "WORD": 2, "DWORD": 4, "QWORD": 8, "XMMWORD": 16, "YMMWORD": 32, "ZMMWORD": 64, "TBYTE": 16}
 ALIGNED_MOVES = re.compile(r"^v?mov(aps|apd|dqa)$")

@@ -35,4 +35,27 @@ TEST(Bound, AShareIsAShareOfTheBytes)
     EXPECT_NEAR(limits.blocks[1] * 1024.0 / (16 * MiB), 0.75, 0.005);
 }
 
+/* The figures themselves are held against the object code by the tests bound.*. */
+TEST(Bound, EachOperationHasACostThatNoConfigurationChanges)
+{
+    const size_t sizes[] = {8, 64, 4096};
+    const uint32_t shares[] = {20, 30, 50};
+    calm_pool_config plain = {sizes, shares, 3, 1 << 20, 0, nullptr, 0};
+    calm_pool_config other = {sizes + 1, shares + 2, 1, 2 << 20, CALM_POOL_LAZY, nullptr, 256};
+    const uint32_t all[] = {100};
+    other.percent = all;
+    calm_pool_limits limits, limits_other;
+    ASSERT_EQ(calm_pool_bound(&plain, &limits), 0);
+    ASSERT_EQ(calm_pool_bound(&other, &limits_other), 0);
+    const calm_pool_cost *costs[] = {&limits.alloc, &limits.alloc_aligned, &limits.free,
+                                     &limits.free_remote, &limits.drain};
+    for (const calm_pool_cost *cost : costs) {
+        EXPECT_GT(cost->instructions, cost->branches);
+        EXPECT_GT(cost->lines, 0u);
+        EXPECT_GT(cost->branches, 0u);
+    }
+    EXPECT_EQ(limits.alloc.instructions, limits_other.alloc.instructions);
+    EXPECT_GE(limits.alloc_aligned.instructions, limits.drain.instructions);
+}
+
 } // namespace

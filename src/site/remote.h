@@ -50,10 +50,4 @@ ALWAYS_INLINE void remote_look(void)
         remote_attend();
 }
 
-/* Whether a request waits for its answer. */
-ALWAYS_INLINE bool remote_is_busy(void)
-{
-    return load(&remote.asked, ACQUIRE) != load(&remote.answered, ACQUIRE);
-}
-
 #endif

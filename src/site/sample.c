@@ -129,33 +129,13 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, const void *site)
     return is_zeroed ? heap_alloc_zeroed(bytes, offset) : heap_alloc_slow(bytes, offset);
 }
 
-/* Has the table of sites say again what it should: another process diverted it, and has nothing to
- * ask (any more). Whoever switches the profiler meanwhile fills it anyway. */
-static COLD void settle(void)
-{
-    uint32_t expected = PROFILE_OFF;
-    if (!compare_swap(&state, &expected, PROFILE_CHANGES, ACQUIRE, RELAXED))
-        return;
-    site_divert(false);
-    store(&state, PROFILE_OFF, RELEASE);
-}
-
-/* Whether requests are sampled, once another process's wishes are seen to. */
-static bool is_on_here(void)
-{
-    remote_look();
-    uint32_t now = load(&state, ACQUIRE);
-    if (unlikely(now == PROFILE_OFF && !remote_is_busy()))
-        settle();
-    return now == PROFILE_ON && !here.is_inside;
-}
-
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 {
     if (bytes > PTRDIFF_MAX)
         return NULL;
+    remote_look();
     size_t counted = size_max(bytes, 1);
-    if (!is_on_here() || !is_reached(counted))
+    if (load(&state, ACQUIRE) != PROFILE_ON || here.is_inside || !is_reached(counted))
         return plain(bytes, align, is_zeroed, site);
     here.is_inside = true;
     void *block = sampled_alloc(bytes, align, is_zeroed);
@@ -168,7 +148,8 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 /* The end of one request and the beginning of another, wherever the block is then. */
 void *sample_realloc(void *block, size_t bytes, const void *site)
 {
-    bool is_on = bytes <= PTRDIFF_MAX && is_on_here();
+    remote_look();
+    bool is_on = load(&state, ACQUIRE) == PROFILE_ON && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
     void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
     if (!is_on || result == NULL)

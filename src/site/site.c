@@ -76,6 +76,11 @@ void site_divert(bool is_diverted)
     fill();
 }
 
+void site_refresh(void)
+{
+    fill();
+}
+
 uint32_t site_own_offset(const void *return_address)
 {
     return own_offset(site_index(return_address), load(&cohorts_now, RELAXED));

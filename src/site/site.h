@@ -33,6 +33,9 @@ size_t site_cohorts(void);
 /* Sends every request to the slow path, or no longer. Any thread. */
 void site_divert(bool is_diverted);
 
+/* Writes the table anew. Any thread. */
+void site_refresh(void);
+
 /* The offset of the entries of a site's own cohort, diverted or not. */
 uint32_t site_own_offset(const void *return_address);
 

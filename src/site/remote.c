@@ -71,7 +71,7 @@ void remote_attend(void)
         stop_own();
 }
 
-const struct fact remote_facts[] = {
+const struct watch_fact remote_facts[] = {
     FACT_AT("remote.request", remote),
     FACT_NUMBER("remote.rate", offsetof(struct remote, rate_bytes)),
     FACT_NUMBER("remote.lease_ms", offsetof(struct remote, lease_ms)),

@@ -264,7 +264,7 @@ size_t sample_resident_bytes(void)
     return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
 }
 
-const struct fact sample_facts[] = {
+const struct watch_fact sample_facts[] = {
     FACT_AT("sample.state", state),
     FACT_NUMBER("sample.on", PROFILE_ON),
     FACT_AT("sample.rate", rate_bytes),

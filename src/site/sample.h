@@ -27,7 +27,7 @@ void sample_stop(void);
 bool sample_is_on(void);
 uint32_t sample_starts(void);
 
-extern const struct fact sample_facts[];
+extern const struct watch_fact sample_facts[];
 
 /* Of the profiler's tables. */
 size_t sample_mapped_bytes(void);

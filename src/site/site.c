@@ -86,7 +86,7 @@ uint32_t site_own_offset(const void *return_address)
     return own_offset(site_index(return_address), load(&cohorts_now, RELAXED));
 }
 
-const struct fact site_facts[] = {
+const struct watch_fact site_facts[] = {
     FACT_AT("site.table", site_table),
     FACT_NUMBER("site.count", SITES),
     FACT_NUMBER("site.bytes", sizeof site_table[0]),

@@ -25,7 +25,7 @@ extern HIDDEN _Atomic uint16_t site_table[SITES];
  * the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
-extern const struct fact site_facts[];
+extern const struct watch_fact site_facts[];
 
 /* Cohorts in use now. */
 size_t site_cohorts(void);

@@ -11,11 +11,11 @@
 
 enum { FACT_NAME_BYTES = 24 };
 
-struct fact {
+struct watch_fact {
     char name[FACT_NAME_BYTES]; /* closed by a NUL */
     const void *value;          /* an address, or a number */
 };
-_Static_assert(sizeof(struct fact) == 32, "readers know the size");
+_Static_assert(sizeof(struct watch_fact) == 32, "readers know the size");
 
 #define FACT_AT(name, object) {name, &(object)}
 #define FACT_NUMBER(name, number) {name, (const void *)(uintptr_t)(number)}

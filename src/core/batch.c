@@ -229,7 +229,7 @@ size_t batch_blocks(const struct batch_stack *stack)
     return blocks;
 }
 
-const struct fact batch_facts[] = {
+const struct watch_fact batch_facts[] = {
     FACT_AT("batch.chunks", chunks),
     FACT_NUMBER("batch.a_chunk", CHUNK_BATCHES),
     FACT_NUMBER("batch.bytes", sizeof(struct batch)),

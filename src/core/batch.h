@@ -83,6 +83,6 @@ size_t batch_count(const struct batch_stack *stack);
 /* Pointers in all batches of the stack, as far as it can be read while others work. */
 size_t batch_blocks(const struct batch_stack *stack);
 
-extern const struct fact batch_facts[];
+extern const struct watch_fact batch_facts[];
 
 #endif

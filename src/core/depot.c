@@ -614,7 +614,7 @@ void depot_fork_reset(void)
         lock_reset(&depot->lock);
 }
 
-const struct fact depot_facts[] = {
+const struct watch_fact depot_facts[] = {
     FACT_AT("depot.newest", newest),
     FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
     FACT_NUMBER("depot.below", offsetof(struct depot, below)),

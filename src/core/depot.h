@@ -96,7 +96,7 @@ extern void (*depot_on_growth)(size_t slab_count);
 
 verdict depot_verify(void);
 
-extern const struct fact depot_facts[];
+extern const struct watch_fact depot_facts[];
 
 void depot_fork_lock(void);
 void depot_fork_unlock(void);

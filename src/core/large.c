@@ -192,7 +192,7 @@ size_t large_bytes(void)
     return load(&live.units, RELAXED) << UNIT_SHIFT;
 }
 
-const struct fact large_facts[] = {
+const struct watch_fact large_facts[] = {
     FACT_AT("large.blocks", live.blocks),
     FACT_AT("large.units", live.units),
     FACTS_END,

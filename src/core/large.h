@@ -48,6 +48,6 @@ size_t large_around(const void *address, size_t *inside);
 size_t large_count(void);
 size_t large_bytes(void);
 
-extern const struct fact large_facts[];
+extern const struct watch_fact large_facts[];
 
 #endif

@@ -81,7 +81,7 @@ void registry_recount(void)
         store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
 }
 
-const struct fact registry_facts[] = {
+const struct watch_fact registry_facts[] = {
     FACT_AT("cache.newest", newest),
     FACT_AT("cache.by_cores", cores_are_used),
     FACT_NUMBER("cache.below", offsetof(struct cache, below)),

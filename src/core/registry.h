@@ -28,6 +28,6 @@ void registry_adopt(struct cache *cache);
 /* What a fork between a cache's own count and the common one left wrong. In the child, last. */
 void registry_recount(void);
 
-extern const struct fact registry_facts[];
+extern const struct watch_fact registry_facts[];
 
 #endif

@@ -139,7 +139,7 @@ void shelf_fork_reset(void)
         lock_reset(&shelves[i].lock);
 }
 
-const struct fact shelf_facts[] = {
+const struct watch_fact shelf_facts[] = {
     FACT_AT("shelf.units", shelved),
     FACTS_END,
 };

@@ -31,7 +31,7 @@ size_t shelf_drain(bool is_all);
 /* Bytes on all shelves. */
 size_t shelf_bytes(void);
 
-extern const struct fact shelf_facts[];
+extern const struct watch_fact shelf_facts[];
 
 void shelf_fork_lock(void);
 void shelf_fork_unlock(void);

@@ -20,7 +20,7 @@
 #include "site/sample.h"
 #include "site/stacks.h"
 
-static const struct fact region_facts[] = {
+static const struct watch_fact region_facts[] = {
     FACT_AT("region", region),
     FACT_NUMBER("region.base", offsetof(struct region, base)),
     FACT_NUMBER("region.map", offsetof(struct region, map)),

@@ -11,10 +11,10 @@ enum { WATCH_VERSION = 1, WATCH_LISTS = 16 };
 
 struct watch_table {
     char magic[16];
-    uint32_t version;                      /* WATCH_VERSION */
-    uint32_t bytes;                        /* of this struct */
-    char library[16];                      /* CALM_VERSION_TEXT */
-    const struct fact *lists[WATCH_LISTS]; /* the last is followed by NULL */
+    uint32_t version;                            /* WATCH_VERSION */
+    uint32_t bytes;                              /* of this struct */
+    char library[16];                            /* CALM_VERSION_TEXT */
+    const struct watch_fact *lists[WATCH_LISTS]; /* the last is followed by NULL */
 };
 
 extern HIDDEN const struct watch_table watch_table;

@@ -54,6 +54,7 @@ static void answer(uint32_t asked)
         result = start(rate, load(&remote.lease_ms, RELAXED));
     else
         stop_own();
+    site_refresh(); /* whoever asked has diverted it */
     store(&remote.result, (uint32_t)result, RELAXED);
     store(&remote.answered, asked, RELEASE); /* R3 */
 }
@@ -70,7 +71,7 @@ void remote_attend(void)
         stop_own();
 }
 
-const struct fact remote_facts[] = {
+const struct watch_fact remote_facts[] = {
     FACT_AT("remote.request", remote),
     FACT_NUMBER("remote.rate", offsetof(struct remote, rate_bytes)),
     FACT_NUMBER("remote.lease_ms", offsetof(struct remote, lease_ms)),

@@ -36,7 +36,7 @@ struct remote {
 _Static_assert(sizeof(struct remote) == CACHE_LINE_BYTES, "one line, nobody else's");
 
 extern HIDDEN struct remote remote;
-extern const struct fact remote_facts[];
+extern const struct watch_fact remote_facts[];
 
 /* Answers a request, or ends what was started when its lease is over. Any thread, also in a signal
  * handler; waits for nobody. */
@@ -48,12 +48,6 @@ ALWAYS_INLINE void remote_look(void)
     if (unlikely(load(&remote.asked, ACQUIRE) != load(&remote.taken, RELAXED) ||
                  load(&remote.until_ms, RELAXED) != 0))
         remote_attend();
-}
-
-/* Whether a request waits for its answer. */
-ALWAYS_INLINE bool remote_is_busy(void)
-{
-    return load(&remote.asked, ACQUIRE) != load(&remote.answered, ACQUIRE);
 }
 
 #endif

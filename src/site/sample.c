@@ -246,7 +246,7 @@ size_t sample_resident_bytes(void)
     return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
 }
 
-const struct fact sample_facts[] = {
+const struct watch_fact sample_facts[] = {
     FACT_AT("sample.state", sample_state),        FACT_NUMBER("sample.on", SAMPLING_ON),
     FACT_AT("sample.rate", rate_bytes),           FACT_AT("sample.samples", samples),
     FACT_AT("sample.lost", samples_lost),         FACT_AT("sample.start_ns", first_start_ns),

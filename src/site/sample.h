@@ -25,7 +25,7 @@ void sample_stop(void);
 /* How many starts there were. */
 uint32_t sample_starts(void);
 
-extern const struct fact sample_facts[];
+extern const struct watch_fact sample_facts[];
 
 /* Of the profiler's tables. */
 size_t sample_mapped_bytes(void);

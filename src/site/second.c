@@ -19,15 +19,6 @@ static const void *site_named(size_t bytes, const void *site, const void *frame)
     return named;
 }
 
-/* Sees to what another process asks of the profiler. It diverts the table by itself, which says
- * again what it should once there is nothing to ask (any more). */
-static void attend(const void *site)
-{
-    remote_look();
-    if (unlikely(site_is_astray(site) && !remote_is_busy()))
-        site_refresh();
-}
-
 /* As the heap would without a second front end. */
 static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
 {
@@ -44,7 +35,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     if (bytes > PTRDIFF_MAX)
         return NULL;
     uint32_t offset = site_own_offset(site_named(bytes, site, frame));
-    attend(site);
+    remote_look();
     if (unlikely(sample_is_reached(bytes))) {
         void *block = sample_alloc(bytes, align, is_zeroed, site, offset);
         if (block != NULL)
@@ -56,7 +47,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     uint32_t offset = site_own_offset(site_named(bytes, site, frame));
-    attend(site);
+    remote_look();
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site, offset);
     return heap_realloc(block, bytes, offset, false);

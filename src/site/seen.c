@@ -8,7 +8,7 @@
 
 struct seen_site seen_sites[SITES];
 
-const struct fact seen_facts[] = {
+const struct watch_fact seen_facts[] = {
     FACT_AT("seen.sites", seen_sites),
     FACT_NUMBER("seen.bytes", sizeof(struct seen_site)),
     FACT_NUMBER("seen.address", offsetof(struct seen_site, address)),

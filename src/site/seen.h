@@ -18,7 +18,7 @@ struct seen_site {
 };
 
 extern HIDDEN struct seen_site seen_sites[SITES];
-extern const struct fact seen_facts[];
+extern const struct watch_fact seen_facts[];
 
 /* Cost: two loads, a store. */
 ALWAYS_INLINE void seen_note(const void *site)

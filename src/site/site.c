@@ -100,11 +100,6 @@ void site_divert_all(bool is_wanted)
     fill();
 }
 
-bool site_is_astray(const void *return_address)
-{
-    return !is_diverted(site_index(return_address));
-}
-
 void site_refresh(void)
 {
     fill();
@@ -115,7 +110,7 @@ uint32_t site_offset_by_index(const void *return_address)
     return offset_of(site_index(return_address));
 }
 
-const struct fact site_facts[] = {
+const struct watch_fact site_facts[] = {
     FACT_AT("site.table", site_table),
     FACT_NUMBER("site.count", SITES),
     FACT_NUMBER("site.bytes", sizeof site_table[0]),

@@ -26,7 +26,7 @@ extern HIDDEN _Atomic uint16_t site_table[SITES];
  * Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
-extern const struct fact site_facts[];
+extern const struct watch_fact site_facts[];
 
 /* Cohorts in use now. */
 size_t site_cohorts(void);
@@ -34,11 +34,8 @@ size_t site_cohorts(void);
 /* Sends every request to the second front end, or no longer. Any thread. */
 void site_divert_all(bool is_diverted);
 
-/* Whether the table diverts the site's requests although nobody here wants that: another process
- * wrote to it (site/remote.h). */
-bool site_is_astray(const void *return_address);
-
-/* Writes the table anew, after what wrapper_has_index() says has changed. Any thread. */
+/* Writes the table anew, after what wrapper_has_index() says has changed, or another process wrote
+ * to it (site/remote.h). Any thread. */
 void site_refresh(void);
 
 ALWAYS_INLINE size_t site_index(const void *return_address)

@@ -185,7 +185,7 @@ void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context
     }
 }
 
-const struct fact stacks_facts[] = {
+const struct watch_fact stacks_facts[] = {
     FACT_AT("stacks.tables", tables),
     FACT_AT("stacks.used", entries_used),
     FACT_NUMBER("stacks.limit", STACKS_LIMIT),

@@ -35,7 +35,7 @@ uint32_t stacks_find(const uintptr_t *callers, size_t depth);
 void stacks_add(uint32_t stack, struct estimate estimate);
 void stacks_end(uint32_t stack, struct estimate estimate);
 
-extern const struct fact stacks_facts[];
+extern const struct watch_fact stacks_facts[];
 
 /* As profile_visit. */
 void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context);

@@ -55,14 +55,14 @@ struct seen {
     _Atomic uint16_t state;
 };
 
-struct site_fact {
+struct fact {
     _Atomic uintptr_t site;    /* 0: unused */
     _Atomic uint64_t distance; /* 0: not to be used */
 };
-_Static_assert(sizeof(struct site_fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a line");
+_Static_assert(sizeof(struct fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a line");
 
 static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
-static _Alignas(CACHE_LINE_BYTES) struct site_fact facts[1 << FACTS_LOG2];
+static _Alignas(CACHE_LINE_BYTES) struct fact facts[1 << FACTS_LOG2];
 
 /* Bits by index of site_table: indices of facts, which never lose theirs; those that are diverted.
  */
@@ -120,7 +120,7 @@ static unsigned marks_in(uint64_t word)
     return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
 }
 
-ALWAYS_INLINE struct site_fact *facts_of(uintptr_t site)
+ALWAYS_INLINE struct fact *facts_of(uintptr_t site)
 {
     return &facts[mix_index(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
 }
@@ -139,9 +139,9 @@ static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
     return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
 }
 
-static struct site_fact *find_fact(uintptr_t site)
+static struct fact *find_fact(uintptr_t site)
 {
-    struct site_fact *set = facts_of(site);
+    struct fact *set = facts_of(site);
     for (unsigned way = 0; way < FACT_WAYS; way++)
         if (load(&set[way].site, RELAXED) == site)
             return &set[way];
@@ -153,7 +153,7 @@ ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
     if (likely(!has_bit(wrapping, site)))
         return 0;
-    const struct site_fact *set = facts_of(site);
+    const struct fact *set = facts_of(site);
     for (unsigned way = 0; way < FACT_WAYS; way++) {
         uint64_t distance = load(&set[way].distance, ACQUIRE);
         if (load(&set[way].site, RELAXED) == site)
@@ -183,7 +183,7 @@ const void *wrapper_see_through(const void *site, const void *frame)
 /* False: its set is full. */
 static bool add_fact(uintptr_t site, uint64_t distance)
 {
-    struct site_fact *set = facts_of(site);
+    struct fact *set = facts_of(site);
     for (unsigned way = 0; way < FACT_WAYS; way++) {
         uintptr_t expected = 0;
         /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
@@ -199,7 +199,7 @@ static bool add_fact(uintptr_t site, uint64_t distance)
 /* F4, F5: first nobody goes by it, then it is free. */
 static void drop_fact(uintptr_t site)
 {
-    struct site_fact *fact = find_fact(site);
+    struct fact *fact = find_fact(site);
     if (fact == NULL)
         return;
     store(&fact->distance, 0, RELEASE);

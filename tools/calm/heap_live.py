@@ -56,7 +56,11 @@ class Session:
 
     def stop(self):
         """True once the process has stopped it; False: it will, with its next request."""
-        return self.began is None or self.watched.ask(0, STOP_SECONDS_MAX) == STOPPED
+        if self.began is None:
+            return True
+        is_stopped = self.watched.ask(0, STOP_SECONDS_MAX) == STOPPED
+        self.watched.request(0)  # stays, for whom our last write sent the wrong way after the answer
+        return is_stopped
 
 
 def sample(pid, rate_bytes, seconds):

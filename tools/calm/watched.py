@@ -83,7 +83,7 @@ class Watched:
         except Gone:
             raise Trouble("process %d (%s) has ended, or is the kernel's own." % (pid, self.process.program)) from None
         self.depots = []  # addresses, the newest first
-        self.table = None  # of sites, as last seen undiverted
+        self.table = {}  # of sites: what each index said last when it was not diverted
         facts = self.facts
         table = self.process.read(facts["class.facts"], facts["class.facts_bytes"] * facts["class.count"])
         self.class_bytes = [unsigned(table, index * facts["class.facts_bytes"], 4)
@@ -281,16 +281,15 @@ class Watched:
         facts = self.facts
         size, count = facts["site.bytes"], facts["site.count"]
         data = self.process.read(facts["site.table"], size * count)
-        table = [unsigned(data, index * size, size) for index in range(count)]
-        if facts["site.diverted"] not in table:
-            self.table = table
-        if self.table is None:
-            return
+        for index in range(count):
+            entry = unsigned(data, index * size, size)
+            if entry != facts["site.diverted"]:
+                self.table[index] = entry
         seen = self.process.read(facts["seen.sites"], facts["seen.bytes"] * count)
         for index in range(count):
             at = index * facts["seen.bytes"]
             address = unsigned(seen, at + facts["seen.address"], 8)
-            if address != 0:
+            if address != 0 and index in self.table:
                 frame.sites.setdefault(self.table[index] // facts["site.cohort_bytes"], []).append(
                     (unsigned(seen, at + facts["seen.votes"], 8), address))
         for sites in frame.sites.values():

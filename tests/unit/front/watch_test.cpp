@@ -46,7 +46,7 @@ static std::map<std::string, const void *> facts_of(const struct watch_table *ta
     std::map<std::string, const void *> facts;
     EXPECT_EQ(table->lists[WATCH_LISTS - 1], nullptr);
     for (unsigned i = 0; table->lists[i] != nullptr; i++)
-        for (const struct fact *fact = table->lists[i]; fact->name[0] != '\0'; fact++) {
+        for (const struct watch_fact *fact = table->lists[i]; fact->name[0] != '\0'; fact++) {
             EXPECT_LT(strnlen(fact->name, sizeof fact->name), sizeof fact->name);
             EXPECT_TRUE(facts.emplace(fact->name, fact->value).second) << fact->name;
         }

@@ -142,9 +142,14 @@ TEST_F(Remote, ARateThatIsTooHighIsRefusedAndTheTableIsMended)
     EXPECT_FALSE(is_diverted());
 }
 
-TEST_F(Remote, ATableThatWasDivertedForNothingIsMended)
+/* The other process leaves a request behind, in case that it diverted the table too late. */
+TEST_F(Remote, ATableThatWasDivertedAfterTheAnswerIsMendedByTheRequestLeftBehind)
 {
+    EXPECT_EQ(ask(RATE, LEASE_MS), REMOTE_STARTED);
+    EXPECT_EQ(ask(0, 0), REMOTE_STOPPED);
+    EXPECT_FALSE(is_diverted());
     divert();
+    store(&remote.asked, load(&remote.asked, RELAXED) + 1, RELEASE);
     request_memory();
     EXPECT_FALSE(is_diverted());
 }

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "os/stack.h"
-
 enum {
     PAGE = 4096,
     ADDRESS_OMITTED = 0xff,
@@ -88,12 +86,6 @@ bool stack_tables_of(uintptr_t pc, struct stack_tables *out)
     out->code = (uintptr_t)found.map_start;
     out->code_end = (uintptr_t)found.map_end;
     return true;
-}
-
-bool os_is_code(uintptr_t address)
-{
-    struct dl_find_object found;
-    return _dl_find_object == NULL || _dl_find_object((void *)address, &found) == 0;
 }
 
 static uint64_t number(struct stack_bytes *bytes, uint8_t format)

@@ -36,6 +36,7 @@ enum {
     MISSES_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
     LOOKS_A_STEP = 64,
     STEPS_MAX = 7,
+    REQUESTS_WHEN_OFF = 1 << 16,
 };
 
 /* From the stack pointer after a return: to the stack pointer after the next, and to the word that
@@ -406,7 +407,7 @@ static void sweep(void)
 NOINLINE void wrapper_look(size_t bytes, const void *site)
 {
     bool is_wanted = load(&is_on, RELAXED);
-    wrapper_looks_in = interval(is_wanted ? fetch_add(&looks, 1, RELAXED) : 0);
+    wrapper_looks_in = is_wanted ? interval(fetch_add(&looks, 1, RELAXED)) : REQUESTS_WHEN_OFF;
     if (!is_wanted || site_is_tag(site))
         return;
     struct os_caller callers[WRAPPER_DEPTH_MAX + 1];

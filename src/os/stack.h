@@ -36,10 +36,6 @@ struct os_caller {
  */
 size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max);
 
-/* Whether a module that has unwind tables is mapped at `address`, as far as the C library can tell:
- * where it cannot, true. Takes no lock. */
-bool os_is_code(uintptr_t address);
-
 enum { OS_STACK_PAGE = 4096 }; /* the smallest there is */
 
 /* The rest of os_stack_word: asks the kernel whether the word can be read, unless it was in the

@@ -16,6 +16,7 @@
 #include "core/sampled.h"
 #include "os/loader.h"
 #include "site/tag.h"
+#include "site/wrapper.h"
 
 enum {
     LINKER_BITS = 8,
@@ -136,6 +137,7 @@ static void row_give_back(unsigned row)
 /* I3: retires the sites that are in no module any more. */
 static void retire(void)
 {
+    wrapper_forget_gone();
     for (size_t i = 0; i < near.size; i++) {
         uint64_t word = load(&near.words[i], RELAXED);
         const void *site = (const void *)(uintptr_t)(word >> INTERN_ROW_BITS);

@@ -11,12 +11,20 @@
 
 /* Who asks: the address that the request returns to, or behind wrappers, the one these return to.
  */
-static const void *site_named(size_t bytes, const void *site, const void *frame)
+static const void *site_named(const void *site, const void *frame)
 {
-    const void *named = wrapper_see_through(site, frame);
+    return wrapper_see_through(site, frame);
+}
+
+/* Of the cohort that serves the request. Starts the heap; what is looked at comes after it. */
+static uint32_t request_offset(size_t bytes, const void *site, const void *frame)
+{
+    const void *named = site_named(site, frame);
+    uint32_t offset = site_own_offset(named);
     wrapper_tick(named == site ? WRAPPER_MISS : WRAPPER_CALL, bytes, site);
     seen_note(named);
-    return named;
+    remote_look();
+    return offset;
 }
 
 /* As the heap would without a second front end. */
@@ -34,8 +42,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 {
     if (bytes > PTRDIFF_MAX)
         return NULL;
-    uint32_t offset = site_own_offset(site_named(bytes, site, frame));
-    remote_look();
+    uint32_t offset = request_offset(bytes, site, frame);
     if (unlikely(sample_is_reached(bytes))) {
         void *block = sample_alloc(bytes, align, is_zeroed, site, offset);
         if (block != NULL)
@@ -46,8 +53,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    uint32_t offset = site_own_offset(site_named(bytes, site, frame));
-    remote_look();
+    uint32_t offset = request_offset(bytes, site, frame);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site, offset);
     return heap_realloc(block, bytes, offset, false);

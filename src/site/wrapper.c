@@ -13,6 +13,7 @@
 #include "site/wrapper.h"
 
 #include "base/bits.h"
+#include "os/loader.h"
 #include "os/stack.h"
 #include "site/tag.h"
 
@@ -29,12 +30,13 @@ enum {
     SAMPLES_MIN = 8,
     DIFFERENT_CALLERS_MIN = 4,
     DIFFERENT_SIZES_MIN = 3,
-    PROOFS_MIN = 4, /* where only walks, and not the tables, say that a frame's size is constant */
+    PROOFS_MIN = 8, /* where only walks, and not the tables, say that a frame's size is constant */
     MISMATCHES_MAX = 2,
 
     MISSES_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
     LOOKS_A_STEP = 64,
     STEPS_MAX = 7,
+    REQUESTS_WHEN_OFF = 1 << 16,
 };
 
 /* From the stack pointer after a return: to the stack pointer after the next, and to the word that
@@ -325,6 +327,11 @@ static bool prove(struct seen *entry, const struct os_caller *site, const struct
         leave(entry, site->address, WRAPPER_BLIND);
     if (load(&entry->state, RELAXED) != WRAPPER_FOUND)
         return state == WRAPPER_KNOWN && distance == before;
+    /* The dynamic linker's requests tell intern that modules change. */
+    if (os_loader_find((const void *)site->address) == LOADER_ITSELF) {
+        leave(entry, site->address, WRAPPER_BLIND);
+        return false;
+    }
     store(&entry->distance, distance, RELAXED);
     uint8_t proofs = (uint8_t)(fetch_add(&entry->proofs, 1, RELAXED) + 1);
     if (!caller->is_fixed && proofs < PROOFS_MIN)
@@ -372,16 +379,27 @@ static void forget(uintptr_t site)
     store(&entry->site, 0, RELAXED);
 }
 
-/* The hand goes on to the next fact and drops it when its module is no longer there. */
+static void forget_if_gone(struct fact *fact)
+{
+    uintptr_t site = load(&fact->site, RELAXED);
+    if (site != 0 && os_loader_find((const void *)site) == LOADER_NONE)
+        forget(site);
+}
+
+void wrapper_forget_gone(void)
+{
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        forget_if_gone(&facts[i]);
+}
+
+/* The hand goes on to the next fact. */
 static void sweep(void)
 {
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         size_t at = fetch_add(&hand, 1, RELAXED) % (sizeof facts / sizeof facts[0]);
-        uintptr_t site = load(&facts[at].site, RELAXED);
-        if (site == 0)
+        if (load(&facts[at].site, RELAXED) == 0)
             continue;
-        if (!os_is_code(site))
-            forget(site);
+        forget_if_gone(&facts[at]);
         return;
     }
 }
@@ -389,7 +407,7 @@ static void sweep(void)
 NOINLINE void wrapper_look(size_t bytes, const void *site)
 {
     bool is_wanted = load(&is_on, RELAXED);
-    wrapper_looks_in = interval(is_wanted ? fetch_add(&looks, 1, RELAXED) : 0);
+    wrapper_looks_in = is_wanted ? interval(fetch_add(&looks, 1, RELAXED)) : REQUESTS_WHEN_OFF;
     if (!is_wanted || site_is_tag(site))
         return;
     struct os_caller callers[WRAPPER_DEPTH_MAX + 1];

@@ -36,6 +36,10 @@ bool wrapper_has_index(size_t index);
  */
 const void *wrapper_see_through(const void *site, const void *frame);
 
+/* Forgets what is known of modules that were unloaded. Looks do so, too, one wrapper at a time. Any
+ * thread; takes no lock. */
+void wrapper_forget_gone(void);
+
 /* Samples the stack of a request, to find wrappers and to prove what is known. */
 void wrapper_look(size_t bytes, const void *site);
 

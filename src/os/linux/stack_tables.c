@@ -14,7 +14,6 @@
 #include <sys/auxv.h>
 
 #include "os/linux/found_object.h"
-#include "os/stack.h"
 
 enum {
     PAGE = 4096,
@@ -78,12 +77,6 @@ bool stack_tables_of(uintptr_t pc, struct stack_tables *out)
     out->code = (uintptr_t)found.map_start;
     out->code_end = (uintptr_t)found.map_end;
     return true;
-}
-
-bool os_is_code(uintptr_t address)
-{
-    struct found_object found;
-    return find_object == NULL || find_object((void *)address, &found) == 0;
 }
 
 static uint64_t number(struct stack_bytes *bytes, uint8_t format)

@@ -20,12 +20,6 @@ size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
     return 1;
 }
 
-bool os_is_code(uintptr_t address)
-{
-    (void)address;
-    return true;
-}
-
 uintptr_t os_stack_word_far(uintptr_t at)
 {
     (void)at;

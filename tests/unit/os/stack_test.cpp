@@ -130,12 +130,6 @@ TEST(Callers, AWordBeyondTheStackIsNotRead)
     ASSERT_EQ(munmap(pages, 3 * OS_STACK_PAGE), 0);
 }
 
-TEST(Callers, CodeIsWhereAModuleIs)
-{
-    EXPECT_TRUE(os_is_code(reinterpret_cast<uintptr_t>(&os_stack)));
-    EXPECT_FALSE(os_is_code(0x1000));
-}
-
 #if defined(__x86_64__)
 
 /*

@@ -28,7 +28,7 @@ enum { CALLERS = 6, ROUNDS = 12 };
 const void *site_now;                  /* where the last request returned to */
 const void *named_now;                 /* what it was named                  */
 std::vector<const void *> returns_now; /* of the layers above it, innermost first */
-bool is_looked_at = true; /* the next request */
+bool is_looked_at = true;              /* the next request */
 volatile unsigned sink;
 
 __attribute__((noinline)) void request(size_t bytes)

@@ -43,7 +43,8 @@ def cell(values):
 
 def percent(values):
     mean, reach = interval(values)
-    return f"{100 * mean:.2g} % ±{100 * reach:.1g}" if mean else "0"
+    digits = 3 if mean < 0.001 else 2 if mean < 0.1 else 1
+    return f"{100 * mean:.{digits}f} % ±{100 * reach:.{digits}f}" if mean else "0"
 
 
 def table(head, rows):
@@ -187,7 +188,10 @@ def tight(lines):
            " its task, half of them are freed remotely; classes by Zipf's law. NULL share: tasks that found no block"
            " when they began.", ""]
     out += by_load(lines, "tight", lambda result: result["null_share"], percent, ": NULL share")
-    out += by_load(lines, "tight", lambda result: result["rejected_share"], percent, ": rejected share")
+    if any(lines.values(lambda result: result["rejected_share"], "tight")):
+        out += by_load(lines, "tight", lambda result: result["rejected_share"], percent, ": rejected share")
+    else:
+        out += ["No policy rejected a task: some core always had a block.", ""]
     out += by_load(lines, "tight", lambda result: result["stranded"], percent,
                    ": stranded, the share of NULLs and rejections while another core had a free block of the class")
     return out + by_load(lines, "tight", p99, cell, ": P99")
@@ -216,7 +220,7 @@ def others(lines):
            " three tenths of a service time; a theft takes as long. P99.", ""]
     for delay in lines.seen("delay", "delay"):
         out += by_load(lines, "delay", p99, cell, f", delay {delay / SERVICE_NS:g}", delay=delay)
-    out += ["## Bursts", "", "Arrivals at 1.8 and 0.2 times the mean rate by turns, each for 100 tasks on average. P99.",
+    out += ["## Bursts", "", "Arrivals at 1.8 and 0.2 times the mean rate, by turns of 100 tasks on average. P99.",
             ""] + by_load(lines, "bursty", p99, cell)
     out += ["## Cores", "", "Equal cores, exponential, load 0.8. P99; three seeds for 1024 cores.", ""]
     cores = lines.seen("scale", "cores")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the sets of sets.py and keeps their lines; writes tables and plots from them.
 
-    study.py run SIMULATOR [SET...]     appends nothing: a set's old lines are replaced in bench/results/dispatch.jsonl.gz
-    study.py report                     tables into docs/dispatch-figures.md, plots into docs/images/
+    study.py run SIMULATOR [SET...]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
+    study.py report                   tables into docs/dispatch-figures.md, plots into docs/images/
 
 Both are deterministic: the same simulator gives the same lines, the same lines the same files.
 """
@@ -46,6 +46,16 @@ def simulate(simulator, words):
     if done.returncode != 0:
         sys.exit(f"study: '{' '.join(command)}' failed with exit code {done.returncode}.")
     return [shrunk(line) for line in done.stdout.splitlines()]
+
+
+def cost(simulator, say):
+    """Instructions of a decision, counted by callgrind."""
+    say("cost: instructions of a decision")
+    script = ROOT / "tests" / "sim" / "cost_test.py"
+    done = subprocess.run([sys.executable, script, simulator, "--all"], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit("study: the instructions could not be counted.")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def transfer(simulator, say):
@@ -98,14 +108,16 @@ def keep(results):
 
 
 def run(simulator, names):
-    unknown = [name for name in names if name not in sets.SETS and name != "transfer"]
+    special = {"transfer": transfer, "cost": cost}
+    every = list(sets.SETS) + list(special)
+    unknown = [name for name in names if name not in every]
     if unknown:
-        sys.exit(f"study: there is no set '{unknown[0]}'; there are {', '.join(sets.SETS)} and transfer.")
-    names = names or list(sets.SETS) + ["transfer"]
+        sys.exit(f"study: there is no set '{unknown[0]}'; there are {', '.join(every)}.")
+    names = names or every
     progress = Progress(sum(len(sets.SETS.get(name, range(20))) for name in names))
     for name in names:
-        if name == "transfer":
-            found = transfer(simulator, progress)
+        if name in special:
+            found = special[name](simulator, progress)
         else:
             found = []
             for words in sets.SETS[name]:
@@ -113,7 +125,7 @@ def run(simulator, names):
                 found += simulate(simulator, words)
         others = [result for result in load() if result["set"] != name]
         merged = others + [dict({"set": name}, **result) for result in found]
-        keep(sorted(merged, key=lambda result: (list(sets.SETS) + ["transfer"]).index(result["set"])))
+        keep(sorted(merged, key=lambda result: every.index(result["set"])))
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
 
@@ -123,7 +135,7 @@ def main(words):
         run(words[1], words[2:])
     elif words == ["report"]:
         import pages
-        pages.write(load(), ROOT)
+        pages.write(load())
     else:
         sys.exit(__doc__.strip())
 

@@ -127,6 +127,8 @@ void bandit_draw(struct bandit *bandit)
 void bandit_learn(struct bandit *bandit, const float *x, float y)
 {
     float error = y - bandit_sum(bandit->mean, x);
+    if (!is_sound(error))
+        return; /* one such number would stay in the sums for ever */
     bandit->noise += noise_fade * (error * error - bandit->noise);
     for (unsigned i = 0; i < N; i++) {
         for (unsigned j = 0; j <= i; j++)

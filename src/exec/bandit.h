@@ -54,8 +54,8 @@ ALWAYS_INLINE float bandit_sum(const float *weights, const float *x)
     return sum;
 }
 
-/* Features `x` have cost `y`. About 100 operations, and a solution of about 1,000 in every 32nd
- * call. */
+/* Features `x` have cost `y`; what is no number is ignored. About 100 operations, and a solution of
+ * about 1,000 in every 32nd call. */
 void bandit_learn(struct bandit *bandit, const float *x, float y);
 
 /* Solves for the mean weights from gram and moment. False, and nothing changes, when numbers are

@@ -12,7 +12,7 @@ enum {
     PROBE_FIXED_EVERY = 128, /* one epoch in so many for the fixed one while the learned leads */
     PROBE_LEARNED_EVERY = 32,
     TASKS_MIN = 1024,      /* scored tasks of each before a comparison                       */
-    TOLERATED_BUCKETS = 1, /* 8 % and a bit: of eight buckets a doubling, one                */
+    TOLERATED_BUCKETS = 1, /* one bucket is noise                                            */
     ALARM_BUCKETS = 5,     /* half as much again: 2^(5/8) is 1.54                            */
     ALARMS = 2,
 };

@@ -23,7 +23,7 @@ enum {
     TRIAL_LEARNED = 0,
     TRIAL_FIXED = 1,
     TRIAL_ARMS = 2,
-    TRIAL_BUCKETS = 256,    /* eight a doubling: from 1 ns to 4 s, each 9 % wide */
+    TRIAL_BUCKETS = 256,    /* eight a doubling: from 1 ns to 4 s               */
     TRIAL_EPOCH_MIN = 2048, /* decisions */
     TRIAL_EPOCH_A_CORE = 32,
 };

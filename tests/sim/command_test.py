@@ -1,0 +1,103 @@
+"""The simulator's command line: lines that are JSON, the same from the same seed; wrong words get one sentence.
+
+    command_test.py SIMULATOR
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SIMULATOR = sys.argv.pop(1)
+POLICIES = ("hash rr random p2c p2c-occupancy jsq jiq jbsq1 jbsq2 jbsq3 jbsq4 least-work prequal steal "
+            "learned").split()
+CLOCK = ("cpu_s", "tasks_a_cpu_s")
+
+
+def sim(*words):
+    return subprocess.run([SIMULATOR, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines(*words):
+    done = sim("--tasks", "8000", *words)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return [{key: value for key, value in json.loads(line).items() if key not in CLOCK}
+            for line in done.stdout.splitlines()]
+
+
+class CommandLine(unittest.TestCase):
+    def test_every_policy_and_traffic_runs_and_loses_nothing(self):
+        for policy in POLICIES:
+            for traffic in ("fixed", "exponential", "bimodal", "heavy"):
+                for line in lines("--policy", policy, "--cores", "8", "--load", "0.8", "--traffic", traffic,
+                                  "--seed", "3", "--blocks", "6", "--full", "shed"):
+                    self.assertEqual((line["policy"], line["traffic"], line["seed"]), (policy, traffic, 3))
+                    self.assertEqual(line["offered"], 6000)
+                    parts = [line[name] for name in ("done", "rejected", "shed", "failed")]
+                    self.assertEqual(sum(parts), 6000)
+
+    def test_the_same_seed_gives_the_same_line(self):
+        words = ("--policy", "learned", "--slow", "4:3", "--blocks", "8", "--delay", "50")
+        self.assertEqual(lines(*words), lines(*words))
+        self.assertNotEqual(lines(*words), lines(*words, "--seed", "2"))
+
+    def test_one_line_for_each_load_and_seed(self):
+        found = lines("--policy", "jsq", "--load", "0.2,0.9", "--seeds", "3", "--seed", "7")
+        self.assertEqual([(line["load"], line["seed"]) for line in found],
+                         [(load, seed) for load in (0.2, 0.9) for seed in (7, 8, 9)])
+        self.assertEqual(found[1], lines("--policy", "jsq", "--load", "0.2", "--seed", "8")[0])
+
+    def test_a_snapshot_is_written_and_read_and_a_damaged_one_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "learned")
+            taught = lines("--policy", "learned", "--slow", "4:4", "--snapshot-out", path)[0]
+            again = lines("--policy", "learned", "--slow", "4:4", "--snapshot-in", path, "--frozen")[0]
+            for before, after in zip(taught["learned"]["weights"], again["learned"]["weights"]):
+                self.assertAlmostEqual(before, after, delta=0.1)
+            with open(path, "r+b") as file:
+                file.seek(100)
+                file.write(b"\x55")
+            done = sim("--policy", "learned", "--snapshot-in", path)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+    def test_the_counterfactual_logs_what_learned_would_have_done(self):
+        line = lines("--policy", "random", "--slow", "4:4", "--counterfactual")[0]
+        self.assertGreater(line["counterfactual"]["decisions"], 5000)
+        self.assertGreater(line["counterfactual"]["regret_ns"], 0)
+        self.assertLess(line["counterfactual"]["agreed"], 0.9)
+
+    def test_the_forecast_comes_with_its_error(self):
+        forecast = lines("--policy", "learned", "--blocks", "12")[0]["forecast"]
+        self.assertGreater(forecast["count"], 100)
+        self.assertGreater(forecast["error"], 0)
+
+    def test_wrong_words_get_one_sentence_and_code_2(self):
+        for words, sentence in (
+                ((), "needs --policy"), (("--policy", "jsk"), "jsk"), (("--policy",), "needs a value"),
+                (("--polity", "jsq"), "polity"), (("jsq",), "two dashes"), (("--cores", "5000"), "cores"),
+                (("--cores", "2.5"), "cores"), (("--load", "0.5,"), "load"), (("--load", "nan"), "load"),
+                (("--slow", "4"), "slow"), (("--policy", "jsq", "--slow", "17:2"), "than there are"),
+                (("--policy", "jsq", "--tight", "2:2"), "--blocks"),
+                (("--policy", "jsq", "--snapshot-out", "x"), "snapshots"),
+                (("--policy", "learned", "--counterfactual"), "another policy")):
+            done = sim(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertEqual(len(done.stderr.splitlines()), 1, words)
+            self.assertIn(sentence, done.stderr)
+
+    def test_progress_goes_to_standard_error_only_when_asked_for(self):
+        self.assertEqual(sim("--policy", "rr", "--tasks", "8000").stderr, "")
+        done = sim("--policy", "rr", "--tasks", "200000", "--progress")
+        self.assertIn("%", done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    def test_help_names_every_policy(self):
+        words = sim("--help").stdout
+        for policy in POLICIES:
+            self.assertIn(policy.rstrip("1234") if policy.startswith("jbsq") else policy, words)
+
+
+if __name__ == "__main__":
+    unittest.main()

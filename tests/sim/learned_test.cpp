@@ -38,7 +38,7 @@ static engine_options slow(const char *policy)
     return options;
 }
 
-/* Seen to fail with a belief that own time costs nothing and floors of 0. */
+/* Seen to fail with improve() left at once. */
 TEST(Learned, HasAFifthLessTailThanEveryFixedPolicyOnUnequalCores)
 {
     double learned = tail_of(slow("learned")).p99;

@@ -21,7 +21,7 @@ static void draw_bar(const struct sim_options *options, double share, double loa
 {
     char bar[BAR_COLUMNS + 1];
     for (int i = 0; i < BAR_COLUMNS; i++)
-        bar[i] = i < (int)(share * BAR_COLUMNS) ? '#' : '.';
+        bar[i] = i < (int)(share * (int)BAR_COLUMNS) ? '#' : '.';
     bar[BAR_COLUMNS] = '\0';
     fprintf(stderr, "\rcalm sim [%s] %3.0f %%  %s, load %g, seed %llu ", bar, share * 100,
             options->policy, load, (unsigned long long)seed);

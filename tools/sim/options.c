@@ -59,6 +59,8 @@ static const struct option table[] = {
 enum { TABLE_COUNT = sizeof table / sizeof table[0] };
 
 static char sentence[160];
+static const char loads_wanted[] =
+    "option --load needs up to 32 numbers from 0.01 to 2, with commas between.";
 
 void options_help(void)
 {
@@ -212,13 +214,16 @@ static const char *set_pair(struct sim_options *options, const struct option *op
 static const char *set_loads(struct sim_options *options, const struct option *option,
                              const char *text)
 {
+    size_t length = strlen(text);
+    if (length == 0 || text[length - 1] == ',')
+        return loads_wanted;
     options->load_count = 0;
     while (*text != '\0') {
         const char *comma = strchr(text, ',');
         double load;
         if (options->load_count == 32 ||
             !read_number(option, text, comma != NULL ? ',' : '\0', &load, &text))
-            return "option --load needs up to 32 numbers from 0.01 to 2, with commas between.";
+            return loads_wanted;
         options->loads[options->load_count++] = load;
     }
     return NULL;

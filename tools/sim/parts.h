@@ -8,7 +8,8 @@
 #include "heap.h"
 #include "ring.h"
 
-enum { NO_TASK = UINT32_MAX, TAKE_BACK_MAX = 8 };
+#define NO_TASK UINT32_MAX
+enum { TAKE_BACK_MAX = 8 };
 
 struct task {
     double arrival_ns;

@@ -143,7 +143,8 @@ static uint32_t hint_of(enum hint_kind kind, double service_ns)
         return 0;
     if (kind == HINT_COARSE) /* to the nearest power of four */
         service_ns = exp2(2 * round(log2(service_ns + 1) / 2));
-    return service_ns < WATCH_WORK_MAX_NS ? (uint32_t)service_ns + 1 : WATCH_WORK_MAX_NS;
+    uint32_t most = WATCH_WORK_MAX_NS;
+    return service_ns < most ? (uint32_t)service_ns + 1 : most;
 }
 
 void traffic_next(struct traffic *traffic, struct traffic_task *task)

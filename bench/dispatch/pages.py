@@ -1,0 +1,384 @@
+"""Tables and plots of docs/dispatch-figures.md from the lines that study.py keeps.
+
+Every figure is a mean over seeds with the half-width of its 95 % interval (Student). Ratios are of the same seeds, so
+of the same tasks. Times are in mean service times.
+"""
+import math
+import statistics
+import sys
+from pathlib import Path
+
+from harness import report_plots as plots
+
+import sets
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "dispatch-figures.md"
+IMAGES = ROOT / "docs" / "images"
+STUDENT = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+SERVICE_NS = 1000
+TARGET = 10  # service times: the 99th percentile that throughput is given for
+PERCENTILES = ("p50", "p90", "p99", "p999", "p9999")
+TITLES = {"p50": "P50", "p90": "P90", "p99": "P99", "p999": "P99.9", "p9999": "P99.99"}
+SHOWN = ("rr", "p2c", "jsq", "jiq", "jbsq1", "jbsq2", "prequal", "steal", "learned")
+
+
+def interval(values):
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, 0.0
+    return mean, STUDENT.get(len(values), 1.96) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def number(value):
+    if value == 0:
+        return "0"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def cell(values):
+    mean, reach = interval(values)
+    return f"{number(mean)} ±{number(reach)}" if reach >= 0.0005 * abs(mean) else number(mean)
+
+
+def percent(values):
+    mean, reach = interval(values)
+    digits = 3 if mean < 0.001 else 2 if mean < 0.1 else 1
+    return f"{100 * mean:.{digits}f} % ±{100 * reach:.{digits}f}" if mean else "0"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def p99(result):
+    return result["sojourn"]["p99"] / SERVICE_NS
+
+
+class Lines:
+    """Results by what was asked for."""
+
+    def __init__(self, results):
+        self.results = results
+
+    def of(self, name, **wanted):
+        """Results by seed, of one set."""
+        found = [result for result in self.results
+                 if result["set"] == name and all(result.get(key) == value for key, value in wanted.items())]
+        return sorted(found, key=lambda result: result.get("seed", 0))
+
+    def values(self, figure, name, **wanted):
+        return [figure(result) for result in self.of(name, **wanted)]
+
+    def seen(self, name, key, **wanted):
+        return list(dict.fromkeys(result.get(key) for result in self.of(name, **wanted)))
+
+    def ratios(self, figure, one, other):
+        """Of two lists of the same seeds."""
+        return [figure(a) / figure(b) for a, b in zip(one, other) if figure(b) > 0]
+
+
+def by_load(lines, name, figure, show, note="", **wanted):
+    """A table for each traffic: policies down, loads across."""
+    out = []
+    for traffic in lines.seen(name, "traffic", **wanted):
+        more = dict(wanted, traffic=traffic)
+        loads = lines.seen(name, "load", **more)
+        rows = []
+        for policy in lines.seen(name, "policy", **more):
+            cells = [lines.values(figure, name, policy=policy, load=load, **more) for load in loads]
+            rows.append([policy] + [show(values) if values else "" for values in cells])
+        out += [f"{traffic}{note}", ""] + table(["policy"] + [f"load {load:g}" for load in loads], rows)
+    return out
+
+
+def equal(lines):
+    out = ["## Equal cores", "", "16 cores. P99 of time in the system, in service times.", ""]
+    out += by_load(lines, "equal", p99, cell)
+    out += ["P50 to P99.99, slow-down (time in the system over the task's own time) and rejected share, load 0.8.", ""]
+    for traffic in sets.TRAFFICS:
+        rows = []
+        for policy in sets.ALL:
+            found = lines.of("equal", policy=policy, traffic=traffic, load=0.8)
+            cells = [cell([result["sojourn"][share] / SERVICE_NS for result in found]) for share in PERCENTILES]
+            cells += [cell([result["slowdown"][share] for result in found]) for share in ("p50", "p99")]
+            rows.append([policy] + cells + [percent([result["rejected_share"] for result in found])])
+        head = ["policy"] + [TITLES[share] for share in PERCENTILES] + ["slow-down P50", "P99", "rejected"]
+        out += [traffic, ""] + table(head, rows)
+    return out
+
+
+def bound(lines):
+    """The default against one shared queue, and the learned one against the default."""
+    out = ["## The default against one shared queue, the learned policy against the default", "",
+           "Equal cores. Ratios of P99, the same seeds; jbsq1 without delay is one shared queue.", ""]
+    for one, other in (("steal", "jbsq1"), ("learned", "steal")):
+        loads = lines.seen("equal", "load")
+        rows = []
+        for traffic in sets.TRAFFICS:
+            row = [traffic]
+            for load in loads:
+                a, b = (lines.of("equal", policy=policy, traffic=traffic, load=load) for policy in (one, other))
+                mean, reach = interval(lines.ratios(p99, a, b))
+                row.append(f"{mean:.3f} ±{reach:.3f}")
+            rows.append(row)
+        out += [f"{one} over {other}", ""] + table(["traffic"] + [f"load {load:g}" for load in loads], rows)
+    return out
+
+
+def reached(points):
+    """The load at which P99 reaches the target, between two loads on a logarithmic scale; None: not below 0.95."""
+    if points[0][1] > TARGET:
+        return 0.0
+    for (low, low_p99), (high, high_p99) in zip(points, points[1:]):
+        if high_p99 > TARGET:
+            return low + (high - low) * math.log(TARGET / low_p99) / math.log(high_p99 / low_p99)
+    return None
+
+
+def throughput(lines):
+    out = ["## Throughput at a P99 of ten service times", "",
+           "Equal cores; the load, of what 16 cores can do, at which P99 reaches ten service times, between measured"
+           " loads on a logarithmic scale. With bimodal and heavy service times a task alone may exceed it.", ""]
+    rows = []
+    for policy in sets.ALL:
+        row = [policy]
+        for traffic in sets.TRAFFICS:
+            loads = lines.seen("equal", "load")
+            found = reached([(load, interval(lines.values(p99, "equal", policy=policy, traffic=traffic, load=load))[0])
+                             for load in loads])
+            row.append("above 0.95" if found is None else "below 0.1" if found == 0 else f"{found:.2f}")
+        rows.append(row)
+    return out + table(["policy"] + list(sets.TRAFFICS), rows)
+
+
+def best_fixed(lines, name, figure, **wanted):
+    """Name and mean of the fixed policy whose mean is least; the oracle does not count."""
+    means = {policy: interval(lines.values(figure, name, policy=policy, **wanted))[0]
+             for policy in lines.seen(name, "policy", **wanted) if policy not in ("learned", "least-work")}
+    best = min(means, key=means.get)
+    return best, means[best]
+
+
+def against_best(lines, name, **wanted):
+    out = ["Learned over the best fixed policy, and over the default (steal), ratios of P99:", ""]
+    rows = []
+    for traffic in lines.seen(name, "traffic", **wanted):
+        for load in lines.seen(name, "load", **wanted):
+            more = dict(wanted, traffic=traffic, load=load)
+            best, _ = best_fixed(lines, name, p99, **more)
+            learned = lines.of(name, policy="learned", **more)
+            cells = [interval(lines.ratios(p99, learned, lines.of(name, policy=policy, **more)))
+                     for policy in (best, "steal")]
+            rows.append([traffic, f"{load:g}", best] + [f"{mean:.2f} ±{reach:.2f}" for mean, reach in cells])
+    return out + table(["traffic", "load", "best fixed", "learned over it", "learned over steal"], rows)
+
+
+def unequal(lines):
+    out = ["## Unequal cores", "", "Four of 16 cores take four times as long. P99.", ""]
+    out += by_load(lines, "unequal", p99, cell) + against_best(lines, "unequal")
+    out += ["One of 16 cores takes ten times as long. P99.", ""]
+    return out + by_load(lines, "one-slow", p99, cell) + against_best(lines, "one-slow")
+
+
+def tight(lines):
+    out = ["## Tight pools", "",
+           "16 blocks of each of 4 classes on each core, 4 on four of them; a block is kept for 20 service times after"
+           " its task, half of them are freed remotely; classes by Zipf's law. NULL share: tasks that found no block"
+           " when they began.", ""]
+    out += by_load(lines, "tight", lambda result: result["null_share"], percent, ": NULL share")
+    if any(lines.values(lambda result: result["rejected_share"], "tight")):
+        out += by_load(lines, "tight", lambda result: result["rejected_share"], percent, ": rejected share")
+    else:
+        out += ["No policy rejected a task: some core always had a block.", ""]
+    out += by_load(lines, "tight", lambda result: result["stranded"], percent,
+                   ": stranded, the share of NULLs and rejections while another core had a free block of the class")
+    return out + by_load(lines, "tight", p99, cell, ": P99")
+
+
+def sizes(lines):
+    out = ["## Skewed sizes, told beforehand", "",
+           "Equal cores; tasks say their size to the nearest power of four, which only the learned policy hears."
+           " Ratios of P99.", ""]
+    rows = []
+    for traffic in lines.seen("sizes", "traffic"):
+        for load in lines.seen("sizes", "load"):
+            hinted = lines.of("sizes", traffic=traffic, load=load)
+            best, _ = best_fixed(lines, "equal", p99, traffic=traffic, load=load)
+            row = [traffic, f"{load:g}", best]
+            for other in (best, "steal", "learned"):
+                mean, reach = interval(lines.ratios(
+                    p99, hinted, lines.of("equal", policy=other, traffic=traffic, load=load)))
+                row.append(f"{mean:.2f} ±{reach:.2f}")
+            rows.append(row)
+    return out + table(["traffic", "load", "best fixed", "over it", "over steal", "over learned without hints"], rows)
+
+
+def others(lines):
+    out = ["## Delay", "", "A decision reaches its core, and news of a core the dispatcher, after a tenth and after"
+           " three tenths of a service time; a theft takes as long. P99.", ""]
+    for delay in lines.seen("delay", "delay"):
+        out += by_load(lines, "delay", p99, cell, f", delay {delay / SERVICE_NS:g}", delay=delay)
+    out += ["## Bursts", "", "Arrivals at 1.8 and 0.2 times the mean rate, by turns of 100 tasks on average. P99.",
+            ""] + by_load(lines, "bursty", p99, cell)
+    out += ["## Cores", "", "Equal cores, exponential, load 0.8. P99; three seeds for 1024 cores.", ""]
+    cores = lines.seen("scale", "cores")
+    rows = []
+    for policy in lines.seen("scale", "policy"):
+        cells = [lines.values(p99, "scale", policy=policy, cores=count) for count in cores]
+        rows.append([policy] + [cell(values) if values else "" for values in cells])
+    out += table(["policy"] + [f"{count} cores" for count in cores], rows)
+    out += ["## Keys", "", "hash at load 0.5; 1024 keys by Zipf's law. P99 and the busiest core over the mean.", ""]
+    rows = []
+    for skew in lines.seen("keys", "key_skew"):
+        found = lines.of("keys", key_skew=skew)
+        rows.append([f"{skew or 0:g}", cell([p99(result) for result in found]),
+                     cell([result["imbalance"] for result in found])])
+    return out + table(["exponent", "P99", "imbalance"], rows)
+
+
+def change(lines):
+    out = ["## Change", "", "Four of 16 cores slow, load 0.7, P99. Moving: other cores become slow after every 40,000"
+           " tasks. Turning: exponential service times become bimodal after half of the tasks.", ""]
+    rows = []
+    for policy in lines.seen("drift", "policy"):
+        rows.append([policy] + [cell([p99(result) for result in found]) for found in (
+            lines.of("drift", policy=policy, drift=40000), lines.of("drift", policy=policy, then="bimodal"))])
+    out += table(["policy", "moving", "turning"], rows)
+    out += ["Trained on one traffic (400,000 tasks), judged on another: the learned weights alone, frozen, without"
+            " fallback; four of 16 cores slow, load 0.7. P99.", ""]
+    rows = []
+    for trained in lines.seen("transfer", "trained"):
+        rows.append([trained] + [cell(lines.values(p99, "transfer", trained=trained, traffic=traffic))
+                                 for traffic in sets.TRAFFICS])
+    return out + table(["trained on"] + [f"judged on {traffic}" for traffic in sets.TRAFFICS], rows)
+
+
+def watched(lines):
+    out = ["## Counterfactual and forecast", "",
+           "What the learned policy would have done while another decided, exponential: share of the same choices, and"
+           " by how much longer than its own choice it expects the task to take (service times).", ""]
+    rows = []
+    for result in lines.seen("counterfactual", "policy"):
+        for load in lines.seen("counterfactual", "load"):
+            row = [result, f"{load:g}"]
+            for key, value in (("slow", "4:4"), ("tight", "4:4")):
+                found = lines.of("counterfactual", policy=result, load=load, **{key: value})
+                row += [percent([line["counterfactual"]["agreed"] for line in found]),
+                        cell([line["counterfactual"]["regret_ns"] / SERVICE_NS for line in found])]
+            rows.append(row)
+    out += table(["policy", "load", "slow cores: same", "regret", "tight pools: same", "regret"], rows)
+    out += ["Free blocks of a class one service time ahead, tight pools, the learned policy deciding: mean error in"
+            " blocks, beside the guess that nothing changes.", ""]
+    rows = []
+    for traffic in lines.seen("tight", "traffic"):
+        for load in lines.seen("tight", "load"):
+            found = lines.of("tight", policy="learned", traffic=traffic, load=load)
+            rows.append([traffic, f"{load:g}"] + [cell([line["forecast"][key] for line in found])
+                                                  for key in ("error", "error_if_still", "bias")])
+    return out + table(["traffic", "load", "forecast", "nothing changes", "bias of the forecast"], rows)
+
+
+def cost(lines):
+    out = ["## Instructions a decision", "", "By callgrind, gcc 12 at -O2, load 0.7, from the first task on; learning"
+           " and stealing are not in them.", ""]
+    rows = []
+    for policy in lines.seen("cost", "policy"):
+        rows.append([policy] + [str(found["instructions"]) for found in sorted(
+            lines.of("cost", policy=policy), key=lambda found: found["cores"])])
+    return out + table(["policy", "16 cores", "256 cores"], rows)
+
+
+# --- plots ---
+
+
+def looks():
+    return plots.looks_of(list(sets.ALL), "learned")
+
+
+def draw_loads(lines, name, figure, label, title, traffics, policies, floor=None):
+    pyplot = plots.pyplot
+    columns = min(2, len(traffics))
+    rows = math.ceil(len(traffics) / columns)
+    drawing, panels = pyplot.subplots(rows, columns, figsize=(plots.WIDTH_INCHES, 0.4 + 2.7 * rows), squeeze=False)
+    for axes, traffic in zip(panels.flat, traffics):
+        for policy in policies:
+            points = []
+            for load in lines.seen(name, "load", traffic=traffic):
+                values = lines.values(figure, name, policy=policy, traffic=traffic, load=load)
+                if values:
+                    points.append((load,) + interval(values))
+            points = [point for point in points if floor is None or point[1] > floor]
+            if not points:
+                continue
+            plots._line(axes, [point[:2] for point in points], policy, "learned", looks())
+            colour = plots.INK if policy == "learned" else looks()[policy][0]
+            axes.fill_between([x for x, _, _ in points], [max(y - e, 1e-6) for _, y, e in points],
+                              [y + e for _, y, e in points], color=colour, alpha=0.15, linewidth=0)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(plots.FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(plots.NullFormatter())
+        axes.set_title(traffic)
+        axes.grid(color=plots.TIE, alpha=0.35, linewidth=0.5)
+        axes.set_xlabel("load")
+    for row in panels:
+        row[0].set_ylabel(label)
+    plots._curve_legend(panels[0][-1], *panels.flat)
+    drawing.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.01)
+    drawing.tight_layout()
+    return drawing
+
+
+def draw_tails(lines, traffics):
+    pyplot = plots.pyplot
+    drawing, panels = pyplot.subplots(1, len(traffics), figsize=(plots.WIDTH_INCHES, 3.5), squeeze=False)
+    shares = (50, 90, 95, 99, 99.9, 99.99)
+    keys = ("p50", "p90", "p95", "p99", "p999", "p9999")
+    for axes, traffic in zip(panels[0], traffics):
+        for policy in SHOWN:
+            found = lines.of("equal", policy=policy, traffic=traffic, load=0.8)
+            points = [(plots.nines(share), interval([result["sojourn"][key] / SERVICE_NS for result in found])[0])
+                      for share, key in zip(shares, keys)]
+            plots._line(axes, points, policy, "learned", looks())
+        axes.set_xticks([plots.nines(share) for share in (50, 90, 99, 99.9, 99.99)],
+                        ["50 %", "90 %", "99 %", "99.9 %", "99.99 %"])
+        axes.set_yscale("log")
+        axes.set_title(traffic)
+        axes.grid(color=plots.TIE, alpha=0.35, linewidth=0.5)
+        axes.set_xlabel("share of tasks that are faster")
+    panels[0][0].set_ylabel("time in the system, service times")
+    plots._curve_legend(panels[0][-1], *panels[0])
+    drawing.suptitle("Equal cores, load 0.8", x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.02)
+    return drawing
+
+
+def draw(lines):
+    time = "P99, service times"
+    nulls = (lambda result: 100 * (result["null_share"] + result["rejected_share"]))
+    return {
+        "dispatch-equal": draw_loads(lines, "equal", p99, time, "16 equal cores", sets.TRAFFICS, SHOWN),
+        "dispatch-tails": draw_tails(lines, ("exponential", "bimodal")),
+        "dispatch-unequal": draw_loads(lines, "unequal", p99, time, "16 cores, four of them four times as slow",
+                                       sets.TRAFFICS, SHOWN[1:]),
+        "dispatch-tight": draw_loads(lines, "tight", nulls, "NULL and rejected, %", "Tight pools",
+                                     ("exponential", "bimodal"), SHOWN[1:] + ("p2c-occupancy",), 1e-4),
+    }
+
+
+def write(results):
+    if plots.matplotlib is None:
+        sys.exit("study: " + plots.WITHOUT_MATPLOTLIB)
+    lines = Lines(results)
+    with plots.matplotlib.rc_context(plots.STYLE):
+        for name, figure in draw(lines).items():
+            plots.save(figure, IMAGES, name, False)
+    out = ["# Dispatch policies: all figures", "",
+           "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
+           " `bench/dispatch/study.py run SIMULATOR` writes; options of each run are in `bench/dispatch/sets.py`."
+           " Nothing here depends on the machine: the simulator's time is its own. Ten seeds; mean and half-width of"
+           " the 95 % interval; times in mean service times on an ordinary core."
+           " [What follows from them](dispatch.md).", ""]
+    for part in (bound, equal, throughput, unequal, tight, sizes, others, change, watched, cost):
+        out += part(lines)
+    PAGE.write_text("\n".join(out).rstrip() + "\n")

@@ -8,7 +8,7 @@
 #include "front/stats.h"
 #include "site/profile_write.h"
 
-enum { BYTES_A_SAMPLE = 512 * 1024 };
+enum { BYTES_A_SAMPLE = 512 * 1024, ADAPTER_ALIGN_MAX = 16 };
 
 EXPORT const char *calm_version(void)
 {
@@ -89,7 +89,7 @@ EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
     if (moved == NULL)
         return NULL;
     __builtin_memcpy(moved, block, size);
-    heap_free_own(block, size, 1);
+    heap_free_own(block, size, ADAPTER_ALIGN_MAX);
     return moved;
 }
 

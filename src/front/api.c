@@ -11,7 +11,7 @@
 #include "site/profile_write.h"
 #include "site/sample.h"
 
-enum { BYTES_A_SAMPLE = 512 * 1024 };
+enum { BYTES_A_SAMPLE = 512 * 1024, ADAPTER_ALIGN_MAX = 16 };
 
 EXPORT const char *calm_version(void)
 {
@@ -94,7 +94,7 @@ EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
     if (moved == NULL)
         return NULL;
     __builtin_memcpy(moved, block, size);
-    heap_free_own(block, size, 1);
+    heap_free_own(block, size, ADAPTER_ALIGN_MAX);
     return moved;
 }
 

@@ -210,3 +210,15 @@ TEST(Adapter, ReallocWithinTheClassStaysAndAFailedOneLeavesTheBlock)
     EXPECT_EQ(calm_usable_size(block), calm_good_size(33));
     calm_adapter_free(block, 48, 1);
 }
+
+TEST(Adapter, ReallocTakesASmallBlockWithAnAlignment)
+{
+    uint64_t before = misuse_count();
+    for (size_t alignment : {1, 8, 16})
+        for (size_t size = 1; size <= 40; size++) {
+            void *block = calm_aligned_alloc(alignment, size);
+            block = calm_adapter_realloc(block, size, 3 * size + 20);
+            calm_adapter_free(block, 3 * size + 20, alignment);
+        }
+    EXPECT_EQ(misuse_count(), before);
+}

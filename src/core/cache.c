@@ -42,6 +42,7 @@ struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
 uint64_t cache_mark = 0x6d6c61636d6c6163;
 struct cache_budget cache_budgets[2];
+void (*_Atomic cache_on_refill)(size_t bytes);
 
 static bool has_bit(const uint64_t *set, unsigned bin)
 {
@@ -395,8 +396,9 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-/* From the middle tier; what is more than one goes to the cache, if there is one. */
-static void *refill(struct cache *cache, unsigned bin)
+/* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
+ * many there were. */
+static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
 {
     void *blocks[REFILL_MAX];
     size_t want = 1;
@@ -405,6 +407,7 @@ static void *refill(struct cache *cache, unsigned bin)
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    *fetched = count;
     if (unlikely(count == 0))
         return NULL;
     if (count > 1 && cache != NULL)
@@ -420,12 +423,17 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (cache == NULL && !heap_start())
         return NULL;
     void *block = NULL;
+    unsigned bin = entry_offset / ENTRY_BYTES;
+    size_t fetched = 0;
     /* It may have one, where a sequence was aborted or the thread is on another core by now. */
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
     if (block == NULL)
-        block = refill(cache, entry_offset / ENTRY_BYTES);
+        block = refill(cache, bin, &fetched);
     cache_done(cache);
+    void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
+    if (unlikely(on_refill != NULL))
+        on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL))
         *(block_word *)block = 0;
     return block;

@@ -127,6 +127,9 @@ struct cache_budget {
 };
 extern struct cache_budget cache_budgets[2]; /* of small and of large blocks */
 
+/* Called with the bytes that a refill brought, with nothing held. Set once, at any time. */
+extern void (*_Atomic cache_on_refill)(size_t bytes);
+
 ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {
     return (struct cache_entry *)(void *)((char *)cache->entries + entry_offset);

@@ -7,6 +7,7 @@
 #include "front/options.h"
 #include "front/profile.h"
 #include "front/stats.h"
+#include "site/learned.h"
 
 enum { COMPLAINTS_MAX = 1024 };
 
@@ -43,6 +44,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     }
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
+    learned_choose(option_value(OPTION_learning) == 0, option_value(OPTION_learning_seed));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }

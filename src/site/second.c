@@ -6,6 +6,7 @@
  */
 #include "site/second.h"
 
+#include "site/learned.h"
 #include "site/sample.h"
 
 /* Who asks: the address that the request returns to. */
@@ -26,13 +27,37 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
     return likely(block != NULL) ? block : heap_alloc_slow(bytes, offset);
 }
 
+static void on_free(void *block)
+{
+    sample_free(block);
+    learned_free(block);
+}
+
+void second_hear_frees(void)
+{
+    sampled_on_free = on_free;
+}
+
+/* A block whose free is told: to the profiler, to `learned`, or to both. */
+static NOINLINE void *told(size_t bytes, size_t align, bool is_zeroed, const void *site,
+                           bool is_sampled, bool is_followed)
+{
+    void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site)
+                             : sampled_alloc(bytes, align, is_zeroed);
+    if (block != NULL && is_followed)
+        learned_follow(block, site_index(site));
+    return block;
+}
+
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
         return NULL;
     site = site_named(site, frame);
-    if (unlikely(sample_is_reached(bytes))) {
-        void *block = sample_alloc(bytes, align, is_zeroed, site);
+    bool is_sampled = sample_is_reached(bytes);
+    bool is_followed = learned_request(site_index(site), bytes);
+    if (unlikely(is_sampled || is_followed)) {
+        void *block = told(bytes, align, is_zeroed, site, is_sampled, is_followed);
         if (block != NULL)
             return block;
     }
@@ -44,5 +69,9 @@ void *second_realloc(void *block, size_t bytes, const void *site, const void *fr
     site = site_named(site, frame);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site);
-    return heap_realloc(block, bytes, site_own_offset(site));
+    bool is_followed = learned_request(site_index(site), bytes);
+    void *result = heap_realloc(block, bytes, is_followed ? SAMPLED_OFFSET : site_own_offset(site));
+    if (is_followed && result != NULL && result != block && sampled_is(result))
+        learned_follow(result, site_index(site));
+    return result;
 }

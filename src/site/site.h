@@ -16,7 +16,7 @@
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
-enum site_policy { SITE_OFF, SITE_HASH };
+enum site_policy { SITE_OFF, SITE_HASH, SITE_LEARNED };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
@@ -29,6 +29,9 @@ size_t site_cohorts(void);
 
 /* Sends every request to the second front end, or no longer. Any thread. */
 void site_divert_all(bool is_diverted);
+
+/* Brings `count` entries up to date from `first` on, after what they are to say has changed. */
+void site_refill(size_t first, size_t count);
 
 ALWAYS_INLINE size_t site_index(const void *return_address)
 {

@@ -1,0 +1,260 @@
+/*
+ * lifetime.c: orders sites by the logarithm of their mean lifetime and cuts the order into cohorts.
+ *
+ * Most followed blocks are still live when a decision is due, so a mean lifetime is what was seen
+ * of it divided by the deaths in it: the maximum of the likelihood of an exponential distribution,
+ * of which a part is censored. A cut must be likely (the two sides' rates explain what was seen
+ * better than one rate), large (a factor) and worth its price: pages that long-lived blocks would
+ * otherwise hold among short-lived ones, less the pages that one cohort more leaves partly used. A
+ * cut that is there already needs less, so that sites do not flap.
+ *
+ * Owner: nobody; no state. Design: docs/design/learned.md
+ */
+#include "site/lifetime.h"
+
+#include "base/bits.h"
+
+enum {
+    PAGE_BYTES = 4096,
+    COST_BYTES = 2 * PAGE_BYTES, /* of one cohort more, for each class that both sides use */
+    ONE = 1 << LIFETIME_LOG_BITS,
+    RATIO_NEW = 2 * ONE, /* four times the lifetime */
+    RATIO_KEPT = 1 * ONE,
+    GAIN_NEW = 9 * ONE, /* 2^9 times as likely; docs/decisions/learned.md */
+    GAIN_KEPT = 3 * ONE,
+};
+
+/* Of some sites together. */
+struct sum {
+    uint64_t exposure, deaths, live_bytes, hole_bytes, classes;
+};
+
+struct segment {
+    size_t first, end; /* in the order */
+};
+
+struct cut {
+    size_t at; /* the first site of the right side; 0: none */
+    int64_t gain;
+};
+
+int32_t lifetime_log2(uint64_t value)
+{
+    unsigned whole = 63 - (unsigned)__builtin_clzll(value | 1);
+    uint32_t part = (uint32_t)(value << (63 - whole) >> (63 - LIFETIME_LOG_BITS)) & (ONE - 1);
+    /* log2(1 + x) is x and a bow above it of 0.086 at its highest. */
+    uint32_t bow = (uint32_t)((uint64_t)part * (ONE - part) >> LIFETIME_LOG_BITS);
+    return (int32_t)((whole << LIFETIME_LOG_BITS) + part + (bow * 11 >> 5));
+}
+
+/* Of the mean lifetime: no deaths at all count as half a one. */
+static int32_t log_lifetime(uint64_t exposure, uint64_t deaths)
+{
+    return lifetime_log2(exposure + 1) + 8 * ONE - lifetime_log2(deaths + LIFETIME_DEATH / 2);
+}
+
+static bool is_judged(const struct lifetime_site *site)
+{
+    return site->samples >= LIFETIME_SAMPLES_MIN;
+}
+
+/* How many blocks are live: as many as come in a lifetime, or in all the time there was. */
+static uint64_t live_blocks(const struct lifetime_site *site)
+{
+    uint64_t deaths = site->deaths + LIFETIME_DEATH / 2;
+    uint64_t mean = site->exposure / deaths * LIFETIME_DEATH +
+                    site->exposure % deaths * LIFETIME_DEATH / deaths;
+    return site->rate * size_min(mean, site->age) / LIFETIME_RATE;
+}
+
+static void add(struct sum *sum, const struct lifetime_site *site)
+{
+    sum->exposure += site->exposure;
+    sum->deaths += site->deaths;
+    sum->live_bytes += site->live_blocks * site->bytes;
+    sum->hole_bytes += site->live_blocks * (PAGE_BYTES - size_min(site->bytes, PAGE_BYTES));
+    sum->classes |= site->classes;
+}
+
+static struct sum minus(const struct sum *all, const struct sum *part, uint64_t classes)
+{
+    return (struct sum){all->exposure - part->exposure, all->deaths - part->deaths,
+                        all->live_bytes - part->live_bytes, all->hole_bytes - part->hole_bytes,
+                        classes};
+}
+
+/* The logarithm of the likelihood of what was seen, at the rate that makes it greatest. */
+static int64_t likelihood(const struct sum *sum)
+{
+    if (sum->deaths == 0)
+        return 0;
+    int64_t rate = lifetime_log2(sum->deaths) - 8 * ONE - lifetime_log2(sum->exposure + 1);
+    return (int64_t)sum->deaths * rate / LIFETIME_DEATH;
+}
+
+/* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
+ * which cannot be more than the former leave behind. */
+static bool is_worth(const struct sum *shorter, const struct sum *longer)
+{
+    uint64_t shared = shorter->classes & longer->classes;
+    return size_min(longer->hole_bytes, shorter->live_bytes) > bit_count(shared) * COST_BYTES;
+}
+
+/* The gain of a cut, or 0: it is not to be made. */
+static int64_t gain_of(const struct sum *all, const struct sum *left, const struct sum *right,
+                       bool is_there)
+{
+    int32_t ratio = log_lifetime(right->exposure, right->deaths) -
+                    log_lifetime(left->exposure, left->deaths);
+    if (ratio < (is_there ? RATIO_KEPT : RATIO_NEW) || (left->classes & right->classes) == 0 ||
+        !is_worth(left, right))
+        return 0;
+    int64_t gain = likelihood(left) + likelihood(right) - likelihood(all);
+    return gain >= (is_there ? GAIN_KEPT : GAIN_NEW) ? gain : 0;
+}
+
+/* The best cut of a segment. */
+static struct cut best_cut(const struct lifetime_site *sites, struct lifetime_scratch *scratch,
+                           struct segment segment)
+{
+    const uint16_t *order = scratch->order;
+    struct sum all = {0}, left = {0};
+    struct cut best = {0, 0};
+    scratch->classes_from[segment.end] = 0;
+    for (size_t i = segment.end; i-- > segment.first;) {
+        add(&all, &sites[order[i]]);
+        scratch->classes_from[i] = all.classes;
+    }
+    for (size_t i = segment.first + 1; i < segment.end; i++) {
+        add(&left, &sites[order[i - 1]]);
+        struct sum right = minus(&all, &left, scratch->classes_from[i]);
+        bool is_there = sites[order[i - 1]].cohort != sites[order[i]].cohort;
+        int64_t gain = gain_of(&all, &left, &right, is_there);
+        if (gain > best.gain)
+            best = (struct cut){i, gain};
+    }
+    return best;
+}
+
+/* Cuts `count` ordered sites into segments, the best cut first. Returns how many. */
+static size_t cut_all(const struct lifetime_site *sites, struct lifetime_scratch *scratch,
+                      size_t count, struct segment *segments)
+{
+    struct cut cuts[LIFETIME_COHORTS_MAX];
+    size_t parts = 1;
+    segments[0] = (struct segment){0, count};
+    cuts[0] = best_cut(sites, scratch, segments[0]);
+    while (parts < LIFETIME_COHORTS_MAX) {
+        size_t best = 0;
+        for (size_t i = 1; i < parts; i++)
+            best = cuts[i].gain > cuts[best].gain ? i : best;
+        if (cuts[best].gain == 0)
+            break;
+        segments[parts] = (struct segment){cuts[best].at, segments[best].end};
+        segments[best].end = cuts[best].at;
+        cuts[best] = best_cut(sites, scratch, segments[best]);
+        cuts[parts] = best_cut(sites, scratch, segments[parts]);
+        parts++;
+    }
+    return parts;
+}
+
+static bool is_before(const struct lifetime_site *sites, uint16_t a, uint16_t b)
+{
+    int32_t left = sites[a].log_lifetime, right = sites[b].log_lifetime;
+    return left != right ? left < right : a < b;
+}
+
+static void sift(const struct lifetime_site *sites, uint16_t *heap, size_t root, size_t count)
+{
+    for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
+        if (child + 1 < count && is_before(sites, heap[child], heap[child + 1]))
+            child++;
+        if (!is_before(sites, heap[root], heap[child]))
+            return;
+        uint16_t moved = heap[root];
+        heap[root] = heap[child];
+        heap[child] = moved;
+        root = child;
+    }
+}
+
+/* Enters the sites that are judged, and orders them by their lifetime: a heap's sort. */
+static size_t order_sites(struct lifetime_site *sites, size_t count, uint16_t *order)
+{
+    size_t judged = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct lifetime_site *site = &sites[i];
+        site->log_lifetime = LIFETIME_LOG_UNKNOWN;
+        site->live_blocks = live_blocks(site);
+        if (!is_judged(site))
+            continue;
+        site->log_lifetime = log_lifetime(site->exposure, site->deaths);
+        order[judged++] = (uint16_t)i;
+    }
+    for (size_t root = judged / 2; root-- > 0;)
+        sift(sites, order, root, judged);
+    for (size_t left = judged; left-- > 1;) {
+        uint16_t last = order[left];
+        order[left] = order[0];
+        order[0] = last;
+        sift(sites, order, 0, left);
+    }
+    return judged;
+}
+
+/*
+ * Names the segments: each the cohort that it has most of, the heaviest claim first, so that the
+ * fewest blocks have to be of another cohort from now on.
+ */
+static void name_segments(const struct lifetime_site *sites, const uint16_t *order,
+                          const struct segment *segments, size_t parts, uint8_t *names)
+{
+    uint64_t claims[LIFETIME_COHORTS_MAX][LIFETIME_COHORTS_MAX] = {{0}};
+    bool is_taken[LIFETIME_COHORTS_MAX] = {false}, is_named[LIFETIME_COHORTS_MAX] = {false};
+    for (size_t part = 0; part < parts; part++)
+        for (size_t i = segments[part].first; i < segments[part].end; i++) {
+            const struct lifetime_site *site = &sites[order[i]];
+            claims[part][site->cohort] += site->live_blocks * site->bytes + 1;
+        }
+    for (size_t named = 0; named < parts; named++) {
+        size_t part = 0, cohort = 0;
+        bool is_any = false;
+        for (size_t i = 0; i < parts * LIFETIME_COHORTS_MAX; i++) {
+            size_t p = i / LIFETIME_COHORTS_MAX, c = i % LIFETIME_COHORTS_MAX;
+            if (is_named[p] || is_taken[c] || (is_any && claims[p][c] <= claims[part][cohort]))
+                continue;
+            part = p;
+            cohort = c;
+            is_any = true;
+        }
+        names[part] = (uint8_t)cohort;
+        is_named[part] = is_taken[cohort] = true;
+    }
+}
+
+/* Takes note of what a decision wants of a site. Whether it moves. */
+static bool want(struct lifetime_site *site, uint8_t cohort)
+{
+    site->streak = site->wanted == cohort ? (uint8_t)size_min(site->streak + 1u, UINT8_MAX) : 1;
+    site->wanted = cohort;
+    if (site->cohort == cohort || site->streak < LIFETIME_STREAK)
+        return false;
+    site->cohort = cohort;
+    return true;
+}
+
+size_t lifetime_decide(struct lifetime_site *sites, size_t count, struct lifetime_scratch *scratch)
+{
+    struct segment segments[LIFETIME_COHORTS_MAX];
+    uint8_t names[LIFETIME_COHORTS_MAX] = {0};
+    size_t judged = order_sites(sites, count, scratch->order), moved = 0;
+    if (judged == 0)
+        return 0;
+    size_t parts = cut_all(sites, scratch, judged, segments);
+    name_segments(sites, scratch->order, segments, parts, names);
+    for (size_t part = 0; part < parts; part++)
+        for (size_t i = segments[part].first; i < segments[part].end; i++)
+            moved += want(&sites[scratch->order[i]], names[part]);
+    return moved;
+}

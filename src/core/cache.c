@@ -30,7 +30,12 @@ enum {
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
-    REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
+    REFILL_PLAIN = 64,    /* blocks to fetch at once, where they do not come as a batch */
+    FLUSHES_MAX = 16,     /* in a row, before a bin holds less */
+    FALLING_BYTES = 8192, /* and no less than this, within these bounds */
+    FALLING_MIN = 15,
+    FALLING_MAX = 63,
+    FALLING_STEP = 8,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -403,6 +408,8 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
+        if (cache->flushes[bin] != 0)
+            cache->flushes[bin] = 0;
         grow_after_miss(cache, bin);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     }
@@ -451,11 +458,31 @@ static bool is_full(struct cache_entry *entry)
     return load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
 }
 
+/* Whether a bin that is full was flushed often since it last missed: its program frees more than it
+ * asks for, and what the array holds pins pages. */
+static bool is_falling(struct cache *cache, unsigned bin)
+{
+    if (cache->flushes[bin] == FLUSHES_MAX)
+        return true;
+    cache->flushes[bin]++;
+    return false;
+}
+
+/* Has a full array hold a little less from now on, once a flush has made the room. */
+static void fall(struct cache *cache, unsigned bin)
+{
+    size_t blocks = array_of(cache->entries[bin].limit).blocks;
+    size_t least = size_min(size_max(FALLING_BYTES / bin_bytes(bin), FALLING_MIN), FALLING_MAX);
+    if (blocks >= least + FALLING_STEP && !is_span_bin(bin))
+        array_resize(cache, bin, blocks - FALLING_STEP);
+}
+
 /* Makes room for one block more in a bin's array. False: it has none. */
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    if (is_full(entry))
+    bool is_less = is_full(entry) && is_falling(cache, bin);
+    if (is_full(entry) && !is_less)
         grow_after_miss(cache, bin);
     if (entry->limit == 0)
         return false;
@@ -463,6 +490,8 @@ static bool make_room(struct cache *cache, unsigned bin)
         flush_all(cache, bin);
     else if (is_full(entry))
         flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
+    if (is_less)
+        fall(cache, bin);
     return true;
 }
 

@@ -74,6 +74,8 @@ struct cache {
     uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */
     uint64_t recent_bins[ROW_LIMIT]; /* by row: classes that missed since the hand last passed */
 
+    uint8_t flushes[BIN_LIMIT]; /* in a row, without a miss */
+
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };

@@ -20,7 +20,7 @@ struct followed {
 
 struct follow_table {
     struct follow_way {
-        _Atomic uintptr_t block; /* its address, or free, or taken */
+        _Atomic uintptr_t block;   /* its address, or free, or taken */
         _Atomic uint64_t followed; /* in one word */
     } ways[FOLLOW_SETS * FOLLOW_WAYS];
     uint32_t hand; /* of follow_next(): one caller at a time */

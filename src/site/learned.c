@@ -23,26 +23,26 @@
 #include "site/site.h"
 
 enum {
-    CLOCK_SHIFT = 12,           /* a unit of the clock: 4 KiB                            */
-    CLOCK_STEP = 64 * 1024,     /* bytes that a thread counts before it tells the clock  */
+    CLOCK_SHIFT = 12,       /* a unit of the clock: 4 KiB                            */
+    CLOCK_STEP = 64 * 1024, /* bytes that a thread counts before it tells the clock  */
     PERIOD_MIN = 2 * 1024 * 1024 >> CLOCK_SHIFT,
     PERIOD_A_SITE = 32 * 1024 >> CLOCK_SHIFT,
-    PERIOD_SHARE = 64,          /* of the time so far                                    */
-    WINDOW_FIRST = 16,          /* samples that end a site's first window                */
-    WINDOW_LATER = 8,           /* and the others                                        */
+    PERIOD_SHARE = 64, /* of the time so far                                    */
+    WINDOW_FIRST = 16, /* samples that end a site's first window                */
+    WINDOW_LATER = 8,  /* and the others                                        */
     WINDOW_REQUESTS = 512,
-    WINDOW_DENSE = 4,           /* samples from each request; then from every other, ... */
-    REST_PERIODS = 4,           /* that a site is left alone after a window              */
-    FOLLOWED_MAX = 16,          /* live blocks of a site                                 */
-    OLD_PERIODS = 8,            /* a block that old may make room for a new one          */
-    KEPT_EIGHTHS = 7,           /* of what was seen, from one decision to the next       */
-    SAMPLE_COST = 24,           /* in requests that take the slow path                   */
+    WINDOW_DENSE = 4,  /* samples from each request; then from every other, ... */
+    REST_PERIODS = 4,  /* that a site is left alone after a window              */
+    FOLLOWED_MAX = 16, /* live blocks of a site                                 */
+    OLD_PERIODS = 8,   /* a block that old may make room for a new one          */
+    KEPT_EIGHTHS = 7,  /* of what was seen, from one decision to the next       */
+    SAMPLE_COST = 24,  /* in requests that take the slow path                   */
     BUDGET_FIRST = 8192,
     BUDGET_MAX = 16 * 1024,
-    BUDGET_KEPT = 4096,   /* for sites that are not known yet                    */
+    BUDGET_KEPT = 4096, /* for sites that are not known yet                    */
     BUDGET_RESUME = 1024,
-    EARNED_MAX = 1024,    /* from one decision to the next                       */
-    UNITS_A_REQUEST = 2,  /* of the clock, that pay for one request              */
+    EARNED_MAX = 1024,   /* from one decision to the next                       */
+    UNITS_A_REQUEST = 2, /* of the clock, that pay for one request              */
     MAPPING_ALIGN = 64 * 1024,
     PERCENT = 100,
 };
@@ -67,13 +67,13 @@ struct record {
     _Atomic uint64_t bytes; /* of `counted` requests */
     _Atomic uint64_t counted;
     _Atomic uint64_t classes;
-    _Atomic uint64_t births;  /* clock when followed blocks that are live were made, added up */
-    _Atomic uint64_t ended;   /* how long those were live that are not followed any more     */
-    _Atomic uint32_t live;    /* followed blocks                                             */
-    _Atomic uint32_t all;     /* ever followed                                               */
-    _Atomic uint32_t deaths;  /* of them                                                     */
-    _Atomic uint32_t remote;  /* of these, in another thread                                 */
-    _Atomic uint32_t rate;    /* of the windows so far, in LIFETIME_RATE; 0: none yet        */
+    _Atomic uint64_t births; /* clock when followed blocks that are live were made, added up */
+    _Atomic uint64_t ended;  /* how long those were live that are not followed any more     */
+    _Atomic uint32_t live;   /* followed blocks                                             */
+    _Atomic uint32_t all;    /* ever followed                                               */
+    _Atomic uint32_t deaths; /* of them                                                     */
+    _Atomic uint32_t remote; /* of these, in another thread                                 */
+    _Atomic uint32_t rate;   /* of the windows so far, in LIFETIME_RATE; 0: none yet        */
 
     /* The decision's. */
     uint16_t index;
@@ -104,6 +104,7 @@ static _Atomic uint32_t threads_seen;
 static _Atomic uint64_t samples_all, decisions, moves;
 static _Atomic size_t cohorts_now = 1;
 static uint32_t decided_last;
+static uint32_t watch_hand; /* the record that is next to be watched again */
 static struct learned_move log_entries[LEARNED_LOG_MAX]; /* a ring; the decision's */
 
 static _Thread_local struct {
@@ -310,14 +311,16 @@ static void note_move(const struct lifetime_site *site, struct record *record, u
     log_entries[number % LEARNED_LOG_MAX] = (struct learned_move){
         .at_kib = (uint64_t)now << CLOCK_SHIFT >> 10,
         .lifetime_kib = (site->exposure * LIFETIME_DEATH / (site->deaths + LIFETIME_DEATH / 2))
-                        << CLOCK_SHIFT >> 10,
+                            << CLOCK_SHIFT >>
+                        10,
         .live_bytes = site->live_blocks * site->bytes,
         .bytes = site->bytes,
         .index = record->index,
         .from = from,
         .to = site->cohort,
-        .remote_percent =
-            (uint8_t)(deaths == 0 ? 0 : load(&record->remote, RELAXED) * PERCENT / deaths),
+        .remote_percent = (uint8_t)(deaths == 0
+                                        ? 0
+                                        : load(&record->remote, RELAXED) * PERCENT / deaths),
     };
     store(&moves, number + 1, RELEASE);
 }
@@ -345,13 +348,18 @@ static void apply(struct tables *all, uint32_t count, uint32_t now)
 static void watch_again(struct tables *all, uint32_t count, uint32_t now, uint32_t period)
 {
     int64_t promised = 0;
-    for (uint32_t i = 1; i <= count; i++) {
+    for (uint32_t looks = 0; looks < count; looks++) {
+        uint32_t i = watch_hand % count + 1;
         struct record *record = &all->records[i];
         struct place *place = &places[record->index];
         if (load(&place->state, RELAXED) != PLACE_QUIET ||
-            (int32_t)(now - record->watch_next) < 0 || load(&place->record, RELAXED) != i ||
-            load(&budget, RELAXED) - promised < BUDGET_KEPT)
+            (int32_t)(now - record->watch_next) < 0 || load(&place->record, RELAXED) != i) {
+            watch_hand++;
             continue;
+        }
+        if (load(&budget, RELAXED) - promised < BUDGET_KEPT)
+            return; /* the next decision goes on with this one */
+        watch_hand++;
         promised += WINDOW_LATER * SAMPLE_COST;
         record->watch_next = now + period * REST_PERIODS;
         window_open(record, now);
@@ -379,13 +387,12 @@ static void decide(uint32_t now)
 {
     struct tables *all = load(&tables, ACQUIRE);
     uint32_t count = (uint32_t)size_min(load(&records_used, ACQUIRE), LIFETIME_SITES_MAX);
-    uint32_t period = (uint32_t)size_max(size_max(PERIOD_MIN, now / PERIOD_SHARE), count * (size_t)PERIOD_A_SITE);
+    uint32_t period = (uint32_t)size_max(size_max(PERIOD_MIN, now / PERIOD_SHARE),
+                                         count * (size_t)PERIOD_A_SITE);
     for (uint32_t i = 1; i <= count; i++)
         update_site(&all->sites[i], &all->records[i], now);
     lifetime_decide(all->sites + 1, count, &all->scratch);
     apply(all, count, now);
-extern int printf(const char*,...); extern char*getenv(const char*);
-if(getenv("DBG")) {printf("now %u MB budget %ld paused %d\n",now>>8,(long)budget,is_paused); for(uint32_t i=1;i<=count;i++){ struct lifetime_site*q=&all->sites[i]; printf("  %x E %lu D %lu rate %lu age %lu n %u live %u bytes %u log %.2f liveblk %lu c%d w%d st%d\n",all->records[i].index,q->exposure,q->deaths,q->rate,q->age,q->samples,all->records[i].live,q->bytes,q->log_lifetime/65536.,q->live_blocks,q->cohort,q->wanted,places[all->records[i].index].state);}}
     watch_again(all, count, now, period);
     forget_old(all, now, period);
     earn(all, count, now - decided_last, now);

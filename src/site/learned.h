@@ -15,12 +15,12 @@ enum { LEARNED_LOG_MAX = 64 };
 
 /* A site that moved, or would have. Times in KiB that passed through caches. */
 struct learned_move {
-    uint64_t at_kib;       /* when                                   */
-    uint64_t lifetime_kib; /* of its blocks, on average, as far as it was seen */
-    uint64_t live_bytes;   /* that it had then, estimated            */
-    uint32_t bytes;        /* of a block, on average                 */
-    uint16_t index;        /* the low bits of its address            */
-    uint8_t from, to;      /* cohorts                                */
+    uint64_t at_kib;        /* when                                   */
+    uint64_t lifetime_kib;  /* of its blocks, on average, as far as it was seen */
+    uint64_t live_bytes;    /* that it had then, estimated            */
+    uint32_t bytes;         /* of a block, on average                 */
+    uint16_t index;         /* the low bits of its address            */
+    uint8_t from, to;       /* cohorts                                */
     uint8_t remote_percent; /* of followed blocks that another thread freed */
 };
 

@@ -23,13 +23,13 @@ enum {
 /* A site. Times are in units of the caller's clock. */
 struct lifetime_site {
     /* What was seen; the caller's. */
-    uint64_t exposure;   /* how long its followed blocks were live, added up        */
-    uint64_t deaths;     /* of them, in LIFETIME_DEATH                              */
-    uint64_t rate;       /* blocks asked for in a unit, in LIFETIME_RATE            */
-    uint64_t age;        /* of the site: no more blocks than in that time are live  */
-    uint64_t classes;    /* a bit for each size class it asked for                  */
-    uint32_t samples;    /* blocks that were ever followed                          */
-    uint32_t bytes;      /* of a block, on average                                  */
+    uint64_t exposure; /* how long its followed blocks were live, added up        */
+    uint64_t deaths;   /* of them, in LIFETIME_DEATH                              */
+    uint64_t rate;     /* blocks asked for in a unit, in LIFETIME_RATE            */
+    uint64_t age;      /* of the site: no more blocks than in that time are live  */
+    uint64_t classes;  /* a bit for each size class it asked for                  */
+    uint32_t samples;  /* blocks that were ever followed                          */
+    uint32_t bytes;    /* of a block, on average                                  */
 
     /* Both ways: 0 at first. */
     uint8_t cohort; /* below LIFETIME_COHORTS_MAX */

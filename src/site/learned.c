@@ -35,7 +35,6 @@ enum {
     REST_PERIODS = 4,  /* that a site is left alone after a window              */
     FOLLOWED_MAX = 16, /* live blocks of a site                                 */
     OLD_PERIODS = 8,   /* a block that old may make room for a new one          */
-    KEPT_EIGHTHS = 7,  /* of what was seen, from one decision to the next       */
     SAMPLE_COST = 24,  /* in requests that take the slow path                   */
     BUDGET_FIRST = 8192,
     BUDGET_MAX = 16 * 1024,
@@ -281,7 +280,6 @@ static void forget_old(struct tables *all, uint32_t now, uint32_t period)
 
 /* --- decisions --- */
 
-/* What was seen since the last decision counts in full; what was before, less each time. */
 static void update_site(struct lifetime_site *site, struct record *record, uint32_t now)
 {
     uint64_t live = load(&record->live, RELAXED) * (uint64_t)now;
@@ -290,10 +288,8 @@ static void update_site(struct lifetime_site *site, struct record *record, uint3
     uint32_t deaths = load(&record->deaths, RELAXED);
     uint64_t counted = load(&record->counted, RELAXED);
     bool is_watched = load(&places[record->index].state, RELAXED) == PLACE_WATCHED;
-    site->exposure = site->exposure * KEPT_EIGHTHS / 8 +
-                     (exposure - size_min(record->exposure_last, exposure));
-    site->deaths = site->deaths * KEPT_EIGHTHS / 8 +
-                   (uint64_t)(deaths - record->deaths_last) * LIFETIME_DEATH;
+    site->exposure_new = exposure - size_min(record->exposure_last, exposure);
+    site->deaths_new = deaths - record->deaths_last;
     site->rate = is_watched ? window_rate(record, now) : load(&record->rate, RELAXED);
     site->age = size_max(now - record->first_seen, 1);
     site->classes = load(&record->classes, RELAXED);
@@ -310,9 +306,7 @@ static void note_move(const struct lifetime_site *site, struct record *record, u
     uint64_t number = load(&moves, RELAXED);
     log_entries[number % LEARNED_LOG_MAX] = (struct learned_move){
         .at_kib = (uint64_t)now << CLOCK_SHIFT >> 10,
-        .lifetime_kib = (site->exposure * LIFETIME_DEATH / (site->deaths + LIFETIME_DEATH / 2))
-                            << CLOCK_SHIFT >>
-                        10,
+        .lifetime_kib = site->lifetime << CLOCK_SHIFT >> 10,
         .live_bytes = site->live_blocks * site->bytes,
         .bytes = site->bytes,
         .index = record->index,

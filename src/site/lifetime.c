@@ -1,12 +1,15 @@
 /*
- * lifetime.c: orders sites by the logarithm of their mean lifetime and cuts the order into cohorts.
+ * lifetime.c: orders sites by how long their blocks live, and cuts the order into cohorts.
  *
- * Most followed blocks are still live when a decision is due, so a mean lifetime is what was seen
- * of it divided by the deaths in it: the maximum of the likelihood of an exponential distribution,
- * of which a part is censored. A cut must be likely (the two sides' rates explain what was seen
- * better than one rate), large (a factor) and worth its price: pages that long-lived blocks would
- * otherwise hold among short-lived ones, less the pages that one cohort more leaves partly used. A
- * cut that is there already needs less, so that sites do not flap.
+ * Most followed blocks are still live when a decision is due, so lifetimes themselves say little.
+ * What is compared is deaths: those that a site had, and those it would have had if its blocks had
+ * died as all sites' did in the same stretch of time (the log-rank test of survival analysis). A
+ * stretch in which nothing is freed so tells nothing about anybody.
+ *
+ * A cut must be likely (two rates explain the deaths better than one), large (a factor) and worth
+ * its price: pages that long-lived blocks would otherwise hold among short-lived ones, less the
+ * pages that one cohort more leaves partly used. A cut that is there already needs less, so that
+ * sites do not flap.
  *
  * Owner: nobody; no state. Design: docs/design/learned.md
  */
@@ -16,9 +19,10 @@
 
 enum {
     PAGE_BYTES = 4096,
-    COST_BYTES = 2 * PAGE_BYTES, /* of one cohort more, for each class that both sides use */
-    ONE = 1 << LIFETIME_LOG_BITS,
-    RATIO_NEW = 2 * ONE, /* four times the lifetime */
+    COST_BYTES = 2 * PAGE_BYTES,  /* of one cohort more, for each class that both sides use */
+    ONE = 1 << LIFETIME_LOG_BITS, /* in logarithms, and of deaths               */
+    KEPT_EIGHTHS = 7,             /* of what was seen, from decision to decision */
+    RATIO_NEW = 2 * ONE,          /* four times the lifetime */
     RATIO_KEPT = 1 * ONE,
     GAIN_NEW = 9 * ONE, /* 2^9 times as likely; docs/decisions/learned.md */
     GAIN_KEPT = 3 * ONE,
@@ -26,7 +30,7 @@ enum {
 
 /* Of some sites together. */
 struct sum {
-    uint64_t exposure, deaths, live_bytes, hole_bytes, classes;
+    uint64_t expected, deaths, live_bytes, hole_bytes, classes;
 };
 
 struct segment {
@@ -47,10 +51,10 @@ int32_t lifetime_log2(uint64_t value)
     return (int32_t)((whole << LIFETIME_LOG_BITS) + part + (bow * 11 >> 5));
 }
 
-/* Of the mean lifetime: no deaths at all count as half a one. */
-static int32_t log_lifetime(uint64_t exposure, uint64_t deaths)
+/* Of a lifetime, compared with all sites': no deaths at all count as half a one. */
+static int32_t log_relative(uint64_t expected, uint64_t deaths)
 {
-    return lifetime_log2(exposure + 1) + 8 * ONE - lifetime_log2(deaths + LIFETIME_DEATH / 2);
+    return lifetime_log2(expected + ONE / 2) - lifetime_log2(deaths + ONE / 2);
 }
 
 static bool is_judged(const struct lifetime_site *site)
@@ -58,18 +62,38 @@ static bool is_judged(const struct lifetime_site *site)
     return site->samples >= LIFETIME_SAMPLES_MIN;
 }
 
-/* How many blocks are live: as many as come in a lifetime, or in all the time there was. */
-static uint64_t live_blocks(const struct lifetime_site *site)
+/* Adds what is new to what is kept. */
+static void observe(struct lifetime_site *sites, size_t count)
 {
-    uint64_t deaths = site->deaths + LIFETIME_DEATH / 2;
-    uint64_t mean = site->exposure / deaths * LIFETIME_DEATH +
-                    site->exposure % deaths * LIFETIME_DEATH / deaths;
-    return site->rate * size_min(mean, site->age) / LIFETIME_RATE;
+    uint64_t exposure = 0, deaths = 0;
+    for (size_t i = 0; i < count; i++) {
+        exposure += sites[i].exposure_new;
+        deaths += sites[i].deaths_new;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct lifetime_site *site = &sites[i];
+        uint64_t expected = exposure == 0
+                                ? site->deaths_new * ONE
+                                : deaths * ONE / exposure * site->exposure_new +
+                                      deaths * ONE % exposure * site->exposure_new / exposure;
+        site->exposure = site->exposure * KEPT_EIGHTHS / 8 + site->exposure_new * ONE;
+        site->deaths = site->deaths * KEPT_EIGHTHS / 8 + site->deaths_new * ONE;
+        site->expected = site->expected * KEPT_EIGHTHS / 8 + expected;
+    }
+}
+
+/* Estimates the mean lifetime, and how many blocks are live: as many as come in a lifetime, or in
+ * all the time there was. */
+static void estimate(struct lifetime_site *site)
+{
+    site->lifetime = site->exposure / (site->deaths / ONE + (site->deaths < ONE)) / ONE;
+    site->live_blocks = site->rate * size_min(site->lifetime, site->age) / LIFETIME_RATE;
+    site->log_relative = log_relative(site->expected, site->deaths);
 }
 
 static void add(struct sum *sum, const struct lifetime_site *site)
 {
-    sum->exposure += site->exposure;
+    sum->expected += site->expected;
     sum->deaths += site->deaths;
     sum->live_bytes += site->live_blocks * site->bytes;
     sum->hole_bytes += site->live_blocks * (PAGE_BYTES - size_min(site->bytes, PAGE_BYTES));
@@ -78,18 +102,18 @@ static void add(struct sum *sum, const struct lifetime_site *site)
 
 static struct sum minus(const struct sum *all, const struct sum *part, uint64_t classes)
 {
-    return (struct sum){all->exposure - part->exposure, all->deaths - part->deaths,
+    return (struct sum){all->expected - part->expected, all->deaths - part->deaths,
                         all->live_bytes - part->live_bytes, all->hole_bytes - part->hole_bytes,
                         classes};
 }
 
-/* The logarithm of the likelihood of what was seen, at the rate that makes it greatest. */
+/* The logarithm of the likelihood of as many deaths, at the rate that makes it greatest. */
 static int64_t likelihood(const struct sum *sum)
 {
     if (sum->deaths == 0)
         return 0;
-    int64_t rate = lifetime_log2(sum->deaths) - 8 * ONE - lifetime_log2(sum->exposure + 1);
-    return (int64_t)sum->deaths * rate / LIFETIME_DEATH;
+    int64_t rate = lifetime_log2(sum->deaths) - lifetime_log2(sum->expected + 1);
+    return (int64_t)(sum->deaths / ONE) * rate;
 }
 
 /* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
@@ -104,8 +128,8 @@ static bool is_worth(const struct sum *shorter, const struct sum *longer)
 static int64_t gain_of(const struct sum *all, const struct sum *left, const struct sum *right,
                        bool is_there)
 {
-    int32_t ratio = log_lifetime(right->exposure, right->deaths) -
-                    log_lifetime(left->exposure, left->deaths);
+    int32_t ratio = log_relative(right->expected, right->deaths) -
+                    log_relative(left->expected, left->deaths);
     if (ratio < (is_there ? RATIO_KEPT : RATIO_NEW) || (left->classes & right->classes) == 0 ||
         !is_worth(left, right))
         return 0;
@@ -161,7 +185,7 @@ static size_t cut_all(const struct lifetime_site *sites, struct lifetime_scratch
 
 static bool is_before(const struct lifetime_site *sites, uint16_t a, uint16_t b)
 {
-    int32_t left = sites[a].log_lifetime, right = sites[b].log_lifetime;
+    int32_t left = sites[a].log_relative, right = sites[b].log_relative;
     return left != right ? left < right : a < b;
 }
 
@@ -179,18 +203,14 @@ static void sift(const struct lifetime_site *sites, uint16_t *heap, size_t root,
     }
 }
 
-/* Enters the sites that are judged, and orders them by their lifetime: a heap's sort. */
+/* Enters the sites that are judged, and orders them by their lifetimes: heap sort. */
 static size_t order_sites(struct lifetime_site *sites, size_t count, uint16_t *order)
 {
     size_t judged = 0;
     for (size_t i = 0; i < count; i++) {
-        struct lifetime_site *site = &sites[i];
-        site->log_lifetime = LIFETIME_LOG_UNKNOWN;
-        site->live_blocks = live_blocks(site);
-        if (!is_judged(site))
-            continue;
-        site->log_lifetime = log_lifetime(site->exposure, site->deaths);
-        order[judged++] = (uint16_t)i;
+        estimate(&sites[i]);
+        if (is_judged(&sites[i]))
+            order[judged++] = (uint16_t)i;
     }
     for (size_t root = judged / 2; root-- > 0;)
         sift(sites, order, root, judged);
@@ -248,6 +268,7 @@ size_t lifetime_decide(struct lifetime_site *sites, size_t count, struct lifetim
 {
     struct segment segments[LIFETIME_COHORTS_MAX];
     uint8_t names[LIFETIME_COHORTS_MAX] = {0};
+    observe(sites, count);
     size_t judged = order_sites(sites, count, scratch->order), moved = 0;
     if (judged == 0)
         return 0;

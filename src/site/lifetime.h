@@ -12,33 +12,34 @@
 enum {
     LIFETIME_SITES_MAX = 1024,
     LIFETIME_COHORTS_MAX = 6,
-    LIFETIME_DEATH = 256,      /* one death counts as this                                 */
-    LIFETIME_RATE = 256,       /* one block in a unit of the clock counts as this          */
-    LIFETIME_SAMPLES_MIN = 4,  /* followed blocks before a site is judged                  */
-    LIFETIME_STREAK = 2,       /* decisions in a row that want a move before it is made    */
-    LIFETIME_LOG_BITS = 16,    /* behind the point, of a binary logarithm                  */
-    LIFETIME_LOG_UNKNOWN = -1, /* of a site that is not judged                             */
+    LIFETIME_LOG_BITS = 16,   /* behind the point, of a binary logarithm                    */
+    LIFETIME_RATE = 256,      /* one block in a unit of the clock counts as this            */
+    LIFETIME_SAMPLES_MIN = 4, /* followed blocks before a site is judged                    */
+    LIFETIME_STREAK = 2,      /* decisions in a row that want a move before it is made      */
 };
 
-/* A site. Times are in units of the caller's clock. */
+/* A site. Times are in units of the caller's clock. All 0 at first. */
 struct lifetime_site {
     /* What was seen; the caller's. */
-    uint64_t exposure; /* how long its followed blocks were live, added up        */
-    uint64_t deaths;   /* of them, in LIFETIME_DEATH                              */
-    uint64_t rate;     /* blocks asked for in a unit, in LIFETIME_RATE            */
-    uint64_t age;      /* of the site: no more blocks than in that time are live  */
-    uint64_t classes;  /* a bit for each size class it asked for                  */
-    uint32_t samples;  /* blocks that were ever followed                          */
-    uint32_t bytes;    /* of a block, on average                                  */
+    uint64_t exposure_new; /* how long its followed blocks were live since the last decision */
+    uint64_t deaths_new;   /* of them, since then                                            */
+    uint64_t rate;         /* blocks asked for in a unit, in LIFETIME_RATE                   */
+    uint64_t age;          /* of the site: no more blocks than in that time are live         */
+    uint64_t classes;      /* a bit for each size class it asked for                         */
+    uint32_t samples;      /* blocks that were ever followed                                 */
+    uint32_t bytes;        /* of a block, on average                                         */
 
-    /* Both ways: 0 at first. */
-    uint8_t cohort; /* below LIFETIME_COHORTS_MAX */
-    uint8_t wanted; /* by the last decision       */
-    uint8_t streak; /* of decisions that wanted it */
+    /* Kept from one decision to the next; what is old counts less. Fixed point, 16 bits. */
+    uint64_t exposure, deaths;
+    uint64_t expected; /* deaths, had its blocks died as all sites' did at the time */
+    uint8_t wanted;    /* cohort, by the last decision        */
+    uint8_t streak;    /* of decisions that wanted it         */
 
     /* What was decided. */
-    int32_t log_lifetime; /* of the mean, in LIFETIME_LOG_BITS */
-    uint64_t live_blocks; /* estimated                         */
+    uint8_t cohort;       /* below LIFETIME_COHORTS_MAX                                    */
+    int32_t log_relative; /* of its lifetime to all sites', in LIFETIME_LOG_BITS           */
+    uint64_t lifetime;    /* the mean; with few deaths, at least about that               */
+    uint64_t live_blocks; /* estimated                                                     */
 };
 
 /* What a decision needs while it runs; the caller's, since stacks may be small. */
@@ -48,10 +49,10 @@ struct lifetime_scratch {
 };
 
 /*
- * Decides on every site with enough samples: sets `wanted`, and `cohort` once a decision has wanted
- * the same LIFETIME_STREAK times. Returns how many sites moved. Pre: count <= LIFETIME_SITES_MAX.
- * Cost: some 40 instructions a site and a binary logarithm of their number, thrice that for each
- * cohort.
+ * Adds what is new, and decides on every site with enough samples: sets `wanted`, and `cohort` once
+ * a decision has wanted the same LIFETIME_STREAK times. Returns how many sites moved. Pre: count <=
+ * LIFETIME_SITES_MAX. Cost: some 100 instructions a site and a binary logarithm of their number,
+ * thrice that for each cohort.
  */
 size_t lifetime_decide(struct lifetime_site *sites, size_t count, struct lifetime_scratch *scratch);
 

@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
-enum { FOLLOW_SETS = 1024, FOLLOW_WAYS = 8, FOLLOW_STEP = FOLLOW_SETS * FOLLOW_WAYS / 8 };
+enum { FOLLOW_SETS = 1024, FOLLOW_WAYS = 8, FOLLOW_STEP = 128 };
 
 struct followed {
     uint32_t birth;  /* by the caller's clock */

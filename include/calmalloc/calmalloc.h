@@ -114,6 +114,11 @@ struct calm_stats {
     size_t profile_on;             /* 1 while requests are sampled, else 0 */
     uint64_t profile_samples;      /* taken so far */
     uint64_t profile_samples_lost; /* for which the profiler's tables had no room */
+    /* With sites=intern, else 0: */
+    uint64_t interned_sites; /* that have, or had, a cohort of their own */
+    uint64_t retired_sites;  /* of these, whose module was unloaded */
+    uint64_t overflow_sites; /* that share the overflow cohort      */
+    size_t owned_bytes;      /* of address space that is some cohort's for ever */
 };
 
 /* Fills `*out`. Cost: walks depots and asks the kernel for resident pages: milliseconds on large

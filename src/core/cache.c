@@ -408,8 +408,8 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
-        if (cache->flushes[bin] != 0)
-            cache->flushes[bin] = 0;
+        if (cache->flushes[bin % FLUSH_COUNTS] != 0) /* a look keeps its page untouched */
+            cache->flushes[bin % FLUSH_COUNTS] = 0;
         grow_after_miss(cache, bin);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     }
@@ -462,9 +462,10 @@ static bool is_full(struct cache_entry *entry)
  * asks for, and what the array holds pins pages. */
 static bool is_falling(struct cache *cache, unsigned bin)
 {
-    if (cache->flushes[bin] == FLUSHES_MAX)
+    uint8_t *flushes = &cache->flushes[bin % FLUSH_COUNTS];
+    if (*flushes == FLUSHES_MAX)
         return true;
-    cache->flushes[bin]++;
+    (*flushes)++;
     return false;
 }
 

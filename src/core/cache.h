@@ -25,10 +25,11 @@
 #include "core/cores.h"
 
 enum {
-    CACHE_BYTES = 1024 * 1024,
+    CACHE_BYTES = 3 * 512 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
+    FLUSH_COUNTS = 4096,
 };
 
 /* `first` is the newest block, or NULL; in a core's cache always NULL, and the newest is in the
@@ -74,12 +75,12 @@ struct cache {
     uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */
     uint64_t recent_bins[ROW_LIMIT]; /* by row: classes that missed since the hand last passed */
 
-    uint8_t flushes[BIN_LIMIT]; /* in a row, without a miss */
+    uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };
-_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 9 / 16, "arrays need the rest");
+_Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays need the rest");
 
 /* The calling thread's own cache; an empty one that stays empty before the first use, in a thread
  * that is ending, and in one that works on its core's. */

@@ -4,8 +4,9 @@
  * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it
  * is answered no. A bin is a row and a class: row * CLASS_LIMIT + class. A row is a cohort, and a
  * home where blocks are so small that several share a cache line (core/home.h): home * COHORT_LIMIT
- * + cohort. CLASS_SPAN, the last number, is that of large blocks that caches may hold; they have no
- * cohort, and a bin of theirs has its count of units, less one, as its row.
+ * + cohort; or a cohort alone (core/rows.h). CLASS_SPAN, the last number, is that of large blocks
+ * that caches may hold; they have no cohort, and a bin of theirs has its count of units, less one,
+ * as its row.
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -17,7 +18,8 @@ enum {
     CLASS_COUNT = 54,
     COHORT_LIMIT = 64,
     HOME_LIMIT = 8,
-    ROW_LIMIT = HOME_LIMIT * COHORT_LIMIT,
+    ROWS_SHARED = HOME_LIMIT * COHORT_LIMIT,
+    ROW_LIMIT = 1024, /* a bin has two bytes */
     BIN_LIMIT = ROW_LIMIT * CLASS_LIMIT,
     LINE_SHARED_MAX = 2 * CACHE_LINE_BYTES - 1, /* larger blocks share few of their lines */
     SMALL_MAX = 1024,                           /* looked up in steps of 8   */
@@ -67,10 +69,10 @@ ALWAYS_INLINE bool class_has_homes(unsigned class)
     return bytes <= LINE_SHARED_MAX && bytes % CACHE_LINE_BYTES != 0;
 }
 
-/* Rows of a class: 0 up to this. */
+/* Rows of a class that may pass blocks to each other: 0 up to this. */
 ALWAYS_INLINE unsigned class_rows(unsigned class)
 {
-    return class_has_homes(class) ? ROW_LIMIT : COHORT_LIMIT;
+    return class_has_homes(class) ? ROWS_SHARED : COHORT_LIMIT;
 }
 
 /* The bin of large blocks of `units` <= SPAN_UNITS_MAX. */

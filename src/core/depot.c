@@ -17,6 +17,7 @@
 #include "core/depot_parts.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/rows.h"
 #include "core/sampled.h"
 #include "mem/meta.h"
 #include "os/os.h"
@@ -243,7 +244,9 @@ static struct depot *lender_for(const struct depot *depot)
  */
 static void borrow(struct depot *depot)
 {
-    struct depot *lender = bin_is_sampled(depot->bin) ? NULL : lender_for(depot);
+    if (rows_are_apart || bin_is_sampled(depot->bin))
+        return;
+    struct depot *lender = lender_for(depot);
     if (lender == NULL || lender == depot || !lock_try(&lender->lock, RANK_DEPOT))
         return;
     struct slab *slab = roomiest(lender);
@@ -515,7 +518,8 @@ bool depot_holds(unsigned bin, const void *block)
 {
     unsigned class = bin_class(bin);
     bool is_free = is_in_slab(class, block);
-    for (unsigned row = 0; row < class_rows(class) && !is_free; row++) {
+    unsigned first, rows = rows_of(bin, &first);
+    for (unsigned row = first; row < first + rows && !is_free; row++) {
         const struct depot *other = depot_of(row << CLASS_BITS | class);
         is_free = other != NULL && batch_holds(&other->batches, block);
     }

@@ -154,29 +154,39 @@ void heap_install_hooks(void)
     thread_start();
 }
 
+/* A large block that no cache is asked for. */
+static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
+{
+    if (bytes > PTRDIFF_MAX || !heap_start())
+        return NULL;
+    return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
+}
+
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + home_offset(bytes));
-    if (bytes <= (size_t)SPAN_UNITS_MAX << UNIT_SHIFT)
-        return cache_alloc(bin_of_span(large_units(bytes)) * ENTRY_BYTES);
-    return bytes <= PTRDIFF_MAX && heap_start() ? large_acquire(large_units(bytes), 1, NULL) : NULL;
+    if (bytes > (size_t)SPAN_UNITS_MAX << UNIT_SHIFT || rows_are_apart)
+        return large_straight(bytes, cohort_offset);
+    return cache_alloc(bin_of_span(large_units(bytes)) * ENTRY_BYTES);
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
-static void *large_zeroed(size_t bytes)
+static void *large_zeroed(size_t bytes, unsigned owner)
 {
     size_t units = large_units(bytes);
+    if (rows_are_apart)
+        return large_alloc_zeroed(bytes, owner);
     void *block = units <= SPAN_UNITS_MAX ? cache_pop(bin_of_span(units) * ENTRY_BYTES) : NULL;
     if (block == NULL && units <= SPAN_UNITS_MAX)
         block = shelf_pop(units);
-    return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes);
+    return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);
 }
 
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > MEDIUM_MAX)
-        return heap_start() ? large_zeroed(bytes) : NULL;
+        return heap_start() ? large_zeroed(bytes, offset_owner(cohort_offset)) : NULL;
     void *block = cache_alloc(cohort_offset + home_offset(bytes));
     if (likely(block != NULL))
         __builtin_memset(block, 0, bytes);
@@ -188,7 +198,9 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     unsigned class = class_aligned(bytes, align);
     if (class != 0)
         return cache_alloc(cohort_offset + home_class_offset(class));
-    return align <= PTRDIFF_MAX && heap_start() ? large_alloc_aligned(bytes, align) : NULL;
+    if (align > PTRDIFF_MAX || !heap_start())
+        return NULL;
+    return large_alloc_aligned(bytes, align, offset_owner(cohort_offset));
 }
 
 /* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact
@@ -256,6 +268,9 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
             fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0
                        ? bin_class(kind) == class_aligned(bytes, align)
                        : align >= UNIT_BYTES && have == UNIT_BYTES;
+        /* A small block that was sampled where cohorts are apart. */
+        fits = fits || (kind == UNIT_HEAD && bytes <= MEDIUM_MAX && rows_are_apart &&
+                        large_is_sampled(block));
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
             return;
@@ -286,7 +301,7 @@ size_t heap_usable(const void *block)
     return 0;
 }
 
-void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
+void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sampled)
 {
     enum pointer_kind kind = misuse_classify(block, "realloc of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN || bytes > PTRDIFF_MAX)
@@ -297,18 +312,18 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset)
         misuse_report_double(block, "realloc of", have);
         return NULL;
     }
-    bool is_sampled = cohort_offset == SAMPLED_OFFSET;
-    bool is_fine = kind == POINTER_SMALL && fits_in_place(have, bytes);
+    unsigned owner = offset_owner(cohort_offset);
+    bool is_fine = kind == POINTER_SMALL && fits_in_place(have, bytes) && owner == row_owner(bin);
     if (is_fine && (!is_sampled || bin_is_sampled(bin)))
         return block;
     if (kind == POINTER_LARGE && bytes > MEDIUM_MAX) {
-        void *resized = large_resize(block, bytes);
+        void *resized = large_resize(block, bytes, owner);
         if (resized != NULL && is_sampled)
             large_mark_sampled(resized);
         if (resized != NULL)
             return resized;
     }
-    void *moved = is_sampled ? sampled_alloc(bytes, 1, false)
+    void *moved = is_sampled ? sampled_alloc(bytes, 1, false, cohort_offset)
                              : heap_alloc_slow(bytes, cohort_offset);
     if (moved == NULL)
         return is_fine ? block : NULL;
@@ -329,5 +344,7 @@ bool heap_trim(void)
 verdict heap_verify(void)
 {
     verdict found = depot_verify();
+    if (found == NULL)
+        found = rows_verify();
     return found != NULL ? found : span_verify();
 }

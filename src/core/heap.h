@@ -11,9 +11,8 @@
 #include "base/check.h"
 #include "core/cache.h"
 #include "core/home.h"
+#include "core/rows.h"
 #include "os/os.h"
-
-enum { COHORT_ENTRY_BYTES = CLASS_LIMIT * ENTRY_BYTES };
 
 /* What the options decide; filled before heap_start. */
 struct heap_settings {
@@ -48,9 +47,9 @@ void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);
 void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset);
 
 /* NULL: no memory, or a bad pointer that was reported; the block is untouched. Pre: block != NULL,
- * bytes > 0. With SAMPLED_OFFSET the result is a sampled block (core/sampled.h) where memory allows
- * it. */
-void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset);
+ * bytes > 0. If a sample is wanted the result is a sampled block (core/sampled.h) where memory
+ * allows it. Where cohorts are apart the result is of the cohort at the offset. */
+void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sampled);
 
 /* As heap_free_sized, for all but small blocks told their own class. */
 void heap_free_sized_odd(void *block, size_t bytes, size_t align);

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "core/rows.h"
 
 enum { HOMES_A_CPU = 2, SMALL_COUNT = SMALL_MAX / 8 + 1 };
 
@@ -19,7 +20,8 @@ static _Thread_local bool is_entered;
 
 void home_start(unsigned cpu_count)
 {
-    home_count = (unsigned)size_min((size_t)cpu_count * HOMES_A_CPU, HOME_LIMIT);
+    home_count = rows_are_apart ? 1
+                                : (unsigned)size_min((size_t)cpu_count * HOMES_A_CPU, HOME_LIMIT);
     for (unsigned home = 1; home < home_count; home++)
         for (unsigned i = 0; i < SMALL_COUNT; i++) {
             bool has_homes = class_has_homes(class_small[i] / ENTRY_BYTES);

@@ -20,7 +20,8 @@ enum { HOME_ENTRY_BYTES = COHORT_LIMIT * CLASS_LIMIT * ENTRY_BYTES };
 /* As class_small, with the calling thread's home added where the class has homes. */
 extern HIDDEN _Thread_local const uint32_t *small_of_thread;
 
-/* Fills the tables of as many homes as so many CPUs need. While the heap starts. */
+/* Fills the tables of as many homes as so many CPUs need; of one where cohorts are apart. While the
+ * heap starts. */
 void home_start(unsigned cpu_count);
 
 /* The next home in turn. Any thread. */

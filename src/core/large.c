@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "core/purge.h"
+#include "core/rows.h"
 #include "core/sampled.h"
 #include "mem/span.h"
 #include "os/os.h"
@@ -28,19 +29,20 @@ static _Atomic size_t moves_alive;
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
+    _Atomic uint16_t *map = region.map + unit; /* read once: the stores might change it */
     for (size_t i = from; i < to; i++)
-        store(&region.map[unit + i], (uint16_t)kind, RELAXED);
+        store(&map[i], (uint16_t)kind, RELAXED);
 }
 
 static unsigned head_kind(size_t unit, size_t units)
 {
-    bool is_cacheable = units <= SPAN_UNITS_MAX && !region.tags[unit].is_sampled;
+    bool is_cacheable = units <= SPAN_UNITS_MAX && !region.tags[unit].is_sampled && !rows_are_apart;
     return is_cacheable ? bin_of_span(units) : UNIT_HEAD;
 }
 
-void *large_acquire(size_t units, size_t align_units, bool *is_zero)
+void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero)
 {
-    struct span span = span_acquire(units, align_units);
+    struct span span = span_acquire(units, align_units, owner);
     if (span.unit == 0)
         return NULL;
     region.tags[span.unit].was = 0;
@@ -79,22 +81,22 @@ void large_release(void *block)
     purge_note(units << UNIT_SHIFT);
 }
 
-void *large_alloc_zeroed(size_t bytes)
+void *large_alloc_zeroed(size_t bytes, unsigned owner)
 {
     bool is_zero;
-    void *block = large_acquire(large_units(bytes), 1, &is_zero);
+    void *block = large_acquire(large_units(bytes), 1, owner, &is_zero);
     if (block != NULL && !is_zero)
         __builtin_memset(block, 0, bytes);
     return block;
 }
 
-void *large_alloc_aligned(size_t bytes, size_t align)
+void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner)
 {
-    return large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), NULL);
+    return large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), owner, NULL);
 }
 
 /* A new block of `units` whose first pages are the old block's. */
-static void *move_by_kernel(void *block, size_t units_old, size_t units)
+static void *move_by_kernel(void *block, size_t units_old, size_t units, unsigned owner)
 {
     if (units_old < MOVE_MIN_UNITS)
         return NULL;
@@ -102,7 +104,7 @@ static void *move_by_kernel(void *block, size_t units_old, size_t units)
         fetch_sub(&moves_alive, 1, RELAXED);
         return NULL;
     }
-    void *target = large_acquire(units, 1, NULL);
+    void *target = large_acquire(units, 1, owner, NULL);
     int error = target == NULL ? 0 : os_counted(os_move(block, target, units_old << UNIT_SHIFT));
     if (target != NULL && error == 0) {
         region.tags[region_unit(target)].is_moved = true;
@@ -134,22 +136,24 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     return true;
 }
 
-void *large_resize(void *block, size_t bytes)
+void *large_resize(void *block, size_t bytes, unsigned owner)
 {
     size_t unit = region_unit(block);
     size_t units_old = region.tags[unit].units;
     size_t units = large_units(bytes);
     bool is_moved =
         region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
+    if (owner != region.tags[unit].owner)
+        return units < units_old ? NULL : move_by_kernel(block, units_old, units, owner);
     if (units == units_old || (is_moved && units < units_old && units >= units_old / 2))
         return block;
     if (is_moved)
-        return units > units_old ? move_by_kernel(block, units_old, units) : NULL;
+        return units > units_old ? move_by_kernel(block, units_old, units, owner) : NULL;
     if (units < units_old) {
         shrink(unit, units_old, units);
         return block;
     }
-    return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units);
+    return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units, owner);
 }
 
 void large_mark_sampled(void *block)

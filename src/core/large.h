@@ -17,19 +17,20 @@ ALWAYS_INLINE size_t large_units(size_t bytes)
 }
 
 /*
- * Takes a block of `units`, its first one a multiple of `align_units`, from the spans, or gives it
- * back. *is_zero, unless NULL, says whether it reads as zero. NULL: no memory. Any thread.
+ * Takes a block of `units`, its first one a multiple of `align_units`, from the spans of `owner`
+ * (mem/span.h), or gives it back. *is_zero, unless NULL, says whether it reads as zero. NULL: no
+ * memory. Any thread.
  */
-void *large_acquire(size_t units, size_t align_units, bool *is_zero);
+void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero);
 void large_release(void *block);
 
 /* Allocates `bytes` zeroed, or aligned to `align`, straight from the spans. NULL: no memory. */
-void *large_alloc_zeroed(size_t bytes);
-void *large_alloc_aligned(size_t bytes, size_t align);
+void *large_alloc_zeroed(size_t bytes, unsigned owner);
+void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner);
 
-/* Changes the size of a large block in place, or by moving its pages. NULL: neither can be done;
- * nothing changed. */
-void *large_resize(void *block, size_t bytes);
+/* Changes the size of a large block in place, if it is the owner's, or by moving its pages to a
+ * span of the owner. NULL: neither can be done; nothing changed. */
+void *large_resize(void *block, size_t bytes, unsigned owner);
 
 /* Has the free of a live large block told (core/sampled.h): from now on no cache takes it. */
 void large_mark_sampled(void *block);

@@ -14,6 +14,7 @@
 #include "core/depot.h"
 #include "core/large.h"
 #include "core/registry.h"
+#include "core/rows.h"
 #include "core/shelf.h"
 
 enum { SLAB_WAS_HERE = 1 };
@@ -136,9 +137,9 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
 static bool is_cached(const void *block, unsigned bin)
 {
     bool is_span = bin_class(bin) == CLASS_SPAN;
-    unsigned rows = is_span ? 1 : class_rows(bin_class(bin));
+    unsigned first = 0, rows = is_span ? 1 : rows_of(bin, &first);
     for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below) {
-        for (unsigned row = 0; row < rows; row++)
+        for (unsigned row = first; row < first + rows; row++)
             if (cache_holds(cache, is_span ? bin : row << CLASS_BITS | bin_class(bin), block))
                 return true;
     }

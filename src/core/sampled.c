@@ -10,14 +10,13 @@
 #include "core/sampled.h"
 
 #include "core/depot.h"
-#include "core/home.h"
 #include "core/large.h"
 
 void (*sampled_on_free)(void *block);
 
 static void *small(unsigned class)
 {
-    unsigned bin = (SAMPLED_OFFSET + home_class_offset(class)) / ENTRY_BYTES;
+    unsigned bin = COHORT_SAMPLED << CLASS_BITS | class;
     void *blocks[REFILL_MAX];
     size_t count = depot_take(bin, blocks, 1, USER_WITHOUT_CACHE);
     if (count == 0)
@@ -29,23 +28,24 @@ static void *small(unsigned class)
     return blocks[0];
 }
 
-static void *large(size_t bytes, size_t align, bool is_zeroed)
+static void *large(size_t bytes, size_t align, bool is_zeroed, unsigned owner)
 {
     bool is_zero;
-    void *block = large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), &is_zero);
+    void *block = large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), owner,
+                                &is_zero);
     if (block == NULL)
         return NULL;
     large_mark_sampled(block);
     return is_zeroed && !is_zero ? __builtin_memset(block, 0, bytes) : block;
 }
 
-void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed)
+void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset)
 {
     if (align > PTRDIFF_MAX || !heap_start())
         return NULL;
     unsigned class = class_aligned(bytes, align);
-    if (class == 0)
-        return large(bytes, align, is_zeroed);
+    if (class == 0 || rows_are_apart)
+        return large(bytes, align, is_zeroed, offset_owner(cohort_offset));
     void *block = small(class);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
 }

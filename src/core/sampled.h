@@ -17,18 +17,18 @@ enum {
     COHORTS_MAX = COHORT_LIMIT - 2,
     COHORT_SAMPLED = COHORT_LIMIT - 1, /* of sampled small blocks */
     DIVERTED_OFFSET = COHORT_DIVERTED * COHORT_ENTRY_BYTES,
-    SAMPLED_OFFSET = COHORT_SAMPLED * COHORT_ENTRY_BYTES,
 };
 
-/* Called with a block that sampled_alloc gave, or heap_realloc for SAMPLED_OFFSET, before its
+/* Called with a block that sampled_alloc gave, or heap_realloc with a sample wanted, before its
  * memory can be handed out again. Set before the first such block; stays. */
 extern void (*sampled_on_free)(void *block);
 
 /*
- * Allocates a block whose free is told: `bytes` <= PTRDIFF_MAX, aligned, zeroed if wanted. NULL: no
- * memory; an ordinary block may still be had.
+ * Allocates a block whose free is told: `bytes` <= PTRDIFF_MAX, aligned, zeroed if wanted. Where
+ * cohorts are apart it is of the cohort at the offset, and a large one. NULL: no memory; an
+ * ordinary block may still be had.
  */
-void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed);
+void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset);
 
 /* Whether the free of a live block would be told. */
 bool sampled_is(const void *block);
@@ -39,7 +39,7 @@ void sampled_free(void *block, unsigned bin);
 /* Whether a bin's blocks are sampled ones. */
 ALWAYS_INLINE bool bin_is_sampled(unsigned bin)
 {
-    return (bin >> CLASS_BITS) % COHORT_LIMIT == COHORT_SAMPLED && bin_class(bin) != CLASS_SPAN;
+    return bin_row(bin) == COHORT_SAMPLED && bin_class(bin) != CLASS_SPAN;
 }
 
 #endif

@@ -48,7 +48,7 @@ void *shelf_pop(size_t units)
 void *shelf_take(size_t units)
 {
     void *block = shelf_pop(units);
-    return block != NULL ? block : large_acquire(units, 1, NULL);
+    return block != NULL ? block : large_acquire(units, 1, 0, NULL);
 }
 
 /* Whether `units` more may lie on shelves; if so they are counted. */

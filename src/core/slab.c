@@ -10,6 +10,7 @@
  */
 #include "core/slab.h"
 
+#include "core/rows.h"
 #include "mem/meta.h"
 #include "mem/span.h"
 #include "os/lock.h"
@@ -50,7 +51,7 @@ struct slab *slab_carve(unsigned bin)
     struct slab *slab = bookkeeping_acquire(slab_lines(bin_class(bin)));
     if (slab == NULL)
         return NULL;
-    struct span span = span_acquire(1, 1);
+    struct span span = span_acquire(1, 1, row_owner(bin));
     if (span.unit == 0) {
         bookkeeping_release(slab, slab_lines(bin_class(bin)));
         return NULL;

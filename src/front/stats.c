@@ -76,6 +76,7 @@ void stats_read(struct calm_stats *out)
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
                       learned_mapped_bytes();
     struct profile_facts profile = profile_facts();
+    struct intern_counts interned = intern_counts();
     *out = (struct calm_stats){
         .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
@@ -97,6 +98,10 @@ void stats_read(struct calm_stats *out)
         .profile_on = profile.is_on,
         .profile_samples = profile.samples,
         .profile_samples_lost = profile.samples_lost,
+        .interned_sites = interned.sites,
+        .retired_sites = interned.retired,
+        .overflow_sites = interned.overflow,
+        .owned_bytes = span_owned_bytes(),
     };
 }
 
@@ -105,7 +110,7 @@ struct field {
     uint64_t value;
 };
 
-enum { FIELDS = 19 };
+enum { FIELDS = 23 };
 
 static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
 {
@@ -129,6 +134,10 @@ static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
         {"profile_on", stats->profile_on},
         {"profile_samples", stats->profile_samples},
         {"profile_samples_lost", stats->profile_samples_lost},
+        {"interned_sites", stats->interned_sites},
+        {"retired_sites", stats->retired_sites},
+        {"overflow_sites", stats->overflow_sites},
+        {"owned_bytes", stats->owned_bytes},
     };
     for (size_t i = 0; i < FIELDS; i++)
         out[i] = fields[i];

@@ -33,9 +33,10 @@ struct span_tag {
     uint32_t units;
     uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
     uint32_t previous;
-    uint8_t state;   /* enum span_state, at both ends */
-    bool is_moved;   /* pages came from elsewhere: a mapping of its own */
-    bool is_sampled; /* its free is told: core/sampled.h              */
+    uint8_t state;       /* enum span_state, at both ends */
+    bool is_moved : 1;   /* pages came from elsewhere: a mapping of its own */
+    bool is_sampled : 1; /* its free is told: core/sampled.h              */
+    uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
 
     /* Owned by whoever holds the span. */
     void *slab; /* a slab's bookkeeping; written before the map names its bin    */

@@ -3,12 +3,18 @@
  *
  * A free span is dirty (its pages may be resident and hold anything) or clean (they read as zero
  * and cost nothing). The two never merge; requests take dirty spans first, the smallest that fits.
+ *
+ * A span may have an owner: a number below SPAN_OWNER_LIMIT, or 0, which is nobody. Units that were
+ * nobody's are an owner's from the first time that it takes them, and for ever: they never come to
+ * another's span, nor merge with one.
  */
 #ifndef CALM_MEM_SPAN_H
 #define CALM_MEM_SPAN_H
 
 #include "base/check.h"
 #include "mem/region.h"
+
+enum { SPAN_OWNER_LIMIT = 1024 };
 
 enum span_state { SPAN_USED, SPAN_DIRTY, SPAN_CLEAN };
 
@@ -23,18 +29,19 @@ struct span {
  * another try is worth it. */
 extern bool (*span_on_shortage)(size_t units);
 
-/* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two).
- * Any thread. */
-struct span span_acquire(size_t units, size_t align_units);
+/* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two):
+ * one that `owner` has, or else nobody's. Any thread. */
+struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 
-/* Gives a span back; its units must be UNIT_FREE in the map already. `is_zero` as for struct span.
+/* Gives a span back, to its owner; its units must be UNIT_FREE in the map already. `is_zero` as for
+ * struct span.
  */
 void span_release(size_t unit, size_t units, bool is_zero);
 
 /*
  * Makes the used span at `unit` longer by taking from the free span behind it, if that is long
- * enough, or from the front of the region if it ends there. Returns whether it grew; what the added
- * part holds is unspecified.
+ * enough and its owner's or nobody's, or from the front of the region if it ends there. Returns
+ * whether it grew; what the added part holds is unspecified.
  */
 bool span_extend(size_t unit, size_t units_old, size_t units_new);
 
@@ -52,7 +59,10 @@ size_t span_purge(size_t bytes_max);
 size_t span_dirty_bytes(void);
 size_t span_idle_bytes(void);
 
-/* Invariants S1 to S4; span.c lists them. Other threads must be quiet. */
+/* Bytes of address space that owners have, used or free. */
+size_t span_owned_bytes(void);
+
+/* Invariants S1 to S6; span.c lists them. Other threads must be quiet. */
 verdict span_verify(void);
 
 void span_fork_lock(void);

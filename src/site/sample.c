@@ -119,10 +119,10 @@ bool sample_counts_down(size_t bytes)
     return !here.is_inside && is_reached(size_max(bytes, 1));
 }
 
-void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset)
 {
     here.is_inside = true;
-    void *block = sampled_alloc(bytes, align, is_zeroed);
+    void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
         note(block, size_max(bytes, 1), site);
     here.is_inside = false;
@@ -130,11 +130,11 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site)
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */
-void *sample_realloc(void *block, size_t bytes, const void *site)
+void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offset)
 {
     bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
-    void *result = heap_realloc(block, bytes, is_hit ? SAMPLED_OFFSET : site_own_offset(site));
+    void *result = heap_realloc(block, bytes, offset, is_hit);
     if (!is_on || result == NULL)
         return result;
     here.is_inside = true;

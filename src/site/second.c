@@ -38,39 +38,31 @@ void second_hear_frees(void)
     sampled_on_free = on_free;
 }
 
-/* A block whose free is told: to the profiler, to `learned`, or to both. */
-static NOINLINE void *told(size_t bytes, size_t align, bool is_zeroed, const void *site,
-                           bool is_sampled, bool is_followed)
-{
-    void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site)
-                             : sampled_alloc(bytes, align, is_zeroed);
-    if (block != NULL && is_followed)
-        learned_follow(block, site_index(site));
-    return block;
-}
-
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
 {
-    if (bytes > PTRDIFF_MAX || !heap_start())
+    if (bytes > PTRDIFF_MAX)
         return NULL;
-    site = site_named(site, frame);
+    uint32_t offset = site_own_offset(site = site_named(site, frame));
     bool is_sampled = sample_is_reached(bytes);
     bool is_followed = learned_request(site_index(site), bytes);
     if (unlikely(is_sampled || is_followed)) {
-        void *block = told(bytes, align, is_zeroed, site, is_sampled, is_followed);
+        void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site, offset)
+                                 : sampled_alloc(bytes, align, is_zeroed, offset);
+        if (block != NULL && is_followed)
+            learned_follow(block, site_index(site));
         if (block != NULL)
             return block;
     }
-    return plain(bytes, align, is_zeroed, site_own_offset(site));
+    return plain(bytes, align, is_zeroed, offset);
 }
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    site = site_named(site, frame);
+    uint32_t offset = site_own_offset(site = site_named(site, frame));
     if (unlikely(sample_is_on()))
-        return sample_realloc(block, bytes, site);
+        return sample_realloc(block, bytes, site, offset);
     bool is_followed = learned_request(site_index(site), bytes);
-    void *result = heap_realloc(block, bytes, is_followed ? SAMPLED_OFFSET : site_own_offset(site));
+    void *result = heap_realloc(block, bytes, offset, is_followed);
     if (is_followed && result != NULL && result != block && sampled_is(result))
         learned_follow(result, site_index(site));
     return result;

@@ -24,13 +24,23 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 /* As heap_realloc. */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
 
+/* A small block for a site that is known as it stands, where a cache has one: NULL says nothing but
+ * that second_alloc must be asked. */
+ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
+{
+    uint64_t word = intern_word(site);
+    bool is_quick = load(&site_is_quick, RELAXED) && intern_is_of(word, site);
+    return likely(is_quick) ? heap_alloc_fast(bytes, intern_word_offset(word)) : NULL;
+}
+
 /* A plain request of any size, with what site_offset() said of its site. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
                                     const void *frame)
 {
-    if (unlikely(offset == DIVERTED_OFFSET))
-        return second_alloc(bytes, 1, false, site, frame);
-    return heap_alloc_slow(bytes, offset);
+    if (likely(offset != DIVERTED_OFFSET))
+        return heap_alloc_slow(bytes, offset);
+    void *block = second_alloc_quick(bytes, site);
+    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }
 
 /* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
@@ -57,7 +67,7 @@ ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, co
     uint32_t offset = site_offset(site);
     if (unlikely(offset == DIVERTED_OFFSET))
         return second_realloc(block, bytes, site, frame);
-    return heap_realloc(block, bytes, offset);
+    return heap_realloc(block, bytes, offset, false);
 }
 
 #endif

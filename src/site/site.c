@@ -3,7 +3,8 @@
  *
  * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
  * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
- * stay in the cohort they have; an address tells its own bin.
+ * stay in the cohort they have; an address tells its own bin. `intern` (site/intern.h) leaves all
+ * to the second front end.
  *
  * Owner: whoever changes what the table is to say, then fills it; a store at a time, so a reader
  * sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
@@ -19,6 +20,9 @@ enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
 _Atomic uint16_t site_table[SITES];
 _Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
 _Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
+
+bool site_is_interned;
+_Atomic bool site_is_quick;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
@@ -43,11 +47,12 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    return load(&is_table_diverted, RELAXED) || learned_watches(index);
+    return site_is_interned || load(&is_table_diverted, RELAXED) || learned_watches(index);
 }
 
 static void write_table(size_t first, size_t count)
 {
+    store(&site_is_quick, site_is_interned && !load(&is_table_diverted, RELAXED), RELAXED);
     for (size_t index = first; index < first + count; index++)
         store(&site_table[index],
               (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
@@ -83,13 +88,17 @@ void site_start(enum site_policy policy, size_t cohorts)
 {
     cohorts_max = policy == SITE_HASH ? cohorts : 1;
     is_learned = policy == SITE_LEARNED;
+    site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
     site_refill(0, SITES);
 }
 
 size_t site_cohorts(void)
 {
-    return is_learned ? learned_cohorts() : load(&cohorts_now, RELAXED);
+    struct intern_counts counts = intern_counts();
+    if (is_learned)
+        return learned_cohorts();
+    return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
 }
 
 void site_divert_all(bool is_wanted)
@@ -98,7 +107,7 @@ void site_divert_all(bool is_wanted)
     site_refill(0, SITES);
 }
 
-uint32_t site_own_offset(const void *return_address)
+uint32_t site_offset_by_index(const void *return_address)
 {
     return offset_of(site_index(return_address));
 }

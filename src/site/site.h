@@ -13,15 +13,16 @@
 #define CALM_SITE_SITE_H
 
 #include "core/heap.h"
+#include "site/intern.h"
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
-enum site_policy { SITE_OFF, SITE_HASH, SITE_LEARNED };
+enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN, SITE_LEARNED };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
-/* Sets the policy and how many cohorts it may use, from 1 to COHORTS_MAX (core/sampled.h). Before
- * the heap is used. */
+/* Sets the policy and how many cohorts `hash` may use, from 1 to COHORTS_MAX (core/sampled.h).
+ * Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
 /* Cohorts in use now. */
@@ -46,10 +47,26 @@ ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 }
 
 /* The number of the cohort that an index has by the policy, diverted or not: from 0, below
- * COHORTS_MAX. */
+ * COHORTS_MAX. `intern` has none by index. */
 size_t site_cohort_of(size_t index);
 
-/* The offset of the entries of a site's own cohort, diverted or not. */
-uint32_t site_own_offset(const void *return_address);
+/* The offset of the entries of a site's own cohort where the policy goes by index, diverted or not.
+ */
+uint32_t site_offset_by_index(const void *return_address);
+
+extern HIDDEN bool site_is_interned; /* the policy is `intern`; set while the heap starts */
+
+/* Whether a request whose return address has a cohort in intern_table may have it at once: the
+ * policy is `intern`, and nobody samples. */
+extern HIDDEN _Atomic bool site_is_quick;
+
+/* The offset of the entries of a site's own cohort by the policy, diverted or not. Starts the heap,
+ * which says what the policy is; without memory it cannot be served anyway. */
+ALWAYS_INLINE uint32_t site_own_offset(const void *return_address)
+{
+    if (!site_is_interned && !(heap_start() && site_is_interned))
+        return site_offset_by_index(return_address);
+    return intern_offset(return_address);
+}
 
 #endif

@@ -16,7 +16,7 @@ _Thread_local struct rseq_area *area_of_thread; /* none: the thread has a cache 
 enum { BIN = 5, STILL = 2, BLOCKS = 8 };
 
 static uint64_t blocks[BLOCKS];
-static _Alignas(CACHE_BYTES) char memory[CACHE_BYTES];
+static _Alignas(4096) char memory[CACHE_BYTES];
 
 static struct cache *owned(void)
 {

@@ -52,14 +52,32 @@ MUTANTS = {
         "core/cores.c", "core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE", "CACHE_SPARE", "threads_by_cores"),
     "homes share their lines": (
         "core/home.c", "has_homes ? home * HOME_ENTRY_BYTES : 0", "has_homes ? 0 : 0", "lines"),
+    "a slab is lent where cohorts are apart": (
+        "core/depot.c", "if (rows_are_apart || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))", "apart"),
+    "free spans of two owners merge": (
+        "mem/span.c", "region.tags[unit].state == state && region.tags[unit].owner == owner",
+        "((void)owner, region.tags[unit].state == state)", "apart"),
+    "a span is another owner's": (
+        "mem/span.c", "struct span span = take_from(owner, units, align_units);",
+        "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
+    "large blocks go by shelves where cohorts are apart": (
+        "core/heap.c", "<< UNIT_SHIFT || rows_are_apart)", "<< UNIT_SHIFT)", "apart"),
+    "sampled blocks of all sites are one cohort's": (
+        "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),
+    "realloc stays where another site's block was": (
+        "core/heap.c", "fits_in_place(have, bytes) && owner == row_owner(bin);",
+        "fits_in_place(have, bytes) && (owner == row_owner(bin) || true);", "apart"),
+    "two sites have one cohort": (
+        "site/intern.c", "return row < COHORT_SAMPLED ? row : row + 1;",
+        "return (row < COHORT_SAMPLED ? row : row + 1) & ~1u;", "apart"),
     "a forked child keeps the locks": (
         "core/heap.c", "    depot_fork_reset();\n", "", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
              "threads_by_cores": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
-             "forks": ["--seeds", "1", "--steps", "20"], "lines": []}
-TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100}
+             "forks": ["--seeds", "1", "--steps", "20"], "lines": [], "apart": ["--steps", "60000"]}
+TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100, "apart": 100}
 BY_CORES = "_by_cores"
 TRIES = 5
 
@@ -68,7 +86,7 @@ class Shop:
     def __init__(self, source, compiler, library_sim, library):
         self.source, self.compiler = os.path.abspath(source), compiler
         self.libraries = {"single": library_sim, "failing": library_sim, "threads": library,
-                          "threads_by_cores": library, "forks": library, "lines": library}
+                          "threads_by_cores": library, "forks": library, "lines": library, "apart": library}
         self.work = tempfile.TemporaryDirectory()
         self.objects = {}
         self.flags = ["-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-w", "-fno-builtin", "-DCALM_CHECKS=2",
@@ -93,6 +111,8 @@ class Shop:
         environment = {**os.environ, "CALM_STRESS_CHILD_SECONDS": "5"}  # a child that hangs is a mutant caught
         if test.startswith("threads"):
             environment["CALM_OPTIONS"] = "cache_kb=16,sites=off"  # more work for fewer depots
+        if test == "apart":
+            environment["CALM_OPTIONS"] = "sites=intern"
         if test.endswith(BY_CORES):
             environment["CALM_OPTIONS"] += ",cores=always"
         try:

@@ -71,6 +71,9 @@ size_t sim_reserved_bytes(void);
 size_t sim_committed_bytes(void);
 size_t sim_resident_bytes(void);
 
+/* Has module number `module`, below 8, be loaded at [start, end); nowhere when they are equal. */
+void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker);
+
 void sim_clock_advance(uint64_t ms);
 void sim_random_seed(uint64_t seed);
 

@@ -91,7 +91,7 @@ static void step(calm_test::Random *random, std::vector<Held> *live)
         return;
     }
     size_t bytes = some_size(random) + 1;
-    unsigned char *moved = static_cast<unsigned char *>(heap_realloc(held.block, bytes, 0));
+    unsigned char *moved = static_cast<unsigned char *>(heap_realloc(held.block, bytes, 0, false));
     ASSERT_NE(moved, nullptr);
     ASSERT_TRUE(is_whole({moved, std::min(bytes, held.bytes), held.mark}))
         << held.bytes << " to " << bytes;
@@ -189,10 +189,10 @@ TEST(Heap, AReallocThatCannotBeLeavesTheBlockAsItIs)
         Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, 0)), bytes,
                      0x77};
         fill(held);
-        EXPECT_EQ(heap_realloc(held.block, PTRDIFF_MAX, 0), nullptr);
-        EXPECT_EQ(heap_realloc(held.block, SIZE_MAX, 0), nullptr);
+        EXPECT_EQ(heap_realloc(held.block, PTRDIFF_MAX, 0, false), nullptr);
+        EXPECT_EQ(heap_realloc(held.block, SIZE_MAX, 0, false), nullptr);
         EXPECT_TRUE(is_whole(held));
-        EXPECT_EQ(heap_realloc(held.block, bytes, 0), held.block);
+        EXPECT_EQ(heap_realloc(held.block, bytes, 0, false), held.block);
         heap_free(held.block);
     }
 }

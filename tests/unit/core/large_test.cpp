@@ -41,7 +41,7 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
     for (size_t units : {1, 2, 63, 64, 65, 200}) {
         size_t count = large_count(), bytes = large_bytes();
         bool is_zero;
-        char *block = static_cast<char *>(large_acquire(units, 1, &is_zero));
+        char *block = static_cast<char *>(large_acquire(units, 1, 0, &is_zero));
         ASSERT_NE(block, nullptr);
         size_t unit = region_unit(block);
         unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units)
@@ -69,7 +69,7 @@ TEST(Large, ZeroedMemoryIsZeroWhetherItsPagesAreFreshUsedOrPurged)
     ASSERT_TRUE(heap_start());
     for (unsigned round = 0; round < 30; round++) {
         size_t bytes = 40000 + round * 131071;
-        char *block = static_cast<char *>(large_alloc_zeroed(bytes));
+        char *block = static_cast<char *>(large_alloc_zeroed(bytes, 0));
         ASSERT_NE(block, nullptr);
         ASSERT_TRUE(calm_test::is_zero(block, bytes));
         memset(block, 0xEE, bytes);
@@ -83,7 +83,7 @@ TEST(Large, FreshZeroedMemoryIsNotTouched)
 {
     ASSERT_TRUE(heap_start());
     heap_trim();
-    char *block = static_cast<char *>(large_alloc_zeroed(64 * mib));
+    char *block = static_cast<char *>(large_alloc_zeroed(64 * mib, 0));
     ASSERT_NE(block, nullptr);
     size_t resident = region_resident_bytes();
     EXPECT_LT(resident, 32 * mib) << "64 MiB known to be zero were written";
@@ -94,26 +94,27 @@ TEST(Large, AnyAlignmentIsKept)
 {
     ASSERT_TRUE(heap_start());
     for (size_t align = 1; align <= 64 * mib; align *= 2) {
-        void *first = large_alloc_aligned(100000, align), *second = large_alloc_aligned(1, align);
+        void *first = large_alloc_aligned(100000, align, 0),
+             *second = large_alloc_aligned(1, align, 0);
         ASSERT_EQ(reinterpret_cast<uintptr_t>(first) % align, 0u);
         ASSERT_EQ(reinterpret_cast<uintptr_t>(second) % align, 0u);
         large_release(first);
         large_release(second);
     }
-    EXPECT_EQ(large_alloc_aligned(1, static_cast<size_t>(1) << 62), nullptr);
-    EXPECT_EQ(large_alloc_aligned(PTRDIFF_MAX, 1), nullptr);
+    EXPECT_EQ(large_alloc_aligned(1, static_cast<size_t>(1) << 62, 0), nullptr);
+    EXPECT_EQ(large_alloc_aligned(PTRDIFF_MAX, 1, 0), nullptr);
 }
 
 TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
 {
     ASSERT_TRUE(heap_start());
-    char *block = static_cast<char *>(large_acquire(100, 1, nullptr));
+    char *block = static_cast<char *>(large_acquire(100, 1, 0, nullptr));
     fill(block, 100 * UNIT_BYTES, 1);
-    ASSERT_EQ(large_resize(block, 10 * UNIT_BYTES), block);
+    ASSERT_EQ(large_resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
     EXPECT_EQ(region_kind(region_unit(block)), bin_of_span(10));
-    ASSERT_EQ(large_resize(block, 90 * UNIT_BYTES - 5), block);
+    ASSERT_EQ(large_resize(block, 90 * UNIT_BYTES - 5, 0), block);
     EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));
     EXPECT_TRUE(is_filled(block, 10 * UNIT_BYTES, 1));
@@ -126,14 +127,14 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
 TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
 {
     ASSERT_TRUE(heap_start());
-    char *block = static_cast<char *>(large_acquire(512, 1, nullptr));
+    char *block = static_cast<char *>(large_acquire(512, 1, 0, nullptr));
     std::vector<void *>
         walls; /* until the unit behind the block is taken, so that it cannot grow in place */
     while (!region_holds(region_unit(block) + 512) ||
            region_kind(region_unit(block) + 512) == UNIT_FREE)
-        walls.push_back(large_acquire(1, 1, nullptr));
+        walls.push_back(large_acquire(1, 1, 0, nullptr));
     fill(block, 32 * mib, 2);
-    char *moved = static_cast<char *>(large_resize(block, 80 * mib));
+    char *moved = static_cast<char *>(large_resize(block, 80 * mib, 0));
     if (moved == nullptr) {
         large_release(block);
         for (void *wall : walls)
@@ -144,9 +145,9 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     EXPECT_TRUE(is_filled(moved, 32 * mib, 2));
     EXPECT_EQ(large_usable(moved), 80 * mib);
     fill(moved, 80 * mib, 3);
-    EXPECT_EQ(large_resize(moved, 50 * mib), moved) << "half of it or more stays";
+    EXPECT_EQ(large_resize(moved, 50 * mib, 0), moved) << "half of it or more stays";
     EXPECT_TRUE(is_filled(moved, 50 * mib, 3));
-    EXPECT_EQ(large_resize(moved, 10 * mib), nullptr)
+    EXPECT_EQ(large_resize(moved, 10 * mib, 0), nullptr)
         << "the caller copies, so that its pages come free";
     large_release(moved);
     for (void *wall : walls)
@@ -162,12 +163,12 @@ TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
     std::vector<char *> blocks;
     size_t most = 0;
     for (unsigned round = 0; round < 150; round++) {
-        char *block = static_cast<char *>(large_acquire(512 + random.below(64), 1, nullptr));
-        char *wall = static_cast<char *>(large_acquire(65, 1, nullptr));
+        char *block = static_cast<char *>(large_acquire(512 + random.below(64), 1, 0, nullptr));
+        char *wall = static_cast<char *>(large_acquire(65, 1, 0, nullptr));
         ASSERT_NE(block, nullptr);
         ASSERT_NE(wall, nullptr);
         block[0] = static_cast<char>(round);
-        char *moved = static_cast<char *>(large_resize(block, large_usable(block) + 16 * mib));
+        char *moved = static_cast<char *>(large_resize(block, large_usable(block) + 16 * mib, 0));
         block = moved == nullptr ? block : moved;
         EXPECT_EQ(block[0], static_cast<char>(round));
         blocks.push_back(block);
@@ -200,7 +201,7 @@ TEST(Large, RandomResizesKeepTheCommonPrefixOfEveryBlock)
     for (uint64_t step = 1; step < 1500; step++) {
         size_t bytes = (1 + random.below(random.below(5) == 0 ? 160 : 20)) * UNIT_BYTES;
         if (held.size() < 15) {
-            void *block = large_acquire(bytes >> UNIT_SHIFT, 1, nullptr);
+            void *block = large_acquire(bytes >> UNIT_SHIFT, 1, 0, nullptr);
             ASSERT_NE(block, nullptr);
             fill(block, bytes, step);
             held.push_back({block, bytes, step});
@@ -208,10 +209,10 @@ TEST(Large, RandomResizesKeepTheCommonPrefixOfEveryBlock)
         }
         Held &one = held[random.below(held.size())];
         ASSERT_TRUE(is_filled(one.block, one.bytes, one.seed));
-        void *resized = random.below(3) == 0 ? nullptr : large_resize(one.block, bytes);
+        void *resized = random.below(3) == 0 ? nullptr : large_resize(one.block, bytes, 0);
         if (resized == nullptr) {
             large_release(one.block);
-            one.block = large_acquire(bytes >> UNIT_SHIFT, 1, nullptr);
+            one.block = large_acquire(bytes >> UNIT_SHIFT, 1, 0, nullptr);
         } else {
             ASSERT_TRUE(is_filled(resized, std::min(bytes, one.bytes), one.seed));
             one.block = resized;

@@ -29,7 +29,7 @@ TEST(Shelf, WhatAllShelvesHoldIsBoundedAndADrainEmptiesThem)
     for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
         void *blocks[40];
         for (void *&block : blocks)
-            ASSERT_NE(block = large_acquire(units, 1, nullptr), nullptr);
+            ASSERT_NE(block = large_acquire(units, 1, 0, nullptr), nullptr);
         shelf_give(units, blocks, 40);
         most = std::max(most, shelf_bytes());
     }
@@ -46,7 +46,7 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
 {
     ASSERT_TRUE(heap_start());
     shelf_drain(true);
-    void *busy = large_acquire(7, 1, nullptr), *idle = large_acquire(8, 1, nullptr);
+    void *busy = large_acquire(7, 1, 0, nullptr), *idle = large_acquire(8, 1, 0, nullptr);
     shelf_give(8, &idle, 1);
     shelf_drain(false);
     shelf_give(7, &busy, 1);

@@ -137,7 +137,7 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                 bool had_room = model.longest(DIRTY) >= units + align - 1 ||
                                 model.longest(CLEAN) >= units + align - 1;
                 size_t before = region.units;
-                struct span span = span_acquire(units, align);
+                struct span span = span_acquire(units, align, 0);
                 ASSERT_NE(span.unit, 0u);
                 ASSERT_EQ(span.units, units);
                 expect_aligned(span, align);
@@ -206,7 +206,7 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
 
 TEST_F(SpanTest, APurgedSpanIsNotResidentAndComesBackAsZero)
 {
-    struct span span = span_acquire(64, 1);
+    struct span span = span_acquire(64, 1, 0);
     char *start = region_address(span.unit);
     memset(start, 0xAA, 64 << UNIT_SHIFT);
     span_release(span.unit, 64, false);
@@ -217,7 +217,7 @@ TEST_F(SpanTest, APurgedSpanIsNotResidentAndComesBackAsZero)
     EXPECT_EQ(purged, 64u << UNIT_SHIFT);
     EXPECT_EQ(resident - region_resident_bytes(), 64u << UNIT_SHIFT);
     EXPECT_EQ(span_dirty_bytes(), 0u);
-    span = span_acquire(64, 1);
+    span = span_acquire(64, 1, 0);
     EXPECT_TRUE(span.is_zero);
     EXPECT_TRUE(calm_test::is_zero(region_address(span.unit), 64 << UNIT_SHIFT));
     span_release(span.unit, 64, true);
@@ -225,7 +225,7 @@ TEST_F(SpanTest, APurgedSpanIsNotResidentAndComesBackAsZero)
 
 TEST_F(SpanTest, APurgeTakesNotMuchMoreThanItWasAskedFor)
 {
-    struct span span = span_acquire(1000, 1);
+    struct span span = span_acquire(1000, 1, 0);
     span_release(span.unit, 1000, false);
     EXPECT_EQ(span_purge(10 << UNIT_SHIFT), 10u << UNIT_SHIFT);
     EXPECT_EQ(span_dirty_bytes(), 990u << UNIT_SHIFT);
@@ -233,11 +233,12 @@ TEST_F(SpanTest, APurgeTakesNotMuchMoreThanItWasAskedFor)
 
 TEST_F(SpanTest, DirtySpansAreTakenBeforeCleanOnes)
 {
-    struct span clean = span_acquire(8, 1), wall = span_acquire(1, 1), dirty = span_acquire(8, 1);
-    struct span end = span_acquire(1, 1);
+    struct span clean = span_acquire(8, 1, 0), wall = span_acquire(1, 1, 0),
+                dirty = span_acquire(8, 1, 0);
+    struct span end = span_acquire(1, 1, 0);
     span_release(clean.unit, 8, true);
     span_release(dirty.unit, 8, false);
-    struct span taken = span_acquire(8, 1);
+    struct span taken = span_acquire(8, 1, 0);
     EXPECT_EQ(taken.unit, dirty.unit);
     EXPECT_FALSE(taken.is_zero);
     span_release(taken.unit, 8, false);
@@ -253,11 +254,11 @@ TEST_F(SpanTest, DirtySpansAreTakenBeforeCleanOnes)
  */
 TEST_F(SpanTest, IdleBytesAreTheLeastThereWereAndALittleWorkDoesNotHideThem)
 {
-    struct span span = span_acquire(1000, 1);
+    struct span span = span_acquire(1000, 1, 0);
     span_release(span.unit, 1000, false);
     span_idle_bytes();
     EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
-    struct span cut = span_acquire(10, 1);
+    struct span cut = span_acquire(10, 1, 0);
     span_release(cut.unit, 10, false);
     EXPECT_EQ(span_dirty_bytes(), 1000u << UNIT_SHIFT);
     EXPECT_EQ(span_idle_bytes(), 990u << UNIT_SHIFT);
@@ -274,7 +275,7 @@ TEST_F(SpanTest, ThreadsNeverShareAUnit)
             std::vector<struct span> mine;
             for (unsigned step = 0; step < 2500; step++) {
                 if (mine.size() < 20 && random.below(2) == 0) {
-                    struct span span = span_acquire(1 + random.below(20), 1);
+                    struct span span = span_acquire(1 + random.below(20), 1, 0);
                     if (span.unit == 0) {
                         is_shared = true;
                         return;

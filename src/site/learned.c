@@ -28,12 +28,12 @@ enum {
     PERIOD_MIN = 2 * 1024 * 1024 >> CLOCK_SHIFT,
     PERIOD_A_SITE = 32 * 1024 >> CLOCK_SHIFT,
     PERIOD_SHARE = 64, /* of the time so far                                    */
-    WINDOW_FIRST = 16, /* samples that end a site's first window                */
+    WINDOW_FIRST = 24, /* samples that end a site's first window                */
     WINDOW_LATER = 8,  /* and the others                                        */
     WINDOW_REQUESTS = 512,
     WINDOW_DENSE = 4,  /* samples from each request; then from every other, ... */
     REST_PERIODS = 4,  /* that a site is left alone after a window              */
-    FOLLOWED_MAX = 16, /* live blocks of a site                                 */
+    FOLLOWED_MAX = 24, /* live blocks of a site                                 */
     OLD_PERIODS = 8,   /* a block that old may make room for a new one          */
     SAMPLE_COST = 24,  /* in requests that take the slow path                   */
     BUDGET_FIRST = 8192,
@@ -85,7 +85,7 @@ struct record {
 struct tables {
     struct record records[LIFETIME_SITES_MAX + 1]; /* 0 is none's */
     struct lifetime_site sites[LIFETIME_SITES_MAX + 1];
-    struct lifetime_scratch scratch;
+    uint16_t order[LIFETIME_SITES_MAX];
     struct follow_table followed;
 };
 
@@ -217,7 +217,8 @@ bool learned_request(size_t index, size_t bytes)
     bool is_sampled = is_followed(record);
     uint32_t samples = fetch_add(&record->samples, is_sampled, RELAXED) + is_sampled;
     uint32_t requests = fetch_add(&record->requests, 1, RELAXED) + 1;
-    if (samples >= window_samples(record) || requests >= WINDOW_REQUESTS)
+    bool is_crowded = load(&record->live, RELAXED) >= FOLLOWED_MAX;
+    if (is_crowded || samples >= window_samples(record) || requests >= WINDOW_REQUESTS)
         window_close(record, index);
     spend(is_sampled ? SAMPLE_COST : 1);
     return is_sampled;
@@ -319,15 +320,17 @@ static void note_move(const struct lifetime_site *site, struct record *record, u
     store(&moves, number + 1, RELEASE);
 }
 
-/* Puts what was decided into force. */
-static void apply(struct tables *all, uint32_t count, uint32_t now)
+/* Puts what was decided into force. Whether more may move soon. */
+static bool apply(struct tables *all, uint32_t count, uint32_t now)
 {
+    bool is_pending = false;
     size_t cohorts = 1;
     for (uint32_t i = 1; i <= count; i++) {
         struct lifetime_site *site = &all->sites[i];
         struct place *place = &places[all->records[i].index];
         uint8_t before = load(&place->cohort, RELAXED);
         cohorts = size_max(cohorts, site->cohort + 1u);
+        is_pending |= site->wanted != site->cohort;
         if (before == site->cohort || load(&place->record, RELAXED) != i)
             continue;
         store(&place->cohort, site->cohort, RELAXED);
@@ -336,6 +339,7 @@ static void apply(struct tables *all, uint32_t count, uint32_t now)
             site_refill(all->records[i].index, 1);
     }
     store(&cohorts_now, cohorts, RELAXED);
+    return is_pending;
 }
 
 /* Opens windows of sites that have rested, as long as the budget allows. */
@@ -385,14 +389,14 @@ static void decide(uint32_t now)
                                          count * (size_t)PERIOD_A_SITE);
     for (uint32_t i = 1; i <= count; i++)
         update_site(&all->sites[i], &all->records[i], now);
-    lifetime_decide(all->sites + 1, count, &all->scratch);
-    apply(all, count, now);
+    lifetime_decide(all->sites + 1, count, all->order);
+    bool is_pending = apply(all, count, now);
     watch_again(all, count, now, period);
     forget_old(all, now, period);
     earn(all, count, now - decided_last, now);
     decided_last = now;
     fetch_add(&decisions, 1, RELAXED);
-    store(&decide_next, now + period, RELAXED);
+    store(&decide_next, now + (is_pending ? period / 2 : period), RELAXED);
 }
 
 /* The clock: after each refill, with nothing held. */

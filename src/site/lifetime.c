@@ -18,19 +18,21 @@
 #include "base/bits.h"
 
 enum {
+    KINDS_MAX = 2 * LIFETIME_COHORTS_MAX,
     PAGE_BYTES = 4096,
     COST_BYTES = 2 * PAGE_BYTES,  /* of one cohort more, for each class that both sides use */
     ONE = 1 << LIFETIME_LOG_BITS, /* in logarithms, and of deaths               */
-    KEPT_EIGHTHS = 7,             /* of what was seen, from decision to decision */
-    RATIO_NEW = 2 * ONE,          /* four times the lifetime */
+    KEPT = 15,
+    KEPT_OF = 16,        /* of what was seen, from decision to decision */
+    RATIO_NEW = 2 * ONE, /* four times the lifetime */
     RATIO_KEPT = 1 * ONE,
-    GAIN_NEW = 9 * ONE, /* 2^9 times as likely; docs/decisions/learned.md */
+    GAIN_NEW = 9 * ONE, /* 2^9 times as likely as chance; docs/decisions/learned.md */
     GAIN_KEPT = 3 * ONE,
 };
 
 /* Of some sites together. */
 struct sum {
-    uint64_t expected, deaths, live_bytes, hole_bytes, classes;
+    uint64_t sites, expected, deaths, live_bytes, hole_bytes, classes;
 };
 
 struct segment {
@@ -76,9 +78,9 @@ static void observe(struct lifetime_site *sites, size_t count)
                                 ? site->deaths_new * ONE
                                 : deaths * ONE / exposure * site->exposure_new +
                                       deaths * ONE % exposure * site->exposure_new / exposure;
-        site->exposure = site->exposure * KEPT_EIGHTHS / 8 + site->exposure_new * ONE;
-        site->deaths = site->deaths * KEPT_EIGHTHS / 8 + site->deaths_new * ONE;
-        site->expected = site->expected * KEPT_EIGHTHS / 8 + expected;
+        site->exposure = site->exposure * KEPT / KEPT_OF + site->exposure_new * ONE;
+        site->deaths = site->deaths * KEPT / KEPT_OF + site->deaths_new * ONE;
+        site->expected = site->expected * KEPT / KEPT_OF + expected;
     }
 }
 
@@ -93,6 +95,7 @@ static void estimate(struct lifetime_site *site)
 
 static void add(struct sum *sum, const struct lifetime_site *site)
 {
+    sum->sites++;
     sum->expected += site->expected;
     sum->deaths += site->deaths;
     sum->live_bytes += site->live_blocks * site->bytes;
@@ -100,11 +103,13 @@ static void add(struct sum *sum, const struct lifetime_site *site)
     sum->classes |= site->classes;
 }
 
-static struct sum minus(const struct sum *all, const struct sum *part, uint64_t classes)
+static struct sum minus(const struct sum *all, const struct sum *part)
 {
-    return (struct sum){all->expected - part->expected, all->deaths - part->deaths,
-                        all->live_bytes - part->live_bytes, all->hole_bytes - part->hole_bytes,
-                        classes};
+    return (struct sum){
+        .sites = all->sites - part->sites,
+        .expected = all->expected - part->expected,
+        .deaths = all->deaths - part->deaths,
+    };
 }
 
 /* The logarithm of the likelihood of as many deaths, at the rate that makes it greatest. */
@@ -117,41 +122,57 @@ static int64_t likelihood(const struct sum *sum)
 }
 
 /* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
- * which cannot be more than the former leave behind. */
+ * which cannot be more than the former leave behind. Other sizes never share a page. */
 static bool is_worth(const struct sum *shorter, const struct sum *longer)
 {
-    uint64_t shared = shorter->classes & longer->classes;
-    return size_min(longer->hole_bytes, shorter->live_bytes) > bit_count(shared) * COST_BYTES;
+    unsigned shared = bit_count(shorter->classes & longer->classes);
+    return shared > 0 &&
+           size_min(longer->hole_bytes, shorter->live_bytes) > (uint64_t)shared * COST_BYTES;
 }
 
-/* The gain of a cut, or 0: it is not to be made. */
+static int64_t times_log2(uint64_t value)
+{
+    return value == 0 ? 0 : (int64_t)value * lifetime_log2(value);
+}
+
+/* In an order that was made by what was seen, a cut looks likely by chance alone: as likely as
+ * there are ways to choose so many of the sites. The logarithm of at least as many. */
+static int64_t chance(uint64_t left, uint64_t right)
+{
+    return times_log2(left + right) - times_log2(left) - times_log2(right);
+}
+
+/* The gain of a cut beyond chance, or 0: it is not to be made. */
 static int64_t gain_of(const struct sum *all, const struct sum *left, const struct sum *right,
                        bool is_there)
 {
     int32_t ratio = log_relative(right->expected, right->deaths) -
                     log_relative(left->expected, left->deaths);
-    if (ratio < (is_there ? RATIO_KEPT : RATIO_NEW) || (left->classes & right->classes) == 0 ||
-        !is_worth(left, right))
+    if (ratio < (is_there ? RATIO_KEPT : RATIO_NEW))
         return 0;
-    int64_t gain = likelihood(left) + likelihood(right) - likelihood(all);
+    int64_t gain = likelihood(left) + likelihood(right) - likelihood(all) -
+                   chance(left->sites, right->sites) / (is_there ? 2 : 1);
     return gain >= (is_there ? GAIN_KEPT : GAIN_NEW) ? gain : 0;
 }
 
-/* The best cut of a segment. */
-static struct cut best_cut(const struct lifetime_site *sites, struct lifetime_scratch *scratch,
+static struct sum sum_of(const struct lifetime_site *sites, const uint16_t *order,
+                         struct segment segment)
+{
+    struct sum sum = {0};
+    for (size_t i = segment.first; i < segment.end; i++)
+        add(&sum, &sites[order[i]]);
+    return sum;
+}
+
+/* The best cut of a segment, whatever it is worth. */
+static struct cut best_cut(const struct lifetime_site *sites, const uint16_t *order,
                            struct segment segment)
 {
-    const uint16_t *order = scratch->order;
-    struct sum all = {0}, left = {0};
+    struct sum all = sum_of(sites, order, segment), left = {0};
     struct cut best = {0, 0};
-    scratch->classes_from[segment.end] = 0;
-    for (size_t i = segment.end; i-- > segment.first;) {
-        add(&all, &sites[order[i]]);
-        scratch->classes_from[i] = all.classes;
-    }
     for (size_t i = segment.first + 1; i < segment.end; i++) {
         add(&left, &sites[order[i - 1]]);
-        struct sum right = minus(&all, &left, scratch->classes_from[i]);
+        struct sum right = minus(&all, &left);
         bool is_there = sites[order[i - 1]].cohort != sites[order[i]].cohort;
         int64_t gain = gain_of(&all, &left, &right, is_there);
         if (gain > best.gain)
@@ -160,27 +181,47 @@ static struct cut best_cut(const struct lifetime_site *sites, struct lifetime_sc
     return best;
 }
 
-/* Cuts `count` ordered sites into segments, the best cut first. Returns how many. */
-static size_t cut_all(const struct lifetime_site *sites, struct lifetime_scratch *scratch,
-                      size_t count, struct segment *segments)
+/* Cuts `count` ordered sites into kinds, the best cut first; the kinds stay in order. Returns how
+ * many. */
+static size_t cut_all(const struct lifetime_site *sites, const uint16_t *order, size_t count,
+                      struct segment *kinds)
 {
-    struct cut cuts[LIFETIME_COHORTS_MAX];
+    struct cut cuts[KINDS_MAX];
     size_t parts = 1;
-    segments[0] = (struct segment){0, count};
-    cuts[0] = best_cut(sites, scratch, segments[0]);
-    while (parts < LIFETIME_COHORTS_MAX) {
+    kinds[0] = (struct segment){0, count};
+    cuts[0] = best_cut(sites, order, kinds[0]);
+    while (parts < KINDS_MAX) {
         size_t best = 0;
         for (size_t i = 1; i < parts; i++)
             best = cuts[i].gain > cuts[best].gain ? i : best;
         if (cuts[best].gain == 0)
             break;
-        segments[parts] = (struct segment){cuts[best].at, segments[best].end};
-        segments[best].end = cuts[best].at;
-        cuts[best] = best_cut(sites, scratch, segments[best]);
-        cuts[parts] = best_cut(sites, scratch, segments[parts]);
-        parts++;
+        for (size_t i = parts++; i > best + 1; i--) {
+            kinds[i] = kinds[i - 1];
+            cuts[i] = cuts[i - 1];
+        }
+        kinds[best + 1] = (struct segment){cuts[best].at, kinds[best].end};
+        kinds[best].end = cuts[best].at;
+        cuts[best + 1] = best_cut(sites, order, kinds[best + 1]);
+        cuts[best] = best_cut(sites, order, kinds[best]);
     }
     return parts;
+}
+
+/* Joins kinds whose separation is not worth its price, and those beyond the limit. */
+static size_t join(const struct lifetime_site *sites, const uint16_t *order, struct segment *kinds,
+                   size_t parts)
+{
+    size_t kept = 1;
+    for (size_t i = 1; i < parts; i++) {
+        struct sum shorter = sum_of(sites, order, kinds[kept - 1]);
+        struct sum longer = sum_of(sites, order, kinds[i]);
+        if (kept < LIFETIME_COHORTS_MAX && is_worth(&shorter, &longer))
+            kinds[kept++] = kinds[i];
+        else
+            kinds[kept - 1].end = kinds[i].end;
+    }
+    return kept;
 }
 
 static bool is_before(const struct lifetime_site *sites, uint16_t a, uint16_t b)
@@ -264,18 +305,19 @@ static bool want(struct lifetime_site *site, uint8_t cohort)
     return true;
 }
 
-size_t lifetime_decide(struct lifetime_site *sites, size_t count, struct lifetime_scratch *scratch)
+size_t lifetime_decide(struct lifetime_site *sites, size_t count, uint16_t *order)
 {
-    struct segment segments[LIFETIME_COHORTS_MAX];
+    struct segment segments[KINDS_MAX];
     uint8_t names[LIFETIME_COHORTS_MAX] = {0};
     observe(sites, count);
-    size_t judged = order_sites(sites, count, scratch->order), moved = 0;
+    size_t judged = order_sites(sites, count, order), moved = 0;
     if (judged == 0)
         return 0;
-    size_t parts = cut_all(sites, scratch, judged, segments);
-    name_segments(sites, scratch->order, segments, parts, names);
+    size_t parts = cut_all(sites, order, judged, segments);
+    parts = join(sites, order, segments, parts);
+    name_segments(sites, order, segments, parts, names);
     for (size_t part = 0; part < parts; part++)
         for (size_t i = segments[part].first; i < segments[part].end; i++)
-            moved += want(&sites[scratch->order[i]], names[part]);
+            moved += want(&sites[order[i]], names[part]);
     return moved;
 }

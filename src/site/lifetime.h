@@ -42,19 +42,14 @@ struct lifetime_site {
     uint64_t live_blocks; /* estimated                                                     */
 };
 
-/* What a decision needs while it runs; the caller's, since stacks may be small. */
-struct lifetime_scratch {
-    uint16_t order[LIFETIME_SITES_MAX];
-    uint64_t classes_from[LIFETIME_SITES_MAX + 1];
-};
-
 /*
  * Adds what is new, and decides on every site with enough samples: sets `wanted`, and `cohort` once
  * a decision has wanted the same LIFETIME_STREAK times. Returns how many sites moved. Pre: count <=
- * LIFETIME_SITES_MAX. Cost: some 100 instructions a site and a binary logarithm of their number,
- * thrice that for each cohort.
+ * LIFETIME_SITES_MAX; `order` has room for as many, and is the caller's as stacks may be small.
+ * Cost: some 100 instructions a site and a binary logarithm of their number, thrice that for each
+ * kind.
  */
-size_t lifetime_decide(struct lifetime_site *sites, size_t count, struct lifetime_scratch *scratch);
+size_t lifetime_decide(struct lifetime_site *sites, size_t count, uint16_t *order);
 
 /* The binary logarithm of value >= 1, in LIFETIME_LOG_BITS; to within 0.01. */
 int32_t lifetime_log2(uint64_t value);

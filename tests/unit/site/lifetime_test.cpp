@@ -58,8 +58,14 @@ class Population
             death = now + draw_lifetime(site);
     }
 
-    unsigned cohort(size_t site) const { return seen[site].cohort; }
-    const lifetime_site &of(size_t site) const { return seen[site]; }
+    unsigned cohort(size_t site) const
+    {
+        return seen[site].cohort;
+    }
+    const lifetime_site &of(size_t site) const
+    {
+        return seen[site];
+    }
 
     size_t cohorts() const
     {
@@ -70,7 +76,10 @@ class Population
     }
 
   private:
-    double draw() { return static_cast<double>((random.next() >> 11) + 1) / 9007199254740994.0; }
+    double draw()
+    {
+        return static_cast<double>((random.next() >> 11) + 1) / 9007199254740994.0;
+    }
 
     double draw_lifetime(size_t i)
     {
@@ -251,7 +260,8 @@ TEST(Lifetime, NothingIsCutWhereItSavesLessThanACohortCosts)
 
 TEST(Lifetime, TheSamePopulationHasTheSameTableInEachRun)
 {
-    std::vector<Site> sites = several(10, 2 * PERIOD) + several(10, 50 * PERIOD) + several(5, never);
+    std::vector<Site> sites = several(10, 2 * PERIOD) + several(10, 50 * PERIOD) +
+                              several(5, never);
     Population first(sites, 9), second(sites, 9);
     for (unsigned i = 0; i < 50; i++) {
         ASSERT_EQ(first.play(), second.play());

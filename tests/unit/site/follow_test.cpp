@@ -62,7 +62,6 @@ TEST(Follow, AFullSetRefusesAndNothingIsLost)
     EXPECT_EQ(taken, entered);
 }
 
-/* Seen to fail with a plain store in place of the compare-and-swap that takes a block out. */
 TEST(Follow, OfSeveralThreadsThatTakeABlockOutOneHasIt)
 {
     enum { THREADS = 4, BLOCKS = 1000, ROUNDS = 200 };

@@ -110,6 +110,38 @@ TEST(Learned, TheCounterfactualModeLogsTheSameMovesAndPlacesNothing)
     });
 }
 
+/* The statistics have it, as text and in JSON. */
+TEST(Learned, WhatItFoundIsReported)
+{
+    in_child([]() -> std::string {
+        std::vector<char> room(16384);
+        struct text text = text_begin(room.data(), room.size());
+        learned_report_text(&text);
+        learned_report_json(&text);
+        if (text.length != 0)
+            return "a report before it began";
+        begin(false, 1);
+        work(3);
+        learned_report_json(&text);
+        std::string json(text.start, text.length);
+        int depth = 0, deepest = 0;
+        for (char c : json) {
+            depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+            deepest = std::max(deepest, depth);
+        }
+        if (depth != 0 || deepest != 3 || json.find("\"learned\":{\"acts\":0,") != 0 ||
+            json.find("\"log\":[{\"at_kib\":") == std::string::npos || json.back() != ',')
+            return json;
+        text = text_begin(room.data(), room.size());
+        learned_report_text(&text);
+        std::string words(text.start, text.length);
+        return words.find("would have moved") != std::string::npos &&
+                       words.find("2  learned_cohorts\n") != std::string::npos
+                   ? ""
+                   : words;
+    });
+}
+
 static std::string log_of(uint64_t seed)
 {
     begin(true, seed);

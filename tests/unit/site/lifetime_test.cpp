@@ -215,19 +215,20 @@ TEST(Lifetime, ASiteWhoseBlocksLiveShorterFromSomeTimeOnComesBackToTheOthers)
     EXPECT_EQ(heap.cohorts(), 1u);
 }
 
+/* Seen to fail with moves at once. */
 TEST(Lifetime, MovesAreWantedTwiceInARowAndThenRare)
 {
     Population heap(several(8, 3 * PERIOD) + several(8, 200 * PERIOD), 5);
     size_t first = 0;
     for (unsigned i = 0; i < 30; i++) {
-        std::vector<uint8_t> wanted;
-        for (size_t site = 0; site < 16; site++)
+        std::vector<unsigned> wanted, before;
+        for (size_t site = 0; site < 16; site++) {
             wanted.push_back(heap.of(site).wanted);
+            before.push_back(heap.cohort(site));
+        }
         size_t moved = heap.play();
-        for (size_t site = 0; moved > 0 && site < 16; site++)
-            if (heap.of(site).streak == LIFETIME_STREAK && heap.cohort(site) != 0) {
-                EXPECT_EQ(wanted[site], heap.cohort(site)) << "moved unasked";
-            }
+        for (size_t site = 0; site < 16; site++)
+            EXPECT_TRUE(heap.cohort(site) == before[site] || heap.cohort(site) == wanted[site]);
         first += moved;
     }
     ASSERT_GE(first, 8u);

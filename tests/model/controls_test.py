@@ -23,6 +23,12 @@ MUTANTS = [
     ("lock", "src/os/lock.h", "& LOCK_WAITED) != 0))", "& LOCK_WAITED) == 1))", "wake-up was lost"),
     ("lock", "src/os/lock.c", "compare_swap(&lock->state, &expected, held, ACQUIRE, RELAXED))",
      "(store(&lock->state, held, ACQUIRE), true))", "two threads are inside"),
+    ("lock", "src/os/lock.c", "if (!compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED)) "
+     "return false; lock->is_inherited", "store(&lock->state, held | LOCK_WAITED, ACQUIRE); lock->is_inherited",
+     "two threads are inside|taken over twice"),
+    ("lock", "src/os/lock.c", "lock->is_inherited = true;", "", "nobody was told|two threads are inside"),
+    ("lock", "src/os/lock.c", "|| !os_thread_has_ended(holder))", "|| holder == 0)",
+     "two threads are inside|that lives"),
     ("cache", "src/core/cache.h", "store(&entry->top, top - SLOT_BYTES, RELAXED); if (CHECKS >= 1)",
      "store(&entry->top, top, RELAXED); if (CHECKS >= 1)",
      "not what lies there|newest block"),

@@ -1,20 +1,48 @@
 /*
- * lock_model.c: the shipped os/lock.c under the explorer: mutual exclusion, and no wake-up is lost.
+ * lock_model.c: the shipped os/lock.c under the explorer: mutual exclusion, no wake-up is lost, and
+ * a depot's lock whose holder ended is taken over once, by one who is told.
  *
- * os_wait and os_wake are the kernel's promise: a wait compares and falls asleep in one step.
+ * os_wait and os_wake are the kernel's promise: a wait compares and falls asleep in one step. A
+ * wait that ends by time is one whose holder has ended; others would only be looked at again.
  */
 #include "explore.h"
 
 #include "os/lock.c"
 
 static struct lock lock;
-static unsigned inside, entries;
+static unsigned inside, entries, inherited;
+static bool has_ended[EXPLORE_THREADS_MAX];
+
+enum { PROCESS = 7, THREAD_FIRST = 10 };
+
+uint32_t os_process_id(void)
+{
+    return PROCESS;
+}
+
+uint32_t os_thread_id(void)
+{
+    return THREAD_FIRST + explore_self();
+}
+
+bool os_thread_has_ended(uint32_t id)
+{
+    explore_point();
+    return has_ended[id - THREAD_FIRST];
+}
+
+/* Thread-local variables are one to all threads of the explorer. */
+static void be_self(void)
+{
+    lock_holder_id = os_thread_id();
+}
 
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
-    (void)timeout_ms;
     explore_point();
-    if (atomic_load(word) == expected)
+    uint32_t holder = expected & ~LOCK_WAITED;
+    bool is_over = timeout_ms != UINT64_MAX && has_ended[holder - THREAD_FIRST];
+    if (atomic_load(word) == expected && !is_over)
         explore_sleep(word);
 }
 
@@ -43,9 +71,14 @@ void check_stop(const char *format, ...)
 
 static void begin(void)
 {
+    lock_start();
     atomic_store(&lock.state, LOCK_FREE);
+    lock.is_inherited = false;
     inside = 0;
     entries = 0;
+    inherited = 0;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        has_ended[i] = false;
 }
 
 static void enter(void)
@@ -78,6 +111,50 @@ static void try_once(void)
     lock_release(&lock, RANK_SPAN);
 }
 
+static void enter_depot(void)
+{
+    if (lock_was_inherited(&lock)) {
+        inherited++;
+        inside--; /* who ended there */
+    }
+    enter();
+    lock_release(&lock, RANK_DEPOT);
+}
+
+static void once_depot(void)
+{
+    lock_acquire(&lock, RANK_DEPOT);
+    enter_depot();
+}
+
+static void try_depot(void)
+{
+    if (lock_try_briefly(&lock, RANK_DEPOT))
+        enter_depot();
+}
+
+/* Ends while it holds the lock; those that sleep notice in time. */
+static void end_inside(void)
+{
+    lock_acquire(&lock, RANK_DEPOT);
+    if (lock_was_inherited(&lock))
+        explore_fail("a lock was taken over from a thread that lives");
+    inside++;
+    explore_point();
+    has_ended[explore_self()] = true;
+    explore_wake(&lock.state, EXPLORE_THREADS_MAX);
+}
+
+/* The others were done before it, or one of them has taken over. */
+static void end_depot(void)
+{
+    if (inherited > 1)
+        explore_fail("the lock was taken over twice");
+    bool is_free = atomic_load(&lock.state) == LOCK_FREE;
+    if (is_free != (inherited == 1))
+        explore_fail("nobody was told that the holder ended");
+}
+
 static void end(void)
 {
     if (atomic_load(&lock.state) != LOCK_FREE)
@@ -92,7 +169,21 @@ int main(void)
         {"lock: two threads, twice each", 4, 2, begin, {twice, twice}, end},
         {"lock: three threads", 3, 3, begin, {once, once, once}, end},
         {"lock: three threads, one only tries", 2, 3, begin, {twice, once, try_once}, end},
+        {"lock: a depot's, three threads", 3, 3, begin, {once_depot, once_depot, once_depot}, end},
+        {"lock: the holder ends, two want it",
+         3,
+         3,
+         begin,
+         {end_inside, once_depot, once_depot},
+         end_depot},
+        {"lock: the holder ends, one only tries",
+         3,
+         3,
+         begin,
+         {end_inside, once_depot, try_depot},
+         end_depot},
     };
+    explore_each_step(be_self);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         explore(&cases[i]);
     return 0;

@@ -10,12 +10,13 @@
 #include "os/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
 #ifndef PR_SET_VMA
@@ -137,80 +138,36 @@ static size_t resident_by_mincore(const void *start, size_t size)
     return resident;
 }
 
-/* Reads lines from /proc/self/smaps through a small buffer; what is longer than it is cut. */
-struct line_reader {
-    long fd;
-    long length, next;
-    char buffer[2048];
-};
-
-static bool read_line(struct line_reader *reader, char *line, size_t capacity)
-{
-    size_t used = 0;
-    for (;;) {
-        if (reader->next == reader->length) {
-            reader->length = system_call(SYS_read, reader->fd, (long)reader->buffer,
-                                         sizeof reader->buffer, 0, 0, 0);
-            reader->next = 0;
-            if (reader->length <= 0)
-                return false;
-        }
-        char c = reader->buffer[reader->next++];
-        if (c == '\n')
-            break;
-        if (used + 1 < capacity)
-            line[used++] = c;
-    }
-    line[used] = '\0';
-    return true;
-}
-
-static uintptr_t parse_hex(const char **words)
-{
-    uintptr_t value = 0;
-    for (;; (*words)++) {
-        char c = **words;
-        if (c >= '0' && c <= '9')
-            value = value * 16 + (uintptr_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            value = value * 16 + (uintptr_t)(c - 'a' + 10);
-        else
-            return value;
-    }
-}
-
 /* The number of KiB in a line that begins with "Rss:", else false. */
-static bool parse_rss(const char *line, size_t *kib)
+static bool parse_rss(char *line, size_t *kib)
 {
-    if (line[0] != 'R' || line[1] != 's' || line[2] != 's' || line[3] != ':')
+    if (strncmp(line, "Rss:", 4) != 0)
         return false;
-    *kib = 0;
-    for (line += 4; *line != '\0'; line++)
-        if (*line >= '0' && *line <= '9')
-            *kib = *kib * 10 + (size_t)(*line - '0');
+    line += 4;
+    while (*line == ' ')
+        line++;
+    *kib = lines_number(&line, 10);
     return true;
 }
 
 size_t os_resident_bytes(const void *start, size_t size)
 {
-    struct line_reader reader = {.length = 0};
-    reader.fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/smaps", O_RDONLY | O_CLOEXEC, 0,
-                            0, 0);
-    if (reader.fd < 0)
+    struct lines smaps;
+    if (lines_open(&smaps, "/proc/self/smaps") != 0)
         return resident_by_mincore(start, size);
     char line[128];
     size_t resident = 0, kib;
     bool is_ours = false;
-    while (read_line(&reader, line, sizeof line)) {
+    while (lines_read(&smaps, line, sizeof line) > 0) {
         if (parse_rss(line, &kib)) {
             resident += is_ours ? kib * 1024 : 0;
             continue;
         }
-        const char *rest = line;
-        uintptr_t from = parse_hex(&rest);
+        char *rest = line;
+        uintptr_t from = lines_number(&rest, 16);
         if (rest > line && *rest == '-')
             is_ours = from >= (uintptr_t)start && from < (uintptr_t)start + size;
     }
-    system_call(SYS_close, reader.fd, 0, 0, 0, 0, 0);
+    lines_close(&smaps);
     return resident;
 }

@@ -23,18 +23,17 @@
 #include <sys/uio.h>
 
 #include "base/bits.h"
+#include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
 enum {
     HEADERS_MAX = 64, /* program headers of a file that are looked at */
     NOTES_MAX = 64,   /* notes of a program header                    */
     LINE_BYTES = PATH_MAX + 128,
-    BUFFER_BYTES = 4096,
 };
 
 struct reader {
-    long fd, length, next;
-    char buffer[BUFFER_BYTES];
+    struct lines lines;
     char line[LINE_BYTES];
     Elf64_Phdr headers[HEADERS_MAX];
     unsigned char build_id[OS_BUILD_ID_MAX];
@@ -54,56 +53,10 @@ struct image {
     uint64_t device, inode;
 };
 
-static long open_to_read(const char *path)
-{
-    return system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-}
-
-static void close_file(long fd)
-{
-    system_call(SYS_close, fd, 0, 0, 0, 0, 0);
-}
-
-static long refill(struct reader *reader)
-{
-    do
-        reader->length = system_call(SYS_read, reader->fd, (long)reader->buffer, BUFFER_BYTES, 0, 0,
-                                     0);
-    while (reader->length == -EINTR);
-    reader->next = 0;
-    return reader->length;
-}
-
-/* 1 for a line, 0 at the end, else -errno. What is longer than a path can be is cut. */
-static int read_line(struct reader *reader)
-{
-    size_t used = 0;
-    for (;;) {
-        if (reader->next == reader->length && refill(reader) <= 0)
-            return (int)reader->length;
-        char c = reader->buffer[reader->next++];
-        if (c == '\n')
-            break;
-        if (used + 1 < LINE_BYTES)
-            reader->line[used++] = c;
-    }
-    reader->line[used] = '\0';
-    return 1;
-}
-
-static unsigned digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return (unsigned)(c - '0');
-    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : UINT_MAX;
-}
-
 /* The number at *words; moves behind it and the one character after it. */
 static uint64_t parse_number(char **words, unsigned base)
 {
-    uint64_t value = 0;
-    for (; digit_value(**words) < base; (*words)++)
-        value = value * base + digit_value(**words);
+    uint64_t value = lines_number(words, base);
     *words += **words != '\0';
     return value;
 }
@@ -137,11 +90,12 @@ static void trim_deleted(char *path)
 
 static bool copy_by_file(uintptr_t from, void *to, size_t size)
 {
-    long fd = open_to_read("/proc/self/mem");
+    long fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/mem", O_RDONLY | O_CLOEXEC, 0, 0,
+                          0);
     if (fd < 0)
         return false;
     long copied = system_call(SYS_pread64, fd, (long)to, (long)size, (long)from, 0, 0);
-    close_file(fd);
+    system_call(SYS_close, fd, 0, 0, 0, 0, 0);
     return copied == (long)size;
 }
 
@@ -216,7 +170,7 @@ static int visit_all(struct reader *reader, void (*visit)(const struct os_module
     struct image image = {0};
     uintptr_t entry = getauxval(AT_ENTRY);
     int result;
-    while ((result = read_line(reader)) > 0) {
+    while ((result = lines_read(&reader->lines, reader->line, LINE_BYTES)) > 0) {
         struct line line = parse_line(reader->line);
         if (line.inode == 0 || line.path == NULL || line.path[0] != '/')
             continue;
@@ -250,9 +204,8 @@ static struct reader *reader_begin(int *error)
         return NULL;
     }
     struct reader *reader = (struct reader *)at;
-    reader->fd = open_to_read("/proc/self/maps");
-    if (reader->fd < 0) {
-        *error = (int)reader->fd;
+    *error = lines_open(&reader->lines, "/proc/self/maps");
+    if (*error != 0) {
         system_call(SYS_munmap, at, sizeof(struct reader), 0, 0, 0, 0);
         return NULL;
     }
@@ -261,7 +214,7 @@ static struct reader *reader_begin(int *error)
 
 static void reader_end(struct reader *reader)
 {
-    close_file(reader->fd);
+    lines_close(&reader->lines);
     system_call(SYS_munmap, (long)reader, sizeof *reader, 0, 0, 0, 0);
 }
 
@@ -282,9 +235,10 @@ int os_maps(void (*take)(const char *, size_t, void *), void *context)
     struct reader *reader = reader_begin(&result);
     if (reader == NULL)
         return result;
-    while (refill(reader) > 0)
-        take(reader->buffer, (size_t)reader->length, context);
-    result = (int)reader->length;
+    long length;
+    while ((length = lines_refill(&reader->lines)) > 0)
+        take(reader->lines.buffer, (size_t)length, context);
+    result = (int)length;
     reader_end(reader);
     return result;
 }

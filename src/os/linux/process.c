@@ -20,22 +20,19 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
 /* Pages of address space in use: the first number of /proc/self/statm; 0 when it cannot be read. */
 static size_t pages_in_use(void)
 {
-    long fd = system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0,
-                          0, 0);
-    if (fd < 0)
+    struct lines statm;
+    char line[128], *words = line;
+    if (lines_open(&statm, "/proc/self/statm") != 0)
         return 0;
-    char digits[32] = "";
-    long length = system_call(SYS_read, fd, (long)digits, sizeof digits - 1, 0, 0, 0);
-    system_call(SYS_close, fd, 0, 0, 0, 0, 0);
-    size_t pages = 0;
-    for (long i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++)
-        pages = pages * 10 + (size_t)(digits[i] - '0');
-    return pages;
+    bool is_read = lines_read(&statm, line, sizeof line) > 0;
+    lines_close(&statm);
+    return is_read ? lines_number(&words, 10) : 0;
 }
 
 static size_t address_space_left(size_t page_bytes)

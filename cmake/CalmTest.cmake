@@ -1,6 +1,6 @@
 # CalmTest: what test directories use to register themselves.
 #
-#   calm_add_gtest(NAME name LABEL label SOURCES files... [LIBRARIES targets...])
+#   calm_add_gtest(NAME name LABEL label SOURCES files... [LIBRARIES targets...] [ENVIRONMENT settings...])
 #       a GoogleTest program; every TEST in it becomes one ctest entry `name.Suite.Test`.
 #   calm_add_program(NAME name SOURCES files... [LIBRARIES targets...])
 #       a plain C or C++ program; the caller adds tests that run it.
@@ -32,10 +32,14 @@ function(calm_add_program)
 endfunction()
 
 function(calm_add_gtest)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;LABEL" "SOURCES;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;LABEL;ENVIRONMENT" "SOURCES;LIBRARIES")
+    set(environment)
+    if(arg_ENVIRONMENT)
+        set(environment ENVIRONMENT ${arg_ENVIRONMENT})
+    endif()
     calm_add_program(NAME ${arg_NAME} SOURCES ${arg_SOURCES} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
     gtest_discover_tests(${arg_NAME} TEST_PREFIX ${arg_NAME}. DISCOVERY_MODE PRE_TEST
-        PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S})
+        PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S} ${environment})
 endfunction()
 
 function(calm_add_script)

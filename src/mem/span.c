@@ -153,19 +153,37 @@ static unsigned list_from(const struct span_lists *in, unsigned list)
     return LIST_COUNT;
 }
 
-/* The first unit of a free span of at least `units`, or 0. */
-static size_t find(const struct span_lists *in, size_t units)
+/* The first unit from `unit` on whose address is a multiple. */
+static size_t aligned_from(size_t unit, size_t align_units)
 {
-    if (units >> (5 + DOUBLINGS) != 0)
-        return 0;
-    unsigned list = list_of(units);
+    size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
+    return align_up(unit + skew, align_units) - skew;
+}
+
+/* The first unit of one of the first few spans of a list in which `units` fit, or 0. */
+static size_t find_in(const struct span_lists *in, unsigned list, size_t units, size_t align_units)
+{
     size_t unit = in->heads[list];
     for (unsigned tries = 0; tries < TRIES_IN_LIST && unit != 0; tries++) {
-        if (region.tags[unit].units >= units)
+        if (aligned_from(unit, align_units) + units <= unit + region.tags[unit].units)
             return unit;
         unit = region.tags[unit].next;
     }
-    list = list_from(in, list + 1);
+    return 0;
+}
+
+/* The first unit of a free span in which `units` fit, or 0. */
+static size_t find(const struct span_lists *in, size_t units, size_t align_units)
+{
+    size_t enough = units + align_units - 1; /* wherever they begin */
+    if (enough >> (5 + DOUBLINGS) != 0)
+        return 0;
+    size_t unit = find_in(in, list_of(units), units, align_units);
+    if (unit == 0 && align_units > 1)
+        unit = find_in(in, list_of(enough), units, align_units);
+    if (unit != 0)
+        return unit;
+    unsigned list = list_from(in, list_of(enough) + 1);
     return list == LIST_COUNT ? 0 : in->heads[list];
 }
 
@@ -201,10 +219,9 @@ static void stamp(size_t unit, size_t units, unsigned owner)
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
     for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
-        size_t unit = find(lists_of(from, state), units + align_units - 1);
+        size_t unit = find(lists_of(from, state), units, align_units);
         if (unit != 0) {
-            size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
-            size_t first = align_up(unit + skew, align_units) - skew;
+            size_t first = aligned_from(unit, align_units);
             carve(unit, first, units);
             note_least();
             return (struct span){first, units, state == SPAN_CLEAN};
@@ -238,8 +255,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     size_t first, count;
     if (region_grow(units + align_units - 1, &first, &count) != 0)
         return span;
-    size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
-    size_t aligned = align_up(first + skew, align_units) - skew;
+    size_t aligned = aligned_from(first, align_units);
     lock_acquire(&span_lock, RANK_SPAN);
     tag_used(aligned, units);
     if (aligned > first)

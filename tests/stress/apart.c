@@ -67,9 +67,9 @@ static uint64_t seed, steps;
 enum { FORM_COUNT = 4, FORM_RESIZED = 3 };
 
 SITE(0)
-SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6)
-    SITE(7) static void *(*const sites[])(void *, size_t) = {
-        FORMS(0), FORMS(1), FORMS(2), FORMS(3), FORMS(4), FORMS(5), FORMS(6), FORMS(7)};
+SITE(1)
+SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7) static void *(*const sites[])(void *, size_t) = {
+    FORMS(0), FORMS(1), FORMS(2), FORMS(3), FORMS(4), FORMS(5), FORMS(6), FORMS(7)};
 enum { SITES = sizeof sites / sizeof sites[0] };
 
 static void claim(uintptr_t at, unsigned site)

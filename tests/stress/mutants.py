@@ -53,7 +53,8 @@ MUTANTS = {
     "homes share their lines": (
         "core/home.c", "has_homes ? home * HOME_ENTRY_BYTES : 0", "has_homes ? 0 : 0", "lines"),
     "a slab is lent where cohorts are apart": (
-        "core/depot.c", "if (rows_are_apart || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))", "apart"),
+        "core/depot.c", "if (rows_are_apart || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))",
+        "apart"),
     "free spans of two owners merge": (
         "mem/span.c", "region.tags[unit].state == state && region.tags[unit].owner == owner",
         "((void)owner, region.tags[unit].state == state)", "apart"),
@@ -77,7 +78,8 @@ ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
              "threads_by_cores": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
              "forks": ["--seeds", "1", "--steps", "20"], "lines": [], "apart": ["--steps", "60000"]}
-TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100, "apart": 100}
+TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100,
+             "apart": 100}
 BY_CORES = "_by_cores"
 TRIES = 5
 

@@ -12,6 +12,13 @@ static struct {
     enum loader_answer kind;
 } modules[MODULES];
 
+static void (*when_asked)(const void *address);
+
+void sim_when_asked(void (*call)(const void *address))
+{
+    when_asked = call;
+}
+
 void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker)
 {
     modules[module].start = start;
@@ -21,6 +28,10 @@ void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker)
 
 enum loader_answer os_loader_find(const void *address)
 {
+    void (*call)(const void *) = when_asked;
+    when_asked = NULL;
+    if (call != NULL)
+        call(address);
     for (unsigned i = 0; i < MODULES; i++)
         if ((uintptr_t)address - modules[i].start < modules[i].end - modules[i].start)
             return modules[i].kind;

@@ -74,6 +74,9 @@ size_t sim_resident_bytes(void);
 /* Has module number `module`, below 8, be loaded at [start, end); nowhere when they are equal. */
 void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker);
 
+/* Called, once, when somebody asks which module an address is in. */
+void sim_when_asked(void (*call)(const void *address));
+
 void sim_clock_advance(uint64_t ms);
 void sim_random_seed(uint64_t seed);
 

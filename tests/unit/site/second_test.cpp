@@ -1,0 +1,69 @@
+/*
+ * second_test.cpp: site/second.c serves diverted requests as the fast paths would have.
+ */
+#include <gtest/gtest.h>
+
+#include "../heap_support.h"
+
+static const void *site_at(uintptr_t address)
+{
+    return reinterpret_cast<const void *>(address);
+}
+
+static unsigned row_of(const void *block)
+{
+    return bin_row(region_kind(region_unit(block))) % COHORT_LIMIT;
+}
+
+static unsigned own_row(const void *site)
+{
+    return site_own_offset(site) / COHORT_ENTRY_BYTES;
+}
+
+/* Seen to fail with plain() that takes the offset of site 0. */
+TEST(Second, EveryFormIsServedFromTheSitesOwnCohort)
+{
+    ASSERT_TRUE(heap_start());
+    depot_lend_share = 0; /* no cohort takes another's slab */
+    site_start(SITE_HASH, COHORTS_MAX);
+    depot_on_growth(100000);
+    for (bool is_diverted : {true, false}) {
+        site_divert_all(is_diverted);
+        for (uintptr_t address = 0x500; address < 0x540; address += 3) {
+            const void *site = site_at(address);
+            ASSERT_EQ(site_offset(site) == DIVERTED_OFFSET, is_diverted);
+            unsigned row = own_row(site);
+            void *plain = front_alloc(200, site, nullptr);
+            void *zeroed = front_zeroed(10, 300, site, nullptr);
+            void *aligned = front_aligned(512, 3000, site, nullptr);
+            EXPECT_EQ(row_of(plain), row);
+            EXPECT_EQ(row_of(zeroed), row);
+            EXPECT_EQ(row_of(aligned), row);
+            EXPECT_TRUE(calm_test::is_zero(static_cast<unsigned char *>(zeroed), 3000));
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % 512, 0u);
+            const void *other = site_at(address + 0x800);
+            plain = front_realloc(plain, 5000, other, nullptr);
+            EXPECT_EQ(row_of(plain), own_row(other));
+            heap_free(plain);
+            heap_free(zeroed);
+            heap_free(aligned);
+            void *large = front_alloc(300000, site, nullptr);
+            ASSERT_NE(large, nullptr);
+            heap_free(large);
+        }
+    }
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+TEST(Second, WhatNoHeapCouldServeIsNull)
+{
+    ASSERT_TRUE(heap_start());
+    site_divert_all(true);
+    EXPECT_EQ(front_alloc(SIZE_MAX, site_at(0x77), nullptr), nullptr);
+    EXPECT_EQ(front_zeroed(SIZE_MAX, 2, site_at(0x77), nullptr), nullptr);
+    EXPECT_EQ(front_aligned(64, PTRDIFF_MAX, site_at(0x77), nullptr), nullptr);
+    void *block = front_alloc(10, site_at(0x77), nullptr);
+    EXPECT_EQ(front_realloc(block, SIZE_MAX, site_at(0x77), nullptr), nullptr);
+    heap_free(block);
+    site_divert_all(false);
+}

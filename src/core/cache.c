@@ -30,7 +30,12 @@ enum {
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
-    REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
+    REFILL_PLAIN = 64,    /* blocks to fetch at once, where they do not come as a batch */
+    FLUSHES_MAX = 16,     /* in a row, before a bin holds less */
+    FALLING_BYTES = 8192, /* and no less than this, within these bounds */
+    FALLING_MIN = 15,
+    FALLING_MAX = 63,
+    FALLING_STEP = 8,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -42,6 +47,7 @@ struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
 uint64_t cache_mark = 0x6d6c61636d6c6163;
 struct cache_budget cache_budgets[2];
+void (*_Atomic cache_on_refill)(size_t bytes);
 
 static bool has_bit(const uint64_t *set, unsigned bin)
 {
@@ -395,16 +401,20 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-/* From the middle tier; what is more than one goes to the cache, if there is one. */
-static void *refill(struct cache *cache, unsigned bin)
+/* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
+ * many there were. */
+static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
 {
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
+        if (cache->flushes[bin % FLUSH_COUNTS] != 0) /* a look keeps its page untouched */
+            cache->flushes[bin % FLUSH_COUNTS] = 0;
         grow_after_miss(cache, bin);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    *fetched = count;
     if (unlikely(count == 0))
         return NULL;
     if (count > 1 && cache != NULL)
@@ -420,12 +430,17 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (cache == NULL && !heap_start())
         return NULL;
     void *block = NULL;
+    unsigned bin = entry_offset / ENTRY_BYTES;
+    size_t fetched = 0;
     /* It may have one, where a sequence was aborted or the thread is on another core by now. */
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
     if (block == NULL)
-        block = refill(cache, entry_offset / ENTRY_BYTES);
+        block = refill(cache, bin, &fetched);
     cache_done(cache);
+    void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
+    if (unlikely(on_refill != NULL))
+        on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL))
         *(block_word *)block = 0;
     return block;
@@ -443,11 +458,32 @@ static bool is_full(struct cache_entry *entry)
     return load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
 }
 
+/* Whether a bin that is full was flushed often since it last missed: its program frees more than it
+ * asks for, and what the array holds pins pages. */
+static bool is_falling(struct cache *cache, unsigned bin)
+{
+    uint8_t *flushes = &cache->flushes[bin % FLUSH_COUNTS];
+    if (*flushes == FLUSHES_MAX)
+        return true;
+    (*flushes)++;
+    return false;
+}
+
+/* Has a full array hold a little less from now on, once a flush has made the room. */
+static void fall(struct cache *cache, unsigned bin)
+{
+    size_t blocks = array_of(cache->entries[bin].limit).blocks;
+    size_t least = size_min(size_max(FALLING_BYTES / bin_bytes(bin), FALLING_MIN), FALLING_MAX);
+    if (blocks >= least + FALLING_STEP && !is_span_bin(bin))
+        array_resize(cache, bin, blocks - FALLING_STEP);
+}
+
 /* Makes room for one block more in a bin's array. False: it has none. */
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    if (is_full(entry))
+    bool is_less = is_full(entry) && is_falling(cache, bin);
+    if (is_full(entry) && !is_less)
         grow_after_miss(cache, bin);
     if (entry->limit == 0)
         return false;
@@ -455,6 +491,8 @@ static bool make_room(struct cache *cache, unsigned bin)
         flush_all(cache, bin);
     else if (is_full(entry))
         flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
+    if (is_less)
+        fall(cache, bin);
     return true;
 }
 

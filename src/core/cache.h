@@ -29,6 +29,7 @@ enum {
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
+    FLUSH_COUNTS = 4096,
 };
 
 /* `first` is the newest block, or NULL; in a core's cache always NULL, and the newest is in the
@@ -73,6 +74,8 @@ struct cache {
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
     uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */
     uint64_t recent_bins[ROW_LIMIT]; /* by row: classes that missed since the hand last passed */
+
+    uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
@@ -126,6 +129,9 @@ struct cache_budget {
     _Atomic size_t in_use; /* what all arrays may hold now */
 };
 extern struct cache_budget cache_budgets[2]; /* of small and of large blocks */
+
+/* Called with the bytes that a refill brought, with nothing held. Set once, at any time. */
+extern void (*_Atomic cache_on_refill)(size_t bytes);
 
 ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {

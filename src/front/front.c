@@ -9,6 +9,7 @@
 #include "front/sites.h"
 #include "front/stats.h"
 #include "front/watch.h"
+#include "site/learned.h"
 
 enum { COMPLAINTS_MAX = 1024 };
 
@@ -51,6 +52,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
     os_file_identity((int)option_value(OPTION_sites_fd), sites_file);
     wrapper_configure((enum wrapper_use)option_value(OPTION_wrappers));
+    learned_choose(option_value(OPTION_learning) == 0, option_value(OPTION_learning_seed));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }

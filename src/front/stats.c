@@ -18,6 +18,8 @@
 #include "front/front.h"
 #include "mem/meta.h"
 #include "mem/span.h"
+#include "site/learned.h"
+#include "site/learned_report.h"
 #include "site/sample.h"
 
 enum { TEXT_MAX = 32 * 1024 };
@@ -65,7 +67,7 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
 static size_t resident_now(void)
 {
     return region_resident_bytes() + region_tables_resident_bytes() + meta_resident_bytes() +
-           sample_resident_bytes();
+           sample_resident_bytes() + learned_resident_bytes();
 }
 
 void stats_read(struct calm_stats *out)
@@ -82,7 +84,8 @@ void stats_read(struct calm_stats *out)
     size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
     for (unsigned units = 1; units <= SPAN_UNITS_MAX; units++)
         cached += cached_in_bin(bin_of_span(units)) * units * UNIT_BYTES;
-    size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes();
+    size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
+                      learned_mapped_bytes();
     struct profile_facts profile = profile_facts();
     struct intern_counts interned = intern_counts();
     *out = (struct calm_stats){
@@ -91,7 +94,8 @@ void stats_read(struct calm_stats *out)
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
-        .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes(),
+        .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +
+                          learned_mapped_bytes(),
         .resident_bytes = resident_now(),
         .metadata_bytes = metadata,
         .dirty_bytes = span_dirty_bytes() + shelf_bytes(),
@@ -179,6 +183,7 @@ int stats_write_text(int fd)
         text_add_column(&text, fields[i].value, 20);
         text_format(&text, "  %s\n", fields[i].name);
     }
+    learned_report_text(&text);
     text_add(&text, "  block bytes  live blocks    cached     slabs\n");
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)
@@ -220,7 +225,9 @@ int stats_write_json(int fd)
     text_format(&text, ",\"caches_by\":\"%s\"", cached_by());
     if (cores_refusal() != NULL)
         text_format(&text, ",\"no_cores\":\"%s\"", cores_refusal());
-    text_add(&text, ",\"classes\":[");
+    text_add_char(&text, ',');
+    learned_report_json(&text);
+    text_add(&text, "\"classes\":[");
     bool is_first = true;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)

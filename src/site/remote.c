@@ -54,7 +54,7 @@ static void answer(uint32_t asked)
         result = start(rate, load(&remote.lease_ms, RELAXED));
     else
         stop_own();
-    site_refresh(); /* whoever asked has diverted it */
+    site_refill(0, SITES); /* whoever asked has diverted it */
     store(&remote.result, (uint32_t)result, RELAXED);
     store(&remote.answered, asked, RELEASE); /* R3 */
 }

@@ -18,7 +18,7 @@
 #include "os/stack.h"
 #include "site/live.h"
 #include "site/poisson.h"
-#include "site/remote.h"
+#include "site/second.h"
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
@@ -109,10 +109,10 @@ static NOINLINE void note(const void *block, size_t bytes, const void *site)
     PROBE_3("sample_alloc", block, bytes, site);
 }
 
-static void on_free(void *block)
+void sample_free(void *block)
 {
     struct live_sample sample;
-    if (!live_end(block, &sample))
+    if (load(&tables, ACQUIRE) == NULL || !live_end(block, &sample))
         return;
     stacks_end(sample.stack, sample.estimate);
     PROBE_1("sample_free", block);
@@ -143,7 +143,7 @@ void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offse
         return result;
     here.is_inside = true;
     if (result == block)
-        on_free(block);
+        sample_free(block);
     if (is_hit && sampled_is(result))
         note(result, bytes, site);
     here.is_inside = false;
@@ -170,7 +170,7 @@ static bool have_tables(void)
     }
     stacks_start(made.start);
     live_start(made.start + stacks_bytes());
-    sampled_on_free = on_free;
+    second_hear_frees();
     store(&tables, made.start, RELEASE);
     return true;
 }

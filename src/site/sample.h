@@ -51,6 +51,9 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset);
 
+/* The free of a sampled block; others are ignored. */
+void sample_free(void *block);
+
 /* As heap_realloc, while requests are sampled. */
 void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offset);
 

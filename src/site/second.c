@@ -6,6 +6,7 @@
  */
 #include "site/second.h"
 
+#include "site/learned.h"
 #include "site/remote.h"
 #include "site/sample.h"
 
@@ -17,9 +18,8 @@ static const void *site_named(const void *site, const void *frame)
 }
 
 /* Of the cohort that serves the request. Starts the heap; what is looked at comes after it. */
-static uint32_t request_offset(size_t bytes, const void *site, const void *frame)
+static uint32_t request_offset(size_t bytes, const void *site, const void *named)
 {
-    const void *named = site_named(site, frame);
     uint32_t offset = site_own_offset(named);
     wrapper_tick(named == site ? WRAPPER_MISS : WRAPPER_CALL, bytes, site);
     seen_note(named);
@@ -38,13 +38,30 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
     return likely(block != NULL) ? block : heap_alloc_slow(bytes, offset);
 }
 
+static void on_free(void *block)
+{
+    sample_free(block);
+    learned_free(block);
+}
+
+void second_hear_frees(void)
+{
+    sampled_on_free = on_free;
+}
+
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame)
 {
     if (bytes > PTRDIFF_MAX)
         return NULL;
-    uint32_t offset = request_offset(bytes, site, frame);
-    if (unlikely(sample_is_reached(bytes))) {
-        void *block = sample_alloc(bytes, align, is_zeroed, site, offset);
+    const void *named = site_named(site, frame);
+    uint32_t offset = request_offset(bytes, site, named);
+    bool is_sampled = sample_is_reached(bytes);
+    bool is_followed = learned_request(site_index(named), bytes);
+    if (unlikely(is_sampled || is_followed)) {
+        void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site, offset)
+                                 : sampled_alloc(bytes, align, is_zeroed, offset);
+        if (block != NULL && is_followed)
+            learned_follow(block, site_index(named));
         if (block != NULL)
             return block;
     }
@@ -53,8 +70,13 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
-    uint32_t offset = request_offset(bytes, site, frame);
+    const void *named = site_named(site, frame);
+    uint32_t offset = request_offset(bytes, site, named);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site, offset);
-    return heap_realloc(block, bytes, offset, false);
+    bool is_followed = learned_request(site_index(named), bytes);
+    void *result = heap_realloc(block, bytes, offset, is_followed);
+    if (is_followed && result != NULL && result != block && sampled_is(result))
+        learned_follow(result, site_index(named));
+    return result;
 }

@@ -17,6 +17,9 @@
 #include "site/site.h"
 #include "site/wrapper.h"
 
+/* From now on frees of sampled blocks are told to who follows them. Before the first such block. */
+void second_hear_frees(void);
+
 /* A request of any size, aligned to a power of two, zeroed if wanted. */
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
 

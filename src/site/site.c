@@ -13,6 +13,7 @@
 
 #include "core/depot.h"
 #include "core/sampled.h"
+#include "site/learned.h"
 #include "site/wrapper.h"
 
 enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
@@ -27,10 +28,13 @@ _Atomic bool site_is_quick;
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
 static _Atomic bool is_table_diverted;
-static _Atomic uint32_t changes; /* of the two above */
+static bool is_learned;
+static _Atomic uint32_t changes; /* of what the table is to say */
 
 size_t site_cohort_of(size_t index)
 {
+    if (is_learned)
+        return learned_cohort(index);
     /* Knuth's multiplicative hash: the golden ratio of 2^32. */
     uint32_t mixed = (uint32_t)index * 0x9E3779B1u;
     return (uint64_t)mixed * load(&cohorts_now, RELAXED) >> 32;
@@ -44,25 +48,26 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    return site_is_interned || load(&is_table_diverted, RELAXED) || wrapper_has_index(index);
+    return site_is_interned || load(&is_table_diverted, RELAXED) || wrapper_has_index(index) ||
+           learned_watches(index);
 }
 
-static void write_table(void)
+static void write_table(size_t first, size_t count)
 {
     store(&site_is_quick, site_is_interned && !load(&is_table_diverted, RELAXED), RELAXED);
-    for (size_t index = 0; index < SITES; index++)
+    for (size_t index = first; index < first + count; index++)
         store(&site_table[index],
               (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
               RELAXED);
 }
 
-/* After a change: writes what it asks for, and again if another change came meanwhile. */
-static void fill(void)
+/* Writes what a change asks for, and again if another change came meanwhile. */
+void site_refill(size_t first, size_t count)
 {
     uint32_t seen = 0, now = fetch_add(&changes, 1, ACQ_REL) + 1; /* W2 */
     while (now != seen) {
         seen = now;
-        write_table(); /* W3 */
+        write_table(first, count); /* W3 */
         /* W4: an increment that comes after this one sees our stores, so its own come later. */
         now = fetch_add(&changes, 0, ACQ_REL);
     }
@@ -71,38 +76,39 @@ static void fill(void)
 static void on_growth(size_t slab_count)
 {
     size_t now = load(&cohorts_now, RELAXED);
-    if (now >= cohorts_max || slab_count < SLABS_MIN)
+    if (slab_count < SLABS_MIN)
         return;
-    if (!compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
+    if (is_learned)
+        learned_begin();
+    if (now >= cohorts_max)
         return;
-    fill();
+    if (compare_swap(&cohorts_now, &now, cohorts_max, RELAXED, RELAXED))
+        site_refill(0, SITES);
 }
 
 void site_start(enum site_policy policy, size_t cohorts)
 {
     cohorts_max = policy == SITE_HASH ? cohorts : 1;
+    is_learned = policy == SITE_LEARNED;
     site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
     if (site_is_interned)
         wrapper_start();
-    fill();
+    site_refill(0, SITES);
 }
 
 size_t site_cohorts(void)
 {
     struct intern_counts counts = intern_counts();
+    if (is_learned)
+        return learned_cohorts();
     return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
 }
 
 void site_divert_all(bool is_wanted)
 {
     store(&is_table_diverted, is_wanted, RELAXED);
-    fill();
-}
-
-void site_refresh(void)
-{
-    fill();
+    site_refill(0, SITES);
 }
 
 uint32_t site_offset_by_index(const void *return_address)

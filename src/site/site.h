@@ -18,7 +18,7 @@
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
-enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN };
+enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN, SITE_LEARNED };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
@@ -34,9 +34,9 @@ size_t site_cohorts(void);
 /* Sends every request to the second front end, or no longer. Any thread. */
 void site_divert_all(bool is_diverted);
 
-/* Writes the table anew, after what wrapper_has_index() says has changed, or another process wrote
- * to it (site/remote.h). Any thread. */
-void site_refresh(void);
+/* Brings `count` entries up to date from `first` on, after what they are to say has changed, or
+ * another process wrote to them (site/remote.h). Any thread. */
+void site_refill(size_t first, size_t count);
 
 ALWAYS_INLINE size_t site_index(const void *return_address)
 {

@@ -216,7 +216,7 @@ bool wrapper_has_index(size_t index)
 static void divert(uintptr_t site)
 {
     if (set_bit(diverted, site))
-        site_refresh();
+        site_refill(0, SITES);
 }
 
 /* Unless another wrapper has the same index. After drop_fact. */
@@ -230,7 +230,7 @@ static void undivert(uintptr_t site)
             return;
     }
     if ((atomic_fetch_and_explicit(&diverted[index / 64], ~bit, RELAXED) & bit) != 0)
-        site_refresh();
+        site_refill(0, SITES);
 }
 
 /* Mismatches are not forgotten. */

@@ -1,0 +1,73 @@
+/*
+ * follow.c: sets of ways; a block's address chooses the set, and it may be in any way of it.
+ *
+ * A way is free, taken, or a block's. Taken: by the one thread that enters or takes out a block.
+ *
+ * Owner: any thread, lock-free; docs/protocols/learned.md. Design: docs/design/learned.md
+ */
+#include "site/follow.h"
+
+enum { WAY_FREE = 0, WAY_TAKEN = 1, SET_BITS = 10 };
+_Static_assert(FOLLOW_SETS == 1 << SET_BITS, "the set is the hash's upper bits");
+_Static_assert(sizeof(struct follow_way) * 4 == CACHE_LINE_BYTES, "four in a line");
+
+static struct follow_way *set_of(struct follow_table *table, const void *block)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)block * 0x9E3779B97F4A7C15;
+    return &table->ways[(hash >> (64 - SET_BITS)) * FOLLOW_WAYS];
+}
+
+static uint64_t pack(struct followed followed)
+{
+    return (uint64_t)followed.birth << 32 | (uint32_t)followed.record << 16 | followed.thread;
+}
+
+static struct followed unpack(uint64_t word)
+{
+    return (struct followed){(uint32_t)(word >> 32), (uint16_t)(word >> 16), (uint16_t)word};
+}
+
+bool follow_begin(struct follow_table *table, const void *block, struct followed followed)
+{
+    struct follow_way *set = set_of(table, block);
+    for (unsigned i = 0; i < FOLLOW_WAYS; i++) {
+        uintptr_t expected = WAY_FREE;
+        if (load(&set[i].block, RELAXED) != WAY_FREE ||
+            !compare_swap(&set[i].block, &expected, WAY_TAKEN, ACQUIRE, RELAXED)) /* B1 */
+            continue;
+        store(&set[i].followed, pack(followed), RELAXED);
+        store(&set[i].block, (uintptr_t)block, RELEASE); /* B2 */
+        return true;
+    }
+    return false;
+}
+
+/* Takes the block out of a way, if it is there. */
+static bool way_end(struct follow_way *way, const void *block, struct followed *out)
+{
+    uintptr_t expected = (uintptr_t)block;
+    if (load(&way->block, RELAXED) != expected ||
+        !compare_swap(&way->block, &expected, WAY_TAKEN, ACQUIRE, RELAXED)) /* E1 */
+        return false;
+    *out = unpack(load(&way->followed, RELAXED));
+    store(&way->block, WAY_FREE, RELEASE); /* E2 */
+    return true;
+}
+
+bool follow_end(struct follow_table *table, const void *block, struct followed *out)
+{
+    struct follow_way *set = set_of(table, block);
+    for (unsigned i = 0; i < FOLLOW_WAYS; i++)
+        if (way_end(&set[i], block, out))
+            return true;
+    return false;
+}
+
+bool follow_next(struct follow_table *table, const void **block, struct followed *out)
+{
+    struct follow_way *way = &table->ways[table->hand++ % (FOLLOW_SETS * FOLLOW_WAYS)];
+    uintptr_t found = load(&way->block, ACQUIRE); /* N1: pairs with B2 */
+    *block = (const void *)found;
+    *out = unpack(load(&way->followed, RELAXED));
+    return found > WAY_TAKEN;
+}

@@ -1,0 +1,500 @@
+/*
+ * learned.c: watches sites in turn, follows some of their blocks, and decides now and then.
+ *
+ * The clock is bytes that passed from depots to caches. Every site is watched from the start; after
+ * some followed blocks it is left alone for a while, and a site that asks for little is watched
+ * until it has as many. A budget, filled by the clock, bounds what all this costs; when it is used
+ * up nobody is watched until the next decision. A decision comes each time the clock has gone on by
+ * a period, in whichever thread that is, after its refill.
+ *
+ * Owner: a decision is one thread's, by `is_deciding`; nobody waits for it. What requests and frees
+ * change is atomic; docs/protocols/learned.md. Design: docs/design/learned.md
+ */
+#include "site/learned.h"
+
+#include "base/bits.h"
+#include "core/heap.h"
+#include "mem/extent.h"
+#include "os/os.h"
+#include "site/follow.h"
+#include "site/lifetime.h"
+#include "site/poisson.h"
+#include "site/second.h"
+#include "site/site.h"
+
+enum {
+    CLOCK_SHIFT = 12,       /* a unit of the clock: 4 KiB                            */
+    CLOCK_STEP = 64 * 1024, /* bytes that a thread counts before it tells the clock  */
+    PERIOD_MIN = 2 * 1024 * 1024 >> CLOCK_SHIFT,
+    PERIOD_A_SITE = 32 * 1024 >> CLOCK_SHIFT,
+    PERIOD_SHARE = 64, /* of the time so far                                    */
+    WINDOW_FIRST = 24, /* samples that end a site's first window                */
+    WINDOW_LATER = 8,  /* and the others                                        */
+    WINDOW_REQUESTS = 512,
+    WINDOW_DENSE = 4,  /* samples from each request; then from every other, ... */
+    REST_PERIODS = 4,  /* that a site is left alone after a window              */
+    FOLLOWED_MAX = 24, /* live blocks of a site                                 */
+    OLD_PERIODS = 8,   /* a block that old may make room for a new one          */
+    SAMPLE_COST = 24,  /* in requests that take the slow path                   */
+    BUDGET_FIRST = 8192,
+    BUDGET_MAX = 16 * 1024,
+    BUDGET_KEPT = 4096, /* for sites that are not known yet                    */
+    BUDGET_RESUME = 1024,
+    EARNED_MAX = 1024,   /* from one decision to the next                       */
+    UNITS_A_REQUEST = 2, /* of the clock, that pay for one request              */
+    MAPPING_ALIGN = 64 * 1024,
+    PERCENT = 100,
+};
+
+enum place_state { PLACE_NEW, PLACE_WATCHED, PLACE_QUIET };
+
+/* An index. */
+static struct place {
+    _Atomic uint16_t record; /* its number, from 1; 0: none                    */
+    _Atomic uint8_t state;   /* all but PLACE_QUIET take the slow path         */
+    _Atomic uint8_t cohort;
+} places[SITES];
+
+/* What was seen of an index. */
+struct record {
+    /* In this window. */
+    _Atomic uint32_t window_start;
+    _Atomic uint32_t requests;
+    _Atomic uint32_t samples;
+
+    /* Since the start. */
+    _Atomic uint64_t bytes; /* of `counted` requests */
+    _Atomic uint64_t counted;
+    _Atomic uint64_t classes;
+    _Atomic uint64_t births; /* clock when followed blocks that are live were made, added up */
+    _Atomic uint64_t ended;  /* how long those were live that are not followed any more     */
+    _Atomic uint32_t live;   /* followed blocks                                             */
+    _Atomic uint32_t all;    /* ever followed                                               */
+    _Atomic uint32_t deaths; /* of them                                                     */
+    _Atomic uint32_t remote; /* of these, in another thread                                 */
+    _Atomic uint32_t rate;   /* of the windows so far, in LIFETIME_RATE; 0: none yet        */
+
+    /* The decision's. */
+    uint16_t index;
+    uint32_t first_seen;
+    uint32_t watch_next;
+    uint32_t deaths_last;
+    uint64_t exposure_last;
+};
+
+struct tables {
+    struct record records[LIFETIME_SITES_MAX + 1]; /* 0 is none's */
+    struct lifetime_site sites[LIFETIME_SITES_MAX + 1];
+    uint16_t order[LIFETIME_SITES_MAX];
+    struct follow_table followed;
+};
+
+static _Atomic bool is_chosen;
+static bool is_acting;
+static uint64_t seed_wanted;
+static struct tables *_Atomic tables;
+static _Atomic bool is_on, is_paused;
+static _Atomic uint32_t clock; /* in units; wraps after 16 TiB */
+static _Atomic uint32_t decide_next;
+static _Atomic uint32_t is_deciding;
+static _Atomic int64_t budget;
+static _Atomic uint32_t records_used;
+static _Atomic uint32_t threads_seen;
+static _Atomic uint64_t samples_all, decisions, moves;
+static _Atomic size_t cohorts_now = 1;
+static uint32_t decided_last;
+static uint32_t watch_hand; /* the record that is next to be watched again */
+static struct learned_move log_entries[LEARNED_LOG_MAX]; /* a ring; the decision's */
+
+static _Thread_local struct {
+    uint64_t random;
+    uint32_t bytes_untold; /* to the clock */
+} here;
+
+/* Tells threads apart, mostly. */
+static uint16_t thread_tag(void)
+{
+    uintptr_t at = (uintptr_t)&here;
+    return (uint16_t)(at >> 6 ^ at >> 22);
+}
+
+static bool draw(uint32_t one_in_log2)
+{
+    if (here.random == 0)
+        here.random = seed_wanted + ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32) + 1;
+    return (poisson_random(&here.random) & ((1u << one_in_log2) - 1)) == 0;
+}
+
+/* --- windows --- */
+
+static void spend(int64_t requests)
+{
+    if (likely(fetch_sub(&budget, requests, RELAXED) > requests))
+        return;
+    if (!exchange(&is_paused, true, RELAXED))
+        site_refill(0, SITES);
+}
+
+static void set_quiet(size_t index)
+{
+    store(&places[index].state, PLACE_QUIET, RELAXED);
+    site_refill(index, 1);
+}
+
+static uint32_t window_rate(struct record *record, uint32_t now)
+{
+    uint64_t length = size_max(now - load(&record->window_start, RELAXED), 1);
+    uint64_t found = (uint64_t)load(&record->requests, RELAXED) * LIFETIME_RATE / length;
+    uint64_t known = load(&record->rate, RELAXED);
+    return (uint32_t)size_min(known == 0 ? found : (found + known + 1) / 2, UINT32_MAX);
+}
+
+static void window_open(struct record *record, uint32_t now)
+{
+    store(&record->window_start, now, RELAXED);
+    store(&record->requests, 0, RELAXED);
+    store(&record->samples, 0, RELAXED);
+}
+
+static void window_close(struct record *record, size_t index)
+{
+    uint8_t expected = PLACE_WATCHED;
+    if (!compare_swap(&places[index].state, &expected, PLACE_QUIET, RELAXED, RELAXED))
+        return; /* another thread has */
+    store(&record->rate, window_rate(record, load(&clock, RELAXED)), RELAXED);
+    site_refill(index, 1);
+}
+
+/* The record of an index, made if there is none yet. NULL: no room. */
+static struct record *record_for(size_t index)
+{
+    struct tables *all = load(&tables, ACQUIRE);
+    struct place *place = &places[index];
+    uint16_t number = load(&place->record, ACQUIRE);
+    if (likely(number != 0))
+        return &all->records[number];
+    uint32_t next = fetch_add(&records_used, 1, RELAXED) + 1;
+    if (next > LIFETIME_SITES_MAX) {
+        fetch_sub(&records_used, 1, RELAXED);
+        return NULL;
+    }
+    struct record *record = &all->records[next];
+    record->index = (uint16_t)index;
+    record->first_seen = load(&clock, RELAXED);
+    window_open(record, record->first_seen);
+    if (!compare_swap(&place->record, &number, (uint16_t)next, RELEASE, ACQUIRE)) /* P2 */
+        return &all->records[number]; /* another thread was first; this one's is nobody's */
+    store(&place->state, PLACE_WATCHED, RELAXED);
+    return record;
+}
+
+static uint32_t window_samples(struct record *record)
+{
+    return load(&record->all, RELAXED) <= WINDOW_FIRST ? WINDOW_FIRST : WINDOW_LATER;
+}
+
+/* Whether the next request of a window is followed: the first few each, then ever fewer, so that a
+ * window is not one moment. */
+static bool is_followed(struct record *record)
+{
+    uint32_t samples = load(&record->samples, RELAXED);
+    return samples < window_samples(record) && load(&record->live, RELAXED) < FOLLOWED_MAX &&
+           draw(samples / WINDOW_DENSE);
+}
+
+bool learned_request(size_t index, size_t bytes)
+{
+    if (!learned_watches(index) || bytes > MEDIUM_MAX)
+        return false;
+    struct record *record = record_for(index);
+    if (record == NULL) {
+        set_quiet(index);
+        return false;
+    }
+    fetch_add(&record->bytes, bytes, RELAXED);
+    fetch_add(&record->counted, 1, RELAXED);
+    atomic_fetch_or_explicit(&record->classes, UINT64_C(1) << class_of(bytes), RELAXED);
+    bool is_sampled = is_followed(record);
+    uint32_t samples = fetch_add(&record->samples, is_sampled, RELAXED) + is_sampled;
+    uint32_t requests = fetch_add(&record->requests, 1, RELAXED) + 1;
+    bool is_crowded = load(&record->live, RELAXED) >= FOLLOWED_MAX;
+    if (is_crowded || samples >= window_samples(record) || requests >= WINDOW_REQUESTS)
+        window_close(record, index);
+    spend(is_sampled ? SAMPLE_COST : 1);
+    return is_sampled;
+}
+
+/* --- followed blocks --- */
+
+void learned_follow(const void *block, size_t index)
+{
+    struct tables *all = load(&tables, ACQUIRE);
+    struct record *record = &all->records[load(&places[index].record, RELAXED)];
+    struct followed followed = {.birth = load(&clock, RELAXED),
+                                .record = load(&places[index].record, RELAXED),
+                                .thread = thread_tag()};
+    fetch_add(&record->births, followed.birth, RELAXED);
+    fetch_add(&record->live, 1, RELAXED);
+    if (follow_begin(&all->followed, block, followed)) {
+        fetch_add(&record->all, 1, RELAXED);
+        fetch_add(&samples_all, 1, RELAXED);
+        return;
+    }
+    fetch_sub(&record->births, followed.birth, RELAXED);
+    fetch_sub(&record->live, 1, RELAXED);
+}
+
+static struct record *end_following(struct tables *all, struct followed followed)
+{
+    struct record *record = &all->records[followed.record];
+    fetch_sub(&record->live, 1, RELAXED);
+    fetch_sub(&record->births, followed.birth, RELAXED);
+    fetch_add(&record->ended, load(&clock, RELAXED) - followed.birth, RELAXED);
+    return record;
+}
+
+void learned_free(const void *block)
+{
+    struct tables *all = load(&tables, ACQUIRE);
+    struct followed followed;
+    if (all == NULL || !follow_end(&all->followed, block, &followed))
+        return;
+    struct record *record = end_following(all, followed);
+    fetch_add(&record->deaths, 1, RELAXED);
+    fetch_add(&record->remote, followed.thread != thread_tag(), RELAXED);
+}
+
+/* Lets go of old blocks of sites that follow many, so that new ones can be. */
+static void forget_old(struct tables *all, uint32_t now, uint32_t period)
+{
+    struct followed followed;
+    const void *block;
+    for (unsigned i = 0; i < FOLLOW_STEP; i++) {
+        if (!follow_next(&all->followed, &block, &followed))
+            continue;
+        bool is_crowded = load(&all->records[followed.record].live, RELAXED) > FOLLOWED_MAX / 2;
+        if (is_crowded && now - followed.birth > period * OLD_PERIODS &&
+            follow_end(&all->followed, block, &followed))
+            end_following(all, followed);
+    }
+}
+
+/* --- decisions --- */
+
+static void update_site(struct lifetime_site *site, struct record *record, uint32_t now)
+{
+    uint64_t live = load(&record->live, RELAXED) * (uint64_t)now;
+    uint64_t births = load(&record->births, RELAXED);
+    uint64_t exposure = load(&record->ended, RELAXED) + live - size_min(births, live);
+    uint32_t deaths = load(&record->deaths, RELAXED);
+    uint64_t counted = load(&record->counted, RELAXED);
+    bool is_watched = load(&places[record->index].state, RELAXED) == PLACE_WATCHED;
+    site->exposure_new = exposure - size_min(record->exposure_last, exposure);
+    site->deaths_new = deaths - record->deaths_last;
+    site->rate = is_watched ? window_rate(record, now) : load(&record->rate, RELAXED);
+    site->age = size_max(now - record->first_seen, 1);
+    site->classes = load(&record->classes, RELAXED);
+    site->samples = load(&record->all, RELAXED);
+    site->bytes = counted == 0 ? 0 : (uint32_t)(load(&record->bytes, RELAXED) / counted);
+    record->exposure_last = size_max(record->exposure_last, exposure);
+    record->deaths_last = deaths;
+}
+
+static void note_move(const struct lifetime_site *site, struct record *record, uint32_t now,
+                      uint8_t from)
+{
+    uint32_t deaths = load(&record->deaths, RELAXED);
+    uint64_t number = load(&moves, RELAXED);
+    log_entries[number % LEARNED_LOG_MAX] = (struct learned_move){
+        .at_kib = (uint64_t)now << CLOCK_SHIFT >> 10,
+        .lifetime_kib = site->lifetime << CLOCK_SHIFT >> 10,
+        .live_bytes = site->live_blocks * site->bytes,
+        .bytes = site->bytes,
+        .index = record->index,
+        .from = from,
+        .to = site->cohort,
+        .remote_percent = (uint8_t)(deaths == 0
+                                        ? 0
+                                        : load(&record->remote, RELAXED) * PERCENT / deaths),
+    };
+    store(&moves, number + 1, RELEASE);
+}
+
+/* Puts what was decided into force. Whether more may move soon. */
+static bool apply(struct tables *all, uint32_t count, uint32_t now)
+{
+    bool is_pending = false;
+    size_t cohorts = 1;
+    for (uint32_t i = 1; i <= count; i++) {
+        struct lifetime_site *site = &all->sites[i];
+        struct place *place = &places[all->records[i].index];
+        uint8_t before = load(&place->cohort, RELAXED);
+        cohorts = size_max(cohorts, site->cohort + 1u);
+        is_pending |= site->wanted != site->cohort;
+        if (before == site->cohort || load(&place->record, RELAXED) != i)
+            continue;
+        store(&place->cohort, site->cohort, RELAXED);
+        note_move(site, &all->records[i], now, before);
+        if (is_acting)
+            site_refill(all->records[i].index, 1);
+    }
+    store(&cohorts_now, cohorts, RELAXED);
+    return is_pending;
+}
+
+/* Opens windows of sites that have rested, as long as the budget allows. */
+static void watch_again(struct tables *all, uint32_t count, uint32_t now, uint32_t period)
+{
+    int64_t promised = 0;
+    for (uint32_t looks = 0; looks < count; looks++) {
+        uint32_t i = watch_hand % count + 1;
+        struct record *record = &all->records[i];
+        struct place *place = &places[record->index];
+        if (load(&place->state, RELAXED) != PLACE_QUIET ||
+            (int32_t)(now - record->watch_next) < 0 || load(&place->record, RELAXED) != i) {
+            watch_hand++;
+            continue;
+        }
+        if (load(&budget, RELAXED) - promised < BUDGET_KEPT)
+            return; /* the next decision goes on with this one */
+        watch_hand++;
+        promised += WINDOW_LATER * SAMPLE_COST;
+        record->watch_next = now + period * REST_PERIODS;
+        window_open(record, now);
+        store(&place->state, PLACE_WATCHED, RELAXED);
+        if (!load(&is_paused, RELAXED))
+            site_refill(record->index, 1);
+    }
+}
+
+static void earn(struct tables *all, uint32_t count, uint32_t units, uint32_t now)
+{
+    int64_t more = (int64_t)size_min(units / UNITS_A_REQUEST, EARNED_MAX);
+    int64_t have = fetch_add(&budget, more, RELAXED) + more;
+    if (have > BUDGET_MAX)
+        fetch_sub(&budget, have - BUDGET_MAX, RELAXED);
+    if (have < BUDGET_RESUME || !load(&is_paused, RELAXED))
+        return;
+    for (uint32_t i = 1; i <= count; i++)
+        window_open(&all->records[i], now);
+    store(&is_paused, false, RELAXED);
+    site_refill(0, SITES);
+}
+
+static void decide(uint32_t now)
+{
+    struct tables *all = load(&tables, ACQUIRE);
+    uint32_t count = (uint32_t)size_min(load(&records_used, ACQUIRE), LIFETIME_SITES_MAX);
+    uint32_t period = (uint32_t)size_max(size_max(PERIOD_MIN, now / PERIOD_SHARE),
+                                         count * (size_t)PERIOD_A_SITE);
+    for (uint32_t i = 1; i <= count; i++)
+        update_site(&all->sites[i], &all->records[i], now);
+    lifetime_decide(all->sites + 1, count, all->order);
+    bool is_pending = apply(all, count, now);
+    watch_again(all, count, now, period);
+    forget_old(all, now, period);
+    earn(all, count, now - decided_last, now);
+    decided_last = now;
+    fetch_add(&decisions, 1, RELAXED);
+    store(&decide_next, now + (is_pending ? period / 2 : period), RELAXED);
+}
+
+/* The clock: after each refill, with nothing held. */
+static void on_refill(size_t bytes)
+{
+    here.bytes_untold += (uint32_t)size_min(bytes, UINT32_MAX / 2);
+    if (likely(here.bytes_untold < CLOCK_STEP))
+        return;
+    uint32_t units = here.bytes_untold >> CLOCK_SHIFT;
+    here.bytes_untold = 0;
+    uint32_t now = fetch_add(&clock, units, RELAXED) + units;
+    if (likely((int32_t)(now - load(&decide_next, RELAXED)) < 0) ||
+        exchange(&is_deciding, 1, ACQUIRE) != 0) /* K1 */
+        return;
+    decide(now);
+    store(&is_deciding, 0, RELEASE); /* K2 */
+}
+
+/* --- what others ask --- */
+
+void learned_choose(bool acts, uint64_t seed)
+{
+    store(&is_chosen, true, RELAXED);
+    is_acting = acts;
+    seed_wanted = seed;
+}
+
+static size_t table_bytes(void)
+{
+    return align_up(sizeof(struct tables), MAPPING_ALIGN);
+}
+
+bool learned_begin(void)
+{
+    struct extent made;
+    if (!load(&is_chosen, RELAXED) || !exchange(&is_chosen, false, RELAXED))
+        return false;
+    if (extent_reserve(&made, table_bytes(), MAPPING_ALIGN, "calmalloc learned") != 0)
+        return false;
+    if (extent_commit(&made, table_bytes(), 0) != 0) {
+        os_release(made.start, table_bytes());
+        return false;
+    }
+    second_hear_frees();
+    store(&tables, (struct tables *)(void *)made.start, RELEASE);
+    store(&budget, BUDGET_FIRST, RELAXED);
+    store(&decide_next, PERIOD_MIN, RELAXED);
+    store(&is_on, true, RELEASE);
+    store(&cache_on_refill, on_refill, RELEASE);
+    site_refill(0, SITES);
+    return true;
+}
+
+bool learned_watches(size_t index)
+{
+    return load(&is_on, ACQUIRE) && !load(&is_paused, RELAXED) &&
+           load(&places[index].state, RELAXED) != PLACE_QUIET;
+}
+
+unsigned learned_cohort(size_t index)
+{
+    return is_acting ? load(&places[index].cohort, RELAXED) : 0;
+}
+
+size_t learned_cohorts(void)
+{
+    return is_acting ? load(&cohorts_now, RELAXED) : 1;
+}
+
+struct learned_facts learned_facts(void)
+{
+    return (struct learned_facts){
+        .is_on = load(&is_on, ACQUIRE),
+        .acts = is_acting,
+        .clock_kib = (uint64_t)load(&clock, RELAXED) << CLOCK_SHIFT >> 10,
+        .decisions = load(&decisions, RELAXED),
+        .moves = load(&moves, RELAXED),
+        .samples = load(&samples_all, RELAXED),
+        .sites = size_min(load(&records_used, RELAXED), LIFETIME_SITES_MAX),
+        .cohorts = load(&cohorts_now, RELAXED),
+    };
+}
+
+size_t learned_log(struct learned_move *out)
+{
+    uint64_t end = load(&moves, ACQUIRE), count = size_min(end, LEARNED_LOG_MAX);
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = log_entries[(end - count + i) % LEARNED_LOG_MAX];
+    return count;
+}
+
+size_t learned_mapped_bytes(void)
+{
+    return load(&tables, ACQUIRE) == NULL ? 0 : table_bytes();
+}
+
+size_t learned_resident_bytes(void)
+{
+    char *start = (char *)load(&tables, ACQUIRE);
+    return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
+}

@@ -1,0 +1,15 @@
+/*
+ * learned_report.h: what `learned` found and did, for statistics. Nothing if it was not chosen or
+ * has not begun.
+ */
+#ifndef CALM_SITE_LEARNED_REPORT_H
+#define CALM_SITE_LEARNED_REPORT_H
+
+#include "base/text.h"
+
+void learned_report_text(struct text *text);
+
+/* As a member of a JSON object: "learned":{...}, and a comma. */
+void learned_report_json(struct text *text);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * follow_test.cpp: site/follow.c against a map of the standard library.
+ */
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "../heap_support.h"
+
+static const void *block_at(uint64_t number)
+{
+    return reinterpret_cast<const void *>(static_cast<uintptr_t>(number * 16 + 65536));
+}
+
+TEST(Follow, WhatWasEnteredIsTakenOutOnceWithAllThatWasSaid)
+{
+    auto table = std::make_unique<follow_table>();
+    std::map<uint64_t, followed> oracle;
+    calm_test::Random random(7);
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t number = random.next() % 4096;
+        followed found = {};
+        if (oracle.count(number) == 0) {
+            followed entered = {static_cast<uint32_t>(random.next()),
+                                static_cast<uint16_t>(random.next()),
+                                static_cast<uint16_t>(random.next())};
+            ASSERT_FALSE(follow_end(table.get(), block_at(number), &found));
+            if (follow_begin(table.get(), block_at(number), entered))
+                oracle[number] = entered;
+        } else {
+            ASSERT_TRUE(follow_end(table.get(), block_at(number), &found));
+            ASSERT_EQ(found.birth, oracle[number].birth);
+            ASSERT_EQ(found.record, oracle[number].record);
+            ASSERT_EQ(found.thread, oracle[number].thread);
+            oracle.erase(number);
+        }
+    }
+    EXPECT_GT(oracle.size(), 1500u) << "half of the blocks are in it at any time";
+}
+
+TEST(Follow, AFullSetRefusesAndNothingIsLost)
+{
+    auto table = std::make_unique<follow_table>();
+    uint64_t entered = 0;
+    for (uint64_t i = 0; i < 4 * FOLLOW_SETS * FOLLOW_WAYS; i++)
+        entered += follow_begin(table.get(), block_at(i), {static_cast<uint32_t>(i), 1, 2});
+    EXPECT_LE(entered, static_cast<uint64_t>(FOLLOW_SETS * FOLLOW_WAYS));
+    EXPECT_GT(entered, static_cast<uint64_t>(FOLLOW_SETS * FOLLOW_WAYS / 2));
+    uint64_t looked = 0, taken = 0;
+    const void *block;
+    followed found;
+    for (unsigned i = 0; i < FOLLOW_SETS * FOLLOW_WAYS; i++)
+        if (follow_next(table.get(), &block, &found)) {
+            looked++;
+            EXPECT_EQ(block, block_at(found.birth));
+            taken += follow_end(table.get(), block, &found);
+        }
+    EXPECT_EQ(looked, entered) << "one round sees every block";
+    EXPECT_EQ(taken, entered);
+}
+
+TEST(Follow, OfSeveralThreadsThatTakeABlockOutOneHasIt)
+{
+    enum { THREADS = 4, BLOCKS = 1000, ROUNDS = 200 };
+    auto table = std::make_unique<follow_table>();
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        uint64_t entered = 0;
+        for (uint64_t i = 0; i < BLOCKS; i++)
+            entered += follow_begin(table.get(), block_at(i), {round, 1, 2});
+        std::vector<uint64_t> taken(THREADS);
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < THREADS; t++)
+            threads.emplace_back([&, t] {
+                followed found;
+                for (uint64_t i = 0; i < BLOCKS; i++)
+                    taken[t] += follow_end(table.get(), block_at(i), &found);
+            });
+        uint64_t sum = 0;
+        for (unsigned t = 0; t < THREADS; t++) {
+            threads[t].join();
+            sum += taken[t];
+        }
+        ASSERT_EQ(sum, entered);
+    }
+}

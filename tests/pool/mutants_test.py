@@ -38,7 +38,8 @@ MUTANTS = {
 # name: flags, the runs, and the mistake that only it sees with a word of its report.
 SANITIZERS = {
     "tsan": ("-fsanitize=thread", [["threads", "1"], ["threads", "2"]],
-             ("pool.c", "load(&word->given, ACQUIRE)", "load(&word->given, RELAXED)", ["threads"]), "data race"),
+             ("pool.c", "load(&word->given, ACQUIRE); /* S2 */", "load(&word->given, RELAXED);",
+              ["threads"]), "data race"),
     "asan": ("-fsanitize=address,undefined", [["single", "2"], ["single", "3"], ["threads", "3"]],
              ("plan.c", "if (cost_of(class, middle) <= share)", "if (cost_of(class, middle) <= share + 100000)",
               ["single", "3"]), "heap-buffer-overflow"),

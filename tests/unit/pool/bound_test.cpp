@@ -41,7 +41,7 @@ TEST(Bound, EachOperationHasACostThatNoConfigurationChanges)
     const size_t sizes[] = {8, 64, 4096};
     const uint32_t shares[] = {20, 30, 50};
     calm_pool_config plain = {sizes, shares, 3, 1 << 20, 0, nullptr, 0};
-    calm_pool_config other = {sizes + 1, shares + 2, 1, 2 << 20, CALM_POOL_LAZY, nullptr, 256};
+    calm_pool_config other = {sizes + 1, shares + 2, 1, 2 << 20, CALM_POOL_LAZY, nullptr, 128};
     const uint32_t all[] = {100};
     other.percent = all;
     calm_pool_limits limits, limits_other;

@@ -9,8 +9,9 @@
  * percentile has grown by half for two epochs, the world has changed: both start afresh and take
  * turns again.
  *
- * The learned one loses when its 99th percentile of time in the system is more than 8 % above the
- * other's, or when more of its tasks failed. A failed task counts as the longest of times.
+ * The learned one loses when its 99th percentile of time in the system lies two buckets above the
+ * other's (a bucket is 6 to 12 % wide), or when more of its tasks failed. A failed task counts as
+ * the longest of times.
  *
  * Owner: the thread that owns the state it is part of. Design: docs/design/policies.md
  */

@@ -22,8 +22,8 @@ enum {
     PAGE_BYTES = 4096,
     COST_BYTES = 2 * PAGE_BYTES,  /* of one cohort more, for each class that both sides use */
     ONE = 1 << LIFETIME_LOG_BITS, /* in logarithms, and of deaths               */
-    KEPT = 15,
-    KEPT_OF = 16,        /* of what was seen, from decision to decision */
+    FADE_KEEPS = 15,
+    FADE_OF = 16,        /* of what was seen, from decision to decision */
     RATIO_NEW = 2 * ONE, /* four times the lifetime */
     RATIO_KEPT = 1 * ONE,
     GAIN_NEW = 9 * ONE, /* 2^9 times as likely as chance; docs/decisions/learned.md */
@@ -78,9 +78,9 @@ static void observe(struct lifetime_site *sites, size_t count)
                                 ? site->deaths_new * ONE
                                 : deaths * ONE / exposure * site->exposure_new +
                                       deaths * ONE % exposure * site->exposure_new / exposure;
-        site->exposure = site->exposure * KEPT / KEPT_OF + site->exposure_new * ONE;
-        site->deaths = site->deaths * KEPT / KEPT_OF + site->deaths_new * ONE;
-        site->expected = site->expected * KEPT / KEPT_OF + expected;
+        site->exposure = site->exposure * FADE_KEEPS / FADE_OF + site->exposure_new * ONE;
+        site->deaths = site->deaths * FADE_KEEPS / FADE_OF + site->deaths_new * ONE;
+        site->expected = site->expected * FADE_KEEPS / FADE_OF + expected;
     }
 }
 

@@ -474,7 +474,7 @@ static void fall(struct cache *cache, unsigned bin)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
     size_t least = size_min(size_max(FALLING_BYTES / bin_bytes(bin), FALLING_MIN), FALLING_MAX);
-    if (blocks >= least + FALLING_STEP && !is_span_bin(bin))
+    if (blocks >= least + FALLING_STEP)
         array_resize(cache, bin, blocks - FALLING_STEP);
 }
 
@@ -482,7 +482,7 @@ static void fall(struct cache *cache, unsigned bin)
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    bool is_less = is_full(entry) && is_falling(cache, bin);
+    bool is_less = is_full(entry) && !is_span_bin(bin) && is_falling(cache, bin);
     if (is_full(entry) && !is_less)
         grow_after_miss(cache, bin);
     if (entry->limit == 0)

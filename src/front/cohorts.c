@@ -10,57 +10,74 @@
 #include "front/cohorts.h"
 
 #include "core/depot.h"
+#include "core/rows.h"
 #include "core/sampled.h"
 #include "front/stats.h"
 
-static void add(struct calm_cohort *cohort, struct depot *depot)
-{
-    struct stats_bin bin = stats_read_bin(depot);
-    size_t bytes = bin_bytes(depot->bin);
-    cohort->allocated_blocks += bin.taken_blocks;
-    cohort->allocated_bytes += bin.taken_blocks * bytes;
-    cohort->cached_blocks += bin.cached_blocks;
-    cohort->cached_bytes += bin.cached_blocks * bytes;
-    cohort->active_bytes += bin.slabs << UNIT_SHIFT;
-}
+/* What each row or cohort has, before it is known which are to be shown. */
+struct weights {
+    uint64_t bytes[ROW_LIMIT]; /* one more than are live or in caches; 0: it has no slab */
+    uint16_t place[ROW_LIMIT]; /* where it is shown, from 1; 0: nowhere                  */
+};
 
+/* With sites apart each row is a cohort (core/rows.h). */
 static unsigned cohort_of(unsigned bin)
 {
-    return bin_row(bin) % COHORT_LIMIT;
+    return rows_are_apart ? bin_row(bin) : bin_row(bin) % COHORT_LIMIT;
 }
 
-static bool holds_more(const struct calm_cohort *a, const struct calm_cohort *b)
+static void add(struct calm_cohort *cohort, const struct depot *depot, const struct stats_bin *bin)
 {
-    if (a->allocated_bytes != b->allocated_bytes)
-        return a->allocated_bytes > b->allocated_bytes;
-    return a->active_bytes > b->active_bytes;
+    size_t bytes = bin_bytes(depot->bin);
+    cohort->allocated_blocks += bin->taken_blocks;
+    cohort->allocated_bytes += bin->taken_blocks * bytes;
+    cohort->cached_blocks += bin->cached_blocks;
+    cohort->cached_bytes += bin->cached_blocks * bytes;
+    cohort->active_bytes += bin->slabs << UNIT_SHIFT;
 }
 
-/* By insertion: there are few. */
-static void sort(struct calm_cohort *cohorts, size_t count)
+/* Weighs all cohorts; how many have slabs. */
+static size_t weigh(struct weights *weights)
 {
-    for (size_t i = 1; i < count; i++) {
-        struct calm_cohort moving = cohorts[i];
-        size_t at = i;
-        for (; at > 0 && holds_more(&moving, &cohorts[at - 1]); at--)
-            cohorts[at] = cohorts[at - 1];
-        cohorts[at] = moving;
+    size_t count = 0;
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        struct stats_bin bin = stats_read_bin(depot);
+        uint64_t *bytes = &weights->bytes[cohort_of(depot->bin)];
+        if (bin.slabs == 0)
+            continue;
+        count += *bytes == 0;
+        *bytes += (*bytes == 0) + bin.taken_blocks * bin_bytes(depot->bin);
     }
+    return count;
+}
+
+/* The heaviest cohort that has no place yet. Pre: there is one. */
+static unsigned heaviest(const struct weights *weights)
+{
+    unsigned best = ROW_LIMIT;
+    for (unsigned i = 0; i < ROW_LIMIT; i++)
+        if (weights->bytes[i] != 0 && weights->place[i] == 0 &&
+            (best == ROW_LIMIT || weights->bytes[i] > weights->bytes[best]))
+            best = i;
+    return best;
 }
 
 size_t cohorts_read(struct calm_cohort *out, size_t capacity)
 {
-    struct calm_cohort all[COHORT_LIMIT];
-    for (unsigned i = 0; i < COHORT_LIMIT; i++)
-        all[i] = (struct calm_cohort){.cohort = i, .is_sampled = i == COHORT_SAMPLED};
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        add(&all[cohort_of(depot->bin)], depot);
-    sort(all, COHORT_LIMIT);
-    size_t count = 0;
-    while (count < COHORT_LIMIT && all[count].active_bytes > 0)
-        count++;
-    for (size_t i = 0; i < size_min(count, capacity); i++)
-        out[i] = all[i];
+    struct weights weights = {0};
+    size_t count = weigh(&weights), shown = size_min(count, capacity);
+    for (size_t i = 0; i < shown; i++) {
+        unsigned cohort = heaviest(&weights);
+        weights.place[cohort] = (uint16_t)(i + 1);
+        out[i] = (struct calm_cohort){.cohort = cohort,
+                                      .is_sampled = !rows_are_apart && cohort == COHORT_SAMPLED};
+    }
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        unsigned place = weights.place[cohort_of(depot->bin)];
+        struct stats_bin bin = stats_read_bin(depot);
+        if (place != 0)
+            add(&out[place - 1], depot, &bin);
+    }
     return count;
 }
 

@@ -14,6 +14,7 @@
 #include "core/depot.h"
 #include "core/large.h"
 #include "core/registry.h"
+#include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
 #include "site/remote.h"
@@ -36,6 +37,7 @@ static const struct watch_fact region_facts[] = {
     FACT_NUMBER("class.capacity", offsetof(struct class_facts, capacity)),
     FACT_NUMBER("cohort.limit", COHORT_LIMIT),
     FACT_NUMBER("cohort.sampled", COHORT_SAMPLED),
+    FACT_AT("cohort.apart", rows_are_apart),
     FACTS_END,
 };
 

@@ -145,6 +145,7 @@ class Watched:
 
     def look(self):
         facts = self.facts
+        self.is_apart = self.number("cohort.apart", size=1) != 0
         frame = Frame(self.process.resident_bytes(), self.process.number_in("status", "Threads:") or 0)
         self.read_depots(frame)
         self.read_caches(frame)
@@ -160,7 +161,8 @@ class Watched:
         return frame
 
     def cohort_of(self, bin_number):
-        return (bin_number >> self.facts["class.bits"]) % self.facts["cohort.limit"]
+        row = bin_number >> self.facts["class.bits"]
+        return row if self.is_apart else row % self.facts["cohort.limit"]
 
     def class_of(self, bin_number):
         return bin_number & ((1 << self.facts["class.bits"]) - 1)

@@ -1,7 +1,7 @@
 /*
  * found_object.h: glibc's word on which module an address is in, read without a lock
- * (_dl_find_object, 2.35; NULL in a C library without it). Under names of our own, since the system's
- * headers may declare them, too.
+ * (_dl_find_object, 2.35; NULL in a C library without it). Under names of our own, since the
+ * system's headers may declare them, too.
  */
 #ifndef CALM_OS_LINUX_FOUND_OBJECT_H
 #define CALM_OS_LINUX_FOUND_OBJECT_H

@@ -106,7 +106,7 @@ TEST_F(Cohorts, TheCallTellsHowManyThereAreWhateverFits)
 TEST_F(Cohorts, SampledBlocksAreTheirOwn)
 {
     ASSERT_EQ(sample_start(1, 7), SAMPLE_FINE);
-    void *block = front_alloc(1000, reinterpret_cast<const void *>(uintptr_t{0x4242}));
+    void *block = front_alloc(1000, reinterpret_cast<const void *>(uintptr_t{0x4242}), nullptr);
     sample_stop();
     auto with = now();
     EXPECT_TRUE(of(with, COHORT_SAMPLED).is_sampled);

@@ -26,7 +26,7 @@ static bool is_diverted()
 
 static void request_memory()
 {
-    heap_free(front_alloc(100, site));
+    heap_free(front_alloc(100, site, nullptr));
 }
 
 /* As another process asks; the answer. */
@@ -69,7 +69,7 @@ TEST_F(Remote, ARequestStartsTheProfilerAndAnotherStopsIt)
 
 TEST_F(Remote, EveryFormOfRequestFindsIt)
 {
-    void *block = front_alloc(100, site);
+    void *block = front_alloc(100, site, nullptr);
     auto answered_by = [&](auto request) {
         store(&remote.rate_bytes, uint64_t{0}, RELAXED);
         store(&remote.asked, load(&remote.asked, RELAXED) + 1, RELEASE);
@@ -81,12 +81,12 @@ TEST_F(Remote, EveryFormOfRequestFindsIt)
         heap_free(result);
         return is_answered;
     };
-    EXPECT_TRUE(answered_by([&] { return front_alloc(100, site); }));
-    EXPECT_TRUE(answered_by([&] { return front_alloc(10000, site); }));
-    EXPECT_TRUE(answered_by([&] { return front_alloc(100000, site); }));
-    EXPECT_TRUE(answered_by([&] { return front_zeroed(10, 10, site); }));
-    EXPECT_TRUE(answered_by([&] { return front_aligned(64, 100, site); }));
-    EXPECT_TRUE(answered_by([&] { return front_realloc(block, 5000, site); }));
+    EXPECT_TRUE(answered_by([&] { return front_alloc(100, site, nullptr); }));
+    EXPECT_TRUE(answered_by([&] { return front_alloc(10000, site, nullptr); }));
+    EXPECT_TRUE(answered_by([&] { return front_alloc(100000, site, nullptr); }));
+    EXPECT_TRUE(answered_by([&] { return front_zeroed(10, 10, site, nullptr); }));
+    EXPECT_TRUE(answered_by([&] { return front_aligned(64, 100, site, nullptr); }));
+    EXPECT_TRUE(answered_by([&] { return front_realloc(block, 5000, site, nullptr); }));
 }
 
 TEST_F(Remote, ALeaseThatNobodyProlongsEnds)

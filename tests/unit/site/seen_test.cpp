@@ -46,14 +46,14 @@ TEST(Seen, AMissIsNotedAndAHitIsNot)
     uintptr_t site = 0x9000123;
     std::vector<void *> blocks;
     for (unsigned i = 0; i < 5000; i++)
-        blocks.push_back(front_alloc(600, pointer(site)));
+        blocks.push_back(front_alloc(600, pointer(site), nullptr));
     EXPECT_EQ(load(&seen_at(site)->address, RELAXED), site);
     uint64_t votes = load(&seen_at(site)->votes, RELAXED);
     EXPECT_GE(votes, 5000u / 128);
     EXPECT_LT(votes, 5000u / 2);
     for (unsigned i = 0; i < 1000; i++) {
         heap_free(blocks.back());
-        blocks.back() = front_alloc(600, pointer(site));
+        blocks.back() = front_alloc(600, pointer(site), nullptr);
     }
     EXPECT_EQ(load(&seen_at(site)->votes, RELAXED), votes);
     for (void *block : blocks)
@@ -68,10 +68,10 @@ TEST(Seen, EveryFormOfRequestIsNoted)
         heap_free(request(pointer(site)));
         return load(&seen_at(site)->address, RELAXED) == site;
     };
-    auto small = [](const void *site) { return front_alloc(40, site); };
-    auto medium = [](const void *site) { return front_alloc(20000, site); };
-    auto zeroed = [](const void *site) { return front_zeroed(2, 50, site); };
-    auto aligned = [](const void *site) { return front_aligned(4096, 28000, site); };
+    auto small = [](const void *site) { return front_alloc(40, site, nullptr); };
+    auto medium = [](const void *site) { return front_alloc(20000, site, nullptr); };
+    auto zeroed = [](const void *site) { return front_zeroed(2, 50, site, nullptr); };
+    auto aligned = [](const void *site) { return front_aligned(4096, 28000, site, nullptr); };
     EXPECT_TRUE(is_noted(0xA000001, small));
     EXPECT_TRUE(is_noted(0xA000002, medium));
     EXPECT_TRUE(is_noted(0xA000003, zeroed));

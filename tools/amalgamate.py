@@ -27,6 +27,7 @@ TOKEN = re.compile(r"""
 """, re.X | re.S | re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*$', re.M)
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)")
+MACRO = re.compile(r"^[A-Z][A-Z0-9_]+$")
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|endif)\b")
 # Not names: keywords that begin or accompany a declaration, and the attributes of base/attr.h.
 QUALIFIERS = {"const", "volatile", "extern", "static", "inline", "register", "_Atomic", "_Thread_local", "_Alignas",
@@ -89,9 +90,12 @@ class Declaration:
         self.tags = tags_of(inside)
         self.constants = constants_of(inside)
         self.name = declared_name(flat)
-        is_variable = not any(text == "(" for _, text in flat) or points_to_function(flat)
+        self.names = [self.name] + further_names(flat) if self.name else []
+        texts = [text for _, text in flat]
+        declarator = texts[:texts.index("=")] if "=" in texts else texts
+        self.is_variable = "(" not in declarator or points_to_function(flat)
         self.is_unsized = self.is_extern and any(a[1] == "[" and b[1] == "]" for a, b in zip(flat, flat[1:]))
-        self.is_definition = self.name is not None and not self.is_extern and (self.has_body or is_variable)
+        self.is_definition = self.name is not None and not self.is_extern and (self.has_body or self.is_variable)
 
 
 def outer(inside):
@@ -188,6 +192,19 @@ def declared_name(flat):
     return words[-1] if len(words) >= 2 else None
 
 
+def further_names(flat):
+    """The names after the first, of variables that one declaration lists."""
+    found, depth, is_start = [], 0, False
+    for kind, text in flat:
+        if kind == "mark":
+            depth += (text in "([") - (text in ")]")
+            is_start = depth == 0 and text in ",*" and (is_start or text == ",")
+        elif is_start and kind == "word" and text not in QUALIFIERS:
+            found.append(text)
+            is_start = False
+    return found
+
+
 def points_to_function(flat):
     return any(flat[i][1] == "(" and flat[i + 1][1] == "*" for i in range(min(len(flat) - 1, 6)))
 
@@ -200,10 +217,14 @@ def declarations(all_tokens):
             continue
         if first is None:
             first, has_function_body, last_mark = index, False, ""
+            is_macro = MACRO.match(text) and text not in QUALIFIERS
         if text == "{":
             has_function_body |= depth == 0 and last_mark == ")"
+        if depth == 0 and last_mark == ")" and MACRO.match(text):
+            continue  # an attribute after the parameters
         depth += (text in "{([") - (text in "})]") if kind == "mark" else 0
-        ends = depth == 0 and kind == "mark" and (text == ";" or (text == "}" and has_function_body))
+        ends = depth == 0 and kind == "mark" and (text == ";" or (text == "}" and has_function_body) or
+                                                  (text == ")" and is_macro and not ends_statement(all_tokens, index)))
         last_mark = text
         if ends:
             found.append(Declaration(all_tokens, first, index + 1))
@@ -211,6 +232,12 @@ def declarations(all_tokens):
     if first is not None:
         raise Trouble("a declaration does not end.")
     return found
+
+
+def ends_statement(all_tokens, index):
+    """Whether a semicolon follows, so that what a macro makes is a declaration's end and not a whole function."""
+    following = (text for kind, text in all_tokens[index + 1:] if kind not in ("comment", "line", "space"))
+    return next(following, "") == ";"
 
 
 class Source:
@@ -234,14 +261,19 @@ class Source:
         for declaration in self.declarations:
             names |= declaration.tags | declaration.constants
             if declaration.name and declaration.is_internal:
-                names.add(declaration.name)
+                names.update(declaration.names)
         return names
 
     def static_names(self):
-        return {declaration.name for declaration in self.declarations if declaration.name and declaration.is_internal}
+        return {name for declaration in self.declarations if declaration.is_internal for name in declaration.names}
 
     def all_names(self):
-        return self.own_names() | {declaration.name for declaration in self.declarations if declaration.name}
+        return self.own_names() | {name for declaration in self.declarations for name in declaration.names}
+
+    def variables(self):
+        """The variables that other files may know."""
+        return {name for declaration in self.declarations if declaration.is_variable and not declaration.is_internal
+                for name in declaration.names}
 
 
 def sources(root):
@@ -274,15 +306,17 @@ class Amalgam:
         units = [self.load(name) for name in sources(self.root)]
         if not units:
             raise Trouble("there are no sources in %s." % os.path.join(self.root, "src"))
-        self.defined = {declaration.name for source in self.files.values() for declaration in source.declarations
-                        if declaration.is_definition and not declaration.is_public and not declaration.is_skipped}
+        self.defined = {name for source in self.files.values() for declaration in source.declarations
+                        if declaration.is_definition and not declaration.is_public and not declaration.is_skipped
+                        for name in declaration.names}
         self.clashing = self.find_clashes(units)
         for source in units:
             self.write(source)
         return "".join(self.parts)
 
     def find_clashes(self, units):
-        """By source: its static names, which may also be the C library's, and others that two files declare."""
+        """By source: its static names, which may also be the C library's; others that two files declare; and the
+        variables of files it does not include, for what it calls so is a local of its own, which would hide them."""
         headers = set()
         for source in self.files.values():
             if source.is_header:
@@ -291,9 +325,19 @@ class Amalgam:
         for source in units:
             for name in source.all_names():
                 users.setdefault(name, []).append(source.name)
-        return {source.name: source.static_names() |
+        variables = {name for source in units for name in source.variables()}
+        return {source.name: source.static_names() | variables - self.seen_names(source, set()) |
                 {name for name in source.own_names() if name in headers or len(users[name]) > 1}
                 for source in units}
+
+    def seen_names(self, source, visited):
+        """What a file and all that it includes declare."""
+        visited.add(source.name)
+        names = source.all_names()
+        for mark, other in INCLUDE.findall(source.text):
+            if mark == '"' and other not in visited:
+                names |= self.seen_names(self.load(other), visited)
+        return names
 
     def write(self, source):
         """Emits a file once, after the headers it includes; lists of a .def are emitted wherever they are read."""

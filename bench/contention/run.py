@@ -61,14 +61,18 @@ class Program:
         for layer in ("base", "mem", "core"):
             folder = os.path.join(source, layer)
             watched += [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".c")]
-        plain = [os.path.join(source, "os", "linux", "memory.c"), os.path.join(source, "front", "options.c")]
+        plain = [os.path.join(source, "os", "linux", name) for name in ("memory.c", "claim.c", "lines.c")]
+        plain.append(os.path.join(source, "front", "options.c"))
+        pools = os.path.join(source, "pool")
+        plain += [os.path.join(pools, name) for name in sorted(os.listdir(pools)) if name.endswith(".c")]
         plain += [os.path.join(HERE, name + ".c") for name in ("machine", "watch", "kernel", "names", "workloads")]
         return watched, plain
 
     def compile(self):
         os.makedirs(self.build, exist_ok=True)
         flags = [self.options.cc, "-std=gnu17", "-O2", "-fno-pie", "-Wall", "-Wextra", "-DCALM_CHECKS=1",
-                 "-I" + os.path.join(HERE, "shim"), "-I" + HERE, "-I" + self.options.source]
+                 "-I" + os.path.join(HERE, "shim"), "-I" + HERE, "-I" + self.options.source,
+                 "-I" + os.path.join(self.options.source, "..", "include")]
         watched, plain = self.sources()
         objects = []
         for path in watched + plain:

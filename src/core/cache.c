@@ -426,6 +426,7 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
 
 NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
 {
+    void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
     struct cache *cache = cache_here();
     if (cache == NULL && !heap_start())
         return NULL;
@@ -438,7 +439,6 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (block == NULL)
         block = refill(cache, bin, &fetched);
     cache_done(cache);
-    void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
     if (unlikely(on_refill != NULL))
         on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL))

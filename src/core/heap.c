@@ -12,6 +12,7 @@
 #include "core/misuse.h"
 #include "core/pooled.h"
 #include "core/purge.h"
+#include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
 #include "core/thread.h"
@@ -67,7 +68,9 @@ static void start_now(void)
     uint64_t mark;
     os_random(&mark, sizeof mark);
     cache_mark = mark | 1;
-    uint32_t next = region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
+    os_refuse_huge(&cache_none, sizeof cache_none);
+    bool has_lists = !rows_are_apart || span_start_owners(facts.page_bytes) == 0;
+    uint32_t next = has_lists && region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
     store(&start_state, next, RELEASE);
     os_wake(&start_state, UINT32_MAX);
 }

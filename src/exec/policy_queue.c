@@ -63,20 +63,26 @@ ALWAYS_INLINE struct policy_choice jbsq_choose(void *state, const struct policy_
     return policy_chose(core != POLICY_REJECT && least >= bound ? POLICY_HOLD : core);
 }
 
-#define JBSQ(bound)                                                                                \
+#define JBSQ_CHOOSE(bound)                                                                         \
     static struct policy_choice jbsq##bound##_choose(void *state, const struct policy_view *view,  \
                                                      const struct policy_task *task)               \
     {                                                                                              \
         return jbsq_choose(state, view, task, bound);                                              \
-    }                                                                                              \
-    const struct policy policy_jbsq##bound = {.name = "jbsq" #bound,                               \
-                                              .state_bytes = queue_bytes,                          \
-                                              .start = queue_start,                                \
-                                              .choose = jbsq##bound##_choose}
-JBSQ(1);
-JBSQ(2);
-JBSQ(3);
-JBSQ(4);
+    }
+JBSQ_CHOOSE(1)
+JBSQ_CHOOSE(2)
+JBSQ_CHOOSE(3)
+JBSQ_CHOOSE(4)
+
+#define JBSQ(bound)                                                                                \
+    {.name = "jbsq" #bound,                                                                        \
+     .state_bytes = queue_bytes,                                                                   \
+     .start = queue_start,                                                                         \
+     .choose = jbsq##bound##_choose}
+const struct policy policy_jbsq1 = JBSQ(1);
+const struct policy policy_jbsq2 = JBSQ(2);
+const struct policy policy_jbsq3 = JBSQ(3);
+const struct policy policy_jbsq4 = JBSQ(4);
 
 const struct policy policy_jsq = {
     .name = "jsq", .state_bytes = queue_bytes, .start = queue_start, .choose = jsq_choose};

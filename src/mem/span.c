@@ -17,6 +17,7 @@
 #include "mem/span.h"
 
 #include "base/bits.h"
+#include "mem/extent.h"
 #include "mem/region.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -37,7 +38,8 @@ struct span_lists {
 };
 
 static struct lock span_lock;
-static struct span_lists lists[SPAN_OWNER_LIMIT][2]; /* dirty, clean */
+static struct span_lists nobodys[2];                 /* dirty, clean */
+static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 static uint32_t owned_units[SPAN_OWNER_LIMIT];       /* taken of nobody's so far */
 static unsigned purge_hand;                          /* the owner whose spans are purged next */
@@ -47,7 +49,25 @@ static size_t dirty_units_least; /* since span_idle_bytes was asked last */
 
 static struct span_lists *lists_of(unsigned owner, unsigned state)
 {
-    return &lists[owner][state - SPAN_DIRTY];
+    struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
+    return &lists[state - SPAN_DIRTY];
+}
+
+int span_start_owners(size_t page_bytes)
+{
+    struct extent made;
+    size_t bytes = align_up(2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists), page_bytes);
+    if (owners_lists != NULL)
+        return 0;
+    int error = extent_reserve(&made, bytes, page_bytes, "calmalloc owners");
+    if (error != 0)
+        return error;
+    error = extent_commit(&made, bytes, 0);
+    if (error != 0)
+        os_release(made.start, bytes);
+    else
+        owners_lists = (struct span_lists *)(void *)made.start;
+    return error;
 }
 
 static bool is_empty(const struct span_lists *in)

@@ -46,6 +46,10 @@ int os_renew(void *start, size_t size);
 int os_move(void *from, void *to, size_t size);
 int os_release(void *start, size_t size);
 
+/* Keeps huge pages from the whole pages of a range of the program's own, and so from what lies
+ * around it, where that is small: without it our variables could take 2 MiB of memory. */
+void os_refuse_huge(void *start, size_t size);
+
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 

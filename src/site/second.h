@@ -38,7 +38,6 @@ ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
 /* A request that found its cache empty: who asks is noted. Large blocks have no cohort. */
 NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
 {
-    wrapper_tick(WRAPPER_MISS, bytes, site);
     if (bytes <= MEDIUM_MAX)
         seen_note(site);
     return heap_alloc_slow(bytes, offset);
@@ -50,6 +49,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *s
 {
     void *block;
     if (likely(offset != DIVERTED_OFFSET)) {
+        wrapper_tick(WRAPPER_MISS, bytes, site);
         bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
         block = is_medium ? cache_pop(offset + home_offset(bytes)) : NULL;
         return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);

@@ -23,7 +23,7 @@ MUTANTS = {
     "calloc does not clear small blocks": (
         "core/heap.c", "        __builtin_memset(block, 0, bytes);\n", "        (void)bytes;\n", "single"),
     "free neighbours are not merged": (
-        "mem/span.c", "if (unit > 1 && region.tags[unit - 1].state == state)", "if (false && state == 0)", "single"),
+        "mem/span.c", "if (unit > 1 && is_alike(unit - 1, state, owner))", "if (false && state == 0)", "single"),
     "realloc copies a byte too few": (
         "core/heap.c", "__builtin_memcpy(moved, block, size_min(have, bytes));",
         "__builtin_memcpy(moved, block, size_min(have, bytes) - 1);", "single"),

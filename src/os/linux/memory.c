@@ -89,6 +89,14 @@ int os_extend(void *start, size_t size)
     return 0;
 }
 
+void os_refuse_huge(void *start, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t from = align_up((size_t)start, page), end = ((size_t)start + size) & ~(page - 1);
+    if (from < end)
+        advise((void *)from, end - from, MADV_NOHUGEPAGE);
+}
+
 int os_commit(void *start, size_t size)
 {
     return (int)system_call(SYS_mprotect, (long)start, (long)size, ACCESS, 0, 0, 0);

@@ -283,6 +283,12 @@ int os_release(void *start, size_t size)
     return 0;
 }
 
+void os_refuse_huge(void *start, size_t size)
+{
+    (void)start;
+    (void)size;
+}
+
 void os_name(void *start, size_t size, const char *name)
 {
     sim_enter_kernel(SIM_NAME, "os_name");

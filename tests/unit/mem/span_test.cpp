@@ -92,6 +92,7 @@ class SpanTest : public testing::Test
         struct os_facts facts;
         os_start(&facts);
         ASSERT_EQ(region_start(&facts), 0);
+        ASSERT_EQ(span_start_owners(facts.page_bytes), 0);
     }
 
     void SetUp() override

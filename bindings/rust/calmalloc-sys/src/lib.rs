@@ -8,7 +8,7 @@
 #![no_std]
 #![allow(non_camel_case_types)]
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 
 macro_rules! stats {
     ($($(#[$words:meta])* $name:ident: $kind:ty,)*) => {
@@ -65,6 +65,34 @@ stats! {
     profile_samples: u64,
     /// Samples for which the profiler's tables had no room.
     profile_samples_lost: u64,
+    /// With `sites=intern`, else 0: sites that have, or had, a cohort of their own.
+    interned_sites: u64,
+    /// Of these, sites whose module was unloaded.
+    retired_sites: u64,
+    /// Sites that share the overflow cohort.
+    overflow_sites: u64,
+    /// Of address space that is some cohort's for ever.
+    owned_bytes: usize,
+}
+
+/// What the blocks of one cohort hold: small blocks that were asked for at the same sites.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct calm_cohort {
+    /// Its number, from 0.
+    pub cohort: c_uint,
+    /// Not of sites: the blocks that the profiler sampled, from everywhere.
+    pub is_sampled: bool,
+    /// Live, or in caches: see `cached_blocks`.
+    pub allocated_blocks: usize,
+    /// Of these, by usable size.
+    pub allocated_bytes: usize,
+    /// Free blocks that wait in caches and in batches for this cohort.
+    pub cached_blocks: usize,
+    /// Bytes of these.
+    pub cached_bytes: usize,
+    /// In slabs, their free parts included.
+    pub active_bytes: usize,
 }
 
 extern "C" {
@@ -103,10 +131,14 @@ extern "C" {
     pub fn calm_trim() -> bool;
     /// Fills `out`.
     pub fn calm_stats_read(out: *mut calm_stats);
+    /// Fills `out` with at most `capacity` cohorts, the largest first. Returns how many there are.
+    pub fn calm_cohorts_read(out: *mut calm_cohort, capacity: usize) -> usize;
     /// Writes statistics to a file descriptor as text. Returns 0 or an `errno` value.
     pub fn calm_stats_text(fd: c_int) -> c_int;
     /// Writes statistics to a file descriptor as one JSON object. Returns 0 or an `errno` value.
     pub fn calm_stats_json(fd: c_int) -> c_int;
+    /// Writes which addresses asked for memory as one JSON object. Returns 0 or an `errno` value.
+    pub fn calm_sites_json(fd: c_int) -> c_int;
     /// Checks the whole heap; null when all holds. Other threads must not allocate meanwhile.
     pub fn calm_verify() -> *const c_char;
     /// Reads an option. Returns 0 or `ENOENT`.

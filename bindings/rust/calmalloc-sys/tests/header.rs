@@ -17,6 +17,14 @@ fn header() -> String {
     out + rest
 }
 
+/// What stands in the header from one guard to the next.
+fn part(guard: &str) -> String {
+    let text = header();
+    let after = text.split_once(&format!("#ifndef {guard}\n")).unwrap().1;
+    let ends = after.find("#ifndef CALMALLOC_").unwrap_or(after.len());
+    after[..ends].to_string()
+}
+
 fn names_before_parentheses(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for part in text.split('(') {
@@ -41,16 +49,7 @@ fn every_function_is_declared_and_no_other() {
         .collect();
     let ours = names_before_parentheses(&declared);
     // The general heap's and the adapters'; other headers of the file are other subjects.
-    let general: String = {
-        let text = header();
-        let begins = text.find("CALMALLOC_CALMALLOC_H").unwrap();
-        let adapter = text.find("CALMALLOC_ADAPTER_H").unwrap();
-        let (first, second) = (begins.min(adapter), begins.max(adapter));
-        let ends = text[second..]
-            .find("#endif\n\n#ifndef CALMALLOC_")
-            .map_or(text.len(), |at| second + at);
-        text[first..ends].to_string()
-    };
+    let general = part("CALMALLOC_CALMALLOC_H") + &part("CALMALLOC_ADAPTER_H");
     assert_eq!(ours, names_before_parentheses(&general));
     assert!(ours.len() > 20, "{ours:?}");
 }

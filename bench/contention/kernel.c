@@ -19,7 +19,9 @@
 #include "os/modules.h"
 #include "os/rseq.h"
 #include "os/stack.h"
+#include "site/learned.h"
 #include "site/site.h"
+#include "site/wrapper.h"
 
 enum { PAGE_BYTES = 4096, MEMORY_GIB = 16 };
 
@@ -55,6 +57,43 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         .stops_on_foreign = true,
     };
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
+}
+
+/* Nobody looks through wrappers, learns, or keeps sites apart: the policy is the default. */
+
+bool wrapper_has_index(size_t index)
+{
+    (void)index;
+    return false;
+}
+
+void wrapper_start(void) {}
+
+bool learned_begin(void)
+{
+    return false;
+}
+
+bool learned_watches(size_t index)
+{
+    (void)index;
+    return false;
+}
+
+unsigned learned_cohort(size_t index)
+{
+    (void)index;
+    return 0;
+}
+
+size_t learned_cohorts(void)
+{
+    return 1;
+}
+
+struct intern_counts intern_counts(void)
+{
+    return (struct intern_counts){0};
 }
 
 void os_start(struct os_facts *out)

@@ -76,7 +76,8 @@ class Program:
         watched, plain = self.sources()
         objects = []
         for path in watched + plain:
-            target = os.path.join(self.build, os.path.basename(path)[:-2] + ".o")
+            layer, name = path.split(os.sep)[-2:]
+            target = os.path.join(self.build, layer + "_" + name[:-2] + ".o")
             extra = ["-fsanitize=thread"] if path in watched else []
             subprocess.run(flags + extra + ["-c", path, "-o", target], check=True)
             objects.append(target)

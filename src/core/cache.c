@@ -408,7 +408,8 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
-        if (cache->flushes[bin % FLUSH_COUNTS] != 0) /* a look keeps its page untouched */
+        if (!is_span_bin(bin) &&
+            cache->flushes[bin % FLUSH_COUNTS] != 0) /* a look keeps its page untouched */
             cache->flushes[bin % FLUSH_COUNTS] = 0;
         grow_after_miss(cache, bin);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
@@ -459,7 +460,7 @@ static bool is_full(struct cache_entry *entry)
 }
 
 /* Whether a bin that is full was flushed often since it last missed: its program frees more than it
- * asks for, and what the array holds pins pages. */
+ * asks for, and what the array holds pins pages. Not where caches hand batches to each other. */
 static bool is_falling(struct cache *cache, unsigned bin)
 {
     uint8_t *flushes = &cache->flushes[bin % FLUSH_COUNTS];
@@ -482,9 +483,12 @@ static void fall(struct cache *cache, unsigned bin)
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    bool is_less = is_full(entry) && !is_span_bin(bin) && is_falling(cache, bin);
-    if (is_full(entry) && !is_less)
-        grow_after_miss(cache, bin);
+    bool is_less = false;
+    if (is_full(entry)) {
+        is_less = !is_span_bin(bin) && !depot_is_shared(bin) && is_falling(cache, bin);
+        if (!is_less)
+            grow_after_miss(cache, bin);
+    }
     if (entry->limit == 0)
         return false;
     if (is_full(entry) && array_of(entry->limit).blocks == 1)

@@ -5,7 +5,7 @@
  * few dispatchers, each with a state; who finds one busy takes the next, and where all are busy the
  * task goes to the next feasible core without a policy. Nobody waits for a dispatcher.
  *
- * Owner: dispatcher.is_busy for its state; counters are atomic. Protocol: docs/protocols/inbox.md.
+ * Owner: dispatcher.is_busy for its state; counters are atomic. Protocol: docs/protocols/ring.md.
  * Design: docs/design/executor.md
  */
 #include "base/bits.h"

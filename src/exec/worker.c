@@ -6,7 +6,7 @@
  * blocks of its pool are in use it sleeps a few milliseconds at a time and takes back what others
  * freed, since a core that seems to have no block is sent no task that would wake it.
  *
- * Owner: the worker's thread; doze is shared, docs/protocols/inbox.md. Design:
+ * Owner: the worker's thread; doze is shared, docs/protocols/ring.md. Design:
  * docs/design/executor.md
  */
 #include "base/bits.h"

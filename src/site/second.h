@@ -35,11 +35,10 @@ ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
     return likely(is_quick) ? heap_alloc_fast(bytes, intern_word_offset(word)) : NULL;
 }
 
-/* A request that found its cache empty: who asks is noted. Large blocks have no cohort. */
+/* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
 NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
 {
-    if (bytes <= MEDIUM_MAX)
-        seen_note(site);
+    seen_note(site);
     return heap_alloc_slow(bytes, offset);
 }
 
@@ -47,14 +46,14 @@ NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void 
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
                                     const void *frame)
 {
-    void *block;
     if (likely(offset != DIVERTED_OFFSET)) {
         wrapper_tick(WRAPPER_MISS, bytes, site);
-        bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
-        block = is_medium ? cache_pop(offset + home_offset(bytes)) : NULL;
+        if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
+            return heap_alloc_slow(bytes, offset);
+        void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
         return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
     }
-    block = second_alloc_quick(bytes, site);
+    void *block = second_alloc_quick(bytes, site);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }
 

@@ -73,6 +73,15 @@ void site_refill(size_t first, size_t count)
     }
 }
 
+/* Before the heap is used nothing is diverted but by the policy, and there is one cohort. */
+static void begin_table(void)
+{
+    uint16_t offset = site_is_interned ? DIVERTED_OFFSET : COHORT_FIRST * COHORT_ENTRY_BYTES;
+    store(&site_is_quick, site_is_interned, RELAXED);
+    for (size_t index = 0; index < SITES; index++)
+        store(&site_table[index], offset, RELAXED);
+}
+
 static void on_growth(size_t slab_count)
 {
     size_t now = load(&cohorts_now, RELAXED);
@@ -94,7 +103,7 @@ void site_start(enum site_policy policy, size_t cohorts)
     depot_on_growth = on_growth;
     if (site_is_interned)
         wrapper_start();
-    site_refill(0, SITES);
+    begin_table();
 }
 
 size_t site_cohorts(void)

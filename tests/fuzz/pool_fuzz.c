@@ -12,12 +12,13 @@
 #include "pool/pool.h"
 #include "target.h"
 
-enum { LIVE_MAX = 64, BYTES_MAX = 1 << 17, HEAP_BYTES = 1 << 14, CLASSES_MAX = 5 };
+enum { LIVE_MAX = 64, BYTES_MAX = 1 << 17, CLASSES_MAX = 5 };
 
 const struct fuzz_input fuzz_corpus[] = {
     {"\x02\x10\x40\x40\x32\x32\x08\x00\x40\x00\x01\x00\x02\x02\x00\x03\x01\x04\x05\x00", 20},
     {"\x00\x18\x64\x0f\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x03\x00\x05\x00", 20},
     {"\x01\x01\xff\x1e\x46\x02\x03\x06\x10\x06\x20\x06\xff\x07\x01\x07\x00\x06\x7f\x05", 20},
+    {"\xff\xff\xf0\xff\xf1\xff\xf2\xff\x73\x70\x04\x40\x05\x40\x06\x40\x07\x40\xf0\xff", 20},
 };
 const size_t fuzz_corpus_count = sizeof fuzz_corpus / sizeof fuzz_corpus[0];
 
@@ -145,17 +146,21 @@ static void fuzz_pool(struct bytes *bytes)
 
 static void fuzz_bounded(struct bytes *bytes)
 {
-    static _Alignas(64) char memory[HEAP_BYTES];
+    size_t units = next(bytes), room = units * 64 + next(bytes);
+    char *memory = aligned_alloc(64, (room + 63) / 64 * 64); /* what the heap is told, no more */
     char *blocks[16] = {NULL};
     calm_bounded *heap;
-    if (calm_bounded_create(memory, next(bytes) * 64 + next(bytes), &heap) != 0)
+    if (calm_bounded_create(memory, room, &heap) != 0) {
+        free(memory);
         return;
+    }
     size_t all = calm_bounded_free_bytes(heap);
     while (bytes->left > 0) {
         unsigned operation = next(bytes), size = next(bytes) * (operation / 16 + 1);
         char **block = &blocks[operation % 16];
         if (*block == NULL && (*block = calm_bounded_alloc(heap, size)) != NULL) {
-            check(calm_bounded_usable_size(heap, *block) >= size);
+            size_t usable = calm_bounded_usable_size(heap, *block);
+            check(usable >= size && *block + usable <= memory + room);
             memset(*block, (int)size, size);
         } else if (*block != NULL) {
             check(calm_bounded_free(heap, *block + 1 + size % 63) != 0);
@@ -167,6 +172,7 @@ static void fuzz_bounded(struct bytes *bytes)
     for (unsigned i = 0; i < 16; i++)
         check(calm_bounded_free(heap, blocks[i]) == 0);
     check(calm_bounded_free_bytes(heap) == all && bounded_verify(heap) == NULL);
+    free(memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

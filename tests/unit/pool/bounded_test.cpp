@@ -139,6 +139,25 @@ TEST(Bounded, TheLeastMemoryHoldsOneUnit)
     EXPECT_EQ(calm_bounded_free(heap, block), 0);
 }
 
+/* 255 * 64 + 255 is the most that the fuzz target asks for. */
+TEST(Bounded, NoBlockLeavesTheMemoryWhateverItsLength)
+{
+    for (size_t bytes = 1; bytes <= 255 * 64 + 255; bytes += bytes < 16384 ? 13 : 1) {
+        Memory memory(bytes + 64);
+        memset(memory.start, 0x5A, bytes + 64);
+        calm_bounded *heap = nullptr;
+        if (calm_bounded_create(memory.start, bytes, &heap) != 0)
+            continue;
+        while (auto *block = static_cast<char *>(calm_bounded_alloc(heap, bytes % 700))) {
+            size_t usable = calm_bounded_usable_size(heap, block);
+            ASSERT_LE(block + usable, memory.start + bytes) << bytes;
+            memset(block, 0xA5, usable);
+        }
+        ASSERT_EQ(bounded_verify(heap), nullptr) << bytes;
+        ASSERT_EQ(std::string(memory.start + bytes, 64), std::string(64, 0x5A)) << bytes;
+    }
+}
+
 /* Random sequences that stay within what the formula was told: not one request may fail. An
  * adversary on top: it frees every other block, so that no two holes join. */
 TEST(BoundedCapacity, NoRequestWithinItFails)

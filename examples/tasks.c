@@ -4,6 +4,8 @@
  *
  *     cc tasks.c -lcalmexec -lcalmpool -pthread
  */
+#define _GNU_SOURCE
+
 #include <calmalloc/exec.h>
 #include <stdio.h>
 #include <stdlib.h>

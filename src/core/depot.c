@@ -593,17 +593,22 @@ verdict depot_verify(void)
     return NULL;
 }
 
+/* A handler may fork while its thread is inside a depot, which it then has, and keeps. */
 void depot_fork_lock(void)
 {
     lock_acquire(&making, RANK_DEPOTS);
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        depot_lock(depot);
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        depot->is_kept = lock_is_own(&depot->lock);
+        if (!depot->is_kept)
+            depot_lock(depot);
+    }
 }
 
 void depot_fork_unlock(void)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        lock_release(&depot->lock, RANK_DEPOT);
+        if (!depot->is_kept)
+            lock_release(&depot->lock, RANK_DEPOT);
     lock_release(&making, RANK_DEPOTS);
 }
 
@@ -611,7 +616,10 @@ void depot_fork_reset(void)
 {
     lock_reset(&making);
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        lock_reset(&depot->lock);
+        if (depot->is_kept)
+            lock_keep(&depot->lock);
+        else
+            lock_reset(&depot->lock);
 }
 
 const struct watch_fact depot_facts[] = {

@@ -27,6 +27,7 @@ struct depot {
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
     _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                         */
     uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks: 0 the fullest, the last wholly free */
+    bool is_kept;                /* of whoever forks: its own before, in a handler              */
 };
 
 /*

@@ -21,6 +21,7 @@ static struct shelf {
     _Alignas(2 * CACHE_LINE_BYTES) struct lock lock;
     uint32_t count;
     bool is_touched; /* since the purger looked last */
+    bool is_kept;    /* of whoever forks: its own before */
     void *blocks[BLOCKS_A_SHELF];
 } shelves[SPAN_UNITS_MAX];
 
@@ -121,22 +122,30 @@ size_t shelf_bytes(void)
     return load(&shelved, RELAXED) << UNIT_SHIFT;
 }
 
+/* As depot_fork_lock(). */
 void shelf_fork_lock(void)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
-        lock_acquire(&shelves[i].lock, RANK_DEPOT);
+    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+        shelves[i].is_kept = lock_is_own(&shelves[i].lock);
+        if (!shelves[i].is_kept)
+            lock_acquire(&shelves[i].lock, RANK_DEPOT);
+    }
 }
 
 void shelf_fork_unlock(void)
 {
     for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
-        lock_release(&shelves[i].lock, RANK_DEPOT);
+        if (!shelves[i].is_kept)
+            lock_release(&shelves[i].lock, RANK_DEPOT);
 }
 
 void shelf_fork_reset(void)
 {
     for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
-        lock_reset(&shelves[i].lock);
+        if (shelves[i].is_kept)
+            lock_keep(&shelves[i].lock);
+        else
+            lock_reset(&shelves[i].lock);
 }
 
 const struct watch_fact shelf_facts[] = {

@@ -133,6 +133,19 @@ ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
     return true;
 }
 
+/* Whether the calling thread holds a depot's lock already: it is in a handler of a signal that came
+ * while it did. In a fork's child the lock stays its own, under its new number, until it goes on.
+ */
+ALWAYS_INLINE bool lock_is_own(struct lock *lock)
+{
+    return (load(&lock->state, RELAXED) & ~LOCK_WAITED) == lock_held_word(RANK_DEPOT);
+}
+
+ALWAYS_INLINE void lock_keep(struct lock *lock)
+{
+    store(&lock->state, lock_held_word(RANK_DEPOT), RELAXED);
+}
+
 /* Before the first lock, and in a fork's child, where thread numbers are others. */
 void lock_start(void);
 

@@ -93,7 +93,8 @@ static _Atomic bool is_chosen;
 static bool is_acting;
 static uint64_t seed_wanted;
 static struct tables *_Atomic tables;
-static _Atomic bool is_on, is_paused;
+_Atomic bool learned_is_on;
+static _Atomic bool is_paused;
 static _Atomic uint32_t clock; /* in units; wraps after 16 TiB */
 static _Atomic uint32_t decide_next;
 static _Atomic uint32_t is_deciding;
@@ -444,7 +445,7 @@ bool learned_begin(void)
     store(&tables, (struct tables *)(void *)made.start, RELEASE);
     store(&budget, BUDGET_FIRST, RELAXED);
     store(&decide_next, PERIOD_MIN, RELAXED);
-    store(&is_on, true, RELEASE);
+    store(&learned_is_on, true, RELEASE);
     store(&cache_on_refill, on_refill, RELEASE);
     site_refill(0, SITES);
     return true;
@@ -452,7 +453,7 @@ bool learned_begin(void)
 
 bool learned_watches(size_t index)
 {
-    return load(&is_on, ACQUIRE) && !load(&is_paused, RELAXED) &&
+    return load(&learned_is_on, ACQUIRE) && !load(&is_paused, RELAXED) &&
            load(&places[index].state, RELAXED) != PLACE_QUIET;
 }
 
@@ -469,7 +470,7 @@ size_t learned_cohorts(void)
 struct learned_facts learned_facts(void)
 {
     return (struct learned_facts){
-        .is_on = load(&is_on, ACQUIRE),
+        .is_on = load(&learned_is_on, ACQUIRE),
         .acts = is_acting,
         .clock_kib = (uint64_t)load(&clock, RELAXED) << CLOCK_SHIFT >> 10,
         .decisions = load(&decisions, RELAXED),

@@ -50,6 +50,8 @@ unsigned learned_cohort(size_t index);
 /* Cohorts in use. */
 size_t learned_cohorts(void);
 
+extern HIDDEN _Atomic bool learned_is_on; /* since learned_begin() */
+
 /* Counts a request of an index that is watched. Whether its block is to be followed. */
 bool learned_request(size_t index, size_t bytes);
 

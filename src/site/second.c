@@ -14,7 +14,7 @@
  */
 static const void *site_named(const void *site, const void *frame)
 {
-    return wrapper_see_through(site, frame);
+    return unlikely(wrapper_may_be(site)) ? wrapper_see_through(site, frame) : site;
 }
 
 /* Of the cohort that serves the request. Starts the heap; what is looked at comes after it. */
@@ -22,20 +22,30 @@ static uint32_t request_offset(size_t bytes, const void *site, const void *named
 {
     uint32_t offset = site_own_offset(named);
     wrapper_tick(named == site ? WRAPPER_MISS : WRAPPER_CALL, bytes, site);
-    seen_note(named);
     remote_look();
     return offset;
 }
 
 /* As the heap would without a second front end. */
-static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset)
+static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset, const void *named)
 {
+    if (align > 1 || is_zeroed)
+        seen_note(named);
     if (align > 1)
         return heap_alloc_aligned(bytes, align, offset);
     if (is_zeroed)
         return heap_alloc_zeroed(bytes, offset);
     void *block = heap_alloc_fast(bytes, offset);
-    return likely(block != NULL) ? block : heap_alloc_slow(bytes, offset);
+    if (likely(block != NULL))
+        return block;
+    seen_note(named);
+    return heap_alloc_slow(bytes, offset);
+}
+
+/* Whether the request's block is to be followed. */
+ALWAYS_INLINE bool is_learning(const void *named, size_t bytes)
+{
+    return unlikely(load(&learned_is_on, RELAXED)) && learned_request(site_index(named), bytes);
 }
 
 static void on_free(void *block)
@@ -56,7 +66,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     const void *named = site_named(site, frame);
     uint32_t offset = request_offset(bytes, site, named);
     bool is_sampled = sample_is_reached(bytes);
-    bool is_followed = learned_request(site_index(named), bytes);
+    bool is_followed = is_learning(named, bytes);
     if (unlikely(is_sampled || is_followed)) {
         void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site, offset)
                                  : sampled_alloc(bytes, align, is_zeroed, offset);
@@ -65,7 +75,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
         if (block != NULL)
             return block;
     }
-    return plain(bytes, align, is_zeroed, offset);
+    return plain(bytes, align, is_zeroed, offset, named);
 }
 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
@@ -74,7 +84,7 @@ void *second_realloc(void *block, size_t bytes, const void *site, const void *fr
     uint32_t offset = request_offset(bytes, site, named);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site, offset);
-    bool is_followed = learned_request(site_index(named), bytes);
+    bool is_followed = is_learning(named, bytes);
     void *result = heap_realloc(block, bytes, offset, is_followed);
     if (is_followed && result != NULL && result != block && sampled_is(result))
         learned_follow(result, site_index(named));

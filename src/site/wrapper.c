@@ -66,10 +66,8 @@ _Static_assert(sizeof(struct fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a 
 static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
 static _Alignas(CACHE_LINE_BYTES) struct fact facts[1 << FACTS_LOG2];
 
-/* Bits by index of site_table: indices of facts, which never lose theirs; those that are diverted.
- */
-static _Atomic uint64_t wrapping[SITES / 64];
-static _Atomic uint64_t diverted[SITES / 64];
+_Atomic uint64_t wrapper_indices[SITES / 64];
+static _Atomic uint64_t diverted[SITES / 64]; /* bits by index of site_table */
 
 static bool is_allowed = true;
 static _Atomic bool is_on;
@@ -153,7 +151,7 @@ static struct fact *find_fact(uintptr_t site)
 /* 0: none. F3 acquire: pairs with F2, so that a distance is read before the site it belongs to. */
 ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
-    if (likely(!has_bit(wrapping, site)))
+    if (likely(!has_bit(wrapper_indices, site)))
         return 0;
     const struct fact *set = facts_of(site);
     for (unsigned way = 0; way < FACT_WAYS; way++) {
@@ -191,7 +189,7 @@ static bool add_fact(uintptr_t site, uint64_t distance)
         /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
         if (compare_swap(&set[way].site, &expected, site, RELAXED, RELAXED) || expected == site) {
             store(&set[way].distance, distance, RELEASE); /* F2 */
-            set_bit(wrapping, site);
+            set_bit(wrapper_indices, site);
             return true;
         }
     }

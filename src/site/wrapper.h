@@ -29,6 +29,16 @@ void wrapper_start(void);
 /* Whether requests of an index of site_table must be diverted, for a wrapper has it. */
 bool wrapper_has_index(size_t index);
 
+/* Bits by index of site_table: where facts of wrappers are, or were. */
+extern HIDDEN _Atomic uint64_t wrapper_indices[SITES / 64];
+
+/* False: the site is none that wrapper_see_through() knows. */
+ALWAYS_INLINE bool wrapper_may_be(const void *site)
+{
+    size_t index = site_index(site);
+    return (load(&wrapper_indices[index / 64], RELAXED) >> index % 64 & 1) != 0;
+}
+
 /*
  * The site that counts for a request: `site`, or, as long as that is a known wrapper's, its
  * caller's. `frame`: where the stack pointer is after the return to `site`. Cost: a look-up, and

@@ -108,7 +108,6 @@ const char *const TOKEN_NAMES[] = {
     "__size_returning_new_aligned_hot_cold",
 };
 
-/* Seen to fail with one name left out. */
 TEST(AllocToken, EveryNameThatClangCallsIsThere)
 {
     for (const char *name : TOKEN_NAMES)
@@ -227,7 +226,6 @@ TEST(AllocToken, TheFunctionsDoWhatTheirModelsDo)
     ::operator delete(sized.block);
 }
 
-/* Seen to fail with the line left out. */
 TEST(TagHere, ALineHasATagThatIsTheSameInCAndInCxx)
 {
     uint64_t tags[3];

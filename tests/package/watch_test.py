@@ -166,7 +166,6 @@ class Watch(unittest.TestCase):
         self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +20,000 .* 960$")
 
     def test_without_the_package_sites_have_module_and_offset(self):
-        # Seen to fail: the package taken for granted.
         process = self.start("idle")
         code = ("import sys; sys.path.insert(0, %r); sys.modules['elftools'] = None\nimport top\n"
                 "top.start('%d', True, False, '1')\n" % (os.path.join(ROOT, "tools", "calm"), process.pid))

@@ -2,8 +2,7 @@
 
     probes_test.py LIBRARY [Notes | Traced]
 
-Notes reads the library's file. Traced has gdb stop at a probe, and bpftrace listen where the kernel lets it. What each
-test was seen to fail on is noted in it.
+Notes reads the library's file. Traced has gdb stop at a probe, and bpftrace listen where the kernel lets it.
 """
 import os
 import re
@@ -35,7 +34,7 @@ def probes():
 
 class Notes(unittest.TestCase):
     def test_each_probe_has_a_note_with_its_arguments(self):
-        # Seen to fail: a probe left out; an argument of another size.
+        # Seen to fail: a probe left out; an argument said to be of four bytes.
         found = probes()
         self.assertEqual({name for name, *_ in found}, set(ARGUMENTS))
         for name, _, _, semaphore, arguments in found:
@@ -45,27 +44,23 @@ class Notes(unittest.TestCase):
                 self.assertRegex(argument if index == 0 else "8@" + argument, OPERAND)
 
     def test_where_a_note_leads_is_a_nop(self):
-        # Seen to fail: the label behind the nop.
         for name, address, *_ in probes():
             line = output("objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % address,
                           "--stop-address=%d" % (address + 1), LIBRARY).splitlines()[-1]
             self.assertRegex(line, r"^\s*%x:\s+nop$" % address, name)
 
     def test_the_base_is_where_tracers_expect_it(self):
-        # Seen to fail: a base of 0.
         section = re.search(r"\.stapsdt\.base\s+PROGBITS\s+([0-9a-f]+)", output("readelf", "-SW", LIBRARY))
         for _, _, base, *_ in probes():
             self.assertEqual(base, int(section.group(1), 16))
 
     def test_the_notes_cost_no_memory_of_the_process(self):
-        # Seen to fail: a section that is loaded.
         flags = re.search(r"\.note\.stapsdt\s+NOTE\s+\S+ \S+ \S+ \S+ (.*)", output("readelf", "-SW", LIBRARY)).group(1)
         self.assertNotIn("A", flags)
 
 
 class Traced(unittest.TestCase):
     def test_gdb_stops_at_a_probe_and_reads_its_arguments(self):
-        # Seen to fail: the arguments of the sampled request exchanged.
         with tempfile.TemporaryDirectory(prefix="calm-probes-") as folder:
             source, program = os.path.join(folder, "asks.c"), os.path.join(folder, "asks")
             with open(source, "w") as file:
@@ -82,7 +77,6 @@ class Traced(unittest.TestCase):
         self.assertRegex(text, r"(?m)^\$2 = 3$", text)
 
     def test_bpftrace_knows_the_probes_and_listens(self):
-        # Seen to fail: another provider's name.
         names = {line.rpartition(":")[2] for line in output("bpftrace", "-l", "usdt:%s:calmalloc:*" % LIBRARY).split()}
         self.assertEqual(names, set(ARGUMENTS))
         program = subprocess.Popen(["python3", "-c", "while True:\n    [bytearray(700) for _ in range(9999)]\n"],

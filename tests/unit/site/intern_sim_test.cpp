@@ -81,7 +81,6 @@ TEST_F(Intern, CodeThatIsInNoModuleSharesTheOverflowCohort)
     EXPECT_EQ(intern_counts().sites, 1u);
 }
 
-/* Seen to fail with tags of 48 bits. */
 TEST_F(Intern, EachTagHasARowOfItsOwn)
 {
     auto tagged = [](uint64_t bits) { return row(bits | static_cast<uintptr_t>(1) << 63); };

@@ -25,8 +25,7 @@ enum {
     CALM_EXEC_CORES_MAX = 1024,
     CALM_EXEC_CLASSES_MAX = 16, /* block sizes of its pools                       */
     CALM_EXEC_INBOX_MAX = 1 << 20,
-    CALM_EXEC_PAYLOAD_MAX = 64 * 1024,
-    CALM_EXEC_ANY_CORE = -1
+    CALM_EXEC_PAYLOAD_MAX = 64 * 1024
 };
 
 /* What submit does when no core is feasible: every inbox is full, or no pool has a block. */

@@ -178,21 +178,28 @@ static int shed_and_put(struct calm_exec *exec, const struct calm_task *task,
     return result;
 }
 
+/* What a task's slot carries beside the payload. */
+static struct job job_of(const struct calm_task *task, uint32_t class, uint32_t dispatcher,
+                         uint32_t ticket)
+{
+    return (struct job){.function = task->function,
+                        .submitted_ns = os_clock_ns(),
+                        .key = task->key,
+                        .block_bytes = task->block_bytes,
+                        .hint_ns = task->hint_ns,
+                        .ticket = ticket,
+                        .payload_bytes = task->payload_bytes,
+                        .class = (uint16_t)class,
+                        .dispatcher = (uint16_t)dispatcher};
+}
+
 /* One attempt to have the task accepted. */
 static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_t class)
 {
     struct policy_task asked = {.key = task->key, .hint_ns = task->hint_ns, .class = class};
     uint32_t number;
     struct policy_choice choice = choose(exec, &asked, &number);
-    struct job facts = {.function = task->function,
-                        .submitted_ns = os_clock_ns(),
-                        .key = task->key,
-                        .block_bytes = task->block_bytes,
-                        .hint_ns = task->hint_ns,
-                        .ticket = choice.ticket,
-                        .payload_bytes = task->payload_bytes,
-                        .class = (uint16_t)class,
-                        .dispatcher = (uint16_t)number};
+    struct job facts = job_of(task, class, number, choice.ticket);
     int result = CALM_EXEC_EFULL;
     if (choice.core == POLICY_HOLD)
         result = hold(exec, task, &facts);
@@ -251,13 +258,7 @@ int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *t
     int result = check(exec, task);
     if (result != 0)
         return result;
-    struct job facts = {.function = task->function,
-                        .submitted_ns = os_clock_ns(),
-                        .key = task->key,
-                        .block_bytes = task->block_bytes,
-                        .hint_ns = task->hint_ns,
-                        .payload_bytes = task->payload_bytes,
-                        .class = POLICY_NO_CLASS};
+    struct job facts = job_of(task, POLICY_NO_CLASS, NO_DISPATCHER, 0);
     result = put(exec, core, task, &facts);
     if (result == CALM_EXEC_EFULL)
         fetch_add(&exec->rejected, 1, RELAXED);

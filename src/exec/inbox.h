@@ -10,6 +10,7 @@
 #ifndef CALM_EXEC_INBOX_H
 #define CALM_EXEC_INBOX_H
 
+#include "base/bits.h"
 #include "exec/ring.h"
 
 /* A ring has so many places for each slot: a thread that is stopped between its two steps holds up
@@ -28,7 +29,7 @@ struct inbox {
 /* A slot for `bytes`. */
 ALWAYS_INLINE size_t inbox_slot_bytes(size_t bytes)
 {
-    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    return align_up(bytes, CACHE_LINE_BYTES);
 }
 
 /* What an inbox of `capacity` slots, a power of two, that carry `bytes` each needs. */

@@ -2,12 +2,14 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RUST = os.path.join(ROOT, "bindings", "rust")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+from subprocesses import run  # noqa: E402
 
 
 def skip(why):
@@ -19,15 +21,6 @@ def need_cargo():
     """Skips where there is no Rust at all; a cargo that fails is a failure."""
     if shutil.which("cargo") is None:
         skip("cargo is missing; https://rustup.rs brings it.")
-
-
-def run(*words, check=True, **more):
-    """Runs a command and returns it finished, output captured as text. Fails with its output when it fails."""
-    more.setdefault("stdin", subprocess.DEVNULL)
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
-    if check and done.returncode != 0:
-        raise AssertionError("%s ended with %d:\n%s%s" % (" ".join(words), done.returncode, done.stdout, done.stderr))
-    return done
 
 
 def cargo(*words, folder=RUST, check=True, **variables):

@@ -58,6 +58,7 @@ enum calm_exec_error {
 /* One sentence for a code of this header or of pool.h; a static string. */
 const char *calm_exec_strerror(int code);
 
+/* An executor, and one of its workers. Their fields are their own. */
 typedef struct calm_exec calm_exec;
 typedef struct calm_worker calm_worker;
 
@@ -65,6 +66,7 @@ typedef struct calm_worker calm_worker;
  */
 typedef void (*calm_task_function)(calm_worker *worker, void *payload);
 
+/* What a core is to run. */
 struct calm_task {
     calm_task_function function;
     const void *payload; /* copied; NULL when payload_bytes is 0                              */
@@ -74,6 +76,7 @@ struct calm_task {
     uint64_t key;       /* tasks of one key go to one core under the policy `hash`           */
 };
 
+/* What an executor is to be. */
 struct calm_exec_config {
     const struct calm_pool_config *pools; /* `cores` of them, with the same block sizes           */
     uint32_t cores;
@@ -131,6 +134,7 @@ calm_pool *calm_worker_pool(const calm_worker *worker);
 void *calm_worker_alloc(calm_worker *worker, size_t bytes); /* calm_pool_alloc on its own pool */
 int calm_worker_free(calm_worker *worker, void *block);     /* its own block, or any other core's */
 
+/* What one core did. */
 struct calm_exec_core_stats {
     uint64_t done;       /* tasks that ran here                                  */
     uint64_t stolen;     /* of them, taken from another core's inbox             */
@@ -142,6 +146,7 @@ struct calm_exec_core_stats {
     uint64_t free_bytes; /* of its pool, as its watch line says                  */
 };
 
+/* What an executor did. */
 struct calm_exec_stats {
     uint64_t accepted;
     uint64_t rejected; /* answered with CALM_EXEC_EFULL */

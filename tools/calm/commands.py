@@ -125,21 +125,8 @@ def command_test(filter, full, preset, skip):
 
 
 def command_options():
-    path = os.path.join(build.ROOT, "src", "front", "options.def")
-    with open(path) as file:
-        text = file.read()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    pattern = re.compile(r'^(NUMBER|CHOICE)\((\w+),\s*(.*?),\s*(START|ANYTIME),\s*"((?:[^"\\]|\\.)*)"\)', re.M)
-    rows = []
-    for kind, name, middle, when, words in pattern.findall(text):
-        if kind == "NUMBER":
-            default, low, high = [part.strip() for part in middle.split(",")]
-            values = "%s to %s" % (low, high)
-        else:
-            default, choices = [part.strip() for part in middle.split(",", 1)]
-            choices = choices.strip('"').split("|")
-            default, values = choices[int(default)], " or ".join(choices)
-        rows.append((name, default, values, when == "ANYTIME", words))
+    import options
+    rows = [(one.name, one.default, one.values, one.is_anytime, one.help) for one in options.read(build.ROOT)]
     print('Options go into one variable: CALM_OPTIONS="name=value,name=value". Those marked * may also be set while\n'
           "the program runs.\n")
     widths = [max(len(row[column]) for row in rows + [("option", "default", "values")]) for column in range(3)]
@@ -282,7 +269,7 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("interval", "SECONDS", "between refreshes", "1"),
                 Word("pid", "PID", "the process's number")]),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
-    Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
+    Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
     Command("test", "Builds and runs the tests.", command_test, [
         Flag("full", "also the slow ones and those that need many programs installed"),

@@ -44,6 +44,9 @@ class Stranger(unittest.TestCase):
     def test_cpp(self):
         self.assertRegex(self.typed("C++"), r"1000 numbers, 1000 squares on calmalloc \d+\.\d+\.\d+\n$")
 
+    def test_python(self):
+        self.assertRegex(self.typed("Python"), r"(?m)^1000 words on calmalloc \d+\.\d+\.\d+$")
+
     def test_the_readmes_lines_are_the_pages(self):
         with open(PAGE) as file:
             page = file.read()

@@ -25,7 +25,8 @@ enum {
     CALM_EXEC_CORES_MAX = 1024,
     CALM_EXEC_CLASSES_MAX = 16, /* block sizes of its pools                       */
     CALM_EXEC_INBOX_MAX = 1 << 20,
-    CALM_EXEC_PAYLOAD_MAX = 64 * 1024
+    CALM_EXEC_PAYLOAD_MAX = 64 * 1024,
+    CALM_EXEC_LEARNED_BYTES = 512 /* what the policy `learned` knows, saved            */
 };
 
 /* What submit does when no core is feasible: every inbox is full, or no pool has a block. */
@@ -52,6 +53,8 @@ enum calm_exec_error {
     CALM_EXEC_ECORE,       /* a core that there is not                                      */
     CALM_EXEC_EBLOCK,      /* no pool has blocks as large as the task needs                 */
     CALM_EXEC_EWORKER,     /* a worker may not do this: it would wait for itself            */
+    CALM_EXEC_ELEARNED,    /* no snapshot of the policy `learned`, or another policy        */
+    CALM_EXEC_EBUSY,       /* others are deciding right now; ask again                      */
     CALM_EXEC_ERROR_END
 };
 
@@ -89,6 +92,7 @@ struct calm_exec_config {
     uint32_t wait_ms; /* for CALM_EXEC_WAIT                        */
     void (*on_shed)(const struct calm_task *, void *); /* from the submitting thread; may be NULL */
     void *on_shed_context;
+    const void *learned; /* NULL, or CALM_EXEC_LEARNED_BYTES that `learned` begins with */
 };
 
 /*
@@ -162,6 +166,14 @@ void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out);
 /* The same for one core; CALM_EXEC_ECORE. */
 int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
                               struct calm_exec_core_stats *out);
+
+/*
+ * Writes what the policy `learned` knows as CALM_EXEC_LEARNED_BYTES: little-endian, with a version
+ * and a checksum, for any number of cores; `./calm sim --snapshot-in` reads the same. Of several
+ * dispatchers, which learn apart, it is the most experienced of those that are free. 0,
+ * CALM_EXEC_ENULL, CALM_EXEC_ELEARNED or CALM_EXEC_EBUSY; never waits.
+ */
+int calm_exec_learned_save(calm_exec *exec, void *bytes);
 
 #ifdef __cplusplus
 }

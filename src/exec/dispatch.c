@@ -44,16 +44,10 @@ static struct dispatcher *enter(struct calm_exec *exec)
 {
     for (uint32_t i = 0; i < exec->dispatcher_count; i++) {
         struct dispatcher *dispatcher = &exec->dispatchers[i];
-        if (load(&dispatcher->is_busy, RELAXED) == 0 &&
-            exchange(&dispatcher->is_busy, 1, ACQUIRE) == 0)
+        if (dispatcher_enter(dispatcher))
             return dispatcher;
     }
     return NULL;
-}
-
-static void leave(struct dispatcher *dispatcher)
-{
-    store(&dispatcher->is_busy, 0, RELEASE);
 }
 
 /* Tells the policy what workers reported, a bounded part of it. */
@@ -90,7 +84,7 @@ static struct policy_choice choose(struct calm_exec *exec, const struct policy_t
     hear(exec, dispatcher, &view);
     struct policy_choice choice = exec->policy->choose(dispatcher->state, &view, task);
     *number = (uint32_t)(dispatcher - exec->dispatchers);
-    leave(dispatcher);
+    dispatcher_leave(dispatcher);
     return choice;
 }
 

@@ -242,6 +242,8 @@ EXPORT int calm_exec_start(const struct calm_exec_config *config, calm_exec **ou
         begin_exec(exec, config, policy, &sizes, &setup);
     if (result == 0)
         result = choose_cpus(config, exec->workers);
+    if (result == 0)
+        result = exec_learned_begin(exec, config);
     if (result != 0) {
         claim_return(memory, sizes.all);
         return result;
@@ -252,6 +254,7 @@ EXPORT int calm_exec_start(const struct calm_exec_config *config, calm_exec **ou
         release(exec);
         return result;
     }
+    running_add(exec);
     *out = exec;
     return 0;
 }
@@ -273,8 +276,10 @@ EXPORT int calm_exec_stop(calm_exec *exec)
 EXPORT int calm_exec_destroy(calm_exec *exec)
 {
     int result = exec == NULL ? 0 : calm_exec_stop(exec);
-    if (exec != NULL && result == 0)
+    if (exec != NULL && result == 0) {
+        running_remove(exec);
         release(exec);
+    }
     return result;
 }
 

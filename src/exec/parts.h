@@ -51,6 +51,18 @@ struct dispatcher {
     _Atomic uint64_t idle[IDLE_WORDS]; /* cores that fell idle, where the policy asks */
 };
 
+/* False: somebody is inside. */
+ALWAYS_INLINE bool dispatcher_enter(struct dispatcher *dispatcher)
+{
+    return load(&dispatcher->is_busy, RELAXED) == 0 &&
+           exchange(&dispatcher->is_busy, 1, ACQUIRE) == 0;
+}
+
+ALWAYS_INLINE void dispatcher_leave(struct dispatcher *dispatcher)
+{
+    store(&dispatcher->is_busy, 0, RELEASE);
+}
+
 struct calm_worker {
     /* Constant once the worker is ready. */
     _Alignas(CACHE_LINE_BYTES) struct calm_exec *exec;
@@ -133,6 +145,17 @@ void dispatch_report(struct calm_exec *exec, const struct job *job, uint32_t soj
 
 /* Tasks that were ever accepted. */
 uint64_t exec_accepted(const calm_exec *exec);
+
+/* --- exec_learned.c --- */
+
+/* Has every dispatcher begin with what the configuration's snapshot says. Before any task. */
+int exec_learned_begin(struct calm_exec *exec, const struct calm_exec_config *config);
+
+/* --- running.c --- */
+
+/* Lets another process see the executor; and no longer, before its memory goes. */
+void running_add(struct calm_exec *exec);
+void running_remove(const struct calm_exec *exec);
 
 /* --- worker.c --- */
 

@@ -14,7 +14,7 @@
 enum { COMPLAINTS_MAX = 1024 };
 
 /* A static program has the note that leads to the table only if something needs the table. */
-KEPT static const struct watch_table *const table = &watch_table;
+KEPT static const struct fact_table *const table = &watch_table;
 
 static _Atomic uint64_t failed_calls;
 static uint64_t

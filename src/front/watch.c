@@ -41,20 +41,13 @@ static const struct watch_fact region_facts[] = {
     FACTS_END,
 };
 
-const struct watch_table watch_table = {
+const struct fact_table watch_table = {
     .magic = "calmalloc facts",
     .version = WATCH_VERSION,
-    .bytes = sizeof(struct watch_table),
+    .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
               site_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
 };
 
-/* Its contents: how far the table is from here. */
-__asm__(".pushsection .note.calmalloc, \"a\", \"note\"\n"
-        ".balign 4\n"
-        ".4byte 10, 8, 1\n"
-        ".asciz \"calmalloc\"\n"
-        ".balign 4\n"
-        ".8byte watch_table - .\n"
-        ".popsection");
+FACTS_NOTE(watch_table);

@@ -230,7 +230,7 @@ class Run(unittest.TestCase):
         source = ("#include <stdlib.h>\nvoid *volatile keep[%d];\nint main(void)\n{\n"
                   "    for (int i = 0; i < %d; i++)\n        keep[i] = malloc(300);\n    return 0;\n}\n")
         path = self.program("many", source % (60000, 60000))
-        done, report = self.report(path)
+        done, report = self.report(path, env=dict(os.environ, CALM_OPTIONS="sites=hash"))
         found = re.search(r"cohorts +(\d+); the largest holds ([\d.]+) MiB in ([\d,]+) blocks", done.stderr)
         self.assertIsNotNone(found, done.stderr)
         entries = report["heap"]["by_cohort"]

@@ -40,22 +40,24 @@ def pairs(title, rows, stream=None):
         rich.print(Text.assemble("  ", ("%-*s" % (width, name), style), "  ", value))
 
 
-def table(head, rows, stream, left=1):
-    """Aligned columns: all to the right but the last `left`, of which the very last is not padded."""
-    first_left = len(head) - left
-    widths = [max(len(row[index]) for row in [head] + rows) for index in range(len(head))]
+def aligned(rows, left=1):
+    """A line for each row: all columns to the right but the last `left`, of which the very last is not padded."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    first_left = len(widths) - left
+    return [("  " + "  ".join(text.ljust(width) if index >= first_left else text.rjust(width)
+                              for index, (text, width) in enumerate(zip(row, widths)))).rstrip() for row in rows]
 
-    def aligned(row):
-        cells = [text.ljust(width) if index >= first_left else text.rjust(width)
-                 for index, (text, width) in enumerate(zip(row, widths))]
-        return ("  " + "  ".join(cells)).rstrip()
+
+def table(head, rows, stream, left=1):
+    """Aligned columns under a head, as `aligned` has them."""
+    lines = aligned([head] + rows, left)
     rich = console(stream)
     if rich is None:
-        print("\n".join(aligned(row) for row in [head] + rows), file=stream, flush=True)
+        print("\n".join(lines), file=stream, flush=True)
         return
-    rich.print(aligned(head), style="cyan", markup=False)
-    for row in rows:
-        rich.print(aligned(row), markup=False)
+    rich.print(lines[0], style="cyan", markup=False)
+    for text in lines[1:]:
+        rich.print(text, markup=False)
 
 
 def amount(size):

@@ -11,16 +11,17 @@ import signal
 import sys
 import time
 
+import executors
 import say
 from heap_profile import Profile, Stack
 from heap_symbols import Frame, Symbols, is_wrapper, short
-from process_memory import Gone
+from process_memory import Gone, Process
 from trouble import Trouble
 from watched import Watched, located
 
 USAGE = 2
 SITES_NAMED = 3  # of each cohort
-COHORTS_SHOWN, CLASSES_SHOWN, CACHES_SHOWN = 12, 8, 4
+COHORTS_SHOWN, CLASSES_SHOWN, CACHES_SHOWN, CORES_SHOWN = 12, 8, 4, 16
 CLEAR, HOME, REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 SCREEN, NO_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
@@ -110,14 +111,6 @@ def by_size(holdings):
     return sorted(holdings.values(), key=lambda holding: (-holding.live_bytes(), holding.key))
 
 
-def aligned(head, rows, left=1):
-    widths = [max(len(row[column]) for row in [head] + rows) for column in range(len(head))]
-    first_left = len(head) - left
-    return [("  " + "  ".join(text.ljust(width) if column >= first_left else text.rjust(width)
-                              for column, (text, width) in enumerate(zip(row, widths)))).rstrip()
-            for row in [head] + rows]
-
-
 def amount_or_dash(size):
     return "-" if size is None else say.amount(size)
 
@@ -142,23 +135,23 @@ def page(watched, names, frame, before, seconds, rows_max):
     cohorts = by_size(frame.cohorts)
     shown = cohorts[:min(COHORTS_SHOWN, max(3, rows_max - len(lines) - CLASSES_SHOWN - CACHES_SHOWN - 6))]
     names.learn([sites[0][1] for sites in (frame.sites.get(holding.key) for holding in shown) if sites])
-    lines += aligned(["live", "blocks", "cached", "resident", "change", "cohort", "site seen most"], [
+    lines += say.aligned([["live", "blocks", "cached", "resident", "change", "cohort", "site seen most"]] + [
         [say.amount(holding.live_bytes()), format(holding.live_blocks(), ","), say.amount(holding.cached_bytes),
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          change(holding.live_bytes(), old[holding.key].live_bytes() if holding.key in old else None, seconds),
          str(holding.key), "(blocks the profiler sampled)" if holding.key == facts["cohort.sampled"] else
-         site_words(names, frame.sites.get(holding.key), is_early(holding, frame))] for holding in shown], left=1)
+         site_words(names, frame.sites.get(holding.key), is_early(holding, frame))] for holding in shown])
     rest = cohorts[len(shown):]
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),
                                            say.amount(sum(holding.live_bytes() for holding in rest))))
     classes = [holding for holding in by_size(frame.classes) if holding.slabs][:CLASSES_SHOWN]
-    lines += [""] + aligned(["live", "blocks", "cached", "resident", "slabs", "block bytes"], [
+    lines += [""] + say.aligned([["live", "blocks", "cached", "resident", "slabs", "block bytes"]] + [
         [say.amount(holding.live_bytes()), format(holding.live_blocks(), ","), say.amount(holding.cached_bytes),
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          format(holding.slabs, ","), format(watched.class_bytes[holding.key], ",")] for holding in classes], left=0)
     caches = sorted((cache for cache in frame.caches if cache.blocks), key=lambda cache: -cache.bytes)
-    lines += [""] + aligned(["holds", "blocks", "cache"], [
+    lines += [""] + say.aligned([["holds", "blocks", "cache"]] + [
         [say.amount(cache.bytes), format(cache.blocks, ","), cache_words(cache)] for cache in caches[:CACHES_SHOWN]])
     if len(caches) > CACHES_SHOWN:
         lines.append("  and %s with %s" % (say.count(len(caches) - CACHES_SHOWN, "more cache"),
@@ -209,43 +202,85 @@ def site_facts(names, votes, address):
             "function": frame.name if frame.is_named else None, "place": frame.place() or None, "seen": votes}
 
 
+class Look:
+    """All that is shown of a process at one moment."""
+
+    def __init__(self, subject):
+        self.time = time.monotonic()
+        self.executors = subject.executors.look()
+        self.heap = subject.heap.look() if subject.heap else None
+
+
+class Subject:
+    """The process that is watched: its heap, or None where that is not ours, and its executors."""
+
+    def __init__(self, pid):
+        self.process = Process(pid)
+        try:
+            self.executors = executors.Executors(self.process)
+        except Gone:
+            raise Trouble("process %d (%s) has ended, or is the kernel's own." % (pid, self.process.program)) from None
+        try:
+            self.heap = Watched(pid)
+            self.names = Names(self.heap)
+        except Trouble:
+            if not self.executors.tables:
+                raise
+            self.heap = None
+
+    def has_started(self):
+        return self.heap is None or self.heap.has_started()
+
+    def page(self, look, before, rows_max):
+        seconds = look.time - before.time if before else 0
+        told = executors.lines(look.executors, before and before.executors, seconds, CORES_SHOWN)
+        if self.heap:
+            return page(self.heap, self.names, look.heap, before and before.heap, seconds, rows_max - len(told)) + told
+        return ["process %d, %s: its heap is not calmalloc's; RSS %s" % (
+            self.process.pid, self.process.program, say.amount(self.process.resident_bytes()))] + told
+
+    def as_json(self, look):
+        found = (as_json(self.heap, self.names, look.heap) if self.heap else
+                 {"pid": self.process.pid, "program": self.process.program, "time_s": round(time.time(), 3),
+                  "rss_bytes": self.process.resident_bytes()})
+        return dict(found, executors=executors.as_json(look.executors))
+
+
 def start(pid, once, as_lines_of_json, interval):
     pid, seconds = number_of(pid), seconds_of(interval)
-    watched = Watched(pid)
-    names = Names(watched)
+    subject = Subject(pid)
     is_screen = sys.stdout.isatty() and not once and not as_lines_of_json
     is_one = once or not (is_screen or as_lines_of_json)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
     try:
         with Screen(is_screen) as screen:
-            watch(watched, names, seconds, screen, as_lines_of_json, is_one)
+            watch(subject, seconds, screen, as_lines_of_json, is_one)
     except Gone:
-        print("process %d (%s) has ended" % (pid, watched.process.program),
+        print("process %d (%s) has ended" % (pid, subject.process.program),
               file=sys.stderr if as_lines_of_json else sys.stdout, flush=True)
     except KeyboardInterrupt:
         pass
     return 0
 
 
-def watch(watched, names, seconds, screen, as_lines_of_json, is_one):
-    before, looked_at = None, 0.0
+def watch(subject, seconds, screen, as_lines_of_json, is_one):
+    before = None
     while True:
-        if not watched.has_started():
+        if not subject.has_started():
             if is_one:
                 raise Trouble("process %d (%s) has calmalloc, and has not asked for memory yet." %
-                              (watched.process.pid, watched.process.program))
+                              (subject.process.pid, subject.process.program))
             screen.wait(seconds)
             continue
-        now = time.monotonic()
-        frame = watched.look()
+        look = Look(subject)
         if as_lines_of_json:
-            print(json.dumps(as_json(watched, names, frame)), flush=True)
+            print(json.dumps(subject.as_json(look)), flush=True)
         else:
-            screen.draw(page(watched, names, frame, before, now - looked_at, screen.rows))
-        if is_one or not screen.wait(max(0.0, seconds - (time.monotonic() - now))):
+            screen.draw(subject.page(look, before, screen.rows))
+        if is_one or not screen.wait(max(0.0, seconds - (time.monotonic() - look.time))):
             return
-        before, looked_at = frame, now
+        before = look
 
 
 class Screen:

@@ -7,24 +7,16 @@ import struct
 import time
 from dataclasses import dataclass, field
 
+from facts import tables, unsigned
 from heap_profile import Location, Mapping, Profile, Stack
 from process_memory import Gone, Process
 from trouble import Trouble
 
 VERSION = 1  # WATCH_VERSION of src/front/watch.h
-MAGIC = b"calmalloc facts\0"
-LISTS, FACT_BYTES, FACTS_MAX = 16, 32, 256
+MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX = 1 << 16, 1 << 16, 1 << 19
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
-
-
-def text_of(data):
-    return data.split(b"\0")[0].decode(errors="replace")
-
-
-def unsigned(data, offset, size):
-    return int.from_bytes(data[offset:offset + size], "little")
 
 
 @dataclass
@@ -95,20 +87,8 @@ class Watched:
 
     def find(self):
         """(the library's version, its facts) of the copy of calmalloc that has most memory."""
-        found, other = [], None
         areas = self.process.areas()
-        for area in areas:
-            if area.offset == 0 and area.rights.startswith("r") and area.path and area.path[0] != "[":
-                for name, _, address, contents in self.process.notes(area):
-                    if name == b"calmalloc" and len(contents) == 8:
-                        table = address + struct.unpack("<q", contents)[0]
-                        head = self.process.read(table, 40)
-                        if head[:16] != MAGIC:
-                            continue
-                        if unsigned(head, 16, 4) != VERSION:
-                            other = text_of(head[24:40])
-                            continue
-                        found.append((text_of(head[24:40]), self.read_facts(table + 40)))
+        found, other = tables(self.process, areas, MAGIC, VERSION)
         who = "process %d (%s)" % (self.process.pid, self.process.program)
         if found:
             return max(found, key=lambda pair: self.number("region", "region.units", facts=pair[1]))
@@ -118,20 +98,6 @@ class Watched:
             raise Trouble("%s runs a calmalloc (%s) whose tables this calm cannot read; use the calm it came with." %
                           (who, other))
         raise Trouble("%s does not run on calmalloc; LD_PRELOAD=$(./calm lib) before its command starts it so." % who)
-
-    def read_facts(self, lists_at):
-        facts = {}
-        for index in range(LISTS):
-            at = unsigned(self.process.read(lists_at + 8 * index, 8), 0, 8)
-            for _ in range(FACTS_MAX):
-                if at == 0:
-                    break
-                data = self.process.read(at, FACT_BYTES)
-                if data[0] == 0:
-                    break
-                facts[text_of(data[:24])] = unsigned(data, 24, 8)
-                at += FACT_BYTES
-        return facts
 
     def number(self, at, offset=None, size=8, facts=None):
         """The number at the address that fact `at` tells of, and the offset that `offset` does."""

@@ -551,6 +551,48 @@ TEST(Exec, TasksRunOnWhenTheirCpuIsTakenAway)
     EXPECT_TRUE(exec.core(1).is_pinned);
 }
 
+/* Seen to fail with a start that ignores the snapshot, and with a save from the first dispatcher
+ * that is free. */
+TEST(Exec, WhatWasLearnedGoesFromOneExecutorToTheNext)
+{
+    Config config(2);
+    config.config.policy = "learned";
+    config.config.payload_bytes = sizeof(Counted);
+    std::vector<char> first(CALM_EXEC_LEARNED_BYTES), blank(first), second(first);
+    std::vector<std::atomic<uint32_t>> runs(5000);
+    {
+        Exec exec(config);
+        ASSERT_EQ(calm_exec_learned_save(exec.exec, blank.data()), 0);
+        for (uint32_t i = 0; i < runs.size(); i++) {
+            Counted counted{runs.data(), i, ~i};
+            calm_task task = task_of(count, counted);
+            while (calm_exec_submit(exec.exec, &task) != 0)
+                std::this_thread::yield();
+        }
+        ASSERT_EQ(calm_exec_drain(exec.exec), 0);
+        ASSERT_EQ(calm_exec_learned_save(exec.exec, first.data()), 0);
+        EXPECT_NE(first, blank) << "it learned";
+    }
+    config.config.learned = first.data();
+    {
+        Exec exec(config);
+        ASSERT_EQ(calm_exec_learned_save(exec.exec, second.data()), 0);
+        EXPECT_EQ(first, second);
+    }
+    first[100] ^= 1;
+    calm_exec *none = nullptr;
+    size_t before = mappings();
+    EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
+    config.config.policy = "rr";
+    EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
+    EXPECT_EQ(mappings(), before);
+    config.config.learned = nullptr;
+    Exec other(config);
+    EXPECT_EQ(calm_exec_learned_save(other.exec, second.data()), CALM_EXEC_ELEARNED);
+    EXPECT_EQ(calm_exec_learned_save(nullptr, second.data()), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_learned_save(other.exec, nullptr), CALM_EXEC_ENULL);
+}
+
 TEST(ExecDeathTest, ATaskThatIsKilledBySignalEndsTheProcess)
 {
     GTEST_FLAG_SET(death_test_style, "threadsafe");

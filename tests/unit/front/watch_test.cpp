@@ -13,7 +13,7 @@
 
 #include "../heap_support.h"
 
-static const struct watch_table *found;
+static const struct fact_table *found;
 
 static void look_at_notes(const char *at, const char *end)
 {
@@ -24,7 +24,7 @@ static void look_at_notes(const char *at, const char *end)
         if (note.n_namesz == 10 && strcmp(name, "calmalloc") == 0 && note.n_descsz == 8) {
             int64_t distance;
             memcpy(&distance, contents, sizeof distance);
-            found = reinterpret_cast<const struct watch_table *>(contents + distance);
+            found = reinterpret_cast<const struct fact_table *>(contents + distance);
         }
         at = contents + (note.n_descsz + 3) / 4 * 4;
     }
@@ -41,10 +41,10 @@ static int look_at(struct dl_phdr_info *info, size_t, void *)
     return 0;
 }
 
-static std::map<std::string, const void *> facts_of(const struct watch_table *table)
+static std::map<std::string, const void *> facts_of(const struct fact_table *table)
 {
     std::map<std::string, const void *> facts;
-    EXPECT_EQ(table->lists[WATCH_LISTS - 1], nullptr);
+    EXPECT_EQ(table->lists[FACT_LISTS - 1], nullptr);
     for (unsigned i = 0; table->lists[i] != nullptr; i++)
         for (const struct watch_fact *fact = table->lists[i]; fact->name[0] != '\0'; fact++) {
             EXPECT_LT(strnlen(fact->name, sizeof fact->name), sizeof fact->name);

@@ -1,0 +1,151 @@
+"""The executors of a running process, read from outside by the facts of src/exec/running.c."""
+from dataclasses import dataclass, field
+
+import say
+from facts import tables, text_of, unsigned
+from process_memory import Gone
+
+MAGIC, VERSION = "calmexec facts", 1  # EXEC_FACTS_VERSION of src/exec/running.c
+CORES_MAX, NAME_BYTES = 1024, 32
+BAR = 10
+
+
+@dataclass
+class Core:
+    number: int
+    cpu: int
+    is_pinned: bool
+    is_asleep: bool
+    done: int
+    stolen: int
+    sleeps: int
+    busy_ns: int
+    in_flight: int
+    service_ns: int
+    latency_ns: int
+    pool_bytes: int
+    pool_free_bytes: int
+    pool_backlog: int
+    free_blocks: list
+
+
+@dataclass
+class Executor:
+    address: int
+    policy: str
+    inbox_capacity: int
+    rejected: int
+    shed: int
+    waited: int
+    block_bytes: list
+    cores: list = field(default_factory=list)
+
+    def done(self):
+        return sum(core.done for core in self.cores)
+
+
+class Executors:
+    """Every look is at words that change meanwhile; an executor that goes during one is left out."""
+
+    def __init__(self, process):
+        self.process = process
+        found, _ = tables(process, process.areas(), MAGIC, VERSION)
+        self.tables = [facts for _, facts in found]
+
+    def look(self):
+        found = []
+        for facts in self.tables:
+            places = self.process.read(facts["running"], 8 * facts["running.count"])
+            for place in range(facts["running.count"]):
+                address = unsigned(places, 8 * place, 8)
+                try:
+                    if address:
+                        found.append(self.executor(facts, address))
+                except Gone:
+                    self.process.resident_bytes()  # raises Gone when it is the process
+        return found
+
+    def executor(self, facts, address):
+        data = self.process.read(address, facts["exec.bytes"])
+        policy = unsigned(data, facts["exec.policy"], 8)
+        name = unsigned(self.process.read(policy + facts["policy.name"], 8), 0, 8)
+        classes = unsigned(data, facts["exec.classes"], 4)
+        executor = Executor(address, text_of(self.process.read(name, NAME_BYTES)),
+                            unsigned(data, facts["exec.inbox_capacity"], 4),
+                            *(unsigned(data, facts["exec." + count], 8) for count in ("rejected", "shed", "waited")),
+                            [unsigned(data, facts["exec.block_bytes"] + 8 * index, 8) for index in range(classes)])
+        count = min(unsigned(data, facts["exec.cores"], 4), CORES_MAX)
+        sizes = facts["worker.bytes"], facts["line.bytes"]
+        workers, lines = (unsigned(data, facts["exec." + part], 8) for part in ("workers", "lines"))
+        both = self.process.read_all([(workers, sizes[0] * count), (lines, sizes[1] * count)])
+        for number in range(count):
+            worker, line = (part[number * size:(number + 1) * size] for part, size in zip(both, sizes))
+            executor.cores.append(self.core(facts, number, worker, line, classes))
+        return executor
+
+    def core(self, facts, number, worker, line, classes):
+        def of(name, size=8):
+            return unsigned(worker, facts["worker." + name], size)
+
+        pool = of("pool")
+        free, backlog = self.process.read_all([(pool + facts["pool.free_bytes"], 8), (pool + facts["pool.backlog"], 4)])
+        load = unsigned(line, facts["line.load"], 8)
+        return Core(number, of("cpu", 4), of("is_pinned", 1) != 0, of("doze", 4) == facts["doze.asleep"], of("done"),
+                    of("stolen"), of("sleeps"), of("busy_ns"), load >> facts["line.work_bits"],
+                    unsigned(line, facts["line.service_ns"], 4), unsigned(line, facts["line.latency_ns"], 4),
+                    of("whole_bytes"), unsigned(free, 0, 8), unsigned(backlog, 0, 4),
+                    [unsigned(line, facts["line.free_blocks"] + 2 * index, 2) for index in range(classes)])
+
+
+def rate(now, before, seconds):
+    return "%s/s" % format(int((now - before) / seconds), ",") if seconds > 0 and now >= before else "-"
+
+
+def busy(now, before, seconds):
+    share = (now - before) / (seconds * 1e9) if seconds > 0 else 0
+    return "%d %%" % round(100 * min(max(share, 0), 1))
+
+
+def bar(part, whole):
+    """How full a core's pool is."""
+    used = max(0, whole - part)
+    filled = -(-BAR * used // whole) if whole else 0
+    return "[%s%s]" % ("#" * filled, "." * (BAR - filled))
+
+
+def lines(found, before, seconds, cores_max):
+    """Lines of a page: a headline and a table for each executor. `before` is what was seen `seconds` ago, or None."""
+    old = {executor.address: executor for executor in before or []}
+    told = []
+    for executor in found:
+        was = old.get(executor.address)
+        told += ["", "  executor of %s, policy %s: %s, rejected %s, shed %s, waited %s" % (
+            say.count(len(executor.cores), "core"), executor.policy,
+            rate(executor.done(), was.done(), seconds) if was else say.count(executor.done(), "task"),
+            *(format(count, ",") for count in (executor.rejected, executor.shed, executor.waited)))]
+        rows = [["tasks", "busy", "in flight", "mean", "stolen", "pool free", "of", "", "core"]]
+        for core in executor.cores[:cores_max]:
+            then = was.cores[core.number] if was and core.number < len(was.cores) else None
+            rows.append([rate(core.done, then.done, seconds) if then else format(core.done, ","),
+                         busy(core.busy_ns, then.busy_ns, seconds) if then else "-",
+                         format(core.in_flight, ","), "%.1f us" % (core.service_ns / 1000),
+                         format(core.stolen, ","), say.amount(core.pool_free_bytes), say.amount(core.pool_bytes),
+                         bar(core.pool_free_bytes, core.pool_bytes),
+                         "%d, CPU %d%s%s" % (core.number, core.cpu, "" if core.is_pinned else ", not pinned",
+                                             ", asleep" if core.is_asleep else "")])
+        told += say.aligned(rows, left=2)
+        if len(executor.cores) > cores_max:
+            told.append("  and %s" % say.count(len(executor.cores) - cores_max, "more core"))
+    return told
+
+
+def as_json(found):
+    return [{"policy": executor.policy, "inbox_capacity": executor.inbox_capacity, "rejected": executor.rejected,
+             "shed": executor.shed, "waited": executor.waited, "block_bytes": executor.block_bytes,
+             "cores": [{"core": core.number, "cpu": core.cpu, "is_pinned": core.is_pinned,
+                        "is_asleep": core.is_asleep, "done": core.done, "stolen": core.stolen,
+                        "sleeps": core.sleeps, "busy_ns": core.busy_ns, "in_flight": core.in_flight,
+                        "service_ns": core.service_ns, "latency_ns": core.latency_ns,
+                        "pool_bytes": core.pool_bytes, "pool_free_bytes": core.pool_free_bytes,
+                        "pool_backlog": core.pool_backlog, "free_blocks": core.free_blocks}
+                       for core in executor.cores]} for executor in found]

@@ -192,6 +192,11 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
+def command_docs():
+    import site_builder
+    return site_builder.start()
+
+
 def command_version():
     path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
     with open(path) as file:
@@ -286,6 +291,7 @@ COMMANDS = {entry.name: entry for entry in (
         Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [
         Word("filter", "PART", "only files whose path contains this", is_required=False)], needs_checkout=True),
+    Command("docs", "Builds the documentation as a site; prints its first page.", command_docs, needs_checkout=True),
     Command("version", "Prints the version.", command_version),
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),

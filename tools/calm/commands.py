@@ -204,6 +204,12 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
+def command_mq(arguments):
+    server = build.queue_server()
+    sys.stdout.flush()
+    os.execv(server, [server] + list(arguments))
+
+
 def command_version():
     path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
     with open(path) as file:
@@ -289,6 +295,8 @@ COMMANDS = {entry.name: entry for entry in (
     Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True),
     Command("sim", "Simulates the executor under a dispatch policy; `calm sim --help` lists the options.", command_sim,
             is_raw=True, brief="sim --policy P [OPTIONS]"),
+    Command("mq", "Starts a queue server that speaks the Redis protocol; `calm mq --help` lists the options.",
+            command_mq, is_raw=True, brief="mq [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")]),

@@ -70,7 +70,7 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch", "tools/sim"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/sim", "tools/mq"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
@@ -116,6 +116,11 @@ def launcher():
 def simulator():
     library()
     return made("calm_simulator")
+
+
+def queue_server():
+    library()
+    return os.path.join(directory_of("lib"), "calmq")
 
 
 def build_quietly(preset):

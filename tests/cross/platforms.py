@@ -22,7 +22,7 @@ def step(command, source, **more):
 class Platform:
     """A build by one preset. `build` is shared by the platforms of a preset."""
     preset, compiler, tools, packages = "", "", (), ""
-    is_static = False
+    is_static, has_large_pages = False, False
     targets = ("calmalloc", "calmalloc_static", "calmalloc_core", "calmpool", "calm_launch")
 
     def __init__(self, source, build):
@@ -110,6 +110,7 @@ class Aarch64(Platform):
 class Aarch64Large(Aarch64):
     """Pages of 64 KiB."""
     pages = ("-p", "65536")
+    has_large_pages = True
 
 
 PLATFORMS = {

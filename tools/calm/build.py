@@ -16,7 +16,8 @@ IS_CHECKOUT = os.path.exists(os.path.join(ROOT, "CMakeLists.txt"))
 BUILD = os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build")
 CMAKE_MIN = (3, 25)
 COMPILERS_BY_PRESET = {"fuzz": "clang++-19", "clang": "clang++-19"}
-PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage")
+PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage",
+           "aarch64-tests", "aarch64-tests-64k")
 
 
 def need_cmake():

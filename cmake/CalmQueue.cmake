@@ -10,7 +10,7 @@ target_compile_definitions(calm_mq_parts PRIVATE _GNU_SOURCE)
 target_link_libraries(calm_mq_parts PRIVATE calm_warnings PUBLIC calmpool calm_instrument m)
 
 find_path(CALM_URING_HEADER liburing.h)
-find_library(CALM_URING_LIBRARY uring)
+find_library(CALM_URING_LIBRARY NAMES liburing.a uring) # the archive first: the program then runs where it is not
 set(calm_mq_loop ${calm_mq}/loop_uring_absent.c)
 if(CALM_URING_HEADER AND CALM_URING_LIBRARY)
     set(calm_mq_loop ${calm_mq}/loop_uring.c)

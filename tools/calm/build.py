@@ -121,7 +121,7 @@ def simulator():
 
 def queue_server():
     library()
-    return os.path.join(directory_of("lib"), "calmq")
+    return made("calmq")
 
 
 def build_quietly(preset):

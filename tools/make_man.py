@@ -42,9 +42,10 @@ needs no change: start it with the library preloaded,
 
 or link it with `-lcalmalloc`. Then malloc, free, their relatives and C++'s operator new and delete are calmalloc's.
 
-Blocks that are asked for at the same place in a program lie together, apart from those of other places. A pointer that
-is freed twice, freed in the middle or freed with a wrong size stops the program with one sentence. Idle memory goes
-back to the kernel, also from a process that never calls malloc again.
+A pointer that is freed twice, freed in the middle or freed with a wrong size stops the program with one sentence. Idle
+memory goes back to the kernel, also from a process that never calls malloc again. The places that ask for blocks, call
+sites, can be given memory of their own, so that blocks of different places never share an address, or so that those
+that live long lie apart: option `sites`.
 """
 
 

@@ -521,14 +521,23 @@ def depfile(out, read):
 
 
 def cpp_header(root):
-    """The header for C++, which finds the one for C beside it."""
-    with open(os.path.join(root, "include", "calmalloc.hpp")) as file:
-        text = file.read()
+    """The header for C++ and those of ours it includes, which finds the one for C beside it."""
+    text = inlined(root, "calmalloc.hpp", set())
     one = '#include "calmalloc.h"\n'
-    text = re.sub(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, one, text, flags=re.M)
+    ours = re.compile(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, re.M)
+    text = ours.sub(one + "\n", text, count=1)
     if one not in text:
         raise Trouble("calmalloc.hpp includes no header of calmalloc.")
-    return text
+    return squeezed(ours.sub("", text))
+
+
+def inlined(root, name, seen):
+    """A header for C++ with those for C++ that it includes in the place of their first include."""
+    seen.add(name)
+    with open(os.path.join(root, "include", name)) as file:
+        text = file.read()
+    return re.sub(r"^#include <(%s/[^>]*\.hpp)>\n" % PUBLIC,
+                  lambda match: "" if match.group(1) in seen else inlined(root, match.group(1), seen), text, flags=re.M)
 
 
 def main():

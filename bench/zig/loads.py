@@ -57,7 +57,7 @@ def built(allocator):
 
 
 def words_of(load, share, milliseconds):
-    numbers = {"symmetric": (SEED, THREADS, max(1, round(ROUNDS * share)), TASKS),
+    numbers = {"symmetric": (THREADS, max(1, round(ROUNDS * share)), TASKS),
                "asymmetric": (SEED, max(50, round(STRINGS * share))),
                "mpsc": (SEED, PRODUCERS, milliseconds)}
     return [load] + [str(number) for number in numbers[load]]

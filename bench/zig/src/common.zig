@@ -1,5 +1,6 @@
-//! What the loads share: the allocator, clocks, what is resident, the line of JSON, and strings that say what they
-//! hold: a string's length and letters follow from its number alone.
+//! What the loads share: the allocator, clocks, what is resident, the line of JSON, and strings whose
+//! length and bytes follow from their number alone, so that who frees one can tell whether it is whole. They are cheap
+//! to make and to look at: what is measured is the allocator.
 
 const std = @import("std");
 const options = @import("options");
@@ -48,43 +49,28 @@ pub fn print(comptime format: []const u8, values: anytype) void {
     _ = linux.write(1, text.ptr, text.len);
 }
 
-fn mix(number: u64) u64 {
-    var z = number *% 0x9e3779b97f4a7c15 +% 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 30)) *% 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) *% 0x94d049bb133111eb;
-    return (z ^ (z >> 31)) | 1;
-}
-
-/// A string of `min` to `max` bytes, of which the last is 0.
+/// A string of `min` to `max` bytes, as its number says, each the lowest byte of its number.
 pub fn Text(comptime min: u64, comptime max: u64) type {
     return struct {
-        fn length(mixed: u64) usize {
-            return min + (((mixed >> 32) * (max - min + 1)) >> 32);
-        }
-
-        fn letter(mixed: u64, at: usize) u8 {
-            return 'a' + @as(u8, @truncate((mixed >> @intCast(at % 56)) & 15));
+        fn length(number: u64) usize {
+            const mixed = (number *% 0x9e3779b97f4a7c15) >> 32;
+            return min + ((mixed * (max - min + 1)) >> 32);
         }
 
         pub fn make(number: u64) []u8 {
-            const mixed = mix(number);
-            const text = gpa.alloc(u8, length(mixed)) catch noMemory();
-            for (text[0 .. text.len - 1], 0..) |*byte, at| byte.* = letter(mixed, at);
-            text[text.len - 1] = 0;
+            const text = gpa.alloc(u8, length(number)) catch noMemory();
+            @memset(text, @truncate(number));
             return text;
         }
 
         /// Its bytes, for a sum; fails unless it is string `number`, whole.
         pub fn verify(text: []const u8, number: u64) u64 {
-            const mixed = mix(number);
-            if (text.len != length(mixed)) fail("string {d} has another length", .{number});
-            var sum: u64 = text.len;
-            for (text[0 .. text.len - 1], 0..) |byte, at| {
-                if (byte != letter(mixed, at)) fail("a byte of string {d} changed", .{number});
-                sum += byte;
-            }
-            if (text[text.len - 1] != 0) fail("the end of string {d} changed", .{number});
-            return sum;
+            const wanted: u8 = @truncate(number);
+            var sum: u64 = 0;
+            for (text) |byte| sum += byte;
+            if (text.len != length(number) or sum != text.len * wanted or text[0] != wanted)
+                fail("string {d} changed", .{number});
+            return sum + text.len;
         }
     };
 }

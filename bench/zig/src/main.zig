@@ -1,10 +1,10 @@
 //! loads LOAD NUMBER...: runs one of the loads, and prints one line of JSON.
 //!
-//!     loads symmetric SEED THREADS ROUNDS TASKS
+//!     loads symmetric THREADS ROUNDS TASKS
 //!     loads asymmetric SEED COUNT
 //!     loads mpsc SEED PRODUCERS MILLISECONDS
 //!
-//! They are what the C programs of these names in bench/workloads do, and compute the same checks.
+//! They do what the C programs of these names in bench/workloads do, with strings that cost less to make.
 
 const std = @import("std");
 const common = @import("common.zig");

@@ -108,7 +108,7 @@ pub const Pool = struct {
 
     const owner_vtable: Allocator.VTable = .{ .alloc = alloc, .resize = resize, .remap = remap, .free = free };
     const remote_vtable: Allocator.VTable = .{
-        .alloc = Allocator.noAlloc,
+        .alloc = allocNothing,
         .resize = resize,
         .remap = remap,
         .free = freeRemote,
@@ -120,6 +120,10 @@ pub const Pool = struct {
 
     fn alloc(self: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u8 {
         return c.calm_pool_alloc_aligned(from(self), len, alignment.toByteUnits());
+    }
+
+    fn allocNothing(_: *anyopaque, _: usize, _: Alignment, _: usize) ?[*]u8 {
+        return null;
     }
 
     fn resize(self: *anyopaque, memory: []u8, _: Alignment, new_len: usize, _: usize) bool {

@@ -84,10 +84,14 @@ test "a region is given back to a mark" {
 }
 
 test "the standard library's tests of allocators pass on a bounded heap" {
-    const bytes = calmalloc.Bounded.capacity(4 << 20, 20_000, 2 << 20).?;
-    const memory = try calmalloc.allocator.alignedAlloc(u8, .@"64", bytes);
+    const memory = try calmalloc.allocator.alignedAlloc(u8, .@"64", 4 << 20);
     defer calmalloc.allocator.free(memory);
     const heap = try calmalloc.Bounded.init(memory);
     try std.heap.testAllocator(heap.allocator());
-    try expectError(error.OutOfMemory, heap.allocator().alignedAlloc(u8, .@"128", 1));
+    try expectError(error.OutOfMemory, heap.allocator().alignedAlloc(u8, .fromByteUnits(128), 1));
+}
+
+test "a bounded heap says how much memory it needs" {
+    try expect(calmalloc.Bounded.capacity(100_000, 100, 10_000).? > 100_000);
+    try expectEqual(null, calmalloc.Bounded.capacity(1 << 40, 100, 10_000));
 }

@@ -19,6 +19,7 @@ import reference  # noqa: E402
 
 OUTSIDE = {"README.md": "index.md", "TOUR.md": "tour.md", "bench/README.md": "measuring.md",
            "tests/programs/README.md": "programs.md", "src/front/options.def": "options.md"}
+WIDE = ".md-grid { max-width: 76rem; }\n"  # for lines of 120 columns
 FENCED = re.compile(r"^(```.*?^```$|    .*?$)", re.M | re.S)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -51,6 +52,7 @@ def on_files(files, config):
     headers = reference.Pages(ROOT)
     for path, place in outside().items():
         files.append(File.generated(config, place, content=text_of(path, headers)))
+    files.append(File.generated(config, "wide.css", content=WIDE))
     expand(config["nav"], {file.src_uri for file in files.documentation_pages()})
     return files
 
@@ -66,9 +68,16 @@ def expand(nav, pages):
                     if isinstance(value, list):
                         fill(value)
             elif entry.endswith("*"):
-                entries[index:index + 1] = sorted(
-                    page for page in pages - named if posixpath.dirname(page) == posixpath.dirname(entry))
+                folder = posixpath.dirname(entry)
+                entries[index:index + 1] = [titled(page) for page in sorted(pages - named)
+                                            if posixpath.dirname(page) == folder]
     fill(nav)
+
+
+def titled(page):
+    """An entry of the navigation. The bindings' pages begin with what they have in common."""
+    folder, name = posixpath.split(page)
+    return {name[:-len(".md")].capitalize(): page} if folder == "languages" else page
 
 
 def leaves(nav):

@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 
 set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
 install(FILES include/calmalloc.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+    PATTERN "*.hpp")
 install(TARGETS calmalloc calmalloc_static calmpool calmexec EXPORT calmalloc_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT calmalloc_targets NAMESPACE calmalloc:: FILE calmalloc-targets.cmake DESTINATION ${calm_package_dir})

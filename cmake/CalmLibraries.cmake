@@ -12,6 +12,11 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 list(FILTER calm_sources_linux EXCLUDE REGEX "/worker\\.c$") # the executor's
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h CALM_HAS_GLIBC)
+if(NOT CALM_HAS_GLIBC)
+    list(FILTER calm_sources_libc EXCLUDE REGEX "/glibc\\.c$")
+endif()
 
 # calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name checks)

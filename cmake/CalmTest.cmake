@@ -8,7 +8,14 @@
 #   calm_add_script(NAME name LABEL label SCRIPT file [ARGS ...])
 #       a Python script that passes by exiting 0; exit code 77 means skipped, with the reason printed.
 
-find_package(GTest)
+set(calm_googletest /usr/src/googletest) # Debian's sources, for another processor than this one
+if(CMAKE_CROSSCOMPILING AND EXISTS ${calm_googletest})
+    set(INSTALL_GTEST OFF)
+    add_subdirectory(${calm_googletest} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+    set(GTest_FOUND ON)
+else()
+    find_package(GTest)
+endif()
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 if(NOT GTest_FOUND)
     message(FATAL_ERROR "The tests need GoogleTest: apt-get install libgtest-dev. Without them: -DCALM_TESTS=OFF.")

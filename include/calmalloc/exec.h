@@ -79,6 +79,23 @@ struct calm_task {
     uint64_t key;       /* tasks of one key go to one core under the policy `hash`           */
 };
 
+/*
+ * Events of the program's own, such as sockets, that workers serve between tasks. A worker's round
+ * is: some of its tasks; `wait`, which asks the kernel for events and waits for the first of them
+ * where there was no task; `serve`, which handles what `wait` found. Such a worker does not look
+ * for tasks for a while before it waits.
+ *
+ * wait: returns when there is an event, or `wake` was called for the core since the last wait, or
+ * after wait_ms; 0: at once, UINT64_MAX: no limit. wake: any thread; must not wait. The first call
+ * of `wait` on a core is the place to set things up, since it is on the worker's thread.
+ */
+struct calm_exec_events {
+    void (*wait)(calm_worker *worker, uint64_t wait_ms, void *context);
+    void (*serve)(calm_worker *worker, void *context);
+    void (*wake)(uint32_t core, void *context);
+    void *context;
+};
+
 /* What an executor is to be. */
 struct calm_exec_config {
     const struct calm_pool_config *pools; /* `cores` of them, with the same block sizes           */
@@ -93,6 +110,7 @@ struct calm_exec_config {
     void (*on_shed)(const struct calm_task *, void *); /* from the submitting thread; may be NULL */
     void *on_shed_context;
     const void *learned; /* NULL, or CALM_EXEC_LEARNED_BYTES that `learned` begins with */
+    const struct calm_exec_events *events; /* NULL: none; copied */
 };
 
 /*

@@ -189,9 +189,12 @@ struct cache *thread_cache(void)
     return cache_of_thread != &cache_none ? cache_of_thread : attach();
 }
 
+/* `value` may be what another thread left that ended: where no C library runs a hook at its end, a
+ * thread that lives on does. */
 static void on_thread_exit(void *value)
 {
-    cache_of_thread = &cache_none;
+    if (cache_of_thread == value)
+        cache_of_thread = &cache_none;
     detach(value);
 }
 

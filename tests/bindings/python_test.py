@@ -54,7 +54,8 @@ class WithoutCalmalloc(Scripts):
                 call()
 
     def test_enable_gives_the_line_that_starts_the_same_program(self):
-        text = "import calmalloc\ntry:\n    calmalloc.enable()\nexcept calmalloc.NotActive as error:\n    print(error)\n"
+        text = "import calmalloc\ntry:\n    calmalloc.enable()\nexcept calmalloc.NotActive as error:\n" \
+            "    print(error)\n"
         said = self.python(self.path("a script.py", text), "one two").stdout.strip()
         self.assertIn("cannot be put under a running interpreter", said)
         self.assertRegex(said, r"start it so: \S+ -m calmalloc run '.*/a script\.py' 'one two'$")
@@ -86,9 +87,10 @@ class OnCalmalloc(Scripts):
         self.assertGreater(said[1]["resident_bytes"] - said[2]["resident_bytes"], 15_000_000)
 
     def test_a_profile_counts_what_lives_at_its_end(self):
-        said = self.script("import calmalloc, json\nwith calmalloc.profile('heap.txt', 4096, 'collapsed'):\n    " + HOLDS +
-                           "lines = [line.split() for line in open('heap.txt')]\n"
-                           "print(json.dumps([sum(int(line[-1]) for line in lines), calmalloc.stats()['profile_on']]))\n")
+        said = self.script("import calmalloc, json\n"
+                           "with calmalloc.profile('heap.txt', 4096, 'collapsed'):\n    " + HOLDS +
+                           "live = sum(int(line.split()[-1]) for line in open('heap.txt'))\n"
+                           "print(json.dumps([live, calmalloc.stats()['profile_on']]))\n")
         self.assertGreater(said[0], 18_000_000)
         self.assertLess(said[0], 26_000_000)
         self.assertEqual(said[1], 0)
@@ -97,21 +99,23 @@ class OnCalmalloc(Scripts):
         said = self.script("""import calmalloc, json
 found = []
 calmalloc.profile_start()
-for call in (calmalloc.profile_start, lambda: calmalloc.profile_dump('x', 'png'), lambda: calmalloc.profile_dump('/'),
-             lambda: calmalloc.profile_start(-1)):
+for call in (calmalloc.profile_start, lambda: calmalloc.profile_dump('x', 'png'),
+             lambda: calmalloc.profile_dump('/'), lambda: calmalloc.profile_start(-1)):
     try:
         call()
     except (OSError, ValueError) as error:
         found.append("%s: %s" % (type(error).__name__, error))
 print(json.dumps(found))
 """)
-        for words, message in zip(("OSError.*profile_stop", "ValueError.*heap_v2", "IsADirectoryError", "ValueError"), said):
-            self.assertRegex(message, words)
         self.assertEqual(len(said), 4)
+        patterns = ("OSError.*profile_stop", "ValueError.*heap_v2", "IsADirectoryError", "ValueError.*from 0")
+        for message, pattern in zip(said, patterns):
+            self.assertRegex(message, pattern)
 
     def test_a_profile_goes_to_an_open_file_too(self):
-        said = self.script("import calmalloc, json\ncalmalloc.profile_start(4096)\n" + HOLDS + "calmalloc.profile_stop()\n"
-                           "with open('heap.pb.gz', 'wb') as file:\n    calmalloc.profile_dump(file)\n"
+        said = self.script("import calmalloc, json\ncalmalloc.profile_start(4096)\n" + HOLDS +
+                           "calmalloc.profile_stop()\nwith open('heap.pb.gz', 'wb') as file:\n"
+                           "    calmalloc.profile_dump(file)\n"
                            "print(json.dumps(open('heap.pb.gz', 'rb').read(2).hex()))\n")
         self.assertEqual(said, "1f8b")
 
@@ -124,9 +128,10 @@ class Module(Scripts):
         return self.python("-m", "calmalloc", *words, **more)
 
     def small_blocks(self, **variables):
-        """How many blocks of 64 bytes are live when a script ends that holds some 20,000 of about that size."""
+        """How many blocks of up to 64 bytes are live in a script that holds 20,000 small objects."""
         text = self.TELLS + "import calmalloc, json\nheld = [float(n) for n in range(20_000)]\n" \
-            "rows = calmalloc.stats()['classes']\nprint(sum(row['live_blocks'] for row in rows if row['bytes'] <= 64))\n"
+            "rows = [row for row in calmalloc.stats()['classes'] if row['bytes'] <= 64]\n" \
+            "print(sum(row['live_blocks'] for row in rows))\n"
         done = self.module("run", "--quiet", self.path("script.py", text), "a", "--b", **variables)
         said, count = done.stdout.splitlines()
         self.assertEqual(said, "%s ['a', '--b']" % variables.get("PYTHONMALLOC", "malloc"))
@@ -188,7 +193,8 @@ class Start(Scripts):
                     "assert %r not in sys.path\n" % start)
 
     def test_a_script_that_closed_the_descriptor_ends_well(self):
-        self.assertEqual(self.at_end([os.path.join(PACKAGE, "calmalloc", "_start")], "import os\nos.closerange(3, 99)\n"), [])
+        start = os.path.join(PACKAGE, "calmalloc", "_start")
+        self.assertEqual(self.at_end([start], "import os\nos.closerange(3, 99)\n"), [])
 
 
 class WithoutSources(Scripts):
@@ -197,18 +203,17 @@ class WithoutSources(Scripts):
     def setUp(self):
         super().setUp()
         self.image = os.path.join(self.folder, "image")
-        for part in ("tools/calm", "include", "src/front"):
+        for part in ("tools/calm", "include", "src/front"):  # as cmake/CalmWheel.cmake has them
             shutil.copytree(os.path.join(ROOT, part), os.path.join(self.image, part))
 
     def calm(self, *words, check=True):
         return self.python(os.path.join(self.image, "tools", "calm"), *words, check=check)
 
     def test_what_works_on_sources_says_so(self):
-        for name in ("test", "bench", "install", "format", "lint"):
+        sentence = "calm: %s works on calmalloc's sources; use ./calm %s in a checkout of them.\n"
+        for name in ("test", "bench", "install", "format", "lint", "docs"):
             done = self.calm(name, check=False)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertEqual(done.stderr, "calm: %s works on calmalloc's sources; use ./calm %s in a checkout of them.\n" %
-                             (name, name))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", sentence % (name, name)))
             self.assertNotIn("  calm %s" % name, self.calm("help").stdout)
 
     def test_the_library_lies_ready(self):

@@ -44,8 +44,8 @@ def setUpModule():
     code = "from scikit_build_core.build import build_sdist\nprint(build_sdist(%r))\n" % FOLDER
     ARCHIVE = os.path.join(FOLDER, run(python, "-c", code, cwd=ROOT).stdout.split()[-1])
     offline = ["unshare", "-rn"] if can_be_isolated() else []
-    run(*offline, python, "-m", "pip", "wheel", "--no-build-isolation", "--no-index", "--no-deps", "-w", FOLDER, ARCHIVE,
-        cwd=FOLDER)
+    run(*offline, python, "-m", "pip", "wheel", "--no-build-isolation", "--no-index", "--no-deps", "-w", FOLDER,
+        ARCHIVE, cwd=FOLDER)
     WHEEL, = glob.glob(os.path.join(FOLDER, "*.whl"))
     run(sys.executable, "-m", "venv", os.path.join(FOLDER, "venv"))
     BIN = os.path.join(FOLDER, "venv", "bin")
@@ -86,7 +86,8 @@ class Lines(unittest.TestCase):
     """What the README's table says to type."""
     SAYS = {  # what of the output shows that calmalloc was there
         "python -m calmalloc run script.py ARGS": r"(?s)200000 \['a', 'b'\].*\n  live at exit ",
-        "python -m calmalloc heap script.py ARGS": r"(?s)200000 \['a', 'b'\].*\n  live at the end  \d\d\.\d MiB.*PyUnicode_New",
+        "python -m calmalloc heap script.py ARGS":
+            r"(?s)200000 \['a', 'b'\].*\n  live at the end  \d\d\.\d MiB.*PyUnicode_New",
         "LD_PRELOAD=$(calm lib) python script.py": r"200000 \[\]",
         "calm run -- PROGRAM ARGS": r"(?s)200000 \['a', 'b'\].*\n  live at exit ",
     }

@@ -16,7 +16,8 @@ IS_CHECKOUT = os.path.exists(os.path.join(ROOT, "CMakeLists.txt"))
 BUILD = os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build")
 CMAKE_MIN = (3, 25)
 COMPILERS_BY_PRESET = {"fuzz": "clang++-19", "clang": "clang++-19"}
-PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage")
+PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage",
+           "aarch64-tests", "aarch64-tests-64k")
 
 
 def need_cmake():
@@ -70,7 +71,7 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch", "tools/sim"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/sim", "tools/mq"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
@@ -116,6 +117,11 @@ def launcher():
 def simulator():
     library()
     return made("calm_simulator")
+
+
+def queue_server():
+    library()
+    return made("calmq")
 
 
 def build_quietly(preset):

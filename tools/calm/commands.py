@@ -192,6 +192,17 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
+def command_docs():
+    import site_builder
+    return site_builder.start()
+
+
+def command_mq(arguments):
+    server = build.queue_server()
+    sys.stdout.flush()
+    os.execv(server, [server] + list(arguments))
+
+
 def command_version():
     path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
     with open(path) as file:
@@ -281,11 +292,14 @@ COMMANDS = {entry.name: entry for entry in (
             needs_checkout=True),
     Command("sim", "Simulates the executor under a dispatch policy; `calm sim --help` lists the options.", command_sim,
             is_raw=True, brief="sim --policy P [OPTIONS]"),
+    Command("mq", "Starts a queue server that speaks the Redis protocol; `calm mq --help` lists the options.",
+            command_mq, is_raw=True, brief="mq [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [
         Word("filter", "PART", "only files whose path contains this", is_required=False)], needs_checkout=True),
+    Command("docs", "Builds the documentation as a site; prints its first page.", command_docs, needs_checkout=True),
     Command("version", "Prints the version.", command_version),
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),

@@ -189,6 +189,8 @@ class Manual:
                 continue
             listed.append(heading("calm " + face.usage(one)))
             listed += [self.words(" ".join(part.split())) for part in one.help.split("\n\n")]
+            if one.needs_checkout:
+                listed.append(self.words("Only in a checkout of calmalloc's sources."))
             for parameter in one.parameters:
                 if parameter.help:
                     label = parameter.metavar if isinstance(parameter, commands.Word) else "--" + parameter.name

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Writes the symbols file of the Debian package: the names that libcalmalloc.so.0 promises, each once.
 
-    make_symbols.py [--root FOLDER] [--out FILE]
+    make_symbols.py [--root FOLDER] [--out FILE] [--library LIBRARY]
 
-They are those of the version script src/libc/calmalloc.map. Where it says calm_*, the headers say which: so the check
-of the package (dpkg-gensymbols -c4) fails for a call that is declared and not exported, and for one that is exported
-and not declared. Names that compilers make up stay patterns; names of the C library's own may be absent.
+They are those of the version script src/libc/calmalloc.map. Where it says calm_*, the headers say which. Names that
+compilers make up stay patterns; names of the C library's own may be absent. With LIBRARY, a name that is promised and
+not in it is an error; the other way round it is one of the package's own check, dpkg-gensymbols -c4.
 """
 import argparse
 import os
 import re
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,12 +49,25 @@ def symbols_file(root):
     return "libcalmalloc.so.0 libcalmalloc0 #MINVER#\n" + "".join(" %s %s\n" % (line, version) for line in lines)
 
 
+def missing(text, library):
+    """What the file promises by name and the library does not export."""
+    promised = set(re.findall(r"^ ([A-Za-z]\w*)@Base ", text, re.M))
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, stdout=subprocess.PIPE,
+                           text=True).stdout.splitlines()
+    return sorted(promised - {line.split()[-1] for line in lines})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", default=os.path.dirname(HERE))
     parser.add_argument("--out")
+    parser.add_argument("--library")
     options = parser.parse_args()
     text = symbols_file(options.root)
+    lost = missing(text, options.library) if options.library else []
+    if lost:
+        sys.exit("make_symbols: %s lacks %s, which the headers or the version script promise." %
+                 (options.library, ", ".join(lost)))
     if options.out is None:
         sys.stdout.write(text)
         return

@@ -26,6 +26,7 @@ BYTES = r"^1\d\d usable bytes of calmalloc \d+\.\d+\.\d+$"  # 0 would be another
 # Page, section: what its program prints, and the program that must be here for it to be tried.
 PRINTS = {"languages": {
     "Rust": (WORDS, "cargo"),
+    "Zig": (WORDS, "zig"),
     "C++": (r"^1000 numbers, 1000 squares on calmalloc \d+\.\d+\.\d+$", "c++"),
     "Python": (WORDS, "python3"),
     "C": (WORDS, "cc"),
@@ -56,15 +57,23 @@ def sections(page):
     return found
 
 
-def has_meson():
-    """Puts a meson of a known version in front of PATH."""
+def fetch_meson():
+    """Puts a meson of a known version in front of PATH, where pip can have it."""
     folder = tempfile.mkdtemp(prefix="calm-meson-")
     atexit.register(shutil.rmtree, folder)
     run("python3", "-m", "venv", folder)
-    done = run(os.path.join(folder, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r",
-               os.path.join(HERE, "meson-requirements.txt"), check=False)
+    run(os.path.join(folder, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r",
+        os.path.join(HERE, "meson-requirements.txt"), check=False)
     os.environ["PATH"] = os.path.join(folder, "bin") + os.pathsep + os.environ["PATH"]
-    return done.returncode == 0
+
+
+def fetch_zig():
+    """Puts the newest of our Zig compilers in front of PATH, where it can be had."""
+    path = run(sys.executable, os.path.join(ROOT, "tools", "zig.py"), check=False).stdout.strip()
+    os.environ["PATH"] = os.path.dirname(path) + os.pathsep + os.environ["PATH"]
+
+
+FETCHED = {"meson": fetch_meson, "zig": fetch_zig}
 
 
 def prepare_bazel(test, folder):
@@ -116,8 +125,8 @@ def test_of(page, title):
     prints, program = PRINTS[page][title]
 
     def test(self):
-        if program == "meson" and not has_meson():
-            self.skipTest("meson is missing, and pip cannot install it.")
+        if program in FETCHED:
+            FETCHED[program]()
         if shutil.which(program) is None:
             self.skipTest("%s is missing, which '%s' needs." % (program, title))
         self.assertRegex(self.typed(page, title), re.compile(prints, re.M))

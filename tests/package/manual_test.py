@@ -1,5 +1,5 @@
 """The manual: every public call has a page, pages are well made and always the same, and headers.py refuses a header
-that would leave one out.
+that would leave one out. And the symbols file, the other thing that is made of the headers.
 
     manual_test.py LIBRARY...      the libraries whose calls must have pages
 """
@@ -132,6 +132,26 @@ class Headers(unittest.TestCase):
 
     def test_what_is_internal_is_left_out(self):
         self.assertEqual(self.read("/* Internal: steps. */\n#define CALM_STEP 1\n#define CALM_STEP_2 2"), [])
+
+
+class Symbols(unittest.TestCase):
+    """The symbols file of the Debian package, which is made of the same headers."""
+
+    def test_it_promises_what_the_library_has(self):
+        for library in LIBRARIES:
+            if library.endswith(".so"):
+                done = run(sys.executable, os.path.join(TOOLS, "make_symbols.py"), "--library", library)
+                self.assertIn("\n calm_malloc@Base 0.", done.stdout)
+                self.assertIn("\n malloc@Base 0.", done.stdout)
+                self.assertNotIn("calm_exec_", done.stdout)
+
+    def test_a_library_without_a_promised_name_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "empty.so")
+            run("cc", "-shared", "-o", library, "-x", "c", os.devnull)
+            done = run(sys.executable, os.path.join(TOOLS, "make_symbols.py"), "--library", library, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"lacks .*\bcalm_malloc\b.*which the headers or the version script promise")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,15 @@
 import os
 import re
 import shutil
+import sys
 import tempfile
 import unittest
 
 from support import ROOT, need_cargo, run
+
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+
+import zig  # noqa: E402
 
 PAGE = os.path.join(ROOT, "docs", "languages.md")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
@@ -44,6 +49,14 @@ class Stranger(unittest.TestCase):
     def test_cpp(self):
         self.assertRegex(self.typed("C++"), r"1000 numbers, 1000 squares on calmalloc \d+\.\d+\.\d+\n$")
 
+    def test_zig(self):
+        try:
+            folder = os.path.dirname(zig.compiler(zig.versions()[0]))
+        except zig.Trouble as trouble:
+            self.skipTest(str(trouble))
+        os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
+        self.assertRegex(self.typed("Zig"), r"^1000 words on calmalloc \d+\.\d+\.\d+\n$")
+
     def test_the_readmes_lines_are_the_pages(self):
         with open(PAGE) as file:
             page = file.read()
@@ -52,7 +65,7 @@ class Stranger(unittest.TestCase):
         lines = [line for row in table.splitlines()[2:] for line in re.findall(r"`([^`]+)`", row.split("|")[2])]
         self.assertGreaterEqual(len(lines), 3)
         for line in lines:
-            self.assertTrue("\n%s\n" % line in page, line)
+            self.assertRegex(page, r"(?m)^ *%s$" % re.escape(line))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@
 
 Builds each program once with each allocator as its own (pinned in Cargo.toml), runs them in turn, N times, and prints
 for each load the median of wall time, processor time and peak memory, and ours over the better of the two crates. All
-must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is the
-same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each after
-one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in build/bench/rust, or CALM_BENCH_CACHE/rust.
+must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is
+the same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each
+after one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in
+build/bench/rust, or CALM_BENCH_CACHE/rust.
 """
 import argparse
 import gzip

@@ -174,7 +174,8 @@ static const char *read_queue(struct shard *shard, const struct record *record, 
                               const char *end)
 {
     struct word key = {*at, record->key_bytes};
-    if (record->key_bytes > QUEUE_KEY_MAX || (size_t)(end - *at) < record->key_bytes)
+    if (record->key_bytes > QUEUE_KEY_MAX || (size_t)(end - *at) < record->key_bytes ||
+        record->is_open_job > 1)
         return "it is damaged";
     *at += record->key_bytes;
     uint64_t hash = queue_hash(shard->queues.seed, key);

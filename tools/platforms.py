@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the table of what runs where into docs/platforms.md, from the results that ctest leaves.
+"""Writes the table of what runs where into docs/platforms-table.md, from the results that ctest leaves.
 
     tools/platforms.py --commit HASH --date DATE PRESET=JUNIT_FILE...
     tools/platforms.py --check
@@ -62,18 +62,30 @@ def outcome_of(case):
     return "not run"
 
 
-def rows_of(preset, path, commit, day):
+def cases_of(results):
+    """(preset, test's name): its element. Where several files have a test, as after --rerun-failed, the last counts."""
+    cases = {}
+    for result in results:
+        preset, _, path = result.partition("=")
+        if preset not in PLATFORMS:
+            raise Trouble("there is no preset '%s' here; choose one of %s." % (preset, ", ".join(PLATFORMS)))
+        found = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
+        if not found:
+            raise Trouble("%s holds no test." % path)
+        cases.update({(preset, case.get("name")): case for case in found})
+    return cases
+
+
+def rows_of(results, commit, day):
     """(platform, group): the row's cells."""
-    if preset not in PLATFORMS:
-        raise Trouble("there is no preset '%s' here; choose one of %s." % (preset, ", ".join(PLATFORMS)))
     counts = {}
-    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
-        first, _, rest = case.get("name").partition(".")
-        platform, name = (first, rest) if first in OTHERS else (preset, case.get("name"))
+    for (preset, name), case in cases_of(results).items():
+        first, _, rest = name.partition(".")
+        if rest == "builds": # what other tests need, no test of its own
+            continue
+        platform, name = (first, rest) if first in OTHERS else (preset, name)
         key = (PLATFORMS[platform], group_of(name))
         counts.setdefault(key, dict.fromkeys(OUTCOMES, 0))[outcome_of(case)] += 1
-    if not counts:
-        raise Trouble("%s holds no test." % path)
     return {key: [*key, *(str(of[outcome]) for outcome in OUTCOMES), commit, day] for key, of in counts.items()}
 
 
@@ -128,11 +140,7 @@ def check(path):
 def write(path, results, commit, day):
     with open(path, encoding="utf-8") as file:
         before, rows, after = table_in(file.read(), path)
-    fresh = {}
-    for result in results:
-        preset, _, file = result.partition("=")
-        for key, cells in rows_of(preset, file, commit, day).items():
-            fresh[key] = cells
+    fresh = rows_of(results, commit, day)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page_with(before, {**rows, **fresh}, after))
 
@@ -143,7 +151,7 @@ def git(*words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "platforms.md"))
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "platforms-table.md"))
     parser.add_argument("--check", action="store_true", help="say whether the table is one that this script writes")
     parser.add_argument("--commit", help="what was tested; else the checkout's")
     parser.add_argument("--date", help="when; else the day of that commit")

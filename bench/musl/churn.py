@@ -70,8 +70,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "musl"), help="where the programs are made")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--operations", type=int, default=400000, help="of each thread")
-    parser.add_argument("--threads", default="1,2,8,16", help="counts, with commas between")
+    parser.add_argument("--operations", type=int, default=1000000, help="of each thread")
+    parser.add_argument("--threads", default="1,2,4,8,16", help="counts, with commas between")
     arguments = parser.parse_args()
     if shutil.which("musl-gcc") is None:
         print("musl-gcc is missing; apt-get install musl-tools brings it.")

@@ -183,7 +183,7 @@ class Runs:
 
     def control(self):
         """It would find a mistake."""
-        folder = os.path.join(self.platform.build, "control")
+        folder = os.path.join(self.platform.build, "control_64k" if self.platform.has_large_pages else "control")
         os.makedirs(folder, exist_ok=True)
         step([sys.executable, self.source_of("sequences", "control_test.py"), self.platform.compiler,
               self.platform.tools[2], folder, *self.platform.emulator()], self.platform.source)

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +58,22 @@ namespace calm_test
 #endif
 constexpr bool is_sanitized = CALM_TESTS_SANITIZED || CALM_TESTS_HAS_FEATURE(address_sanitizer) ||
                               CALM_TESTS_HAS_FEATURE(thread_sanitizer);
+
+/*
+ * Runs `body` in a thread that then ends by the bare system call. Not joined: the thread sanitizer
+ * would wait for a word that such a thread does not leave.
+ */
+template <typename Body> void run_and_end_barely(const Body &body)
+{
+    std::atomic<uint32_t> id{0};
+    std::thread([&] {
+        body();
+        id = os_thread_id();
+        syscall(SYS_exit, 0);
+    }).detach();
+    while (id == 0 || !os_thread_has_ended(id))
+        std::this_thread::yield();
+}
 
 /* Random numbers with a seed, the same on every machine: a counter through the finaliser of
  * splitmix64. */

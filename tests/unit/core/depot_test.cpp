@@ -8,7 +8,6 @@
 
 #include <map>
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../heap_support.h"
@@ -233,14 +232,13 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
     struct depot *depot = depot_of(bin);
     size_t free_blocks = depot->free_blocks;
     uint32_t slab_count = depot->slab_count;
-    std::thread([&] { /* between two stores, as it were */
-                      depot_lock(depot);
-                      depot->lists[0] = depot->lists[3];
-                      memset(depot->lists + 1, 0xff, sizeof depot->lists - sizeof depot->lists[0]);
-                      depot->free_blocks = 7;
-                      syscall(SYS_exit, 0);
-    })
-        .join();
+    calm_test::run_and_end_barely([&] { /* between two stores, as it were */
+                                        depot_lock(depot);
+                                        depot->lists[0] = depot->lists[3];
+                                        memset(depot->lists + 1, 0xff,
+                                               sizeof depot->lists - sizeof depot->lists[0]);
+                                        depot->free_blocks = 7;
+    });
     for (size_t i = 1; i < blocks.size(); i += 4)
         depot_put(bin, &blocks[i], 1);
     EXPECT_EQ(depot_verify(), nullptr);

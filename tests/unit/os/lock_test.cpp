@@ -5,7 +5,6 @@
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,13 +89,9 @@ TEST(Lock, AResetFreesALockWhoseHolderDoesNotExistAnyMore)
     lock_release(&lock, RANK_SPAN);
 }
 
-/* Ends by the bare system call, with the lock. */
 static void end_holding(struct lock *lock)
 {
-    std::thread([lock] {
-        lock_acquire(lock, RANK_DEPOT);
-        syscall(SYS_exit, 0);
-    }).join();
+    calm_test::run_and_end_barely([lock] { lock_acquire(lock, RANK_DEPOT); });
 }
 
 /* Seen to hang with inherit() that always says no. */

@@ -4,8 +4,8 @@
     compare.py CALMQ [--rounds N] [--requests N] [--out FILE.jsonl.gz] [--report FILE.jsonl.gz] [--skip-full]
 
 Each round runs every server in another order. A run is one redis-benchmark of one command with 50 clients, not
-pipelined or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second; calmq
-with two workers shares both with the client.
+pipelined or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second;
+calmq with two workers shares both with the client.
 Raw lines, one JSON object a run, go to the file; the tables, medians with the least and the most, to standard output.
 """
 import argparse

@@ -3,10 +3,10 @@
 
     compare.py CALMQ [--rounds N] [--requests N] [--out FILE.jsonl.gz] [--report FILE.jsonl.gz] [--skip-full]
 
-Each round runs every server in another order. A run is one redis-benchmark of one command with 50 clients, not pipelined
-or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second; calmq with
-two workers shares both with the client. Raw lines, one JSON object a run, go to the file; the tables, medians with the
-least and the most, to standard output.
+Each round runs every server in another order. A run is one redis-benchmark of one command with 50 clients, not
+pipelined or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second;
+calmq with two workers shares both with the client.
+Raw lines, one JSON object a run, go to the file; the tables, medians with the least and the most, to standard output.
 """
 import argparse
 import gzip
@@ -34,7 +34,8 @@ def free_port():
 def start(name, calmq, memory=None):
     port = free_port()
     if name == "redis":
-        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", tempfile.gettempdir()]
+        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir",
+                   tempfile.gettempdir()]
         command += ["--maxmemory", str(memory), "--maxmemory-policy", "noeviction"] if memory else []
     else:
         command = [calmq, "--port", str(port), "--cores", name.split("-")[1], "--memory", str(memory or 256 << 20)]
@@ -134,22 +135,25 @@ def spread(values, form):
 
 def report(lines):
     runs = [line for line in lines if line["kind"] == "speed"]
-    print("| command | at a time | server | requests a second | P50, ms | P99, ms | P99.9, ms |\n|---|--:|---|--:|--:|--:|--:|")
+    print("| command | at a time | server | requests a second | P50, ms | P99, ms | P99.9, ms |\n"
+          "|---|--:|---|--:|--:|--:|--:|")
     for pipeline in (1, PIPELINE):
         for command in ("lpush", "rpop"):
             for name in SERVERS:
-                of = [run for run in runs if (run["command"], run["pipeline"], run["server"]) == (command, pipeline, name)]
+                of = [run for run in runs
+                      if (run["command"], run["pipeline"], run["server"]) == (command, pipeline, name)]
                 if of:
                     cells = [spread([run["rate"] / 1000 for run in of], "%.0fk")]
                     cells += [spread([run[key] for run in of], "%.2f") for key in ("p50_ms", "p99_ms", "p999_ms")]
                     print("| %s | %d | %s | %s |" % (command.upper(), pipeline, name, " | ".join(cells)))
-    print("\n| server | item, bytes | items until full | payload share of the limit | memory grew by | refusal, median |"
-          " taken before one fits |\n|---|--:|--:|--:|--:|--:|--:|")
+    print("\n| server | item, bytes | items until full | payload share of the limit | memory grew by "
+          "| refusal, median | taken before one fits |\n|---|--:|--:|--:|--:|--:|--:|")
     for line in (line for line in lines if line["kind"] == "full"):
         grown = (line["rss_full"] - line["rss_before"]) / (1 << 20)
         print("| %s | %d | %d | %.0f %% | %.1f MiB | %.0f us | %d |" % (
-            line["server"], line["value_bytes"], line["items"], 100 * line["items"] * line["value_bytes"] / line["memory"],
-            grown, line["refused_p50_us"], line["taken_before_one_fits"]))
+            line["server"], line["value_bytes"], line["items"],
+            100 * line["items"] * line["value_bytes"] / line["memory"], grown,
+            line["refused_p50_us"], line["taken_before_one_fits"]))
     for line in {line["server"]: line for line in lines if line["kind"] == "full"}.values():
         print("\n%s says `%s`." % (line["server"], line["refusal"]))
 

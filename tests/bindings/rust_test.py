@@ -36,8 +36,8 @@ class Crates(unittest.TestCase):
     def test_the_tests_and_the_examples_of_the_documentation_pass(self):
         said = cargo("test", "--offline", "--workspace", *FEATURES).stdout
         for part in ("containers_work_from_many_threads", "sampling_sees_what_is_held", "every_function_is_declared",
-                     "src/lib.rs - CalMalloc", "src/profile.rs - profile", "a_value_that_is_dropped_elsewhere_comes_home",
-                     "src/pool/mod.rs - pool", "src/pool/boxed.rs - pool::boxed::PoolBox"):
+                     "src/lib.rs - CalMalloc", "src/profile.rs - profile",
+                     "a_value_that_is_dropped_elsewhere_comes_home", "src/pool/mod.rs - pool", "src/pool/boxed.rs - pool::boxed::PoolBox"):
             self.assertIn(part, said)
 
     def test_it_is_formatted(self):

@@ -37,7 +37,8 @@ class Crates(unittest.TestCase):
         said = cargo("test", "--offline", "--workspace", *FEATURES).stdout
         for part in ("containers_work_from_many_threads", "sampling_sees_what_is_held", "every_function_is_declared",
                      "src/lib.rs - CalMalloc", "src/profile.rs - profile",
-                     "a_value_that_is_dropped_elsewhere_comes_home", "src/pool/mod.rs - pool", "src/pool/boxed.rs - pool::boxed::PoolBox"):
+                     "a_value_that_is_dropped_elsewhere_comes_home", "src/pool/mod.rs - pool",
+                     "src/pool/boxed.rs - pool::boxed::PoolBox"):
             self.assertIn(part, said)
 
     def test_it_is_formatted(self):

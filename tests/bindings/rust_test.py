@@ -1,7 +1,7 @@
 """The Rust crates: their own tests and doctests (crates), what is packaged of them (packages), lints and rarer features
-(lints).
+(lints), and their tests with sanitizers (sanitizers).
 
-    rust_test.py crates|packages|lints
+    rust_test.py crates|packages|lints|sanitizers
 """
 import glob
 import os
@@ -36,7 +36,9 @@ class Crates(unittest.TestCase):
     def test_the_tests_and_the_examples_of_the_documentation_pass(self):
         said = cargo("test", "--offline", "--workspace", *FEATURES).stdout
         for part in ("containers_work_from_many_threads", "sampling_sees_what_is_held", "every_function_is_declared",
-                     "src/lib.rs - CalMalloc", "src/profile.rs - profile"):
+                     "src/lib.rs - CalMalloc", "src/profile.rs - profile",
+                     "a_value_that_is_dropped_elsewhere_comes_home", "src/pool/mod.rs - pool",
+                     "src/pool/boxed.rs - pool::boxed::PoolBox"):
             self.assertIn(part, said)
 
     def test_it_is_formatted(self):
@@ -80,6 +82,34 @@ class Lints(unittest.TestCase):
 
     def test_everything_public_is_documented_and_links_lead_somewhere(self):
         cargo("doc", "--offline", "--workspace", "--no-deps", *FEATURES, RUSTDOCFLAGS="-D warnings")
+
+
+class Sanitizers(unittest.TestCase):
+    """What a stable Rust has: C's own sanitizer in the C that the crate compiles, and Rust's address sanitizer where
+    the standard library for it is installed. Those for threads and for uninitialised memory need an unstable option of
+    the compiler."""
+
+    TARGET = "x86_64-unknown-linux-gnuasan"
+    TRAPS = "-fsanitize=undefined -fsanitize-undefined-trap-on-error"
+
+    @classmethod
+    def setUpClass(cls):
+        fetched()
+
+    def run_tests(self, folder, *words, **variables):
+        said = cargo("test", "--offline", "--package", "calmalloc", *FEATURES, "--tests", *words,
+                     CARGO_TARGET_DIR=os.path.join(target_folder(), folder), **variables).stdout
+        for part in ("values_go_round_between_threads", "containers_work_from_many_threads"):
+            self.assertIn(part, said)
+
+    def test_c_does_nothing_undefined_under_the_crates_tests(self):
+        self.run_tests("undefined", CFLAGS=self.TRAPS)
+
+    def test_rust_uses_no_memory_that_is_not_its_own(self):
+        folder = run("rustc", "--print", "target-libdir", "--target", self.TARGET, check=False).stdout.strip()
+        if not glob.glob(os.path.join(folder, "libstd-*")):
+            self.skipTest("the standard library is missing; rustup target add %s brings it." % self.TARGET)
+        self.run_tests("address", "--target", self.TARGET)
 
 
 class Packages(unittest.TestCase):
@@ -133,6 +163,6 @@ class Packages(unittest.TestCase):
 
 if __name__ == "__main__":
     need_cargo()
-    part = {"crates": Crates, "packages": Packages, "lints": Lints}[sys.argv[1]]
+    part = {"crates": Crates, "packages": Packages, "lints": Lints, "sanitizers": Sanitizers}[sys.argv[1]]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(part)
     sys.exit(0 if unittest.TextTestRunner().run(suite).wasSuccessful() else 1)

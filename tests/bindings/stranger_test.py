@@ -112,7 +112,7 @@ class Stranger(unittest.TestCase):
             self.assertEqual({title for title, (_, commands) in sections(page).items() if commands}, set(known))
 
     def test_the_readmes_lines_are_the_pages(self):
-        page = text_of("languages")
+        page = {line.strip() for line in text_of("languages").splitlines()}
         with open(os.path.join(ROOT, "README.md")) as file:
             table = file.read().split("| in | the line |", 1)[1].split("\n\n", 1)[0]
         lines = [line for row in table.splitlines()[2:] for line in re.findall(r"`([^`]+)`", row.split("|")[2])]

@@ -265,7 +265,7 @@ TEST(Lifetime, NothingIsCutWhereItSavesLessThanACohortCosts)
 }
 
 /* The pinned blocks of bench/workloads/fragmenting.c: of small sizes, beside much more of all
- * sizes. Seen to fail with all that the shorter-lived leave behind counted as saved. */
+ * sizes. */
 TEST(Lifetime, NothingIsCutWhereFewOfTheSizesAreShared)
 {
     std::vector<Site> sites = several(4, 6 * PERIOD) + several(4, never);

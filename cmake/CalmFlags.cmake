@@ -1,12 +1,15 @@
 # CalmFlags: three interface targets that carry every compiler flag.
 #
-#   calm_warnings      warnings as errors; for our own C and C++, tests included
+#   calm_warnings      warnings, errors with CALM_WERROR; for our own C and C++, tests included
 #   calm_instrument    sanitizers and coverage; empty in a plain build
 #   calm_library_flags how the allocator itself is compiled
 
 add_library(calm_warnings INTERFACE)
 set(calm_warnings_both -Wall -Wextra -Wpedantic -Wshadow -Wcast-qual -Wpointer-arith -Wundef -Wwrite-strings
-    -Wformat=2 -Wvla -Wimplicit-fallthrough -Wdouble-promotion -Werror)
+    -Wformat=2 -Wvla -Wimplicit-fallthrough -Wdouble-promotion)
+if(CALM_WERROR)
+    list(APPEND calm_warnings_both -Werror)
+endif()
 set(calm_warnings_c -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wmissing-declarations)
 if(NOT CALM_SANITIZE) # gcc warns of conversions that its sanitizers add
     list(APPEND calm_warnings_c -Wconversion -Wsign-conversion)

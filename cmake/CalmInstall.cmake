@@ -1,4 +1,4 @@
-# CalmInstall: headers, libraries, CMake package and pkg-config file. The tree may be moved after installing.
+# CalmInstall: headers, libraries, CMake package, pkg-config files, man pages. The tree may be moved after installing.
 if(NOT TARGET calmalloc)
     return()
 endif()
@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 
 set(calm_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/calmalloc)
 install(FILES include/calmalloc.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/calmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+    PATTERN "*.hpp")
 install(TARGETS calmalloc calmalloc_static calmpool calmexec EXPORT calmalloc_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT calmalloc_targets NAMESPACE calmalloc:: FILE calmalloc-targets.cmake DESTINATION ${calm_package_dir})
@@ -25,3 +26,13 @@ foreach(name calmalloc calmpool)
     configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# The manual is written when it is installed: a build of the libraries alone waits for no Python.
+find_program(CALM_PYTHON python3 DOC "writes the man pages at installation")
+if(CALM_PYTHON)
+    install(CODE "execute_process(COMMAND \"${CALM_PYTHON}\" \"${CMAKE_CURRENT_SOURCE_DIR}/tools/make_man.py\"
+        --out \"${CMAKE_CURRENT_BINARY_DIR}/man\" COMMAND_ERROR_IS_FATAL ANY)")
+    install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+else()
+    install(CODE "message(STATUS \"No man pages: python3, which writes them, is missing.\")")
+endif()

@@ -1,4 +1,5 @@
-# CalmLibraries: sources by layer, and the five libraries made of them.
+# CalmLibraries: sources by layer, and the five libraries made of them. Those that are installed have, here as after
+# find_package, the names calmalloc::calmalloc, calmalloc::static, calmalloc::pool and calmalloc::exec.
 
 find_package(Threads REQUIRED)
 
@@ -11,6 +12,11 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 list(FILTER calm_sources_linux EXCLUDE REGEX "/worker\\.c$") # the executor's
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h CALM_HAS_GLIBC)
+if(NOT CALM_HAS_GLIBC)
+    list(FILTER calm_sources_libc EXCLUDE REGEX "/glibc\\.c$")
+endif()
 
 # calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name checks)
@@ -40,6 +46,7 @@ set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
 calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
 target_compile_options(calm_pool_objects PRIVATE -ffreestanding)
 add_library(calmpool STATIC $<TARGET_OBJECTS:calm_pool_objects>)
+add_library(calmalloc::pool ALIAS calmpool)
 set_target_properties(calmpool PROPERTIES EXPORT_NAME pool LINKER_LANGUAGE C)
 target_include_directories(calmpool INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -51,6 +58,7 @@ set(calm_executor_files "exec|exec_stats|exec_learned|dispatch|worker|inbox|ring
 calm_objects(calm_exec_objects ${CALM_CHECKS} ${calm_sources_exec} ${calm_src}/os/linux/worker.c
     ${calm_src}/os/linux/wait.c)
 add_library(calmexec STATIC $<TARGET_OBJECTS:calm_exec_objects>)
+add_library(calmalloc::exec ALIAS calmexec)
 set_target_properties(calmexec PROPERTIES EXPORT_NAME exec LINKER_LANGUAGE C)
 target_include_directories(calmexec INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -80,11 +88,13 @@ function(calm_shared_library name)
 endfunction()
 
 calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+add_library(calmalloc::calmalloc ALIAS calmalloc)
 set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 add_library(calmalloc_static STATIC $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+add_library(calmalloc::static ALIAS calmalloc_static)
 set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_NAME static LINKER_LANGUAGE C)
 target_include_directories(calmalloc_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

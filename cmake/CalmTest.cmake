@@ -1,13 +1,21 @@
 # CalmTest: what test directories use to register themselves.
 #
 #   calm_add_gtest(NAME name LABEL label SOURCES files... [LIBRARIES targets...] [ENVIRONMENT settings...])
-#       a GoogleTest program; every TEST in it becomes one ctest entry `name.Suite.Test`.
+#       a GoogleTest program; every TEST in it becomes one ctest entry `name.Suite.Test`. The target tests_<label>
+#       builds all programs of a label.
 #   calm_add_program(NAME name SOURCES files... [LIBRARIES targets...])
 #       a plain C or C++ program; the caller adds tests that run it.
 #   calm_add_script(NAME name LABEL label SCRIPT file [ARGS ...])
 #       a Python script that passes by exiting 0; exit code 77 means skipped, with the reason printed.
 
-find_package(GTest)
+set(calm_googletest /usr/src/googletest) # Debian's sources, for another processor than this one
+if(CMAKE_CROSSCOMPILING AND EXISTS ${calm_googletest})
+    set(INSTALL_GTEST OFF)
+    add_subdirectory(${calm_googletest} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+    set(GTest_FOUND ON)
+else()
+    find_package(GTest)
+endif()
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 if(NOT GTest_FOUND)
     message(FATAL_ERROR "The tests need GoogleTest: apt-get install libgtest-dev. Without them: -DCALM_TESTS=OFF.")
@@ -38,6 +46,10 @@ function(calm_add_gtest)
         set(environment ENVIRONMENT ${arg_ENVIRONMENT})
     endif()
     calm_add_program(NAME ${arg_NAME} SOURCES ${arg_SOURCES} LIBRARIES ${arg_LIBRARIES} GTest::gtest_main)
+    if(NOT TARGET tests_${arg_LABEL})
+        add_custom_target(tests_${arg_LABEL})
+    endif()
+    add_dependencies(tests_${arg_LABEL} ${arg_NAME})
     gtest_discover_tests(${arg_NAME} TEST_PREFIX ${arg_NAME}. DISCOVERY_MODE PRE_TEST
         PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S} ${environment})
 endfunction()

@@ -2,6 +2,8 @@
  * calmalloc.hpp: calmalloc for C++17 programs: an allocator for containers, a memory resource, a
  * base class whose objects live on the heap, and the profiler for as long as an object lives.
  *
+ * Pools for C++ are in calmalloc/pool.hpp, which this includes and which needs pool.h alone.
+ *
  * Everything here is inline and calls the functions of calmalloc/calmalloc.h, so it works beside
  * another malloc as well as in place of it. A program that is linked with libcalmalloc needs none
  * of it for new and delete: those are calmalloc's already, sized ones included.
@@ -14,6 +16,7 @@
 
 #include <calmalloc/adapter.h>
 #include <calmalloc/calmalloc.h>
+#include <calmalloc/pool.hpp>
 
 #include <cstddef>
 #include <cstdint>

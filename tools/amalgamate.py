@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes one C file and one header of the allocator, calmalloc.c and calmalloc.h, and for C++ calmalloc.hpp.
 
-    amalgamate.py [--root FOLDER] [--out FOLDER]
+    amalgamate.py [--root FOLDER] [--out FOLDER] [--depfile FILE]
 
 They need nothing else. The result has the calm_ names and none of the standard ones, so it may stand beside any other
 malloc. Every name that is not public becomes static, and where two sources use one name for things of their own, each
 gets its file's name in front. Sources come in the order of the layers; a header is written where it is first needed.
+--depfile has FILE say what was read, as a rule of make.
 """
 import argparse
 import os
@@ -507,17 +508,36 @@ def amalgamate(root, out):
     write_file(os.path.join(out, "calmalloc.hpp"), cpp_header(root))
     write_file(os.path.join(out, "calmalloc.c"),
                squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code))
+    folder = os.path.join(root, "include", PUBLIC)
+    return [os.path.join(root, "src", name) for name in amalgam.files if not name.startswith(PUBLIC + "/")] + \
+        [os.path.join(folder, name) for name in sorted(os.listdir(folder))] + \
+        [os.path.join(root, "include", "calmalloc.hpp"), os.path.abspath(__file__)]
+
+
+def depfile(out, read):
+    """A rule of make: the C file and all that was read for it."""
+    escaped = [os.path.abspath(path).replace(" ", "\\ ") for path in [os.path.join(out, "calmalloc.c"), *read]]
+    return "%s: %s\n" % (escaped[0], " ".join(escaped[1:]))
 
 
 def cpp_header(root):
-    """The header for C++, which finds the one for C beside it."""
-    with open(os.path.join(root, "include", "calmalloc.hpp")) as file:
-        text = file.read()
+    """The header for C++ and those of ours it includes, which finds the one for C beside it."""
+    text = inlined(root, "calmalloc.hpp", set())
     one = '#include "calmalloc.h"\n'
-    text = re.sub(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, one, text, flags=re.M)
+    ours = re.compile(r"(?:^#include <%s/[^\n]*\n)+" % PUBLIC, re.M)
+    text = ours.sub(one + "\n", text, count=1)
     if one not in text:
         raise Trouble("calmalloc.hpp includes no header of calmalloc.")
-    return text
+    return squeezed(ours.sub("", text))
+
+
+def inlined(root, name, seen):
+    """A header for C++ with those for C++ that it includes in the place of their first include."""
+    seen.add(name)
+    with open(os.path.join(root, "include", name)) as file:
+        text = file.read()
+    return re.sub(r"^#include <(%s/[^>]*\.hpp)>\n" % PUBLIC,
+                  lambda match: "" if match.group(1) in seen else inlined(root, match.group(1), seen), text, flags=re.M)
 
 
 def main():
@@ -525,9 +545,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--root", default=os.path.join(here, ".."), help="the repository")
     parser.add_argument("--out", default=None, help="where to write; dist in the repository when not said")
+    parser.add_argument("--depfile", help="where to say what was read")
     options = parser.parse_args()
+    out = options.out or os.path.join(options.root, "dist")
     try:
-        amalgamate(options.root, options.out or os.path.join(options.root, "dist"))
+        read = amalgamate(options.root, out)
+        if options.depfile:
+            write_file(options.depfile, depfile(out, read))
     except (Trouble, OSError) as trouble:
         print("amalgamate: %s" % trouble, file=sys.stderr)
         return 1

@@ -2,13 +2,18 @@
 """Measures calmalloc in Rust programs against the mimalloc and jemalloc crates and the C library.
 
     loads.py [--loads json,tokio,rayon] [--allocators calm,mimalloc,jemalloc,glibc] [--runs N] [--rounds N] [--counts]
+             [--raw FILE] [--show FILE]
 
 Builds each program once with each allocator as its own (pinned in Cargo.toml), runs them in turn, N times, and prints
 for each load the median of wall time, processor time and peak memory, and ours over the better of the two crates. All
-must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is the
-same on a busy machine. Wall time wants a quiet one. Builds lie in build/bench/rust, or CALM_BENCH_CACHE/rust.
+must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is
+the same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each
+after one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in
+build/bench/rust, or CALM_BENCH_CACHE/rust.
 """
 import argparse
+import gzip
+import itertools
 import json
 import os
 import re
@@ -16,6 +21,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import machine  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(HERE, "..", "..", "build", "bench")
@@ -73,6 +82,27 @@ def judge(load, lines):
         print("| calm over the better crate | %s |" % " | ".join("%.3f" % ratio for ratio in ratios))
 
 
+def turn(allocators, number):
+    """The allocators in the order of their turn: each begins once in a while, and each follows another one."""
+    at = number % len(allocators)
+    order = allocators[at:] + allocators[:at]
+    return order if number // len(allocators) % 2 == 0 else order[::-1]
+
+
+def shown(path):
+    """The tables of a file of raw lines, a set for each run of this program."""
+    with gzip.open(path, "rt") as file:
+        lines = [json.loads(line) for line in file]
+    for at, line in enumerate(lines):
+        if "machine" in line:
+            runs = list(itertools.takewhile(lambda run: "machine" not in run, lines[at + 1:]))
+            print("\n%s, commit %s" % (line["machine"]["processor"], line["machine"]["commit"][:12]))
+            for load in dict.fromkeys(run["load"] for run in runs):
+                of_load = [run for run in runs if run["load"] == load]
+                judge(load, {name: [run for run in of_load if run["allocator"] == name]
+                             for name in dict.fromkeys(run["allocator"] for run in of_load)})
+
+
 def chosen(words, known, what):
     names = words.split(",")
     for name in names:
@@ -88,17 +118,27 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="how often each program does its work; its own default if not said")
     parser.add_argument("--counts", action="store_true", help="instructions instead of times (valgrind)")
+    parser.add_argument("--raw", help="append the runs to this file of compressed JSON lines")
+    parser.add_argument("--show", help="print the tables of such a file and run nothing")
     options = parser.parse_args()
+    if options.show:
+        return shown(options.show)
     loads = chosen(options.loads, LOADS, "load")
     folders = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
     arguments = [] if options.rounds is None else [str(options.rounds)]
+    raw = [{"machine": machine.describe(), "counts": options.counts, "rounds": options.rounds,
+            "options": os.environ.get("CALM_OPTIONS", "")}]
     for load in loads:
         lines = {allocator: [] for allocator in folders}
-        for _ in range(1 if options.counts else options.runs):
-            for allocator, folder in folders.items():
-                words = [os.path.join(folder, load), *arguments]
+        for number in range(1 if options.counts else options.runs):
+            for allocator in turn(list(folders), number):
+                words = [os.path.join(folders[allocator], load), *arguments]
                 lines[allocator].append(counted(words) if options.counts else run(words)[0])
+                raw.append({**lines[allocator][-1], "run": number})
         judge(load, lines)
+    if options.raw:
+        with gzip.open(options.raw, "at") as file:
+            file.writelines(json.dumps(line) + "\n" for line in raw)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+/* The version of this header: numbers, and as calm_version() writes it. */
 #define CALM_VERSION_MAJOR 0
 #define CALM_VERSION_MINOR 1
 #define CALM_VERSION_PATCH 0

@@ -61,6 +61,7 @@ enum calm_exec_error {
 /* One sentence for a code of this header or of pool.h; a static string. */
 const char *calm_exec_strerror(int code);
 
+/* An executor, and one of its workers. Their fields are their own. */
 typedef struct calm_exec calm_exec;
 typedef struct calm_worker calm_worker;
 
@@ -68,6 +69,7 @@ typedef struct calm_worker calm_worker;
  */
 typedef void (*calm_task_function)(calm_worker *worker, void *payload);
 
+/* What a core is to run. */
 struct calm_task {
     calm_task_function function;
     const void *payload; /* copied; NULL when payload_bytes is 0                              */
@@ -77,6 +79,24 @@ struct calm_task {
     uint64_t key;       /* tasks of one key go to one core under the policy `hash`           */
 };
 
+/*
+ * Events of the program's own, such as sockets, that workers serve between tasks. A worker's round
+ * is: some of its tasks; `wait`, which asks the kernel for events and waits for the first of them
+ * where there was no task; `serve`, which handles what `wait` found. Such a worker does not look
+ * for tasks for a while before it waits.
+ *
+ * wait: returns when there is an event, or `wake` was called for the core since the last wait, or
+ * after wait_ms; 0: at once, UINT64_MAX: no limit. wake: any thread; must not wait. The first call
+ * of `wait` on a core is the place to set things up, since it is on the worker's thread.
+ */
+struct calm_exec_events {
+    void (*wait)(calm_worker *worker, uint64_t wait_ms, void *context);
+    void (*serve)(calm_worker *worker, void *context);
+    void (*wake)(uint32_t core, void *context);
+    void *context;
+};
+
+/* What an executor is to be. */
 struct calm_exec_config {
     const struct calm_pool_config *pools; /* `cores` of them, with the same block sizes           */
     uint32_t cores;
@@ -90,6 +110,7 @@ struct calm_exec_config {
     void (*on_shed)(const struct calm_task *, void *); /* from the submitting thread; may be NULL */
     void *on_shed_context;
     const void *learned; /* NULL, or CALM_EXEC_LEARNED_BYTES that `learned` begins with */
+    const struct calm_exec_events *events; /* NULL: none; copied */
 };
 
 /*
@@ -135,6 +156,7 @@ calm_pool *calm_worker_pool(const calm_worker *worker);
 void *calm_worker_alloc(calm_worker *worker, size_t bytes); /* calm_pool_alloc on its own pool */
 int calm_worker_free(calm_worker *worker, void *block);     /* its own block, or any other core's */
 
+/* What one core did. */
 struct calm_exec_core_stats {
     uint64_t done;       /* tasks that ran here                                  */
     uint64_t stolen;     /* of them, taken from another core's inbox             */
@@ -146,6 +168,7 @@ struct calm_exec_core_stats {
     uint64_t free_bytes; /* of its pool, as its watch line says                  */
 };
 
+/* What an executor did. */
 struct calm_exec_stats {
     uint64_t accepted;
     uint64_t rejected; /* answered with CALM_EXEC_EFULL */

@@ -97,8 +97,10 @@ enum calm_error {
 /* Returns one sentence for a CALM_E* code, a static string; also for a number that is none. */
 const char *calm_strerror(int code);
 
+/* A pool. Its fields are its own. */
 typedef struct calm_pool calm_pool;
 
+/* What a pool is to be. */
 struct calm_pool_config {
     const size_t *block_bytes; /* ascending, 1 to CALM_POOL_CLASSES_MAX of them, each 1 to 1 MiB  */
     const uint32_t *percent;   /* share of `bytes` each class gets; at least 1, they sum to 100   */
@@ -207,11 +209,13 @@ static inline uint32_t calm_pool_watch_free(const struct calm_pool_occupancy *wa
     return code == 0 ? 0 : (uint32_t)1 << (code - 1);
 }
 
+/* Bytes in the free blocks of all classes, as of the owner's last call. Any thread. */
 static inline uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch)
 {
     return __atomic_load_n(&watch->free_bytes, __ATOMIC_RELAXED);
 }
 
+/* Remote frees that the cursor's last whole passes found. Any thread. */
 static inline uint32_t calm_pool_watch_backlog(const struct calm_pool_occupancy *watch)
 {
     return __atomic_load_n(&watch->remote_backlog, __ATOMIC_RELAXED);
@@ -228,6 +232,7 @@ struct calm_pool_class_stats {
     uint64_t remote_frees; /* taken back                                           */
 };
 
+/* What happened in a pool since create. */
 struct calm_pool_stats {
     size_t classes;
     uint64_t failed;  /* requests that were answered with NULL */
@@ -246,6 +251,7 @@ struct calm_pool_cost {
     uint32_t branches;     /* executed         */
 };
 
+/* What a configuration holds, and the most that its operations can cost. */
 struct calm_pool_limits {
     size_t bytes;        /* the whole pool                                         */
     size_t usable_bytes; /* what blocks of the declared sizes hold together        */
@@ -279,6 +285,7 @@ struct calm_region {
     size_t most_bytes; /* used at any time since init */
 };
 
+/* Where a region stood. */
 typedef size_t calm_region_mark;
 
 /* Begins a region in `memory`, for example a pool's block. CALM_ENULL, CALM_EMEMORY_END, or 0. */
@@ -301,6 +308,7 @@ int calm_region_release(struct calm_region *region, calm_region_mark mark);
  */
 typedef struct calm_bounded calm_bounded;
 
+/* Bytes that blocks of a bounded heap are multiples of, and are aligned to. */
 enum { CALM_BOUNDED_UNIT = 64 };
 
 /*

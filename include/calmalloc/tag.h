@@ -23,6 +23,8 @@
 extern "C" {
 #endif
 
+/* As calm_malloc, calm_calloc, calm_realloc, calm_reallocarray and calm_aligned_alloc; the site is
+ * `tag`. */
 void *calm_malloc_at(size_t size, uint64_t tag);
 void *calm_calloc_at(size_t count, size_t size, uint64_t tag);
 void *calm_realloc_at(void *block, size_t size, uint64_t tag);
@@ -33,12 +35,7 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
 }
 #endif
 
-/*
- * CALM_HERE: a tag for this line of this file, computed by the compiler: the polynomial, modulo
- * 2^64, of the last 64 characters of the file's name as the compiler was told it, and of the line.
- * The same in C and C++ and in every build with the same names. In a header, all who use the line
- * share it.
- */
+/* Internal: the steps of CALM_HERE, the polynomial of the last 64 characters. */
 #define CALM_TAG_FACTOR UINT64_C(1099511628211) /* the 64-bit FNV prime */
 #define CALM_TAG_LENGTH (sizeof __FILE__ - 1)
 #define CALM_TAG_CHAR(i)                                                                           \
@@ -51,6 +48,13 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
     CALM_TAG_2(CALM_TAG_2(CALM_TAG_2(CALM_TAG_2(tag, i), (i) + 2), (i) + 4), (i) + 6)
 #define CALM_TAG_32(tag, i)                                                                        \
     CALM_TAG_8(CALM_TAG_8(CALM_TAG_8(CALM_TAG_8(tag, i), (i) + 8), (i) + 16), (i) + 24)
+
+/*
+ * CALM_HERE: a tag for this line of this file, computed by the compiler: the polynomial, modulo
+ * 2^64, of the last 64 characters of the file's name as the compiler was told it, and of the line.
+ * The same in C and C++ and in every build with the same names. In a header, all who use the line
+ * share it.
+ */
 #define CALM_HERE                                                                                  \
     ((CALM_TAG_32(CALM_TAG_32((uint64_t)CALM_TAG_LENGTH, 0), 32) + (uint64_t)__LINE__) *           \
      CALM_TAG_FACTOR)
@@ -63,6 +67,7 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
     calm_aligned_alloc_at((alignment), (size), CALM_HERE)
 
 #ifdef __cplusplus
+/* Internal: as calmalloc.h declares it. */
 extern "C" void calm_free(void *block);
 
 namespace calm
@@ -74,7 +79,7 @@ struct tag {
     uint64_t value;
 };
 
-/* What the operators below share. */
+/* Internal: what the operators below share. */
 inline void *new_at(std::size_t size, std::size_t alignment, tag at)
 {
     for (;;) {
@@ -90,43 +95,50 @@ inline void *new_at(std::size_t size, std::size_t alignment, tag at)
 }
 } /* namespace calm */
 
+/* An ordinary new at the site `at`. */
 inline void *operator new(std::size_t size, calm::tag at)
 {
     return calm::new_at(size, 0, at);
 }
 
+/* The same for arrays. */
 inline void *operator new[](std::size_t size, calm::tag at)
 {
     return calm::new_at(size, 0, at);
 }
 
-/* Where a constructor throws. */
+/* What the compiler calls where a constructor throws. */
 inline void operator delete(void *block, calm::tag) noexcept
 {
     calm_free(block);
 }
 
+/* The same for arrays. */
 inline void operator delete[](void *block, calm::tag) noexcept
 {
     calm_free(block);
 }
 
 #ifdef __cpp_aligned_new
+/* The same for what needs more alignment than malloc gives. */
 inline void *operator new(std::size_t size, std::align_val_t alignment, calm::tag at)
 {
     return calm::new_at(size, static_cast<std::size_t>(alignment), at);
 }
 
+/* The same for arrays of these. */
 inline void *operator new[](std::size_t size, std::align_val_t alignment, calm::tag at)
 {
     return calm::new_at(size, static_cast<std::size_t>(alignment), at);
 }
 
+/* What the compiler calls where a constructor of these throws. */
 inline void operator delete(void *block, std::align_val_t, calm::tag) noexcept
 {
     calm_free(block);
 }
 
+/* The same for arrays. */
 inline void operator delete[](void *block, std::align_val_t, calm::tag) noexcept
 {
     calm_free(block);

@@ -173,6 +173,7 @@ bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, ui
     if (number == 0)
         return false;
     struct batch *batch = batch_at(number);
+    UNROLLED
     for (size_t i = 0; i < count; i++) /* G1: nobody else reads beyond count, which is still 0 */
         store(&batch->blocks[i], blocks[i], RELAXED);
     store(&batch->count, (uint32_t)count, RELEASE);
@@ -192,6 +193,7 @@ size_t batch_take(struct batch_stack *stack, void **out)
         return 0;
     struct batch *batch = batch_at(number);
     size_t count = load(&batch->count, RELAXED);
+    UNROLLED
     for (size_t i = 0; i < count; i++)
         out[i] = load(&batch->blocks[i], RELAXED);
     store(&batch->count, 0, RELEASE); /* T2: before any of its blocks can be handed out */

@@ -14,13 +14,13 @@
 #include "base/facts.h"
 
 enum {
-    BATCH_BLOCKS = 127,      /* with its header, 1 KiB                    */
-    BATCHES_A_BIN = 16,      /* in a depot's stack                        */
-    BATCHES_A_CPU = 128,     /* in all depots' stacks together, for each  */
-    BATCHES_EMPTY = 8,       /* that a stack keeps                        */
-    BATCHES_MAX = 32768,     /* in all, however many CPUs                 */
-    BATCH_BYTES = 32 * 1024, /* a batch is half of what a bin may cache      */
-    BATCH_BYTES_A_BIN = 512 * 1024,
+    BATCH_BLOCKS = 127,       /* with its header, 1 KiB                    */
+    BATCHES_A_BIN = 128,      /* in a depot's stack                        */
+    BATCHES_A_CPU = 128,      /* in all depots' stacks together, for each  */
+    BATCHES_EMPTY = 8,        /* that a stack keeps                        */
+    BATCHES_MAX = 32768,      /* in all, however many CPUs                 */
+    BATCH_BYTES = 128 * 1024, /* what a cache flushes of large blocks      */
+    BATCH_BYTES_A_BIN = 1024 * 1024,
     /* Where the depot is held by a thread that may not run: */
     BATCHES_URGENT = 250,
     BATCH_BYTES_URGENT = 8 * 1024 * 1024,

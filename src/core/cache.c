@@ -24,7 +24,7 @@ enum {
     LOG2_MASK = 7,
     BLOCKS_FIRST = 7,   /* a bin's first array holds, where its class allows as many */
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
-    LUXURY_SHARE = 4,
+    LUXURY_SHARE = 16,
     HAND_BINS = 8, /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 128,
     WALKS_MAX = 8,
@@ -225,8 +225,10 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
     uint32_t kept = (uint32_t)size_min(FLUSH_KEEPS, entry_count(entry) - 1 - count) * SLOT_BYTES;
     ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
     uint32_t end = top + SLOT_BYTES - kept;
+    void *_Atomic *oldest = cache_slot(cache, end - bytes);
+    UNROLLED
     for (size_t i = 0; i < count; i++)
-        blocks[i] = load(cache_slot(cache, end - bytes + (uint32_t)i * SLOT_BYTES), RELAXED);
+        blocks[i] = load(&oldest[i], RELAXED);
     edit_begin(cache);
     for (uint32_t slot = end; slot <= top; slot += SLOT_BYTES)
         store(cache_slot(cache, slot - bytes), load(cache_slot(cache, slot), RELAXED), RELAXED);
@@ -279,7 +281,7 @@ static void bin_shrink(struct cache *cache, unsigned bin)
         return;
     }
     for (size_t count = entry_count(entry); count > target; count = entry_count(entry))
-        flush_some(cache, bin, size_min(count - target, FLUSH_MAX));
+        flush_some(cache, bin, size_min(count - target, batch_blocks_of(bin_bytes(bin))));
     array_resize(cache, bin, target);
 }
 
@@ -382,16 +384,19 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
     struct array array = array_of(entry->limit);
     size_t stowed = size_min(array.blocks - (array.log2 == 0 ? 0 : entry_count(entry)), count - 1);
     uint32_t top = load(&entry->top, RELAXED);
-    void *first = load(&entry->first, RELAXED);
+    void *_Atomic *slot = cache_slot(cache, top + SLOT_BYTES);
+    size_t in_slots = stowed;
     edit_begin(cache);
-    for (size_t i = stowed; i > 0; i--) {
-        top += SLOT_BYTES;
-        store(cache_slot(cache, top), cache->is_for_cores ? blocks[i] : first, RELAXED);
-        first = blocks[i];
+    if (!cache->is_for_cores && stowed > 0) { /* blocks[1] becomes `first`, not a slot */
+        store(slot++, load(&entry->first, RELAXED), RELAXED);
+        in_slots--;
     }
-    store(&entry->top, top, RELEASE);
-    if (!cache->is_for_cores)
-        store(&entry->first, first, RELEASE);
+    UNROLLED
+    for (size_t i = 0; i < in_slots; i++)
+        store(&slot[i], blocks[stowed - i], RELAXED);
+    store(&entry->top, top + (uint32_t)stowed * SLOT_BYTES, RELEASE);
+    if (!cache->is_for_cores && stowed > 0)
+        store(&entry->first, blocks[1], RELEASE);
     edit_end(cache);
     if (stowed < count - 1)
         depot_give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
@@ -452,11 +457,14 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return block;
 }
 
-/* How many of a full array's blocks leave at once: a half, but no more than is quickly done. */
+/* How many of a full array's blocks leave at once: a half, but no more than a batch has, or than is
+ * quickly done. */
 static size_t flush_count(unsigned bin, size_t blocks)
 {
-    bool is_plain = !is_span_bin(bin) && !depot_is_shared(bin);
-    return size_min((blocks + 1) / 2, is_plain ? FLUSH_PLAIN : FLUSH_MAX);
+    size_t most = is_span_bin(bin)       ? FLUSH_MAX
+                  : depot_is_shared(bin) ? batch_blocks_of(bin_bytes(bin))
+                                         : FLUSH_PLAIN;
+    return size_min((blocks + 1) / 2, most);
 }
 
 static bool is_full(struct cache_entry *entry)

@@ -97,20 +97,32 @@ ALWAYS_INLINE void heap_free(void *block)
     cache_free(block, bin);
 }
 
-/* As heap_free, once `bytes` (and `align`, 1 when unknown) were found to fit the block. With
- * `is_start` the caller vouches that a block begins here, if one of that size lies here. */
-ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, size_t align, bool is_start)
+/* An alignment as a caller tells it: in bytes, 1 when unknown; or 0 and its logarithm, whose power
+ * is taken only where it is looked at. */
+struct told_align {
+    size_t bytes;
+    unsigned log2;
+};
+
+ALWAYS_INLINE size_t told_align_bytes(struct told_align align)
+{
+    return align.bytes != 0 ? align.bytes : (size_t)1 << align.log2;
+}
+
+/* As heap_free, once `bytes` and the alignment were found to fit the block. With `is_start` the
+ * caller vouches that a block begins here, if one of that size lies here. */
+ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align align, bool is_start)
 {
     size_t unit = region_unit(block);
     if (unlikely(!region_maps(unit))) {
-        heap_free_sized_odd(block, bytes, align);
+        heap_free_sized_odd(block, bytes, told_align_bytes(align));
         return;
     }
     size_t bin = region_kind(unit);
     unsigned class = bin_class(bin);
     size_t over = bytes - class_told.least[class];
     if (unlikely(over >= class_told.count[class])) {
-        heap_free_over(block, over, align); /* not `bytes`: it need not be kept */
+        heap_free_over(block, over, told_align_bytes(align)); /* not `bytes`: it need not be kept */
         return;
     }
     bool is_block = is_start || class_begins_block(class, (uint16_t)(uintptr_t)block);
@@ -125,7 +137,7 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, size_t align, bool 
 ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
 {
     if (CHECKS >= 1)
-        heap_free_told(block, bytes, align, false);
+        heap_free_told(block, bytes, (struct told_align){.bytes = align}, false);
     else
         heap_free(block);
 }
@@ -135,7 +147,16 @@ ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
 ALWAYS_INLINE void heap_free_own(void *block, size_t bytes, size_t align)
 {
     if (CHECKS >= 1)
-        heap_free_told(block, bytes, align, true);
+        heap_free_told(block, bytes, (struct told_align){.bytes = align}, true);
+    else
+        heap_free(block);
+}
+
+/* As heap_free_own, told the alignment's logarithm. */
+ALWAYS_INLINE void heap_free_own_log2(void *block, size_t bytes, unsigned align_log2)
+{
+    if (CHECKS >= 1)
+        heap_free_told(block, bytes, (struct told_align){.log2 = align_log2}, true);
     else
         heap_free(block);
 }

@@ -23,8 +23,8 @@
 enum {
     ATTACHES_MAX = 4,
     FAIR_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
-    CACHES_A_CPU = 2,     /* that may be full at the same time                       */
-    SPANS_PER_SMALL = 8,  /* bytes of large blocks for each byte of small ones       */
+    CACHES_A_CPU = 1,     /* that may be full at the same time                       */
+    SPANS_PER_SMALL = 4,  /* bytes of large blocks for each byte of small ones       */
     UNUSED_WARM = 4,      /* caches of ended threads kept as they are                */
 };
 
@@ -189,9 +189,12 @@ struct cache *thread_cache(void)
     return cache_of_thread != &cache_none ? cache_of_thread : attach();
 }
 
+/* `value` may be what another thread left that ended: where no C library runs a hook at its end, a
+ * thread that lives on does. */
 static void on_thread_exit(void *value)
 {
-    cache_of_thread = &cache_none;
+    if (cache_of_thread == value)
+        cache_of_thread = &cache_none;
     detach(value);
 }
 

@@ -57,6 +57,9 @@ static int check(const struct calm_exec_config *config, const struct policy **po
         return CALM_EXEC_EPAYLOAD;
     if ((unsigned)config->full > CALM_EXEC_WAIT)
         return CALM_EXEC_EFULL_RULE;
+    const struct calm_exec_events *events = config->events;
+    if (events != NULL && (events->wait == NULL || events->serve == NULL || events->wake == NULL))
+        return CALM_EXEC_ENULL;
     *policy = policy_find(config->policy == NULL ? POLICY_DEFAULT : config->policy);
     return *policy == NULL ? CALM_EXEC_EPOLICY : check_pools(config);
 }
@@ -164,6 +167,8 @@ static void begin_exec(struct calm_exec *exec, const struct calm_exec_config *co
     exec->full = config->full;
     exec->on_shed = config->on_shed;
     exec->on_shed_context = config->on_shed_context;
+    if (config->events != NULL)
+        exec->events = *config->events;
     exec->mapped_bytes = sizes->all;
     exec->classes = (uint32_t)config->pools[0].classes;
     __builtin_memcpy(exec->block_bytes, config->pools[0].block_bytes,

@@ -109,6 +109,7 @@ struct calm_exec {
     enum calm_exec_full full;
     void (*on_shed)(const struct calm_task *, void *);
     void *on_shed_context;
+    struct calm_exec_events events; /* without `wait`: none */
     size_t mapped_bytes;
 
     /* Of whoever starts and stops it. */

@@ -6,6 +6,9 @@
  * blocks of its pool are in use it sleeps a few milliseconds at a time and takes back what others
  * freed, since a core that seems to have no block is sent no task that would wake it.
  *
+ * Where the program has events of its own, a worker sleeps in the program's `wait` instead, and
+ * does so whenever it has no task.
+ *
  * Owner: the worker's thread; doze is shared, docs/protocols/ring.md. Design:
  * docs/design/executor.md
  */
@@ -17,6 +20,7 @@
 enum {
     LOOKS_MAX_IDLE = 2000,  /* before it sleeps: some 100 us                       */
     LOOKS_A_STEAL = 64,     /* between two looks at the others' inboxes            */
+    TASKS_A_ROUND = 32,     /* between two looks at the program's events           */
     PAUSE_MS_MAX = 16,      /* of a sleep while blocks are in use                  */
     PIN_CHECK_TASKS = 4096, /* between two questions whether it still has its CPU */
 };
@@ -191,19 +195,28 @@ static void sleep_now(struct calm_worker *worker)
     bool is_whole = calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
     atomic_fetch_or_explicit(word, bit, ACQ_REL);  /* Z1: pairs with Z5 */
     exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
-    if (!has_work(worker)) {
-        add(&worker->sleeps, 1);
-        os_wait(&worker->doze, DOZE_ASLEEP, is_whole ? UINT64_MAX : worker->pause_ms);
-        if (worker->pause_ms < PAUSE_MS_MAX)
-            worker->pause_ms *= 2;
-    }
+    uint64_t wait_ms = is_whole ? UINT64_MAX : worker->pause_ms;
+    if (has_work(worker))
+        wait_ms = 0;
+    add(&worker->sleeps, wait_ms > 0);
+    if (exec->events.wait != NULL)
+        exec->events.wait(worker, wait_ms, exec->events.context);
+    else if (wait_ms > 0)
+        os_wait(&worker->doze, DOZE_ASLEEP, wait_ms);
+    if (wait_ms > 0 && worker->pause_ms < PAUSE_MS_MAX)
+        worker->pause_ms *= 2;
     atomic_fetch_and_explicit(word, ~bit, ACQ_REL);
     exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
 }
 
 void worker_wake(struct calm_worker *worker)
 {
-    if (exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) == DOZE_ASLEEP) /* Z4 */
+    const struct calm_exec_events *events = &worker->exec->events;
+    if (exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) != DOZE_ASLEEP) /* Z4 */
+        return;
+    if (events->wake != NULL)
+        events->wake(worker->core, events->context);
+    else
         os_wake(&worker->doze, 1);
 }
 
@@ -228,10 +241,23 @@ static void idle(struct calm_worker *worker, unsigned looks)
     }
     if (calm_pool_drain(worker->pool) > 0)
         publish(worker);
-    if (looks < LOOKS_MAX_IDLE)
+    if (looks < LOOKS_MAX_IDLE && worker->exec->events.wait == NULL)
         cpu_relax();
     else
         sleep_now(worker);
+}
+
+/* The rest of a round where the program has events: what came is served while the worker is awake,
+ * so that nobody wakes it in vain. */
+static void serve(struct calm_worker *worker, bool is_busy)
+{
+    const struct calm_exec_events *events = &worker->exec->events;
+    for (unsigned more = 1; is_busy && more < TASKS_A_ROUND && run_own(worker);)
+        more++;
+    if (is_busy)
+        events->wait(worker, 0, events->context);
+    events->serve(worker, events->context);
+    publish(worker); /* it may have allocated */
 }
 
 static void work(struct calm_worker *worker)
@@ -242,12 +268,11 @@ static void work(struct calm_worker *worker)
         if (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE)
             is_busy = steal(worker) || is_busy; /* what waits longer elsewhere comes first */
         is_busy = run_own(worker) || is_busy;
-        if (is_busy) {
-            looks = 0;
-            continue;
-        }
-        idle(worker, looks);
-        looks += looks <= LOOKS_MAX_IDLE;
+        if (!is_busy)
+            idle(worker, looks);
+        if (worker->exec->events.wait != NULL)
+            serve(worker, is_busy);
+        looks = is_busy ? 0 : looks + (looks <= LOOKS_MAX_IDLE);
     }
 }
 

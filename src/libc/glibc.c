@@ -1,6 +1,6 @@
 /*
- * glibc.c: the C library's names around malloc: trimming, statistics, tuning; and two calls that
- * count threads.
+ * glibc.c: glibc's names around malloc: statistics, tuning. Not compiled where the C
+ * library is another one, whose programs have no such names and whose headers have no such types.
  *
  * mallopt accepts everything and changes nothing: its parameters describe an allocator that is not
  * here.
@@ -9,21 +9,12 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/text.h"
-#include "core/purge.h"
 #include "front/front.h"
 #include "front/stats.h"
-#include "os/linux/syscall.h"
-
-EXPORT int malloc_trim(size_t keep)
-{
-    (void)keep; /* how much to keep at the top of a heap that grows upwards; ours has no top */
-    return heap_trim() ? 1 : 0;
-}
 
 EXPORT int mallopt(int parameter, int value)
 {
@@ -91,27 +82,4 @@ EXPORT int malloc_info(int options, FILE *stream)
     fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</heap>\n</malloc>\n",
             stats.reserved_bytes);
     return ferror(stream) ? -1 : 0;
-}
-
-/* The kernel refuses new user namespaces to a process with several threads; ours must not be the
- * second one. */
-
-EXPORT int unshare(int flags)
-{
-    purge_helper_stop();
-    long result = system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
-    if (result == 0)
-        return 0;
-    errno = (int)-result;
-    return -1;
-}
-
-EXPORT int setns(int fd, int kind)
-{
-    purge_helper_stop();
-    long result = system_call(SYS_setns, fd, kind, 0, 0, 0, 0);
-    if (result == 0)
-        return 0;
-    errno = (int)-result;
-    return -1;
 }

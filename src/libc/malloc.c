@@ -53,6 +53,7 @@ EXPORT void *valloc(size_t size)
     return front_aligned(aligned_page_bytes(), size, CALLER, CALLER_FRAME);
 }
 
+EXPORT void *pvalloc(size_t size);
 EXPORT void *pvalloc(size_t size)
 {
     return aligned_pages(size, CALLER, CALLER_FRAME);
@@ -61,6 +62,13 @@ EXPORT void *pvalloc(size_t size)
 EXPORT size_t malloc_usable_size(void *block)
 {
     return heap_usable(block);
+}
+
+EXPORT int malloc_trim(size_t keep);
+EXPORT int malloc_trim(size_t keep)
+{
+    (void)keep; /* how much to keep at the top of a heap that grows upwards; ours has no top */
+    return heap_trim() ? 1 : 0;
 }
 
 EXPORT void cfree(void *block);

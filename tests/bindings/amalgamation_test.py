@@ -130,13 +130,25 @@ class Whole(unittest.TestCase):
 
     def test_the_headers_compile_alone_as_c_and_as_cpp(self):
         for compiler, standard, header in (("gcc", "c11", "calmalloc.h"), ("g++", "c++17", "calmalloc.h"),
-                                           ("g++", "c++17", "calmalloc.hpp"), ("clang++-19", "c++20", "calmalloc.hpp")):
+                                           ("g++", "c++17", "calmalloc.hpp"), ("g++", "c++20", "calmalloc.hpp"),
+                                           ("clang++-19", "c++17", "calmalloc.hpp"),
+                                           ("clang++-19", "c++20", "calmalloc.hpp")):
             with self.subTest(header + " as " + standard):
                 path = os.path.join(self.folder, "only" + (".c" if standard == "c11" else ".cpp"))
                 with open(path, "w") as file:
                     file.write('#include "%s"\n#include "%s"\nint only(void);\nint only(void) { return 0; }\n' %
                                (header, header))
                 run(compiler, "-std=" + standard, *STRICT, "-fsyntax-only", path)
+
+    def test_the_header_of_pools_for_cpp_needs_no_header_of_the_heap(self):
+        path = os.path.join(self.folder, "pools.cpp")
+        with open(path, "w") as file:
+            file.write('#include <calmalloc/pool.hpp>\nvoid *block(calm::pool &pool);\n'
+                       'void *block(calm::pool &pool) { return pool.allocate(48); }\n')
+        said = run("clang++-19", "-std=c++17", *STRICT, "-fsyntax-only", "-I", os.path.join(ROOT, "include"), "-H",
+                   path).stderr
+        self.assertIn("calmalloc/pool.h\n", said)
+        self.assertNotIn("calmalloc/calmalloc.h", said)
 
     def test_it_defines_the_names_of_the_header_and_no_other(self):
         with open(os.path.join(self.folder, "calmalloc.h")) as file:

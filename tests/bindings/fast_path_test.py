@@ -17,6 +17,7 @@ from support import cargo, fetched, need_cargo, run, skip, target_folder
 STEP, PAIR_C, PAIR_CPP, LTO = sys.argv[1:5]
 ROUNDS = "5000"
 ADDED_MAX = 2
+FREES = ("calm_adapter_free", "calm_free", "calm_free_sized", "calm_free_aligned_sized")
 JUMP = re.compile(r"^jmp\b")
 BRANCH = re.compile(r"^j(?!mp)\w+ +([0-9a-f]+)\b")
 
@@ -70,6 +71,7 @@ class FastPath(unittest.TestCase):
     def setUpClass(cls):
         cls.c, cls.c_sized = steps(PAIR_C, ROUNDS), steps(PAIR_C, ROUNDS, "sized")
         cls.cpp, cls.pmr = steps(PAIR_CPP, ROUNDS), steps(PAIR_CPP, ROUNDS, "pmr")
+        cls.cpp_code = Code(PAIR_CPP)
         fetched()
         cargo("build", "--offline", "--release", "--package", "calmalloc", "--example", "fast_path",
               CARGO_PROFILE_RELEASE_LTO=LTO)
@@ -115,11 +117,18 @@ class FastPath(unittest.TestCase):
                       (step, len(self.cpp[step]), len(self.c[step]), len(self.pmr[step])))
                 self.assertLessEqual(len(self.cpp[step]), len(self.c[step]) + ADDED_MAX)
 
+    # Seen to fail with calm_free_aligned_sized in the place of calm_adapter_free in C++: 38 instructions.
     def test_the_adapters_sized_free_is_shorter_than_the_unsized_one(self):
-        sized = self.inside(self.rust, self.rust_code, "free", "calm_adapter_free")
-        print("free: %d sized, %d unsized, %d sized with every look" %
-              (sized, self.c_path("free"), self.inside(self.c_sized, self.c_code, "free", "calm_free_sized")))
-        self.assertLess(sized, self.c_path("free"))
+        unsized = self.c_path("free")
+        print("free: %d unsized, %d sized with every look" %
+              (unsized, self.inside(self.c_sized, self.c_code, "free", "calm_free_sized")))
+        for language, counted, code in (("rust", self.rust, self.rust_code), ("c++", self.cpp, self.cpp_code),
+                                        ("c++ pmr", self.pmr, self.cpp_code)):
+            with self.subTest(language):
+                free = [offset for offset in counted["free"] if code.functions.get(offset) in FREES]
+                print("free, %s: %d sized" % (language, len(free)))
+                self.assertGreater(len(free), 0)
+                self.assertLess(len(free), unsized)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 /*
- * check.c: see check.h. Files of /proc are read with plain system calls into buffers on the stack.
+ * check.c: see check.h; how the library is found is check_loaded.c or check_linked.c. Files of
+ * /proc are read with plain system calls into buffers on the stack.
  */
 #define _GNU_SOURCE
 
 #include "check.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,22 +38,6 @@ void check_skip(const char *reason)
 {
     dprintf(STDOUT_FILENO, "skipped: %s\n", reason);
     _exit(77);
-}
-
-void check_is_calmalloc(void)
-{
-    Dl_info info;
-    memset(&info, 0, sizeof info);
-    void *address = dlsym(RTLD_DEFAULT, "malloc");
-    CHECK(address != NULL && dladdr(address, &info) != 0, "malloc is nowhere to be found");
-    CHECK(strstr(info.dli_fname, "libcalmalloc") != NULL, "malloc belongs to %s", info.dli_fname);
-}
-
-void *check_symbol(const char *name)
-{
-    void *symbol = dlsym(RTLD_DEFAULT, name);
-    CHECK(symbol != NULL, "no %s", name);
-    return symbol;
 }
 
 void check_heap(void)

@@ -11,7 +11,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/types.h>
+
+#ifndef __GLIBC__
+/* Other C libraries have no such function; calmalloc brings it all the same. */
+int malloc_trim(size_t keep);
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -13,7 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKS = 1000, STAGES = 5 };
+#ifdef __GLIBC__
+enum { HAS_ON_EXIT = 1 };
+#else
+enum { HAS_ON_EXIT = 0 };
+#endif
+
+enum { BLOCKS = 1000, STAGES = 4 + HAS_ON_EXIT };
 
 static void *blocks[BLOCKS];
 static int stages_run;
@@ -42,12 +48,14 @@ static void at_exit(void)
     renew_blocks();
 }
 
+#ifdef __GLIBC__
 static void on_exit_handler(int status, void *argument)
 {
     CHECK(status == 0, "status %d", status);
     free(argument);
     renew_blocks();
 }
+#endif
 
 static void at_quick_exit_handler(void)
 {
@@ -86,7 +94,9 @@ int main(int argc, char **argv)
     check_is_calmalloc();
     check_time_limit(30);
     CHECK(atexit(at_exit) == 0 && atexit(at_exit) == 0, "no handler");
+#ifdef __GLIBC__
     CHECK(on_exit(on_exit_handler, malloc(100)) == 0, "no handler");
+#endif
     CHECK(at_quick_exit(at_quick_exit_handler) == 0, "no handler");
     static pthread_t thread, self;
     self = pthread_self();

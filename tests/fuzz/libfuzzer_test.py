@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-TARGETS = ("api", "options", "stack", "pool")
+TARGETS = ("api", "options", "stack", "pool", "mq")
 
 
 def main():

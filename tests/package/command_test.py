@@ -29,7 +29,7 @@ class CommandLine(unittest.TestCase):
 
     def test_help_names_every_command(self):
         words = calm("help").stdout
-        for name in ("run", "heap", "lib", "install", "test", "bench", "sim", "options", "format", "lint"):
+        for name in ("run", "heap", "lib", "install", "test", "bench", "sim", "options", "docs", "format", "lint"):
             self.assertRegex(words, r"(?m)^  calm %s\b" % name)
         self.assertEqual(calm().stdout, words)
         self.assertEqual(calm("--help").stdout, words)

@@ -48,13 +48,14 @@ class Installed(unittest.TestCase):
     def test_the_tree_holds_what_the_command_listed(self):
         for name in self.listed:
             self.assertTrue(os.path.lexists(name.replace("/first/", "/moved here/")), name)
+        self.assertIn(os.path.join(self.folder, "first", "share", "man", "man3", "calm_malloc.3"), self.listed)
         self.assertEqual(os.readlink(os.path.join(self.libraries, "libcalmalloc.so")), "libcalmalloc.so.0")
         self.assertEqual(os.readlink(os.path.join(self.libraries, "libcalmalloc.so.0")), "libcalmalloc.so." + VERSION)
 
     def test_no_file_names_the_folder_it_was_built_in(self):
         for folder, _, names in os.walk(self.prefix):
             for name in names:
-                if name.endswith((".cmake", ".pc", ".h")):
+                if name.endswith((".cmake", ".pc", ".h", ".1", ".3", ".7")):
                     with open(os.path.join(folder, name)) as file:
                         text = file.read()
                     self.assertNotIn(ROOT, text, name)

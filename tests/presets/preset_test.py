@@ -8,14 +8,18 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-NEEDS = {"clang": "clang++-19", "fuzz": "clang++-19"}
+CLANG = (("clang++-19",), "clang-19 libclang-rt-19-dev")
+AARCH64 = (("aarch64-linux-gnu-g++", "qemu-aarch64"), "g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user")
+NEEDS = {"clang": CLANG, "fuzz": CLANG, "aarch64-tests": AARCH64, "aarch64-tests-64k": AARCH64}
 
 
 def main():
     preset, folder = sys.argv[1:3]
-    if preset in NEEDS and shutil.which(NEEDS[preset]) is None:
-        print("%s is missing; apt-get install clang-19 libclang-rt-19-dev brings it." % NEEDS[preset])
-        return 77
+    tools, packages = NEEDS.get(preset, ((), ""))
+    for tool in tools:
+        if shutil.which(tool) is None:
+            print("%s is missing; apt-get install %s brings it." % (tool, packages))
+            return 77
     env = dict(os.environ, CALM_BUILD_DIR=folder, CALM_PLAIN="1")
     return subprocess.run([os.path.join(ROOT, "calm"), "test", "--preset", preset, "--skip",
                            "presets|package|programs|style|bench"], env=env, stdin=subprocess.DEVNULL).returncode

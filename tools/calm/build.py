@@ -1,4 +1,5 @@
-"""Configures and builds presets, and says in one sentence what is missing for that."""
+"""Configures and builds presets, and says in one sentence what is missing for that. Where calm was installed without
+the sources (the Python wheel), what it starts lies ready in lib/, and nothing is built."""
 import fcntl
 import os
 import re
@@ -11,10 +12,12 @@ import say
 from trouble import Trouble
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+IS_CHECKOUT = os.path.exists(os.path.join(ROOT, "CMakeLists.txt"))
 BUILD = os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build")
 CMAKE_MIN = (3, 25)
 COMPILERS_BY_PRESET = {"fuzz": "clang++-19", "clang": "clang++-19"}
-PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage")
+PRESETS = ("release", "dev", "asan", "ubsan", "tsan", "fuzz", "clang", "coverage",
+           "aarch64-tests", "aarch64-tests-64k")
 
 
 def need_cmake():
@@ -68,7 +71,7 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch", "tools/sim"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/sim", "tools/mq"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
@@ -86,9 +89,9 @@ def is_current(preset):
 
 
 def library():
-    """Builds the libraries when they are missing or old. Returns the path of the preloadable one."""
-    path = os.path.join(directory_of("lib"), "libcalmalloc.so")
-    if is_current("lib") and os.path.exists(path):
+    """Returns the path of the preloadable library; builds it and what belongs to it when they are missing or old."""
+    path = made("libcalmalloc.so")
+    if not IS_CHECKOUT or (is_current("lib") and os.path.exists(path)):
         return path
     need_build_folder()
     with open(os.path.join(BUILD, "lib.lock"), "w") as lock:
@@ -98,17 +101,27 @@ def library():
     return path
 
 
+def made(name):
+    """The path of a file that library() sees to."""
+    return os.path.join(directory_of("lib") if IS_CHECKOUT else os.path.join(ROOT, "lib"), name)
+
+
 def recorder():
-    return os.path.join(directory_of("lib"), "libcalm_sizes.so")
+    return made("libcalm_sizes.so")
 
 
 def launcher():
-    return os.path.join(directory_of("lib"), "calm_launch")
+    return made("calm_launch")
 
 
 def simulator():
     library()
-    return os.path.join(directory_of("lib"), "calm_simulator")
+    return made("calm_simulator")
+
+
+def queue_server():
+    library()
+    return made("calmq")
 
 
 def build_quietly(preset):

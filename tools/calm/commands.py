@@ -46,6 +46,7 @@ class Command:
     parameters: List[Any] = field(default_factory=list)
     is_raw: bool = False  # takes its arguments unread
     is_hidden: bool = False
+    needs_checkout: bool = False  # works on the sources
     brief: str = ""  # the usage in the list of commands, where the whole one is too long
 
 
@@ -85,8 +86,8 @@ def command_top(once, json, interval, pid):
 def command_lib():
     path = build.library()
     if re.search(r"[\s:]", path):
-        print("calm: this path holds a blank or a colon, which LD_PRELOAD cannot carry; set CALM_BUILD_DIR to another "
-              "folder.", file=sys.stderr)
+        fix = "set CALM_BUILD_DIR to another folder" if build.IS_CHECKOUT else "install calmalloc in another folder"
+        print("calm: this path holds a blank or a colon, which LD_PRELOAD cannot carry; %s." % fix, file=sys.stderr)
     print(path)
 
 
@@ -124,21 +125,8 @@ def command_test(filter, full, preset, skip):
 
 
 def command_options():
-    path = os.path.join(build.ROOT, "src", "front", "options.def")
-    with open(path) as file:
-        text = file.read()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    pattern = re.compile(r'^(NUMBER|CHOICE)\((\w+),\s*(.*?),\s*(START|ANYTIME),\s*"((?:[^"\\]|\\.)*)"\)', re.M)
-    rows = []
-    for kind, name, middle, when, words in pattern.findall(text):
-        if kind == "NUMBER":
-            default, low, high = [part.strip() for part in middle.split(",")]
-            values = "%s to %s" % (low, high)
-        else:
-            default, choices = [part.strip() for part in middle.split(",", 1)]
-            choices = choices.strip('"').split("|")
-            default, values = choices[int(default)], " or ".join(choices)
-        rows.append((name, default, values, when == "ANYTIME", words))
+    import options
+    rows = [(one.name, one.default, one.values, one.is_anytime, one.help) for one in options.read(build.ROOT)]
     print('Options go into one variable: CALM_OPTIONS="name=value,name=value". Those marked * may also be set while\n'
           "the program runs.\n")
     widths = [max(len(row[column]) for row in rows + [("option", "default", "values")]) for column in range(3)]
@@ -204,6 +192,17 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
+def command_docs():
+    import site_builder
+    return site_builder.start()
+
+
+def command_mq(arguments):
+    server = build.queue_server()
+    sys.stdout.flush()
+    os.execv(server, [server] + list(arguments))
+
+
 def command_version():
     path = os.path.join(build.ROOT, "include", "calmalloc", "calmalloc.h")
     with open(path) as file:
@@ -218,7 +217,8 @@ def command_help(command):
             raise Trouble("there is no command '%s'; `calm help` lists them." % command, 2)
         print(face.help_text(COMMANDS[command]))
         return
-    shown = [entry for entry in COMMANDS.values() if not entry.is_hidden]
+    shown = [entry for entry in COMMANDS.values()
+             if not entry.is_hidden and (build.IS_CHECKOUT or not entry.needs_checkout)]
     print("calmalloc is a memory allocator for Linux. calm puts it under your programs.\n")
     width = max(length for length in (len(entry.brief or face.usage(entry)) for entry in shown) if length <= 32)
     for entry in shown:
@@ -227,7 +227,8 @@ def command_help(command):
             print("  calm %s\n       %-*s  %s" % (words, width, "", entry.help.split("\n")[0]))
         else:
             print("  calm %-*s  %s" % (width, words, entry.help.split("\n")[0]))
-    print("\n`calm help COMMAND` says more. Builds go to build/, or to the folder that CALM_BUILD_DIR names.")
+    print("\n`calm help COMMAND` says more." + (
+        " Builds go to build/, or to the folder that CALM_BUILD_DIR names." if build.IS_CHECKOUT else ""))
 
 
 COMMANDS = {entry.name: entry for entry in (
@@ -279,21 +280,26 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("interval", "SECONDS", "between refreshes", "1"),
                 Word("pid", "PID", "the process's number")]),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
-    Command("install", "Installs headers, libraries, CMake package and pkg-config file.", command_install, [
-        Word("prefix", "PREFIX", "where to, for example /usr/local")]),
+    Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
+        Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
     Command("test", "Builds and runs the tests.", command_test, [
         Flag("full", "also the slow ones and those that need many programs installed"),
         Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
         Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
-        Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)]),
-    Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True),
+        Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)],
+            needs_checkout=True),
+    Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True,
+            needs_checkout=True),
     Command("sim", "Simulates the executor under a dispatch policy; `calm sim --help` lists the options.", command_sim,
             is_raw=True, brief="sim --policy P [OPTIONS]"),
+    Command("mq", "Starts a queue server that speaks the Redis protocol; `calm mq --help` lists the options.",
+            command_mq, is_raw=True, brief="mq [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
     Command("format", "Formats the C and C++ sources.", command_format, [
-        Flag("check", "change nothing, fail when something would change")]),
+        Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [
-        Word("filter", "PART", "only files whose path contains this", is_required=False)]),
+        Word("filter", "PART", "only files whose path contains this", is_required=False)], needs_checkout=True),
+    Command("docs", "Builds the documentation as a site; prints its first page.", command_docs, needs_checkout=True),
     Command("version", "Prints the version.", command_version),
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),

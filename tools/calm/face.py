@@ -6,6 +6,7 @@ the same table. Both end in one call of the command's function with the same key
 import inspect
 import os
 
+import build
 from commands import COMMANDS, Flag, Option, Word
 from trouble import Trouble
 
@@ -21,6 +22,8 @@ def main(arguments):
     command = COMMANDS.get(name)
     if command is None:
         raise Trouble("there is no command '%s'; `calm help` lists them." % name, USAGE)
+    if command.needs_checkout and not build.IS_CHECKOUT:
+        raise Trouble("%s works on calmalloc's sources; use ./calm %s in a checkout of them." % (name, name), USAGE)
     if command.is_raw:
         return command.function(rest) or 0
     reader = read_plain

@@ -49,7 +49,8 @@ def become(path, words, options, reporter_command, plan, has_recorder=False):
     result_fd = shared_descriptor("calm-result")
     plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, folder=safe_folder)
     prefix = ["-X", "pycache_prefix=" + sys.pycache_prefix] if sys.pycache_prefix else []
-    reporter = [sys.executable, "-I", *prefix, os.path.dirname(__file__), reporter_command, json.dumps(plan)]
+    isolated = ["-I"] if sys.flags.isolated else []  # else what the reporter imports may be the user's own install
+    reporter = [sys.executable, *isolated, *prefix, os.path.dirname(__file__), reporter_command, json.dumps(plan)]
     preload = ":".join(preloaded + [part for part in [os.environ.get("LD_PRELOAD")] if part])
     given = os.environ.get("CALM_OPTIONS")
     options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "os/sim/state.h"
@@ -23,7 +24,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-enum { PAGE = 4096, RESERVATIONS_MAX = 4096, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+enum { RESERVATIONS_MAX = 4096, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
 struct reservation {
     char *start; /* NULL: the entry is unused                        */
@@ -48,7 +49,7 @@ static void *map_or_stop(void *at, size_t size, int protection, int flags)
 
 static size_t bitmap_bytes(size_t size)
 {
-    return align_up(size / PAGE / 8 + 8, PAGE);
+    return align_up(size / sim_page_bytes() / 8 + 8, sim_page_bytes());
 }
 
 static bool is_committed(const struct reservation *in, size_t page)
@@ -58,7 +59,7 @@ static bool is_committed(const struct reservation *in, size_t page)
 
 static void check_pages(const char *call, const void *start, size_t size)
 {
-    if (((uintptr_t)start | size) % PAGE != 0 || size == 0)
+    if (((uintptr_t)start | size) % sim_page_bytes() != 0 || size == 0)
         sim_stop("%s: %p and %zu bytes are not whole pages", call, (void *)(uintptr_t)start, size);
 }
 
@@ -83,10 +84,10 @@ static struct reservation *checked(const char *call, const void *start, size_t s
 {
     check_pages(call, start, size);
     struct reservation *in = reservation_of(call, start, size);
-    size_t first = (size_t)((const char *)start - in->start) / PAGE;
-    for (size_t page = first; page < first + size / PAGE; page++)
+    size_t first = (size_t)((const char *)start - in->start) / sim_page_bytes();
+    for (size_t page = first; page < first + size / sim_page_bytes(); page++)
         if (is_committed(in, page) != is_committed_wanted)
-            sim_stop("%s: page %p is %s", call, (void *)(in->start + page * PAGE),
+            sim_stop("%s: page %p is %s", call, (void *)(in->start + page * sim_page_bytes()),
                      is_committed_wanted ? "not committed" : "committed already");
     return in;
 }
@@ -109,7 +110,7 @@ static bool is_over(size_t now, size_t more, size_t limit)
 int os_reserve(size_t size, size_t align, void **out)
 {
     check_pages("os_reserve", NULL, size);
-    if (!is_power_of_two(align) || align < PAGE)
+    if (!is_power_of_two(align) || align < sim_page_bytes())
         sim_stop("os_reserve: alignment %zu", align);
     if (sim_enter_kernel(SIM_RESERVE, "os_reserve") || size + align + sim_room() < size)
         return -ENOMEM;
@@ -179,8 +180,8 @@ int os_commit(void *start, size_t size)
     if (!is_over(committed_bytes, size, sim_committed_max())) {
         if (mprotect(start, size, PROT_READ | PROT_WRITE) != 0)
             sim_stop("the real kernel refuses to commit %zu bytes", size);
-        size_t first = (size_t)((char *)start - in->start) / PAGE;
-        for (size_t page = first; page < first + size / PAGE; page++)
+        size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+        for (size_t page = first; page < first + size / sim_page_bytes(); page++)
             in->committed[page / 64] |= (uint64_t)1 << page % 64;
         committed_bytes += size;
         result = 0;
@@ -216,12 +217,20 @@ int os_renew(void *start, size_t size)
     return fails ? -ENOMEM : 0;
 }
 
-static bool is_resident(const char *page)
+/* By the real kernel's pages. */
+static size_t count_resident(const char *start, size_t size)
 {
-    unsigned char present = 0;
-    if (mincore((void *)(uintptr_t)page, PAGE, &present) != 0)
-        sim_stop("the real kernel does not know page %p", (void *)(uintptr_t)page);
-    return (present & 1) != 0;
+    unsigned char present[1024];
+    size_t resident = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t done = 0; done < size; done += sizeof present * page) {
+        size_t bytes = size_min(size - done, sizeof present * page);
+        if (mincore((void *)(uintptr_t)(start + done), bytes, present) != 0)
+            sim_stop("the real kernel does not know %zu bytes at %p", bytes,
+                     (void *)(uintptr_t)(start + done));
+        for (size_t i = 0; i < bytes / page; i++)
+            resident += (present[i] & 1u) * page;
+    }
+    return resident;
 }
 
 /* Whoever touches these pages again, or asks the kernel about them, is stopped. */
@@ -229,8 +238,8 @@ static void make_hole(void *start, size_t size)
 {
     sim_lock();
     struct reservation *in = checked("os_move", start, size, true);
-    size_t first = (size_t)((char *)start - in->start) / PAGE;
-    for (size_t page = first; page < first + size / PAGE; page++)
+    size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+    for (size_t page = first; page < first + size / sim_page_bytes(); page++)
         in->committed[page / 64] &= ~((uint64_t)1 << page % 64);
     committed_bytes -= size;
     mprotect(start, size, PROT_NONE);
@@ -247,12 +256,12 @@ int os_move(void *from, void *to, size_t size)
     if ((char *)from < (char *)to + size && (char *)to < (char *)from + size)
         sim_stop("os_move: %p and %p overlap", from, to);
     int error = !sim_enter_kernel(SIM_MOVE, "os_move") ? 0 : sim_makes_holes() ? OS_HOLE : -ENOMEM;
-    for (size_t done = 0; error == 0 && done < size; done += PAGE) {
+    for (size_t done = 0; error == 0 && done < size; done += sim_page_bytes()) {
         char *source = (char *)from + done, *target = (char *)to + done;
-        madvise(target, PAGE, MADV_DONTNEED);
-        if (is_resident(source))
-            memcpy(target, source, PAGE);
-        madvise(source, PAGE, MADV_DONTNEED);
+        madvise(target, sim_page_bytes(), MADV_DONTNEED);
+        if (count_resident(source, sim_page_bytes()) > 0)
+            memcpy(target, source, sim_page_bytes());
+        madvise(source, sim_page_bytes(), MADV_DONTNEED);
     }
     if (error != 0)
         madvise(to, size, MADV_DONTNEED);
@@ -272,8 +281,8 @@ int os_release(void *start, size_t size)
     struct reservation *in = reservation_of("os_release", start, size);
     if (in->start != (char *)start || in->size != size)
         sim_stop("os_release: %p and %zu bytes are only a part of the reservation", start, size);
-    for (size_t page = 0; page < size / PAGE; page += 64)
-        committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * PAGE;
+    for (size_t page = 0; page < size / sim_page_bytes(); page += 64)
+        committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * sim_page_bytes();
     munmap(in->committed, bitmap_bytes(size));
     munmap(start, size + in->room);
     reserved_bytes -= size;
@@ -297,21 +306,6 @@ void os_name(void *start, size_t size, const char *name)
     sim_lock();
     checked("os_name", start, size, true);
     sim_unlock();
-}
-
-static size_t count_resident(const char *start, size_t size)
-{
-    unsigned char present[1024];
-    size_t resident = 0;
-    for (size_t done = 0; done < size; done += sizeof present * PAGE) {
-        size_t bytes = size_min(size - done, sizeof present * PAGE);
-        if (mincore((void *)(uintptr_t)(start + done), bytes, present) != 0)
-            sim_stop("the real kernel does not know %zu bytes at %p", bytes,
-                     (void *)(uintptr_t)(start + done));
-        for (size_t i = 0; i < bytes / PAGE; i++)
-            resident += (present[i] & 1u) * (size_t)PAGE;
-    }
-    return resident;
 }
 
 size_t os_resident_bytes(const void *start, size_t size)
@@ -351,10 +345,11 @@ size_t sim_resident_bytes(void)
     sim_lock();
     for (size_t i = 0; i < reservation_count; i++) {
         const struct reservation *in = &reservations[i];
-        for (size_t page = 0; in->start != NULL && page < in->size / PAGE; page += 64)
+        for (size_t page = 0; in->start != NULL && page < in->size / sim_page_bytes(); page += 64)
             if (in->committed[page / 64] != 0)
-                bytes += count_resident(in->start + page * PAGE,
-                                        size_min(64, in->size / PAGE - page) * PAGE);
+                bytes += count_resident(in->start + page * sim_page_bytes(),
+                                        size_min(64, in->size / sim_page_bytes() - page) *
+                                            sim_page_bytes());
     }
     sim_unlock();
     return bytes;

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "os/sim/state.h"
 
-enum { SIM_PAGE_BYTES = 4096, SIM_CPUS = 2 };
+enum { SIM_CPUS = 2 };
 
 static _Atomic uint64_t now_ms = 1000;
 static _Atomic uint64_t random_state = 1;
@@ -27,7 +27,7 @@ static _Atomic uint64_t random_state = 1;
 void os_start(struct os_facts *out)
 {
     *out = (struct os_facts){
-        .page_bytes = SIM_PAGE_BYTES,
+        .page_bytes = sim_page_bytes(),
         .memory_bytes = (size_t)2 << 30,
         .address_space_bytes = sim_environment("CALM_SIM_SPACE", SIZE_MAX),
         .cpu_count = SIM_CPUS,

@@ -4,12 +4,16 @@
  * Owner: any thread; every word is atomic. A plan is an absolute call number, so that threads need
  * no order among them.
  */
+#define _GNU_SOURCE
+
 #include "os/sim/sim.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/check.h"
 #include "os/lock.h"
 #include "os/sim/state.h"
@@ -33,6 +37,21 @@ uint64_t sim_environment(const char *name, uint64_t standard)
 {
     const char *words = getenv(name);
     return words == NULL ? standard : strtoull(words, NULL, 10);
+}
+
+size_t sim_page_bytes(void)
+{
+    static _Atomic size_t known;
+    size_t bytes = load(&known, RELAXED);
+    if (likely(bytes != 0))
+        return bytes;
+    size_t real = (size_t)sysconf(_SC_PAGESIZE);
+    bytes = sim_environment("CALM_SIM_PAGE_BYTES", real);
+    if (!is_power_of_two(bytes) || bytes < real)
+        sim_stop("CALM_SIM_PAGE_BYTES is %zu: a power of two, at least %zu, can be simulated",
+                 bytes, real);
+    store(&known, bytes, RELAXED);
+    return bytes;
 }
 
 static void read_environment(void)

@@ -11,6 +11,7 @@
  *   CALM_SIM_FAIL_FROM=n    every fallible call from the n-th on fails, until sim_recover
  *   CALM_SIM_SPACE=bytes    what os_start says is left of the address space, held as the limit on
  * reservations
+ * And CALM_SIM_PAGE_BYTES=bytes simulates pages larger than the real machine's.
  */
 #ifndef CALM_OS_SIM_SIM_H
 #define CALM_OS_SIM_SIM_H

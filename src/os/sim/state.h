@@ -27,6 +27,9 @@ bool sim_makes_holes(void);
 /* What the environment says, else `standard`. */
 uint64_t sim_environment(const char *name, uint64_t standard);
 
+/* Of the simulated machine: CALM_SIM_PAGE_BYTES, else the real one's. A multiple of the latter. */
+size_t sim_page_bytes(void);
+
 /* Stops the program: os.h's contract was broken, or the simulator ran out of room. */
 NORETURN void sim_stop(const char *format, ...) PRINTF_LIKE(1, 2);
 

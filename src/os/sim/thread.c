@@ -9,7 +9,6 @@
 #include "os/os.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,7 +16,11 @@
 
 #include "os/sim/state.h"
 
-enum { STACK_ALIGN = 4096 };
+enum {
+    STACK_ALIGN = 4096,
+    KERNEL_WAIT = 0, /* the numbers of <linux/futex.h>, which a C library need not bring */
+    KERNEL_WAKE = 1,
+};
 
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
@@ -40,8 +43,8 @@ void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
     int before = errno;
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                                .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ms == UINT64_MAX ? NULL : &timeout, NULL,
-            0);
+    syscall(SYS_futex, word, KERNEL_WAIT, expected, timeout_ms == UINT64_MAX ? NULL : &timeout,
+            NULL, 0);
     errno = before;
 }
 
@@ -49,7 +52,8 @@ void os_wake(_Atomic uint32_t *word, uint32_t count)
 {
     sim_enter(SIM_WAKE);
     int before = errno;
-    syscall(SYS_futex, word, FUTEX_WAKE, count > INT32_MAX ? INT32_MAX : (int)count, NULL, NULL, 0);
+    syscall(SYS_futex, word, KERNEL_WAKE, count > INT32_MAX ? INT32_MAX : (int)count, NULL, NULL,
+            0);
     errno = before;
 }
 

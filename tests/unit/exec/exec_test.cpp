@@ -12,8 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <calmalloc/exec.h>
 
@@ -591,6 +594,103 @@ TEST(Exec, WhatWasLearnedGoesFromOneExecutorToTheNext)
     EXPECT_EQ(calm_exec_learned_save(other.exec, second.data()), CALM_EXEC_ELEARNED);
     EXPECT_EQ(calm_exec_learned_save(nullptr, second.data()), CALM_EXEC_ENULL);
     EXPECT_EQ(calm_exec_learned_save(other.exec, nullptr), CALM_EXEC_ENULL);
+}
+
+/* A program's events: an eventfd that tells of them, and one that wakes; `served` counts. */
+struct Events {
+    explicit Events(Config &to)
+    {
+        for (int *fd : {&news, &waker})
+            EXPECT_GE(*fd = eventfd(0, EFD_NONBLOCK), 0);
+        events.wait = [](calm_worker *, uint64_t wait_ms, void *context) {
+            Events *self = static_cast<Events *>(context);
+            pollfd fds[] = {{self->news, POLLIN, 0}, {self->waker, POLLIN, 0}};
+            poll(fds, 2, wait_ms > 60000 ? 60000 : static_cast<int>(wait_ms));
+        };
+        events.serve = [](calm_worker *, void *context) {
+            Events *self = static_cast<Events *>(context);
+            eventfd_t value;
+            if (eventfd_read(self->waker, &value) == 0)
+                self->woken++;
+            if (eventfd_read(self->news, &value) == 0)
+                self->served += static_cast<unsigned>(value);
+        };
+        events.wake = [](uint32_t, void *context) {
+            eventfd_write(static_cast<Events *>(context)->waker, 1);
+        };
+        events.context = this;
+        to.config.events = &events;
+    }
+    Events(const Events &) = delete;
+    Events &operator=(const Events &) = delete;
+
+    ~Events()
+    {
+        close(news);
+        close(waker);
+    }
+
+    calm_exec_events events{};
+    int news = -1, waker = -1;
+    std::atomic<unsigned> served{0}, woken{0};
+    unsigned links = 0; /* a worker's */
+};
+
+TEST(Exec, AWorkerThatWaitsForTheProgramsEventsIsWokenByATask)
+{
+    Config config(1);
+    Events events(config);
+    Exec exec{config};
+    std::atomic<uint32_t> runs[50] = {};
+    for (uint32_t i = 0; i < 50; i++) {
+        wait_for([&] { return exec.core(0).sleeps > i; });
+        Counted counted{runs, i, ~i};
+        calm_task task = task_of(count, counted);
+        auto begun = std::chrono::steady_clock::now();
+        ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
+        calm_exec_drain(exec.exec);
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, 30s); /* not by the wait's end */
+        EXPECT_EQ(runs[i], 1u);
+    }
+    EXPECT_GT(events.woken, 0u);
+}
+
+TEST(Exec, EventsAreServedWithoutTasksAndBetweenThem)
+{
+    Config config(1);
+    Events events(config);
+    Exec exec{config};
+    eventfd_write(events.news, 1);
+    wait_for([&] { return events.served == 1; });
+    /* A task that sends the next: the core is never without one. */
+    struct Chain {
+        Events *events;
+        static void run(calm_worker *worker, void *payload)
+        {
+            Events *events = static_cast<Chain *>(payload)->events;
+            if (events->links++ > 100 && events->served >= 2)
+                return;
+            if (events->links == 100)
+                eventfd_write(events->news, 1);
+            calm_task next = task_of(run, *static_cast<Chain *>(payload));
+            if (events->links < 1000000)
+                calm_exec_send(calm_worker_exec(worker), 0, &next);
+        }
+    } chain{&events};
+    calm_task task = task_of(Chain::run, chain);
+    ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+    calm_exec_drain(exec.exec);
+    EXPECT_EQ(events.served, 2u);
+    EXPECT_LT(events.links, 10000u);
+}
+
+TEST(Exec, EventsWithoutAFunctionAreRefused)
+{
+    Config config(1);
+    Events events(config);
+    calm_exec *exec;
+    events.events.wake = nullptr;
+    EXPECT_EQ(calm_exec_start(&config.config, &exec), CALM_EXEC_ENULL);
 }
 
 TEST(ExecDeathTest, ATaskThatIsKilledBySignalEndsTheProcess)

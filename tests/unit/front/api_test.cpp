@@ -91,7 +91,7 @@ TEST(Api, OptionsAreReadAndWrittenByName)
 {
     uint64_t value = 0;
     EXPECT_EQ(calm_option_get("cache_kb", &value), 0);
-    EXPECT_EQ(value, 1024u);
+    EXPECT_EQ(value, 4096u);
     EXPECT_EQ(calm_option_get("nothing", &value), ENOENT);
     EXPECT_EQ(calm_option_set("nothing", 1), ENOENT);
     EXPECT_EQ(calm_option_set("cohorts", 1), EPERM);
@@ -113,7 +113,7 @@ TEST(Api, AnOptionThatMayChangeAnyTimeTakesEffect)
     EXPECT_EQ(calm_option_set("foreign", 0), 0);
     EXPECT_EQ(calm_option_set("misuse", 1), 0);
     EXPECT_EQ(calm_option_set("purge_delay_ms", 250), 0);
-    EXPECT_EQ(calm_option_set("cache_kb", 1024), 0);
+    EXPECT_EQ(calm_option_set("cache_kb", 4096), 0);
 }
 
 TEST(Api, AVerifyOfAHeapInUseFindsNothingAndOfABrokenOneTheBreak)

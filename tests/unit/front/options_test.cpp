@@ -113,7 +113,7 @@ TEST_F(OptionsTest, NumbersThatAreNoneAreRefused)
     for (const char *value :
          {"", "-1", "+1", " 1", "1 ", "0x10", "1e3", "1.5", "99999999999999999999999999", "\xff"})
         EXPECT_NE(complaints_of(std::string("cache_kb=") + value), "") << value;
-    EXPECT_EQ(value_of("cache_kb"), 1024u);
+    EXPECT_EQ(value_of("cache_kb"), 4096u);
 }
 
 /* Bytes that are no text must not reach a terminal raw, nor a value out of range come from

@@ -8,6 +8,9 @@
 #![no_std]
 #![allow(non_camel_case_types)]
 
+mod pool;
+pub use pool::*;
+
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 macro_rules! stats {

@@ -1,9 +1,13 @@
 //! The declarations here say what the header that was compiled says.
 
-use calmalloc_sys::calm_stats;
+use calmalloc_sys as sys;
 use std::collections::BTreeSet;
+use std::mem::size_of;
 
-const RUST: &str = include_str!("../src/lib.rs");
+const RUST: &str = concat!(
+    include_str!("../src/lib.rs"),
+    include_str!("../src/pool.rs")
+);
 
 /// The header without its comments.
 fn header() -> String {
@@ -48,9 +52,21 @@ fn every_function_is_declared_and_no_other() {
         .filter(|line| line.trim_start().starts_with("pub fn "))
         .collect();
     let ours = names_before_parentheses(&declared);
-    // The general heap's and the adapters'; other headers of the file are other subjects.
-    let general = part("CALMALLOC_CALMALLOC_H") + &part("CALMALLOC_ADAPTER_H");
-    assert_eq!(ours, names_before_parentheses(&general));
+    // The general heap's, the adapters' and the pools'; other headers of the file are other subjects.
+    let parts = [
+        "CALMALLOC_CALMALLOC_H",
+        "CALMALLOC_ADAPTER_H",
+        "CALMALLOC_POOL_H",
+    ]
+    .map(part);
+    let mut theirs = names_before_parentheses(&parts.concat());
+    for name in parts[2]
+        .lines()
+        .filter(|line| line.starts_with("static inline "))
+    {
+        theirs.retain(|inline| !name.contains(&format!(" {inline}(")));
+    }
+    assert_eq!(ours, theirs);
     assert!(ours.len() > 20, "{ours:?}");
 }
 
@@ -72,7 +88,7 @@ fn the_statistics_have_the_headers_fields_in_its_order() {
         })
         .collect();
     let names: Vec<&str> = fields.iter().map(|field| field.1).collect();
-    assert_eq!(names, calm_stats::NAMES);
+    assert_eq!(names, sys::calm_stats::NAMES);
     for (kind, name) in &fields {
         let wanted = match *kind {
             "size_t" => "usize",
@@ -81,5 +97,75 @@ fn the_statistics_have_the_headers_fields_in_its_order() {
         };
         assert!(RUST.contains(&format!("    {name}: {wanted},\n")), "{name}");
     }
-    assert_eq!(std::mem::size_of::<calm_stats>(), 8 * fields.len());
+    assert_eq!(size_of::<sys::calm_stats>(), 8 * fields.len());
+}
+
+/// What stands between the braces after `start`.
+fn body(start: &str) -> String {
+    let text = header();
+    let after = text.split_once(start).unwrap().1;
+    after.split_once('}').unwrap().0.to_string()
+}
+
+#[test]
+fn the_codes_are_the_headers_in_its_order() {
+    let text = body("enum calm_error {");
+    let names: Vec<&str> = text
+        .split(',')
+        .map(|name| name.split('=').next().unwrap().trim())
+        .filter(|name| *name != "CALM_ERROR_COUNT" && !name.is_empty())
+        .collect();
+    assert_eq!(names, sys::CALM_ERRORS);
+    assert_eq!(sys::CALM_EDOUBLE as usize, names.len() - 2);
+}
+
+/// The names of a C struct's fields, without those of a union in it.
+fn fields(start: &str) -> Vec<String> {
+    let text = body(start);
+    text.split(';')
+        .filter_map(|field| {
+            let name = field.split('[').next()?.split_whitespace().last()?;
+            Some(name.trim_start_matches('*').to_string())
+        })
+        .collect()
+}
+
+/// The names of a Rust struct's fields.
+fn our_fields(name: &str) -> Vec<String> {
+    let start = format!("pub struct {name} {{\n");
+    let after = RUST.split_once(&start).unwrap().1;
+    let inside = after.split_once("\n}").unwrap().0;
+    inside
+        .lines()
+        .filter_map(|line| {
+            Some(
+                line.trim()
+                    .strip_prefix("pub ")?
+                    .split_once(':')?
+                    .0
+                    .to_string(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_structs_of_pools_have_the_headers_fields() {
+    for name in [
+        "calm_pool_config",
+        "calm_pool_class_stats",
+        "calm_pool_stats",
+        "calm_pool_cost",
+        "calm_pool_limits",
+        "calm_region",
+    ] {
+        assert_eq!(
+            fields(&format!("struct {name} {{")),
+            our_fields(name),
+            "{name}"
+        );
+    }
+    let watch = our_fields("calm_pool_occupancy");
+    assert_eq!(fields("struct calm_pool_occupancy {")[..4], watch[..4]);
+    assert_eq!(size_of::<sys::calm_pool_occupancy>(), 64);
 }

@@ -21,6 +21,10 @@
 //! C's, because the size stands for one of the looks. The site of a request, by which calmalloc places it, is the code
 //! that called Rust's allocation function: the adapter adds no stack frame.
 //!
+//! # Pools
+//!
+//! [`pool`] has memory that is claimed once, with a stated worst case for every call. It needs no global allocator.
+//!
 //! # Features
 //!
 //! - `profile`: [`profile`] samples who holds the heap.
@@ -33,6 +37,7 @@
 //! the same options later.
 
 mod heap;
+pub mod pool;
 #[cfg(feature = "profile")]
 pub mod profile;
 

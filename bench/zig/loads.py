@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Measures calmalloc in Zig programs against the standard library's smp_allocator and libc's malloc: Carmen's three.
+
+    loads.py [--loads symmetric,asymmetric,mpsc] [--allocators calm,smp,c] [--runs N] [--share F] [--ms N] [--out FILE]
+
+Builds the program once with each allocator, with the newest pinned Zig, then runs them in turn, N times, and prints for
+each load the medians and ours over smp's. All must compute the same. --share is the part of what was published that is
+done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON, after
+one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in build/bench/zig.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+
+import zig  # noqa: E402
+
+CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(ROOT, "build", "bench")
+LOADS = ("symmetric", "asymmetric", "mpsc")
+ALLOCATORS = ("calm", "smp", "c")
+SEED, THREADS, ROUNDS, TASKS, STRINGS, PRODUCERS = 1, 2, 20, 2000, 10_000_000, 4
+FIGURES = {
+    "symmetric": ("seconds", "cpu_s", "peak_rss_kib", "bytes_a_string"),
+    "asymmetric": ("seconds", "cpu_s", "resident_max_kib", "resident_drift_kib"),
+    "mpsc": ("resident_max_kib", "resident_drift_kib", "strings"),
+}
+GOALS = {("symmetric", "seconds"): 0.60, ("symmetric", "peak_rss_kib"): 1.0, ("asymmetric", "seconds"): 0.75}
+
+
+def stop(sentence):
+    sys.exit("loads: " + sentence)
+
+
+def built(allocator):
+    """The program with one allocator."""
+    try:
+        compiler = zig.compiler(zig.versions()[0])
+    except zig.Trouble as trouble:
+        stop(str(trouble))
+    folder = os.path.abspath(os.path.join(CACHE, "zig"))
+    environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=os.path.join(folder, "global"),
+                       ZIG_LOCAL_CACHE_DIR=os.path.join(folder, "local"))
+    done = subprocess.run([compiler, "build", "-Dallocator=" + allocator, "--prefix", os.path.join(folder, allocator)],
+                          cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        stop("%s was not built:\n%s" % (allocator, done.stdout))
+    return os.path.join(folder, allocator, "bin", "loads")
+
+
+def words_of(load, share, milliseconds):
+    numbers = {"symmetric": (THREADS, max(1, round(ROUNDS * share)), TASKS),
+               "asymmetric": (SEED, max(50, round(STRINGS * share))),
+               "mpsc": (SEED, PRODUCERS, milliseconds)}
+    return [load] + [str(number) for number in numbers[load]]
+
+
+def run(program, words):
+    """The program's line, with processor time and peak; the peak is this interpreter's where that is higher, as it is
+    while it becomes the program."""
+    child = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True)
+    said = child.stdout.read()
+    child.stdout.close()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        stop("%s %s ended with %d" % (program, " ".join(words), child.returncode))
+    return {**json.loads(said), "cpu_s": usage.ru_utime + usage.ru_stime, "peak_rss_kib": usage.ru_maxrss}
+
+
+def judge(load, lines):
+    """Prints the table of one load, and ours over smp's. `lines`: by allocator, its runs."""
+    checks = {line["check"] for runs in lines.values() for line in runs}
+    if len(checks) != 1:
+        stop("%s computed different things: %s" % (load, checks))
+    figures = FIGURES[load]
+    medians = {name: [statistics.median(line[figure] for line in runs) for figure in figures]
+               for name, runs in lines.items()}
+    print("\n| %s | %s |\n|---|%s" % (load, " | ".join(figures), "--:|" * len(figures)))
+    for name, values in medians.items():
+        print("| %s | %s |" % (name, " | ".join("%.6g" % value for value in values)))
+    if "calm" not in medians or "smp" not in medians:
+        return
+    ratios = [ours / theirs if theirs > 0 else float("nan") for ours, theirs in zip(medians["calm"], medians["smp"])]
+    print("| calm over smp | %s |" % " | ".join("%.3f" % ratio for ratio in ratios))
+    for figure, ratio in zip(figures, ratios):
+        goal = GOALS.get((load, figure))
+        if goal is not None:
+            print("%s %s: %.3f of smp's, wanted at most %.2f" % (load, figure, ratio, goal))
+
+
+def header():
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    return {"kind": "header", "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "commit": commit, "zig": zig.versions()[0], "cores": os.cpu_count(), "kernel": platform.release(),
+            "page_bytes": resource.getpagesize()}
+
+
+def chosen(words, known, what):
+    names = words.split(",")
+    for name in names:
+        if name not in known:
+            stop("there is no %s %s; there are %s." % (what, name, ", ".join(known)))
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--ms", type=int, default=8000)
+    parser.add_argument("--out", help="append each run to FILE")
+    options = parser.parse_args()
+    loads = chosen(options.loads, LOADS, "load")
+    programs = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
+    records = [header()]
+    for load in loads:
+        lines = {name: [] for name in programs}
+        words = words_of(load, options.share, options.ms)
+        for repeat in range(options.runs):
+            for name, program in programs.items():
+                lines[name].append(run(program, words))
+                records.append({"kind": "run", "load": load, "words": words, "allocator": name, "repeat": repeat,
+                                **lines[name][-1]})
+        judge(load, lines)
+    if options.out:
+        with open(options.out, "a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+from ._command import module_main
+
+module_main()

@@ -1,0 +1,292 @@
+/*
+ * pool.hpp: pools (pool.h) for C++17 programs: one that ends with its object, and memory resources
+ * over it, for its owner and for everybody else.
+ *
+ * Threads, as types cannot say it: a calm::pool and its pool_resource are for the pool's owner, one
+ * thread at a time; another may take over when the two synchronise. A remote_resource is for any
+ * thread, and frees only. A container goes with the resource that it has: to give one to another
+ * thread, give the objects in it as calm::pool_ptr, or let the owner destroy it.
+ *
+ * Errors: what is wrong with a configuration throws std::system_error with pool.h's code and
+ * sentence; a request that finds no block throws std::bad_alloc. A free that pool.h refuses is a
+ * mistake of the program's: nothing is changed, and the pool counts it (stats().misuses).
+ */
+#ifndef CALMALLOC_POOL_HPP
+#define CALMALLOC_POOL_HPP
+
+#include <calmalloc/pool.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace calm
+{
+
+/* pool.h's codes: error.code() == calm::pool_error(CALM_ESHARES). */
+inline const std::error_category &pool_category() noexcept
+{
+    struct category final : std::error_category {
+        const char *name() const noexcept override
+        {
+            return "calmalloc";
+        }
+        std::string message(int code) const override
+        {
+            return calm_strerror(code);
+        }
+    };
+    static const category only;
+    return only;
+}
+
+inline std::error_code pool_error(int code) noexcept
+{
+    return {code, pool_category()};
+}
+
+/* A class of a pool: blocks of `block_bytes`, which get `percent` of its memory. */
+struct pool_class {
+    std::size_t block_bytes;
+    std::uint32_t percent;
+};
+
+namespace detail
+{
+
+struct pool_destroy {
+    void operator()(calm_pool *pool) const noexcept
+    {
+        calm_pool_destroy(pool);
+    }
+};
+
+/* Blocks of 8 bytes and more are aligned to 8, smaller ones to their size. */
+inline void *pool_allocate(calm_pool *pool, std::size_t bytes, std::size_t alignment) noexcept
+{
+    return alignment <= 8 && bytes >= alignment ? calm_pool_alloc(pool, bytes)
+                                                : calm_pool_alloc_aligned(pool, bytes, alignment);
+}
+
+} // namespace detail
+
+/*
+ * For the owner: allocates and frees. Equal to another one of the same pool. Cost of each: a
+ * virtual call more than pool.h's.
+ */
+class pool_resource final : public std::pmr::memory_resource
+{
+  public:
+    explicit pool_resource(calm_pool *pool) noexcept : pool_(pool) {}
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t alignment) override
+    {
+        void *block = detail::pool_allocate(pool_, bytes, alignment);
+        if (__builtin_expect(block == nullptr, 0))
+            throw std::bad_alloc();
+        return block;
+    }
+
+    void do_deallocate(void *block, std::size_t, std::size_t) override
+    {
+        (void)calm_pool_free(pool_, block);
+    }
+
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
+    {
+        auto same = dynamic_cast<const pool_resource *>(&other);
+        return same != nullptr && same->pool_ == pool_;
+    }
+
+    calm_pool *pool_;
+};
+
+/*
+ * For any thread: frees what the owner allocated, by one atomic instruction; allocating throws
+ * std::bad_alloc. Not equal to the owner's, so that no container swaps one for the other unseen.
+ */
+class remote_resource final : public std::pmr::memory_resource
+{
+  public:
+    explicit remote_resource(calm_pool *pool) noexcept : pool_(pool) {}
+
+  private:
+    void *do_allocate(std::size_t, std::size_t) override
+    {
+        throw std::bad_alloc();
+    }
+
+    void do_deallocate(void *block, std::size_t, std::size_t) override
+    {
+        (void)calm_pool_free_remote(pool_, block);
+    }
+
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
+    {
+        auto same = dynamic_cast<const remote_resource *>(&other);
+        return same != nullptr && same->pool_ == pool_;
+    }
+
+    calm_pool *pool_;
+};
+
+/* Ends an object in a block of a pool; on any thread, for it frees as others do. */
+template <class T> class pool_delete
+{
+  public:
+    explicit pool_delete(calm_pool *pool = nullptr) noexcept : pool_(pool) {}
+
+    void operator()(T *object) const noexcept
+    {
+        object->~T();
+        (void)calm_pool_free_remote(pool_, object);
+    }
+
+  private:
+    calm_pool *pool_;
+};
+
+/* An object in a block of a pool. Any thread may have it and destroy it, before the pool ends. */
+template <class T> using pool_ptr = std::unique_ptr<T, pool_delete<T>>;
+
+/*
+ * A pool that ends with this object; then no thread may be in a call on it, and no block of it be
+ * in use. It may be moved, and its resources stay valid as they were. The calling thread owns it.
+ */
+class pool
+{
+  public:
+    /* As calm_pool_create. Throws std::system_error: a code of pool.h. */
+    explicit pool(const calm_pool_config &config) : pool_(created(config)) {}
+
+    /* calm::pool pool({{64, 50}, {1024, 50}}, 1 << 20); flags as pool.h's. */
+    pool(std::initializer_list<pool_class> classes, std::size_t bytes, unsigned flags = 0)
+        : pool_(created(classes, bytes, flags))
+    {
+    }
+
+    /* nullptr: exhausted, or no class is so large. Owner only. */
+    [[nodiscard]] void *allocate(std::size_t bytes,
+                                 std::size_t alignment = alignof(std::max_align_t)) noexcept
+    {
+        return detail::pool_allocate(get(), bytes, alignment);
+    }
+
+    /* 0, or a code of pool.h, and nothing is changed. Owner only; any thread. */
+    int free(void *block) noexcept
+    {
+        return calm_pool_free(get(), block);
+    }
+    int free_remote(void *block) noexcept
+    {
+        return calm_pool_free_remote(get(), block);
+    }
+
+    /* Takes back what other threads freed, a bounded part of it; how many blocks. Owner only. */
+    std::uint32_t drain() noexcept
+    {
+        return calm_pool_drain(get());
+    }
+
+    /* An object in a block, or an empty pointer when there is none. Owner only; what comes back is
+     * anybody's. A constructor that throws gives the block back first. */
+    template <class T, class... Arguments> pool_ptr<T> make(Arguments &&...arguments)
+    {
+        void *block = allocate(sizeof(T), alignof(T));
+        if (block == nullptr)
+            return pool_ptr<T>(nullptr, pool_delete<T>(get()));
+        block_guard guard{get(), block};
+        T *object = new (block) T(std::forward<Arguments>(arguments)...);
+        guard.block = nullptr;
+        return pool_ptr<T>(object, pool_delete<T>(get()));
+    }
+
+    /* For std::pmr containers: of the owner; of other threads. They refer to the pool by its
+     * address, which moving does not change. */
+    pool_resource resource() noexcept
+    {
+        return pool_resource(get());
+    }
+    remote_resource remote() noexcept
+    {
+        return remote_resource(get());
+    }
+
+    /* Owner only. */
+    calm_pool_stats stats() const noexcept
+    {
+        calm_pool_stats out;
+        calm_pool_stats_read(pool_.get(), &out);
+        return out;
+    }
+
+    /* How full it is, to be read with calm_pool_watch_free and the like. Any thread. */
+    const calm_pool_occupancy &watch() const noexcept
+    {
+        return *calm_pool_watch(pool_.get());
+    }
+
+    bool owns(const void *address) const noexcept
+    {
+        return calm_pool_owns(pool_.get(), address);
+    }
+
+    /* For what this class has no function for. */
+    calm_pool *get() noexcept
+    {
+        return pool_.get();
+    }
+
+  private:
+    struct block_guard {
+        calm_pool *pool;
+        void *block;
+        ~block_guard()
+        {
+            (void)calm_pool_free(pool, block); /* NULL is ignored */
+        }
+    };
+
+    static calm_pool *created(const calm_pool_config &config)
+    {
+        calm_pool *out = nullptr;
+        int code = calm_pool_create(&config, &out);
+        if (code != 0)
+            throw std::system_error(pool_error(code), "calm::pool");
+        return out;
+    }
+
+    static calm_pool *created(std::initializer_list<pool_class> classes, std::size_t bytes,
+                              unsigned flags)
+    {
+        std::size_t block_bytes[CALM_POOL_CLASSES_MAX];
+        std::uint32_t percent[CALM_POOL_CLASSES_MAX];
+        std::size_t count = 0;
+        if (classes.size() > CALM_POOL_CLASSES_MAX)
+            throw std::system_error(pool_error(CALM_ECLASSES), "calm::pool");
+        for (const pool_class &each : classes) {
+            block_bytes[count] = each.block_bytes;
+            percent[count++] = each.percent;
+        }
+        calm_pool_config config = {};
+        config.block_bytes = block_bytes;
+        config.percent = percent;
+        config.classes = count;
+        config.bytes = bytes;
+        config.flags = flags;
+        return created(config);
+    }
+
+    std::unique_ptr<calm_pool, detail::pool_destroy> pool_;
+};
+
+} // namespace calm
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * parse_test.cpp: requests of the Redis protocol, whole, in parts, and wrong.
+ */
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "parse.h"
+}
+
+namespace
+{
+
+struct Parsed {
+    enum parse_result result;
+    size_t bytes = 0;
+    std::vector<std::string> words{};
+    std::string wrong{};
+};
+
+Parsed parse(const std::string &data, size_t most = 1000)
+{
+    auto request = std::make_unique<struct request>();
+    std::vector<char> exact(data.begin(), data.end()); /* a step too far leaves the block */
+    Parsed parsed{parse_request(exact.data(), exact.size(), most, request.get())};
+    if (parsed.result == PARSE_WRONG)
+        parsed.wrong = request->wrong;
+    if (parsed.result != PARSE_DONE)
+        return parsed;
+    parsed.bytes = request->bytes;
+    for (size_t i = 0; i < request->count; i++)
+        parsed.words.emplace_back(request->words[i].start, request->words[i].bytes);
+    return parsed;
+}
+
+using Words = std::vector<std::string>;
+
+} // namespace
+
+TEST(Parse, ARequestIsItsWordsAndNothingAfterIt)
+{
+    std::string data("*3\r\n$5\r\nLPUSH\r\n$0\r\n\r\n$4\r\n\r\n\0x\r\n", 31);
+    Parsed parsed = parse(data + "*1\r\n");
+    EXPECT_EQ(parsed.result, PARSE_DONE);
+    EXPECT_EQ(parsed.bytes, data.size());
+    EXPECT_EQ(parsed.words, (Words{"LPUSH", "", std::string("\r\n\0x", 4)}));
+}
+
+TEST(Parse, AnInlineRequestIsWordsBetweenBlanks)
+{
+    EXPECT_EQ(parse("  LPUSH a\t b \r\nPING\r\n").words, (Words{"LPUSH", "a", "b"}));
+    EXPECT_EQ(parse("PING\n").bytes, 5u);
+    EXPECT_EQ(parse("\r\n").words, Words{});
+    EXPECT_EQ(parse("\r\n").bytes, 2u);
+}
+
+TEST(Parse, ARequestOfNothingIsEmpty)
+{
+    for (const char *data : {"*0\r\n", "*-1\r\n"}) {
+        EXPECT_EQ(parse(data).result, PARSE_DONE);
+        EXPECT_EQ(parse(data).bytes, std::string(data).size());
+        EXPECT_EQ(parse(data).words, Words{});
+    }
+}
+
+TEST(Parse, EveryPartOfARequestNeedsMore)
+{
+    for (std::string data : {"*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n", "LLEN a b c\r\n"})
+        for (size_t bytes = 0; bytes < data.size(); bytes++)
+            EXPECT_EQ(parse(data.substr(0, bytes)).result, PARSE_MORE) << bytes;
+}
+
+TEST(Parse, WhatIsWrongIsSaid)
+{
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"*1025\r\n", "multibulk"},
+        {"*x\r\n", "multibulk"},
+        {"*1x\r\n", "multibulk"},
+        {"*\r\n", "multibulk"},
+        {"*1\rx", "multibulk"},
+        {"*1\r\n*", "expected"},
+        {"*1\r\n$-1\r\n", "expected"},
+        {"*1\r\n$\r\n", "expected"},
+        {"*1\r\n$+1\r\n", "expected"},
+        {"*1\r\n$1\r\nab\r\n", "longer than it says"},
+        {"*1\r\n$1001\r\n", "too long"},
+        {"*1\r\n$995\r\n", "too long"},
+        {std::string(5000, 'a'), "inline"},
+        {"*" + std::string(30, '1'), "multibulk"},
+        {"*1\r\n$999999999999999999\r\n", "too long"},
+    };
+    for (const auto &[data, words] : cases) {
+        EXPECT_EQ(parse(data).result, PARSE_WRONG) << data;
+        EXPECT_NE(parse(data).wrong.find(words), std::string::npos) << data << parse(data).wrong;
+    }
+}
+
+TEST(Parse, ARequestMayBeAsLongAsIsAllowedAndNotLonger)
+{
+    std::string longest = "*1\r\n$988\r\n" + std::string(988, 'v') + "\r\n";
+    ASSERT_EQ(longest.size(), 1000u);
+    EXPECT_EQ(parse(longest, 1000).result, PARSE_DONE);
+    EXPECT_EQ(parse(longest, 999).result, PARSE_WRONG);
+    std::string many = "*1000\r\n";
+    while (many.size() < 1000)
+        many += "$0\r\n\r\n";
+    EXPECT_EQ(parse(many.substr(0, 999)).result, PARSE_MORE);
+    EXPECT_EQ(parse(many.substr(0, 1000)).result, PARSE_WRONG);
+}

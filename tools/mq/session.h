@@ -1,0 +1,95 @@
+/*
+ * session.h: what of a connection travels to the core that owns a key: requests not yet run, and
+ * replies not yet sent. And that core's side of it, a shard.
+ *
+ * A session is in one core's hands at a time: whoever has it may run it. Running it touches no
+ * socket: requests are read from `input`, replies written to `reply`, until something stops that,
+ * and the result says what.
+ *
+ * Owner: the core that has the session; of a shard its core, counters may be read by all. Design:
+ * docs/mq.md
+ */
+#ifndef CALM_MQ_SESSION_H
+#define CALM_MQ_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "parse.h"
+#include "queue.h"
+
+enum {
+    REPLY_SMALL = 512,  /* room that any reply but an item and INFO fits in */
+    REPLY_EXTRA = 1024, /* of a reply with an item, beside the item; a key and lengths */
+};
+
+struct waiter {
+    struct waiter *next, *before;           /* at the same queue  */
+    struct waiter *next_here, *before_here; /* of the same shard */
+    struct queue *queue;                    /* NULL: does not wait */
+    uint64_t deadline_ns;                   /* UINT64_MAX: none    */
+};
+
+struct session {
+    struct waiter waiter; /* first, so that one is the other */
+    char *input;
+    char *reply;
+    size_t input_bytes; /* that whoever runs it may read */
+    size_t consumed;    /* of them, run                  */
+    size_t reply_bytes;
+    size_t reply_capacity;
+    uint32_t home;  /* the core that has its socket      */
+    uint32_t owner; /* SESSION_AWAY: the core to go to   */
+    uint32_t step;  /* words of the request that are dealt with, where keys are many */
+    uint64_t found; /* of them                                                       */
+};
+
+enum session_result {
+    SESSION_MORE,  /* all whole requests were run                          */
+    SESSION_FLUSH, /* its replies must be sent before it can go on         */
+    SESSION_AWAY,  /* the next request is another core's                   */
+    SESSION_WAITS, /* for an item: the shard will hand it on               */
+    SESSION_CLOSE, /* its replies are its last                             */
+};
+
+struct shard;
+
+/* What a shard needs of whoever serves it. */
+struct shard_host {
+    void (*resume)(struct shard *shard, struct session *session); /* its wait is over */
+    void (*stop)(void *context);                                  /* SHUTDOWN         */
+    size_t (*info)(void *context, char *to, size_t bytes);
+    void *context;
+};
+
+struct shard {
+    struct queues queues;
+    struct shard_host host;
+    uint32_t core, cores;
+    size_t message_bytes; /* of a request, at most */
+    char job_prefix[32];  /* of this run's jobs */
+    uint64_t jobs;        /* numbers given out */
+    bool is_stopping;     /* accepts nothing new */
+    struct waiter *first_waiter;
+    uint64_t now_ns;
+    uint64_t deadline_ns; /* no waiter's is before it */
+
+    /* Written by the core, read by all. */
+    _Atomic uint64_t requests, refused, items, keys, open_jobs, waiters;
+
+    struct request request; /* the one that is run */
+};
+
+/* Runs requests from where it stands. */
+enum session_result session_run(struct shard *shard, struct session *session);
+
+/* Ends its wait without an item. False: it did not wait. */
+bool session_cancel(struct shard *shard, struct session *session);
+
+/* Ends the waits that are over; later ones, with `all`. */
+void shard_sweep(struct shard *shard, bool all);
+
+/* The core that has a key. */
+uint32_t shard_owner(const struct shard *shard, uint64_t hash);
+
+#endif

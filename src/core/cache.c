@@ -12,6 +12,7 @@
  */
 #include "core/cache.h"
 
+#include "core/armed.h"
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/misuse.h"
@@ -36,6 +37,8 @@ enum {
     FALLING_MIN = 15,
     FALLING_MAX = 63,
     FALLING_STEP = 8,
+    ARMED_BLOCKS = 120,     /* an entry is armed with no fewer, if so many requests are to pass */
+    ARMED_BYTES = 8 * 1024, /* within these bytes */
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     SPAN_BLOCKS_MAX = 7,
 };
@@ -199,7 +202,7 @@ static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
     if (is_span_bin(bin))
         shelf_give(bin_row(bin) + 1u, blocks, count);
     else
-        depot_give(bin, blocks, count, user);
+        depot_give(bin_held(bin), blocks, count, user);
 }
 
 /* Blocks of an entry: `first` and all its slots but the lowest, which is NULL; or all its slots. */
@@ -254,6 +257,8 @@ static void bin_close(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
+    if (bin_is_armed(bin)) /* these requests are still to come */
+        cache->unarmed[bin_class(bin)] += entry_count(entry);
     flush_all(cache, bin);
     edit_begin(cache);
     entry->limit = 0;
@@ -266,12 +271,12 @@ static void bin_close(struct cache *cache, unsigned bin)
     edit_end(cache);
 }
 
-/* Halves what a bin may hold; a bin that holds one is closed. */
+/* Halves what a bin may hold; a bin that holds one is closed, and an armed one, too. */
 static void bin_shrink(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     size_t target = array_of(entry->limit).blocks / 2;
-    if (target == 0) {
+    if (target == 0 || bin_is_armed(bin)) {
         bin_close(cache, bin);
         return;
     }
@@ -535,6 +540,79 @@ void cache_empty(struct cache *cache)
             bin_close(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
 
+void armed_drop(struct cache *cache)
+{
+    for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
+        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
+            if (bin_is_armed(row * CLASS_LIMIT + bit_lowest(bins)))
+                bin_close(cache, row * CLASS_LIMIT + bit_lowest(bins));
+}
+
+/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
+ * array. */
+static void change_places(struct cache *cache, struct cache_entry *empty, struct cache_entry *full)
+{
+    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
+    edit_begin(cache);
+    empty->limit = full->limit;
+    store(&empty->top, load(&full->top, RELAXED), RELEASE);
+    store(&empty->first, load(&full->first, RELAXED), RELEASE);
+    full->limit = limit;
+    store(&full->first, NULL, RELEASE);
+    store(&full->top, top, RELEASE);
+    edit_end(cache);
+}
+
+/* Moves blocks of `own` to the empty entry `armed`: all, or `most` where there are more. How many.
+ */
+static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most)
+{
+    struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
+    size_t count = from->limit == 0 ? 0 : entry_count(from);
+    if (unlikely(to->limit == 0))
+        grow_after_miss(cache, armed);
+    if (count == 0 || to->limit == 0)
+        return 0;
+    set_bit(cache->recent_bins, armed);
+    set_bit(cache->recent_bins, own);
+    if (cache->flushes[own % FLUSH_COUNTS] != 0)
+        cache->flushes[own % FLUSH_COUNTS] = 0;
+    if (likely(count <= most)) {
+        change_places(cache, to, from);
+        return count;
+    }
+    count = size_min(most, array_of(to->limit).blocks);
+    edit_begin(cache);
+    for (size_t i = 0; i < count; i++)
+        cache_push_to(cache, to, cache_pop_from(cache, from));
+    edit_end(cache);
+    return count;
+}
+
+/* Whether an entry has enough blocks to be worth arming, if so many requests are to pass. Lets its
+ * array grow for that; where there is no room, half an array must do. */
+static bool is_worth_arming(struct cache *cache, unsigned bin, size_t most)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    size_t wanted = size_min(size_min(ARMED_BYTES / bin_bytes(bin), ARMED_BLOCKS), most);
+    size_t count = entry->limit == 0 ? 0 : entry_count(entry);
+    if (likely(count > wanted))
+        return true;
+    grow_after_miss(cache, bin);
+    return count > size_min(wanted, array_of(entry->limit).blocks / 2);
+}
+
+void *armed_alloc(struct cache *cache, size_t entry_offset)
+{
+    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_held(armed);
+    uint64_t *left = &cache->unarmed[bin_class(armed)];
+    bool is_worth = is_worth_arming(cache, own, *left);
+    void *block = is_worth ? cache_pop(own * ENTRY_BYTES) : cache_alloc_slow(own * ENTRY_BYTES);
+    if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take the cache from the thread */
+        *left -= arm(cache, armed, own, *left);
+    return block;
+}
+
 bool cache_has_arrays(const struct cache *cache)
 {
     return used_row(cache, 0) < ROW_LIMIT;
@@ -569,6 +647,7 @@ void cache_abandon(struct cache *cache)
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
     __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
     cache->arena_used = offsetof(struct cache, arena);
+    cache->armed_start = 0;
     store(&cache->edits, 0, RELAXED);
 }
 

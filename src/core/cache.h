@@ -77,6 +77,11 @@ struct cache {
 
     uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
 
+    /* Of core/armed.h, for who counts requests (site/sample.c). */
+    uint32_t armed_start;          /* the count that the others are of                     */
+    uint64_t armed_drawn;          /* by class: whether `unarmed` says something           */
+    uint64_t unarmed[CLASS_LIMIT]; /* requests to pass by, beside those of armed blocks     */
+
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];
 };

@@ -10,13 +10,17 @@
 
 #include "core/heap.h"
 
-/* The lowest and the highest cohort are nobody's. What a cache has of either is empty for ever. */
+/* The lowest ones and the highest are nobody's. What a cache has of the first and of the last is
+ * empty for ever. No slab is of the armed ones. */
 enum {
     COHORT_DIVERTED = 0, /* of sites whose requests go to site/second.h; before the start, of all */
-    COHORT_FIRST = 1, /* for sites, COHORTS_MAX of them                                         */
-    COHORTS_MAX = COHORT_LIMIT - 2,
-    COHORT_SAMPLED = COHORT_LIMIT - 1, /* of sampled small blocks */
+    COHORT_ARMED = 1,    /* of those whose requests are counted by core/armed.h                   */
+    ARMED_COHORTS = 2,   /* taken in turn, so that what is left of one is not mistaken            */
+    COHORT_FIRST = COHORT_ARMED + ARMED_COHORTS, /* for sites, COHORTS_MAX of them */
+    COHORT_SAMPLED = COHORT_LIMIT - 1,           /* of sampled small blocks        */
+    COHORTS_MAX = COHORT_SAMPLED - COHORT_FIRST,
     DIVERTED_OFFSET = COHORT_DIVERTED * COHORT_ENTRY_BYTES,
+    OWN_OFFSET_FIRST = COHORT_FIRST * COHORT_ENTRY_BYTES, /* from here on, sites' own cohorts */
 };
 
 /* Called with a block that sampled_alloc gave, or heap_realloc with a sample wanted, before its

@@ -12,6 +12,7 @@
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/registry.h"
+#include "core/armed.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 #include "front/cohorts.h"
@@ -27,8 +28,11 @@ enum { TEXT_MAX = 32 * 1024 };
 static size_t cached_in_bin(unsigned bin)
 {
     size_t blocks = 0;
-    for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
+    for (const struct cache *cache = registry_newest(); cache != NULL; cache = cache->below) {
         blocks += cache_count(cache, bin);
+        for (unsigned turn = 0; turn < ARMED_COHORTS && bin_is_armable(bin); turn++)
+            blocks += cache_count(cache, bin_armed(bin, turn));
+    }
     return blocks;
 }
 

@@ -37,6 +37,7 @@ static const struct watch_fact region_facts[] = {
     FACT_NUMBER("class.capacity", offsetof(struct class_facts, capacity)),
     FACT_NUMBER("cohort.limit", COHORT_LIMIT),
     FACT_NUMBER("cohort.sampled", COHORT_SAMPLED),
+    FACT_NUMBER("cohort.first", COHORT_FIRST),
     FACT_AT("cohort.apart", rows_are_apart),
     FACTS_END,
 };

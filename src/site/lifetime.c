@@ -16,11 +16,13 @@
 #include "site/lifetime.h"
 
 #include "base/bits.h"
+#include "core/class.h"
 
 enum {
     KINDS_MAX = 2 * LIFETIME_COHORTS_MAX,
     PAGE_BYTES = 4096,
-    COST_BYTES = 2 * PAGE_BYTES,  /* of one cohort more, for each class that both sides use */
+    COST_BYTES = 2 * PAGE_BYTES, /* of one cohort more, for each class that both sides use */
+    MOVE_SHARE = 16, /* of what a site has that moves: as much lies free before slabs are lent */
     ONE = 1 << LIFETIME_LOG_BITS, /* in logarithms, and of deaths               */
     FADE_KEEPS = 15,
     FADE_OF = 16,        /* of what was seen, from decision to decision */
@@ -32,7 +34,7 @@ enum {
 
 /* Of some sites together. */
 struct sum {
-    uint64_t sites, expected, deaths, live_bytes, hole_bytes, classes;
+    uint64_t sites, expected, deaths, live_blocks, live_bytes, hole_bytes, classes;
 };
 
 struct segment {
@@ -98,6 +100,7 @@ static void add(struct sum *sum, const struct lifetime_site *site)
     sum->sites++;
     sum->expected += site->expected;
     sum->deaths += site->deaths;
+    sum->live_blocks += site->live_blocks;
     sum->live_bytes += site->live_blocks * site->bytes;
     sum->hole_bytes += site->live_blocks * (PAGE_BYTES - size_min(site->bytes, PAGE_BYTES));
     sum->classes |= site->classes;
@@ -121,13 +124,26 @@ static int64_t likelihood(const struct sum *sum)
     return (int64_t)(sum->deaths / ONE) * rate;
 }
 
-/* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
- * which cannot be more than the former leave behind. Other sizes never share a page. */
-static bool is_worth(const struct sum *shorter, const struct sum *longer)
+/* Live bytes of some classes, if there is the same number of blocks of each. */
+static uint64_t bytes_in(const struct sum *sum, uint64_t classes)
 {
-    unsigned shared = bit_count(shorter->classes & longer->classes);
-    return shared > 0 &&
-           size_min(longer->hole_bytes, shorter->live_bytes) > (uint64_t)shared * COST_BYTES;
+    uint64_t bytes = 0;
+    for (uint64_t left = classes; left != 0; left &= left - 1)
+        bytes += class_facts[bit_lowest(left)].bytes;
+    return size_min(sum->live_blocks / bit_count(sum->classes) * bytes, sum->live_bytes);
+}
+
+/* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
+ * which cannot be more than the former leave behind. Other sizes never share a page. The lighter
+ * one moves, unless they are apart. */
+static bool is_worth(const struct sum *shorter, const struct sum *longer, bool is_there)
+{
+    uint64_t shared = shorter->classes & longer->classes;
+    if (shared == 0)
+        return false;
+    uint64_t move = is_there ? 0 : size_min(shorter->live_bytes, longer->live_bytes) / MOVE_SHARE;
+    return size_min(longer->hole_bytes, bytes_in(shorter, shared)) >
+           bit_count(shared) * (uint64_t)COST_BYTES + move;
 }
 
 static int64_t times_log2(uint64_t value)
@@ -216,7 +232,9 @@ static size_t join(const struct lifetime_site *sites, const uint16_t *order, str
     for (size_t i = 1; i < parts; i++) {
         struct sum shorter = sum_of(sites, order, kinds[kept - 1]);
         struct sum longer = sum_of(sites, order, kinds[i]);
-        if (kept < LIFETIME_COHORTS_MAX && is_worth(&shorter, &longer))
+        bool is_there = sites[order[kinds[i].first - 1]].cohort !=
+                        sites[order[kinds[i].first]].cohort;
+        if (kept < LIFETIME_COHORTS_MAX && is_worth(&shorter, &longer, is_there))
             kinds[kept++] = kinds[i];
         else
             kinds[kept - 1].end = kinds[i].end;

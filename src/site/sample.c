@@ -3,8 +3,9 @@
  * until the block is freed.
  *
  * Each thread draws the distance to its next sample; a request that reaches it gets a block whose
- * free is told (core/sampled.h), and its stack is noted with what the sample stands for. The others
- * get what their site's own cohort has.
+ * free is told (core/sampled.h), and its stack is noted with what the sample stands for. Small and
+ * medium requests of sites of the first cohort are counted by class: their entries are armed with
+ * no more blocks than requests are to pass (core/armed.h). All others are counted one by one.
  *
  * Owner: the countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
  * second one does not wait. Requests take no lock. Design: docs/design/profiler.md
@@ -12,6 +13,7 @@
 #include "site/sample.h"
 
 #include "base/bits.h"
+#include "core/armed.h"
 #include "mem/extent.h"
 #include "os/os.h"
 #include "os/probe.h"
@@ -47,13 +49,13 @@ static _Thread_local struct {
     int64_t bytes_left; /* before the next sample */
 } here;
 
-static void draw(void)
+static uint64_t draw(void)
 {
-    here.bytes_left = (int64_t)poisson_distance(here.rate, poisson_random(&here.random));
+    return poisson_distance(here.rate, poisson_random(&here.random));
 }
 
-/* Consumes a request's bytes. Whether it is sampled. */
-static bool is_reached(size_t bytes)
+/* Draws anew after each start. Which start it is. */
+static uint32_t begin(void)
 {
     uint32_t start = load(&starts, ACQUIRE);
     if (unlikely(here.start != start)) {
@@ -61,13 +63,44 @@ static bool is_reached(size_t bytes)
         here.rate = load(&rate_bytes, RELAXED);
         here.random = load(&seed_now, RELAXED) +
                       ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32);
-        draw();
+        here.bytes_left = (int64_t)draw();
     }
+    return start;
+}
+
+/* Consumes a request's bytes. Whether it is sampled. */
+static bool is_reached(size_t bytes)
+{
+    begin();
     here.bytes_left -= (int64_t)bytes;
     if (likely(here.bytes_left >= 0))
         return false;
-    draw();
+    here.bytes_left = (int64_t)draw();
     return true;
+}
+
+/* Consumes a request of a class whose armed entry is empty. Whether it is sampled. */
+static bool is_turn(struct cache *cache, unsigned class)
+{
+    uint32_t start = begin();
+    if (unlikely(cache->armed_start != start)) {
+        armed_drop(cache);
+        cache->armed_start = start;
+        cache->armed_drawn = 0;
+    }
+    uint64_t bit = (uint64_t)1 << class;
+    bool is_drawn = (cache->armed_drawn & bit) != 0;
+    if (likely(is_drawn && cache->unarmed[class] > 0)) {
+        cache->unarmed[class]--;
+        return false;
+    }
+    cache->armed_drawn |= bit;
+    cache->unarmed[class] = draw() / class_facts[class].bytes;
+    if (is_drawn)
+        return true;
+    bool is_now = cache->unarmed[class] == 0;
+    cache->unarmed[class] = is_now ? draw() / class_facts[class].bytes : cache->unarmed[class] - 1;
+    return is_now;
 }
 
 /* The stack from the site outwards: without the frames of ours above it. */
@@ -85,9 +118,10 @@ static uint32_t stack_here(const void *site)
     return stacks_find(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
 }
 
-static struct estimate estimate_of(uint64_t bytes)
+/* Of a request of `bytes` that took as many as `counted` off the distance. */
+static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
 {
-    uint64_t weight = poisson_weight(here.rate, bytes);
+    uint64_t weight = poisson_weight(here.rate, counted);
     uint64_t low = weight * bytes, high = multiply_high(weight, bytes);
     unsigned shift = POISSON_WEIGHT_BITS - VOLUME_BITS;
     return (struct estimate){
@@ -97,9 +131,10 @@ static struct estimate estimate_of(uint64_t bytes)
 }
 
 /* Notes a sample of `bytes` at `block`. */
-static NOINLINE void note(const void *block, size_t bytes, const void *site)
+static NOINLINE void note(const void *block, size_t bytes, size_t counted, const void *site)
 {
-    struct live_sample sample = {.stack = stack_here(site), .estimate = estimate_of(bytes)};
+    struct live_sample sample = {.stack = stack_here(site),
+                                 .estimate = estimate_of(bytes, counted)};
     if (sample.stack == 0 || !live_begin(block, sample)) {
         fetch_add(&samples_lost, 1, RELAXED);
         return;
@@ -123,14 +158,32 @@ bool sample_counts_down(size_t bytes)
     return !here.is_inside && is_reached(size_max(bytes, 1));
 }
 
-void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset)
+ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t counted,
+                         const void *site, uint32_t offset)
 {
     here.is_inside = true;
     void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
-        note(block, size_max(bytes, 1), site);
+        note(block, size_max(bytes, 1), counted, site);
     here.is_inside = false;
     return block;
+}
+
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset)
+{
+    return take(bytes, align, is_zeroed, size_max(bytes, 1), site, offset);
+}
+
+void *sample_armed(size_t bytes, bool is_zeroed, const void *site, uint32_t entry_offset)
+{
+    struct cache *cache = armed_cache();
+    if (unlikely(cache == NULL || here.is_inside || !sample_is_on()))
+        return NULL;
+    unsigned class = bin_class(entry_offset / ENTRY_BYTES);
+    if (unlikely(is_turn(cache, class)))
+        return take(bytes, 1, is_zeroed, class_facts[class].bytes, site, OWN_OFFSET_FIRST);
+    void *block = armed_alloc(cache, entry_offset);
+    return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */
@@ -145,7 +198,7 @@ void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offse
     if (result == block)
         sample_free(block);
     if (is_hit && sampled_is(result))
-        note(result, bytes, site);
+        note(result, bytes, size_max(bytes, 1), site);
     here.is_inside = false;
     return result;
 }
@@ -194,9 +247,9 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
     if (load(&first_start_ns, RELAXED) == 0)
         store(&first_start_ns, os_clock_real_ns(), RELAXED);
     store(&on_since_ms, os_clock_ms(), RELAXED);
-    fetch_add(&starts, 1, RELEASE);
+    uint32_t start = fetch_add(&starts, 1, RELEASE) + 1;
     store(&sample_state, SAMPLING_ON, RELEASE);
-    site_divert_all(true);
+    site_count_all(true, start);
     return SAMPLE_FINE;
 }
 
@@ -205,7 +258,7 @@ void sample_stop(void)
     uint32_t expected = SAMPLING_ON;
     if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return;
-    site_divert_all(false);
+    site_count_all(false, 0);
     fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
     store(&sample_state, SAMPLING_OFF, RELEASE);
 }

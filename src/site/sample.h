@@ -48,6 +48,11 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
     return unlikely(sample_is_on()) && sample_counts_down(bytes);
 }
 
+/* A request of at most MEDIUM_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
+ * is empty: counts what the entry served, samples this one if it is its turn, and arms the entry
+ * again. NULL: it must be served otherwise. */
+void *sample_armed(size_t bytes, bool is_zeroed, const void *site, uint32_t entry_offset);
+
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset);
 

@@ -78,6 +78,22 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     return plain(bytes, align, is_zeroed, offset, named);
 }
 
+void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
+                           const void *frame)
+{
+    if (bytes > MEDIUM_MAX)
+        return second_alloc(bytes, 1, is_zeroed, site, frame);
+    uint32_t entry_offset = offset + home_offset(bytes);
+    void *block = bytes > SMALL_MAX ? cache_pop(entry_offset) : NULL;
+    if (block != NULL)
+        return is_zeroed ? __builtin_memset(block, 0, bytes) : block;
+    wrapper_tick(WRAPPER_MISS, bytes, site);
+    remote_look();
+    seen_note(site);
+    block = sample_armed(bytes, is_zeroed, site, entry_offset);
+    return likely(block != NULL) ? block : second_alloc(bytes, 1, is_zeroed, site, frame);
+}
+
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     const void *named = site_named(site, frame);

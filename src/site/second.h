@@ -23,6 +23,10 @@ void second_hear_frees(void);
 /* A request of any size, aligned to a power of two, zeroed if wanted. */
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
 
+/* The same of a request whose armed entry is empty, at `offset` and the size's. */
+void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
+                           const void *frame);
+
 /* As heap_realloc. */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
 
@@ -46,13 +50,15 @@ NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void 
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
                                     const void *frame)
 {
-    if (likely(offset != DIVERTED_OFFSET)) {
+    if (likely(offset >= OWN_OFFSET_FIRST)) {
         wrapper_tick(WRAPPER_MISS, bytes, site);
         if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
             return heap_alloc_slow(bytes, offset);
         void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
         return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
     }
+    if (offset != DIVERTED_OFFSET)
+        return second_alloc_counted(bytes, false, offset, site, frame);
     void *block = second_alloc_quick(bytes, site);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }
@@ -62,7 +68,7 @@ ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *s
                                        const void *frame)
 {
     uint32_t offset = site_offset(site);
-    if (unlikely(offset == DIVERTED_OFFSET))
+    if (unlikely(offset < OWN_OFFSET_FIRST))
         return second_alloc(bytes, align, false, site, frame);
     wrapper_tick(WRAPPER_CALL, bytes, site);
     seen_note(site);
@@ -78,6 +84,8 @@ ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void
     void *block = heap_alloc_fast(bytes, offset);
     if (likely(block != NULL))
         return __builtin_memset(block, 0, bytes);
+    if (unlikely(offset < OWN_OFFSET_FIRST))
+        return second_alloc_counted(bytes, true, offset, site, frame);
     seen_note(site);
     return heap_alloc_zeroed(bytes, offset);
 }
@@ -86,7 +94,7 @@ ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void
 ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     uint32_t offset = site_offset(site);
-    if (unlikely(offset == DIVERTED_OFFSET))
+    if (unlikely(offset < OWN_OFFSET_FIRST))
         return second_realloc(block, bytes, site, frame);
     wrapper_tick(WRAPPER_CALL, bytes, site);
     return heap_realloc(block, bytes, offset, false);

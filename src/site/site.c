@@ -27,7 +27,8 @@ _Atomic bool site_is_quick;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
-static _Atomic bool is_table_diverted;
+static _Atomic uint32_t
+    counted_by; /* the armed cohort of who counts all requests; 0: nobody does */
 static bool is_learned;
 static _Atomic uint32_t changes; /* of what the table is to say */
 
@@ -48,17 +49,24 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    return site_is_interned || load(&is_table_diverted, RELAXED) || wrapper_has_index(index) ||
-           learned_watches(index);
+    return site_is_interned || wrapper_has_index(index) || learned_watches(index);
+}
+
+/* Armed entries have blocks of the first cohort only. */
+static uint32_t entry_of(size_t index, uint32_t armed)
+{
+    uint32_t offset = offset_of(index);
+    if (is_diverted(index) || (armed != 0 && offset != OWN_OFFSET_FIRST))
+        return DIVERTED_OFFSET;
+    return armed != 0 ? armed * COHORT_ENTRY_BYTES : offset;
 }
 
 static void write_table(size_t first, size_t count)
 {
-    store(&site_is_quick, site_is_interned && !load(&is_table_diverted, RELAXED), RELAXED);
+    uint32_t armed = load(&counted_by, RELAXED);
+    store(&site_is_quick, site_is_interned && armed == 0, RELAXED);
     for (size_t index = first; index < first + count; index++)
-        store(&site_table[index],
-              (uint16_t)(is_diverted(index) ? (uint32_t)DIVERTED_OFFSET : offset_of(index)),
-              RELAXED);
+        store(&site_table[index], (uint16_t)entry_of(index, armed), RELAXED);
 }
 
 /* Writes what a change asks for, and again if another change came meanwhile. */
@@ -76,7 +84,7 @@ void site_refill(size_t first, size_t count)
 /* Before the heap is used nothing is diverted but by the policy, and there is one cohort. */
 static void begin_table(void)
 {
-    uint16_t offset = site_is_interned ? DIVERTED_OFFSET : COHORT_FIRST * COHORT_ENTRY_BYTES;
+    uint16_t offset = site_is_interned ? DIVERTED_OFFSET : OWN_OFFSET_FIRST;
     store(&site_is_quick, site_is_interned, RELAXED);
     for (size_t index = 0; index < SITES; index++)
         store(&site_table[index], offset, RELAXED);
@@ -114,9 +122,9 @@ size_t site_cohorts(void)
     return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
 }
 
-void site_divert_all(bool is_wanted)
+void site_count_all(bool is_wanted, uint32_t turn)
 {
-    store(&is_table_diverted, is_wanted, RELAXED);
+    store(&counted_by, is_wanted ? COHORT_ARMED + turn % ARMED_COHORTS : 0, RELAXED);
     site_refill(0, SITES);
 }
 
@@ -131,6 +139,7 @@ const struct watch_fact site_facts[] = {
     FACT_NUMBER("site.bytes", sizeof site_table[0]),
     FACT_NUMBER("site.cohort_bytes", COHORT_ENTRY_BYTES),
     FACT_NUMBER("site.diverted", DIVERTED_OFFSET),
+    FACT_NUMBER("site.own", OWN_OFFSET_FIRST),
     FACT_AT("site.cohorts", cohorts_now),
     FACTS_END,
 };

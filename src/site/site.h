@@ -8,6 +8,8 @@
  *
  * An index may be diverted: its entry then names a cohort of which no cache has a block. So each of
  * its requests reaches the second front end (site/second.h), which asks for the site's own cohort.
+ * Or it is counted: its entry names a cohort of which a cache has only as many blocks as requests
+ * are to pass before the next one is sampled (core/armed.h).
  */
 #ifndef CALM_SITE_SITE_H
 #define CALM_SITE_SITE_H
@@ -31,8 +33,9 @@ extern const struct watch_fact site_facts[];
 /* Cohorts in use now. */
 size_t site_cohorts(void);
 
-/* Sends every request to the second front end, or no longer. Any thread. */
-void site_divert_all(bool is_diverted);
+/* Has every request counted, by the armed cohort of this turn where it can be and else by the
+ * second front end; or no longer. Any thread. */
+void site_count_all(bool is_counted, uint32_t turn);
 
 /* Brings `count` entries up to date from `first` on, after what they are to say has changed, or
  * another process wrote to them (site/remote.h). Any thread. */
@@ -43,8 +46,8 @@ ALWAYS_INLINE size_t site_index(const void *return_address)
     return (uintptr_t)return_address >> CODE_ALIGN_LOG2 & (SITES - 1);
 }
 
-/* The offset of a site's entries in a cache, or DIVERTED_OFFSET (core/sampled.h). Cost: one mask,
- * one load. */
+/* The offset of a site's entries in a cache; below OWN_OFFSET_FIRST, of none that are its own
+ * (core/sampled.h). Cost: one mask, one load. */
 ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 {
     return load(&site_table[site_index(return_address)], RELAXED);

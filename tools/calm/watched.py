@@ -12,7 +12,7 @@ from heap_profile import Location, Mapping, Profile, Stack
 from process_memory import Gone, Process
 from trouble import Trouble
 
-VERSION = 1  # WATCH_VERSION of src/front/watch.h
+VERSION = 2  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX = 1 << 16, 1 << 16, 1 << 19
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
@@ -128,7 +128,10 @@ class Watched:
 
     def cohort_of(self, bin_number):
         row = bin_number >> self.facts["class.bits"]
-        return row if self.is_apart else row % self.facts["cohort.limit"]
+        if self.is_apart:
+            return row
+        # Armed entries, below the first cohort, have its blocks (docs/design/armed.md).
+        return max(row % self.facts["cohort.limit"], self.facts["cohort.first"])
 
     def class_of(self, bin_number):
         return bin_number & ((1 << self.facts["class.bits"]) - 1)
@@ -251,7 +254,7 @@ class Watched:
         data = self.process.read(facts["site.table"], size * count)
         for index in range(count):
             entry = unsigned(data, index * size, size)
-            if entry != facts["site.diverted"]:
+            if entry >= facts["site.own"]:
                 self.table[index] = entry
         seen = self.process.read(facts["seen.sites"], facts["seen.bytes"] * count)
         for index in range(count):

@@ -13,7 +13,7 @@
 
 #include "../heap_support.h"
 
-enum { FOLLOWED = 16, PERIOD = 1000 };
+enum { FOLLOWED = 16, PERIOD = 1000, CLASSES = 7 << 16 /* 240, 256 and 288 bytes */ };
 
 static double never = INFINITY;
 
@@ -125,7 +125,7 @@ static Site site_of(double lifetime, uint64_t blocks_live = 100000)
 {
     double mean = std::isinf(lifetime) ? 1000 * PERIOD : lifetime;
     double rate = static_cast<double>(blocks_live) / mean;
-    return {lifetime, 256, 7, static_cast<uint64_t>(std::fmax(1, rate * LIFETIME_RATE)), 0};
+    return {lifetime, 256, CLASSES, static_cast<uint64_t>(std::fmax(1, rate * LIFETIME_RATE)), 0};
 }
 
 static std::vector<Site> several(size_t count, double lifetime)
@@ -262,6 +262,26 @@ TEST(Lifetime, NothingIsCutWhereItSavesLessThanACohortCosts)
     Population large(pages);
     large.play(60);
     EXPECT_EQ(large.cohorts(), 1u);
+}
+
+/* The pinned blocks of bench/workloads/fragmenting.c: of small sizes, beside much more of all
+ * sizes. */
+TEST(Lifetime, NothingIsCutWhereFewOfTheSizesAreShared)
+{
+    std::vector<Site> sites = several(4, 6 * PERIOD) + several(4, never);
+    for (size_t i = 0; i < 4; i++)
+        sites[i] = {6 * PERIOD, 1190, 0, sites[i].rate, 0};
+    for (size_t bytes : {16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192})
+        for (size_t i = 0; i < 4; i++)
+            sites[i].classes |= UINT64_C(1) << class_of(bytes);
+    for (size_t i = 4; i < 8; i++) {
+        sites[i].bytes = 32;
+        sites[i].rate *= 8;
+        sites[i].classes = UINT64_C(1) << class_of(32);
+    }
+    Population heap(sites);
+    heap.play(60);
+    EXPECT_EQ(heap.cohorts(), 1u);
 }
 
 TEST(Lifetime, TheSamePopulationHasTheSameTableInEachRun)

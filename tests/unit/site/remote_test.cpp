@@ -21,7 +21,7 @@ static void divert()
 
 static bool is_diverted()
 {
-    return load(&site_table[site_index(site)], RELAXED) == DIVERTED_OFFSET;
+    return load(&site_table[site_index(site)], RELAXED) < OWN_OFFSET_FIRST;
 }
 
 static void request_memory()

@@ -28,7 +28,7 @@ TEST(Second, EveryFormIsServedFromTheSitesOwnCohort)
     site_start(SITE_HASH, COHORTS_MAX);
     depot_on_growth(100000);
     for (bool is_diverted : {true, false}) {
-        site_divert_all(is_diverted);
+        site_count_all(is_diverted, 0);
         for (uintptr_t address = 0x500; address < 0x540; address += 3) {
             const void *site = site_at(address);
             ASSERT_EQ(site_offset(site) == DIVERTED_OFFSET, is_diverted);
@@ -58,12 +58,12 @@ TEST(Second, EveryFormIsServedFromTheSitesOwnCohort)
 TEST(Second, WhatNoHeapCouldServeIsNull)
 {
     ASSERT_TRUE(heap_start());
-    site_divert_all(true);
+    site_count_all(true, 0);
     EXPECT_EQ(front_alloc(SIZE_MAX, site_at(0x77), nullptr), nullptr);
     EXPECT_EQ(front_zeroed(SIZE_MAX, 2, site_at(0x77), nullptr), nullptr);
     EXPECT_EQ(front_aligned(64, PTRDIFF_MAX, site_at(0x77), nullptr), nullptr);
     void *block = front_alloc(10, site_at(0x77), nullptr);
     EXPECT_EQ(front_realloc(block, SIZE_MAX, site_at(0x77), nullptr), nullptr);
     heap_free(block);
-    site_divert_all(false);
+    site_count_all(false, 0);
 }

@@ -230,7 +230,7 @@ TEST(Exec, EachBadConfigurationHasItsCodeAndLeavesNothing)
     {
         Exec warm{Config(2)}; /* stacks that the C library keeps */
     }
-    size_t before = mappings();
+    [[maybe_unused]] size_t before = mappings();
     for (const Case &bad : cases) {
         Config config(2);
         bad.change(config);
@@ -241,7 +241,9 @@ TEST(Exec, EachBadConfigurationHasItsCodeAndLeavesNothing)
         EXPECT_STRNE(calm_exec_strerror(result), "This is no code of the executor.");
     }
     EXPECT_EQ(calm_exec_start(nullptr, nullptr), CALM_EXEC_ENULL);
+#ifndef __SANITIZE_ADDRESS__ /* whose own mappings come and go */
     EXPECT_LE(mappings(), before + 1);
+#endif
 }
 
 TEST(Exec, AFullInboxIsACodeAndTheTaskDoesNotRun)

@@ -19,6 +19,8 @@ struct rseq_area **area_place(void);
 #define area_of_thread (*area_place())
 #include "core/cache.c"
 #include "core/cores.c"
+
+bool rows_are_apart;
 #undef _Thread_local
 
 enum {

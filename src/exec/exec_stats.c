@@ -53,8 +53,7 @@ EXPORT const char *calm_exec_strerror(int code)
         "There is no core of this number.",
         "No pool has blocks as large as the task needs.",
         "A worker may not do this: it would wait for itself.",
-        "These bytes are no snapshot of the policy learned, or another policy runs; leave "
-        "`learned` NULL.",
+        "This is no snapshot of the policy learned, or another policy runs; leave it NULL.",
         "Every dispatcher is deciding right now; ask again.",
     };
     _Static_assert(sizeof sentences / sizeof sentences[0] == CALM_EXEC_ERROR_END - CALM_EXEC_ENULL,

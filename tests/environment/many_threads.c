@@ -21,7 +21,7 @@
 
 enum { THREADS_MAX = 4096, BLOCKS = 1000, STACK_BYTES = 64 * 1024, SETTLE_MS = 5000 };
 
-#define ONCE (6 * MIB)
+#define ONCE (10 * MIB)
 
 static pthread_t threads[THREADS_MAX];
 static pthread_mutex_t may_end = PTHREAD_MUTEX_INITIALIZER;

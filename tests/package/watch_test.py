@@ -56,7 +56,7 @@ class Watch(unittest.TestCase):
 
     def start(self, way, library=None, program=None, **environment):
         """Starts the program, preloaded, and waits until it holds what it holds."""
-        env = {name: value for name, value in os.environ.items() if name != "CALM_OPTIONS"}
+        env = dict(os.environ, CALM_OPTIONS="sites=hash")  # so that there are several cohorts
         if library != "":
             env["LD_PRELOAD"] = library or self.library
         process = subprocess.Popen([program or self.program, way], env=dict(env, **environment), stdin=subprocess.PIPE,
@@ -134,7 +134,7 @@ class Watch(unittest.TestCase):
         # Seen to fail: bytes of the wrong class.
         report = self.path("report")
         with open(report, "wb") as file:
-            env = dict(os.environ, LD_PRELOAD=self.library, CALM_OPTIONS="report_fd=%d" % file.fileno())
+            env = dict(os.environ, LD_PRELOAD=self.library, CALM_OPTIONS="sites=hash,report_fd=%d" % file.fileno())
             process = subprocess.Popen([self.program, "leave"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        pass_fds=[file.fileno()])
         self.addCleanup(self.end, process)

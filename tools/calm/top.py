@@ -95,9 +95,9 @@ def site_words(names, sites, has_early):
     return words + "; " + early if has_early else words
 
 
-def is_early(holding, frame):
-    """Cohort 0 had all sites while the heap was small."""
-    return holding.key == 0 and frame.cohorts_now > 1
+def is_early(holding, frame, first):
+    """The first cohort had all sites while the heap was small."""
+    return holding.key == first and frame.cohorts_now > 1
 
 
 def change(now, before, seconds):
@@ -140,7 +140,7 @@ def page(watched, names, frame, before, seconds, rows_max):
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          change(holding.live_bytes(), old[holding.key].live_bytes() if holding.key in old else None, seconds),
          str(holding.key), "(blocks the profiler sampled)" if holding.key == facts["cohort.sampled"] else
-         site_words(names, frame.sites.get(holding.key), is_early(holding, frame))] for holding in shown])
+         site_words(names, frame.sites.get(holding.key), is_early(holding, frame, facts["cohort.first"]))] for holding in shown])
     rest = cohorts[len(shown):]
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),

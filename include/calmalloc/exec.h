@@ -2,9 +2,10 @@
  * exec.h: one worker and one pool a core, and a dispatcher that sends each task where it fits.
  *
  * A task is a function and a small payload, which is copied once, into the inbox of one core. Each
- * core has one worker, pinned, which runs its tasks to completion in the order of its inbox and
- * allocates from its own pool only. Cores share nothing but their inboxes, which are bounded, and
- * one watch line each, by which a policy chooses the core.
+ * core has one worker, pinned, which runs its tasks to completion and allocates from its own pool
+ * only. Tasks begin in the order of the inbox, where those that were sent and the others are two
+ * queues that take turns; idle cores may steal from the others. Cores share nothing but their
+ * inboxes, which are bounded, and one watch line each, by which a policy chooses the core.
  *
  * Units: bytes, nanoseconds and milliseconds as names say. Threads: unless said otherwise, any. No
  * function touches errno. After calm_exec_start nothing is allocated outside the pools, and no
@@ -32,7 +33,8 @@ enum {
 /* What submit does when no core is feasible: every inbox is full, or no pool has a block. */
 enum calm_exec_full {
     CALM_EXEC_REJECT,      /* returns CALM_EXEC_EFULL                                   */
-    CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of one core, tells on_shed  */
+    CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of one core, one that was sent only
+                              where no other waits; tells on_shed */
     CALM_EXEC_WAIT         /* waits up to wait_ms, then as CALM_EXEC_REJECT; a worker never waits */
 };
 
@@ -142,7 +144,8 @@ int calm_exec_submit(calm_exec *exec, const struct calm_task *task);
 size_t calm_exec_submit_many(calm_exec *exec, const struct calm_task *tasks, size_t count,
                              int *error);
 
-/* Sends a task to one core, past the policy. Any thread, a worker's too; never waits. */
+/* Sends a task to one core, past the policy: it runs there, and no other core steals it. Any
+ * thread, a worker's too; never waits, and sheds nothing for it. */
 int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task);
 
 /* Frees a block of any core's pool, from any thread; what calm_pool_free_remote says. Wakes the

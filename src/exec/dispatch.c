@@ -97,7 +97,8 @@ static int deliver(struct inbox *inbox, const struct calm_task *task, const stru
     *job = *facts;
     if (task->payload_bytes > 0)
         __builtin_memcpy(job_payload(job), task->payload, task->payload_bytes);
-    return inbox_publish(inbox, job) ? 0 : CALM_EXEC_ESTOPPED;
+    bool is_accepted = facts->is_sent ? inbox_send(inbox, job) : inbox_publish(inbox, job);
+    return is_accepted ? 0 : CALM_EXEC_ESTOPPED;
 }
 
 /* Into a core's inbox; the count comes first, so that a burst sees itself. */
@@ -106,7 +107,7 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
 {
     struct calm_worker *worker = &exec->workers[core];
     watch_submitted(worker->line, task->hint_ns);
-    bool is_first = !ring_is_ready(&worker->inbox.ready);
+    bool is_first = !inbox_is_ready(&worker->inbox);
     int result = deliver(&worker->inbox, task, facts);
     if (result != 0) {
         watch_left(worker->line, task->hint_ns);
@@ -115,7 +116,9 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
     if (is_first)
         watch_oldest(worker->line, facts->submitted_ns);
     worker_wake(worker);
-    if (exec->policy->steal != NULL && watch_count(worker->line) >= 2)
+    /* After Z4: of two that put a task here, the later one sees both. */
+    if (exec->policy->steal != NULL && watch_count(worker->line) >= 2 &&
+        (!facts->is_sent || ring_is_ready(&worker->inbox.ready)))
         worker_wake_any(exec);
     return 0;
 }
@@ -138,11 +141,14 @@ static uint32_t busiest(const struct calm_exec *exec)
     return best;
 }
 
-/* Drops the oldest waiting task of a core. False: none waits. */
+/* Drops the oldest waiting task of a core, of those that were sent if there is no other. False:
+ * none waits. */
 static bool shed(struct calm_exec *exec, uint32_t core)
 {
     struct calm_worker *worker = &exec->workers[core];
     struct job *job = inbox_take(&worker->inbox);
+    if (job == NULL)
+        job = inbox_take_sent(&worker->inbox);
     if (job == NULL)
         return false;
     struct calm_task task = {.function = job->function,
@@ -183,7 +189,7 @@ static struct job job_of(const struct calm_task *task, uint32_t class, uint32_t 
                         .hint_ns = task->hint_ns,
                         .ticket = ticket,
                         .payload_bytes = task->payload_bytes,
-                        .class = (uint16_t)class,
+                        .class = (uint8_t)class,
                         .dispatcher = (uint16_t)dispatcher};
 }
 
@@ -253,6 +259,7 @@ int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *t
     if (result != 0)
         return result;
     struct job facts = job_of(task, POLICY_NO_CLASS, NO_DISPATCHER, 0);
+    facts.is_sent = true;
     result = put(exec, core, task, &facts);
     if (result == CALM_EXEC_EFULL)
         fetch_add(&exec->rejected, 1, RELAXED);

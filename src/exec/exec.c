@@ -296,9 +296,9 @@ uint64_t exec_accepted(const calm_exec *exec)
     uint64_t moved = 0, places = 0;
     for (uint32_t core = 0; core < exec->cores; core++)
         moved += load(&exec->workers[core].moved, ACQUIRE);
-    places = ring_total(&exec->held.ready);
+    places = inbox_total(&exec->held);
     for (uint32_t core = 0; core < exec->cores; core++)
-        places += ring_total(&exec->workers[core].inbox.ready);
+        places += inbox_total(&exec->workers[core].inbox);
     return places - moved;
 }
 

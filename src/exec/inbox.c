@@ -1,5 +1,5 @@
 /*
- * inbox.c: moves slots between two rings.
+ * inbox.c: moves slots between rings.
  *
  * I1: each slot is in one of the rings, or in the hands of one thread, so neither ring is ever
  * asked to hold more than it can.
@@ -19,7 +19,8 @@ void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t by
     size_t ring_bytes = places * sizeof(struct ring_place);
     ring_start(&inbox->spare, (struct ring_place *)(void *)at, places);
     ring_start(&inbox->ready, (struct ring_place *)(void *)(at + ring_bytes), places);
-    inbox->slots = at + 2 * ring_bytes;
+    ring_start(&inbox->sent, (struct ring_place *)(void *)(at + 2 * ring_bytes), places);
+    inbox->slots = at + INBOX_RINGS * ring_bytes;
     inbox->slot_bytes = inbox_slot_bytes(bytes);
     for (uint64_t number = 0; number < capacity; number++)
         ring_put(&inbox->spare, number);
@@ -57,18 +58,43 @@ void *inbox_reserve(struct inbox *inbox)
     return slot_of(inbox, number);
 }
 
-bool inbox_publish(struct inbox *inbox, void *slot)
+static bool publish_in(struct inbox *inbox, struct ring *ring, void *slot)
 {
-    if (likely(put(&inbox->ready, number_of(inbox, slot)) == RING_DONE))
+    if (likely(put(ring, number_of(inbox, slot)) == RING_DONE))
         return true;
     inbox_return(inbox, slot);
     return false;
 }
 
-void *inbox_take(struct inbox *inbox)
+bool inbox_publish(struct inbox *inbox, void *slot)
+{
+    return publish_in(inbox, &inbox->ready, slot);
+}
+
+bool inbox_send(struct inbox *inbox, void *slot)
+{
+    return publish_in(inbox, &inbox->sent, slot);
+}
+
+static void *take_from(struct inbox *inbox, struct ring *ring)
 {
     uint64_t number;
-    return ring_take(&inbox->ready, &number) == RING_DONE ? slot_of(inbox, number) : NULL;
+    return ring_take(ring, &number) == RING_DONE ? slot_of(inbox, number) : NULL;
+}
+
+void *inbox_take(struct inbox *inbox)
+{
+    return take_from(inbox, &inbox->ready);
+}
+
+void *inbox_take_sent(struct inbox *inbox)
+{
+    return take_from(inbox, &inbox->sent);
+}
+
+bool inbox_is_ready(const struct inbox *inbox)
+{
+    return ring_is_ready(&inbox->ready) || ring_is_ready(&inbox->sent);
 }
 
 void inbox_return(struct inbox *inbox, void *slot)
@@ -79,10 +105,16 @@ void inbox_return(struct inbox *inbox, void *slot)
 void inbox_close(struct inbox *inbox)
 {
     ring_close(&inbox->ready);
+    ring_close(&inbox->sent);
+}
+
+static bool ring_is_over(const struct ring *ring)
+{
+    struct ring *readable = (struct ring *)(uintptr_t)ring;
+    return load(&readable->tail, RELAXED) == (load(&readable->head, RELAXED) | RING_CLOSED);
 }
 
 bool inbox_is_over(const struct inbox *inbox)
 {
-    struct ring *ready = (struct ring *)(uintptr_t)&inbox->ready;
-    return load(&ready->tail, RELAXED) == (load(&ready->head, RELAXED) | RING_CLOSED);
+    return ring_is_over(&inbox->ready) && ring_is_over(&inbox->sent);
 }

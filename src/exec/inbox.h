@@ -4,8 +4,10 @@
  * A slot goes round: reserved from the spare ones, filled, published, taken, used where it is, and
  * given back to the spare ones, by whichever threads. So what lies in it is copied once, also where
  * another core takes it, and a slot that is in use for long holds up no other. A slot that cannot
- * be published, since the inbox was closed meanwhile, is not accepted. Protocol:
- * docs/protocols/ring.md
+ * be published, since the inbox was closed meanwhile, is not accepted.
+ *
+ * A slot is published for anybody, or sent to the inbox's owner: then it lies in a ring of its own,
+ * where a thief, which takes from the other, never meets it. Protocol: docs/protocols/ring.md
  */
 #ifndef CALM_EXEC_INBOX_H
 #define CALM_EXEC_INBOX_H
@@ -15,7 +17,7 @@
 
 /* A ring has so many places for each slot: a thread that is stopped between its two steps holds up
  * a put only after the others went round with all slots. */
-enum { INBOX_LAPS = 2 };
+enum { INBOX_LAPS = 2, INBOX_RINGS = 3 };
 
 struct inbox {
     /* Constant. */
@@ -23,7 +25,8 @@ struct inbox {
     size_t slot_bytes;
 
     struct ring spare; /* slots to fill       */
-    struct ring ready; /* filled ones, in order */
+    struct ring ready; /* filled ones, in order, for whoever takes one */
+    struct ring sent;  /* filled ones, in order, for the owner         */
 };
 
 /* A slot for `bytes`. */
@@ -36,7 +39,7 @@ ALWAYS_INLINE size_t inbox_slot_bytes(size_t bytes)
 ALWAYS_INLINE size_t inbox_bytes(uint32_t capacity, size_t bytes)
 {
     return capacity *
-           (inbox_slot_bytes(bytes) + 2 * INBOX_LAPS * sizeof(struct ring_place)); /* two rings */
+           (inbox_slot_bytes(bytes) + INBOX_RINGS * INBOX_LAPS * sizeof(struct ring_place));
 }
 
 /* Sets up an inbox on inbox_bytes() bytes at `memory`, aligned to a line. */
@@ -45,12 +48,25 @@ void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t by
 /* A slot to fill and publish, aligned to a line; NULL: none is spare, or the inbox is closed. */
 void *inbox_reserve(struct inbox *inbox);
 
-/* Lets a filled slot be taken. False: the inbox was closed; the slot is spare again. */
+/* Lets a filled slot be taken, by inbox_take() or by inbox_take_sent(). False: the inbox was
+ * closed; the slot is spare again. */
 bool inbox_publish(struct inbox *inbox, void *slot);
+bool inbox_send(struct inbox *inbox, void *slot);
 
-/* The slot that was published first, to be given back by inbox_return(); NULL: none is there. */
+/* The slot that was published, or sent, first, to be given back by inbox_return(); NULL: none is
+ * there. */
 void *inbox_take(struct inbox *inbox);
+void *inbox_take_sent(struct inbox *inbox);
 void inbox_return(struct inbox *inbox, void *slot);
+
+/* Whether either would find one now. */
+bool inbox_is_ready(const struct inbox *inbox);
+
+/* Slots that were ever published or sent. */
+ALWAYS_INLINE uint64_t inbox_total(const struct inbox *inbox)
+{
+    return ring_total(&inbox->ready) + ring_total(&inbox->sent);
+}
 
 /* Accepts nothing from now on. inbox_is_over: closed, and all was taken. */
 void inbox_close(struct inbox *inbox);

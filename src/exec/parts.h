@@ -30,8 +30,9 @@ struct job {
     uint32_t hint_ns;
     uint32_t ticket;
     uint32_t payload_bytes;
-    uint16_t class;
     uint16_t dispatcher; /* that wants to hear of it, where there is a ticket */
+    uint8_t class;
+    bool is_sent; /* to this core: it runs on no other */
 };
 
 ALWAYS_INLINE void *job_payload(struct job *job)
@@ -90,6 +91,7 @@ struct calm_worker {
     uint64_t failed;          /* its tasks' requests that its pool refused */
     uint64_t whole_bytes;     /* of its pool, while all blocks are free */
     uint32_t pause_ms;        /* of its next timed sleep */
+    bool was_sent;            /* its last own task; such ones and others take turns */
     uint32_t next_dispatcher; /* that hears that it is idle */
 };
 
@@ -135,7 +137,7 @@ enum doze { DOZE_AWAKE, DOZE_ASLEEP };
 /* Accepts a task as calm_exec_submit does, waiting where the rule is to wait and the caller may. */
 int dispatch(struct calm_exec *exec, const struct calm_task *task, bool may_wait);
 
-/* Puts a task into a core's inbox: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
+/* Sends a task to a core, which runs it: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
 int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *task);
 
 /* Tells the dispatcher that chose it how a task with a ticket ended. */

@@ -82,6 +82,11 @@ enum { STEAL_LOOKS_BUSY = 2, STEAL_LOOKS_IDLE = 64 };
 /* Whom a thief may rob at all; NULL: anybody. */
 typedef bool policy_may_rob(const struct policy_view *view, uint32_t victim, uint32_t thief);
 
+ALWAYS_INLINE bool policy_has_loot(const struct policy_view *view, uint32_t core)
+{
+    return view->has_loot == NULL || view->has_loot(view->loot, core);
+}
+
 /*
  * The core whose oldest task has waited longest, of as many as a thief looks at from a random one
  * on, or POLICY_NOBODY. A thief that has work of its own takes another's only when that has waited
@@ -98,7 +103,8 @@ ALWAYS_INLINE uint32_t policy_victim(const struct policy_view *view, uint32_t th
     uint32_t victim = POLICY_NOBODY;
     for (uint32_t seen = 1; seen <= view->cores; seen++) {
         uint64_t waited = policy_waited(view, core, 1);
-        if (waited > longest && core != thief && (may_rob == NULL || may_rob(view, core, thief))) {
+        if (waited > longest && core != thief && (may_rob == NULL || may_rob(view, core, thief)) &&
+            policy_has_loot(view, core)) {
             longest = waited;
             victim = core;
         }

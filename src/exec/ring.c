@@ -62,8 +62,17 @@ enum ring_result ring_take(struct ring *ring, uint64_t *number)
 
 bool ring_is_ready(const struct ring *ring)
 {
-    uint64_t head = load(&((struct ring *)(uintptr_t)ring)->head, RELAXED);
-    return load(&place_at(ring, head)->turn, RELAXED) == head + 1;
+    struct ring *readable = (struct ring *)(uintptr_t)ring;
+    uint64_t head = load(&readable->head, RELAXED);
+    for (unsigned tries = 0; tries < RING_TRIES_MAX; tries++) {
+        if (load(&place_at(ring, head)->turn, ACQUIRE) == head + 1) /* pairs with N4 */
+            return true;
+        uint64_t now = load(&readable->head, RELAXED);
+        if (now == head)
+            return false;
+        head = now; /* another took that place; the next may hold a number */
+    }
+    return true; /* others take: a look that is too many harms less than one too few */
 }
 
 void ring_close(struct ring *ring)

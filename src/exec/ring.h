@@ -46,7 +46,7 @@ enum ring_result ring_take(struct ring *ring, uint64_t *number);
 
 void ring_close(struct ring *ring);
 
-/* Whether ring_take would find a number now. */
+/* Whether ring_take would find a number now. True also after lost tries. */
 bool ring_is_ready(const struct ring *ring);
 
 /* Numbers that were ever put. */

@@ -92,12 +92,25 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
     count_done(worker);
 }
 
+/* The next of its inbox. What was sent and what was not take turns, so that a core that is never
+ * without the one still runs the other. */
+static struct job *next_own(struct calm_worker *worker)
+{
+    struct inbox *inbox = &worker->inbox;
+    struct job *job = worker->was_sent ? inbox_take(inbox) : inbox_take_sent(inbox);
+    if (job == NULL)
+        job = worker->was_sent ? inbox_take_sent(inbox) : inbox_take(inbox);
+    return job;
+}
+
 static bool run_own(struct calm_worker *worker)
 {
-    struct job *job = inbox_take(&worker->inbox);
+    struct job *job = next_own(worker);
     if (job == NULL)
         return false;
-    watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
+    worker->was_sent = job->is_sent;
+    if (!job->is_sent || !ring_is_ready(&worker->inbox.ready))
+        watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
     run(worker, &worker->inbox, job);
     return true;
 }
@@ -131,6 +144,12 @@ static bool take_held(struct calm_worker *worker)
     return true;
 }
 
+/* Whether a thief would find a task: what was sent is not for it. */
+static bool has_loot(const void *exec, uint32_t core)
+{
+    return ring_is_ready(&((const struct calm_exec *)exec)->workers[core].inbox.ready);
+}
+
 /* The policy's say, or POLICY_NOBODY. */
 static uint32_t victim(struct calm_worker *worker)
 {
@@ -140,13 +159,15 @@ static uint32_t victim(struct calm_worker *worker)
     struct policy_view view = {.lines = exec->lines,
                                .cores = exec->cores,
                                .inbox_capacity = exec->inbox_capacity,
-                               .now_ns = os_clock_ns()};
+                               .now_ns = os_clock_ns(),
+                               .has_loot = has_loot,
+                               .loot = exec};
     uint32_t core = exec->policy->steal(worker->steal_state, &view, worker->core);
     return core < exec->cores && core != worker->core ? core : POLICY_NOBODY;
 }
 
-/* Takes the oldest waiting task of a core that the policy names, if this one has a block for it;
- * else it goes back, to the end. */
+/* Takes the oldest task that was not sent and waits at a core that the policy names, if this one
+ * has a block for it; else it goes back, to the end. */
 static bool steal(struct calm_worker *worker)
 {
     uint32_t core = victim(worker);
@@ -179,7 +200,7 @@ static void say_idle(struct calm_worker *worker)
 
 static bool has_work(struct calm_worker *worker)
 {
-    return ring_is_ready(&worker->inbox.ready) || ring_is_ready(&worker->exec->held.ready) ||
+    return inbox_is_ready(&worker->inbox) || ring_is_ready(&worker->exec->held.ready) ||
            ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
 }
 

@@ -96,7 +96,7 @@ class Cores
 
     const struct policy *policy;
     watch_line *lines;
-    policy_view view;
+    policy_view view{};
     policy_setup setup;
     void *state;
 };

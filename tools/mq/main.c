@@ -131,7 +131,7 @@ static bool start_exec(void)
         .cores = cores,
         .inbox_capacity = (uint32_t)power_above(messages + DESCRIPTORS_BESIDE),
         .payload_bytes = 4 * sizeof(void *),
-        .policy = "hash", /* none that steals: a message is for its core */
+        .policy = "hash", /* all messages are sent: there is nothing to steal */
         .events = &events};
     int error = calm_exec_start(&config, &server.exec);
     return error == 0 || complain("the cores do not start", calm_exec_strerror(error));

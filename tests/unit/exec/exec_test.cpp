@@ -187,6 +187,71 @@ TEST_P(ExecByPolicy, RunsEveryAcceptedTaskOnce)
     EXPECT_STREQ(exec.stats().policy, GetParam());
 }
 
+/* Tasks for one core, some of which send one more to the next core. */
+struct Sent {
+    struct Totals {
+        std::vector<std::atomic<uint32_t>> runs;
+        std::atomic<uint32_t> strayed{0}, refused{0};
+    };
+
+    static void run(calm_worker *worker, void *payload)
+    {
+        Sent own = *static_cast<Sent *>(payload);
+        own.totals->runs[own.number]++;
+        own.totals->strayed += calm_worker_core(worker) != own.core;
+        if (!own.is_first)
+            return;
+        Sent next{own.totals, own.number + 1, (own.core + 1) % own.cores, own.cores, false};
+        calm_task task = task_of(run, next);
+        if (calm_exec_send(calm_worker_exec(worker), next.core, &task) != 0) {
+            own.totals->runs[next.number]++; /* the inbox was full, which a code said */
+            own.totals->refused++;
+        }
+    }
+
+    Totals *totals;
+    uint32_t number, core, cores;
+    bool is_first;
+};
+
+/* Two of four cores are sent tasks; the others steal what was submitted beside. Seen to fail with
+ * tasks that are sent among the others, and with a thief that takes what was sent where there is
+ * nothing else. */
+TEST_P(ExecByPolicy, WhatIsSentRunsOnItsCoreOnce)
+{
+    enum { TASKS = 2000, SENDERS = 3, CORES = 4 };
+    Config config(CORES);
+    config.config.policy = GetParam();
+    Exec exec(config);
+    Sent::Totals totals{std::vector<std::atomic<uint32_t>>(2 * TASKS * SENDERS), {}, {}};
+    std::vector<std::atomic<uint32_t>> beside(TASKS * SENDERS);
+    std::vector<std::thread> threads;
+    for (uint32_t s = 0; s < SENDERS; s++)
+        threads.emplace_back([&, s] {
+            for (uint32_t i = s * TASKS; i < (s + 1) * TASKS; i++) {
+                Sent sent{&totals, 2 * i, i % 2, CORES, true};
+                calm_task task = task_of(Sent::run, sent);
+                while (calm_exec_send(exec.exec, sent.core, &task) != 0)
+                    std::this_thread::yield();
+                Counted counted{beside.data(), i, ~i};
+                task = task_of(count, counted);
+                while (calm_exec_submit(exec.exec, &task) != 0)
+                    std::this_thread::yield();
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(calm_exec_drain(exec.exec), 0);
+    EXPECT_EQ(totals.strayed, 0u);
+    for (uint32_t i = 0; i < 2 * TASKS * SENDERS; i++)
+        ASSERT_EQ(totals.runs[i], 1u) << i;
+    for (uint32_t i = 0; i < TASKS * SENDERS; i++)
+        ASSERT_EQ(beside[i], 1u) << i;
+    EXPECT_EQ(exec.stats().accepted + totals.refused, 3u * TASKS * SENDERS);
+    for (uint32_t core = 0; core < CORES; core++)
+        EXPECT_EQ(exec.core(core).in_flight, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ExecByPolicy, testing::ValuesIn([] {
                              std::vector<const char *> names;
                              for (unsigned i = 0; policy_name(i) != nullptr; i++)
@@ -329,6 +394,43 @@ TEST(Exec, SheddingDropsTheOldestThatWaitsAndSaysSo)
     EXPECT_EQ(exec.stats().shed, 3u);
 }
 
+/* Seen to fail with a shed() that looks at one kind only. */
+TEST(Exec, SheddingDropsWhatWasSentWhenNothingElseWaits)
+{
+    Config config(1);
+    config.config.inbox_capacity = 4;
+    config.config.full = CALM_EXEC_SHED_OLDEST;
+    Exec exec(config);
+    Gate gate;
+    gate.hold(exec.exec, 0);
+    std::atomic<uint32_t> runs[6] = {};
+    for (uint32_t i = 0; i < 6; i++) {
+        Counted counted{runs, i, ~i};
+        calm_task task = task_of(count, counted);
+        ASSERT_EQ(i == 0 || i == 2 ? calm_exec_send(exec.exec, 0, &task)
+                                   : calm_exec_submit(exec.exec, &task),
+                  0);
+        EXPECT_EQ(exec.stats().shed, i < 3 ? 0u : i - 2u);
+    }
+    EXPECT_EQ(exec.core(0).in_flight, 4u);
+    gate.is_open = true;
+    calm_exec_drain(exec.exec);
+    for (uint32_t i = 0; i < 6; i++) /* of those that were not sent, the last alone is left */
+        EXPECT_EQ(runs[i], i == 0 || i == 2 || i == 5 ? 1u : 0u) << i;
+    Counted counted{runs, 0, ~0u};
+    calm_task task = task_of(count, counted);
+    Gate again;
+    again.hold(exec.exec, 0);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+    EXPECT_EQ(calm_exec_send(exec.exec, 0, &task), CALM_EXEC_EFULL) << "for its core only";
+    ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
+    EXPECT_EQ(exec.stats().shed, 4u);
+    again.is_open = true;
+    calm_exec_drain(exec.exec);
+    EXPECT_EQ(runs[0], 4u);
+}
+
 /* Seen to fail with a close that does not come before a worker looks for its end. */
 TEST(Exec, AStopRunsWhatWasAcceptedAndRefusesTheRest)
 {
@@ -347,6 +449,8 @@ TEST(Exec, AStopRunsWhatWasAcceptedAndRefusesTheRest)
                     [](calm_worker *, void *p) { ++*static_cast<Payload *>(p)->run; }, payload);
                 for (int result = 0; result != CALM_EXEC_ESTOPPED;) {
                     result = calm_exec_submit(exec.exec, &task);
+                    accepted += result == 0;
+                    result = calm_exec_send(exec.exec, 0, &task);
                     accepted += result == 0;
                 }
                 is_refused = true;
@@ -503,25 +607,124 @@ TEST(Exec, WorkersSleepWhenThereIsNothingAndWakeForATask)
     }
 }
 
-/* An idle core takes what waits behind a long task. Seen to fail without steal(). */
+/* An idle core takes what waits behind a long task, also where what was sent waits longer. Seen to
+ * fail without steal(), and with victims that have nothing but what was sent. */
 TEST(Exec, StealingEmptiesTheInboxOfABusyCore)
 {
-    Config config(2);
+    Config config(3);
     config.config.policy = "steal";
     Exec exec(config);
-    Gate gate;
+    Gate gate, other;
     gate.hold(exec.exec, 0);
+    gate.hold(exec.exec, 2);
+    Gate *never = &gate;
+    calm_task sent = task_of(Gate::wait, never);
+    while (calm_exec_send(exec.exec, 2, &sent) ==
+           0) /* and so full that nothing is submitted to it */
+        continue;
+    other.hold(exec.exec, 1);
     std::atomic<uint32_t> runs[20] = {};
     for (uint32_t i = 0; i < 20; i++) {
         Counted counted{runs, i, ~i};
         calm_task task = task_of(count, counted);
-        ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+        ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
     }
-    wait_for([&] { return exec.core(1).stolen == 20; });
+    EXPECT_GT(exec.core(0).in_flight, 1u);
+    other.is_open = true;
+    wait_for([&] { return exec.core(1).done == 21; });
+    EXPECT_GT(exec.core(1).stolen, 0u);
+    EXPECT_EQ(exec.core(0).in_flight, 1u);
+    EXPECT_EQ(exec.core(2).in_flight, config.config.inbox_capacity);
     gate.is_open = true;
     calm_exec_drain(exec.exec);
     for (std::atomic<uint32_t> &count_of : runs)
         EXPECT_EQ(count_of, 1u);
+}
+
+/* Seen to fail with tasks that are sent among the others, and with a worker that, before it sleeps,
+ * takes what was sent to others for work. */
+TEST(Exec, WhatWasSentWaitsForItsCoreInOrderAndLetsOthersSleep)
+{
+    enum { TASKS = 20 };
+    for (const char *policy : {"steal", "learned"}) {
+        Config config(2);
+        config.config.policy = policy;
+        Exec exec(config);
+        Gate gate;
+        gate.hold(exec.exec, 0);
+        struct Payload {
+            std::vector<uint32_t> *order; /* of one worker */
+            uint32_t number;
+        };
+        std::vector<uint32_t> order, expected;
+        for (uint32_t i = 0; i < TASKS; i++) {
+            Payload payload{&order, i};
+            calm_task task = task_of(
+                [](calm_worker *, void *p) {
+                    static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
+                },
+                payload);
+            ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+            expected.push_back(i);
+        }
+        uint64_t sleeps = exec.core(1).sleeps;
+        std::atomic<uint32_t> runs{0};
+        Counted counted{&runs, 0, ~0u};
+        calm_task task = task_of(count, counted);
+        ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
+        wait_for([&] { return runs == 1 && exec.core(1).sleeps > sleeps; });
+        EXPECT_EQ(exec.core(0).in_flight, TASKS + 1u);
+        gate.is_open = true;
+        calm_exec_drain(exec.exec);
+        EXPECT_EQ(order, expected);
+        EXPECT_EQ(exec.core(0).done, TASKS + 1u);
+    }
+}
+
+/* A core that is never without the one kind of tasks runs the other kind. Seen to fail with either
+ * kind always first. */
+TEST(Exec, WhatIsSentAndWhatIsNotTakeTurns)
+{
+    enum { LINKS_MAX = 100000 };
+    struct Chain {
+        static void run(calm_worker *worker, void *payload)
+        {
+            Chain own = *static_cast<Chain *>(payload);
+            if (*own.has_other || ++*own.links >= LINKS_MAX)
+                return;
+            calm_task next = task_of(run, own);
+            if (own.is_sent)
+                calm_exec_send(calm_worker_exec(worker), 0, &next);
+            else
+                calm_exec_submit(calm_worker_exec(worker), &next);
+        }
+        static void other(calm_worker *, void *payload)
+        {
+            *static_cast<Chain *>(payload)->has_other = true;
+        }
+        std::atomic<uint32_t> *links;
+        std::atomic<bool> *has_other;
+        bool is_sent;
+    };
+    for (bool is_sent : {false, true}) {
+        Exec exec{Config(1)};
+        std::atomic<uint32_t> links{0};
+        std::atomic<bool> has_other{false};
+        Chain chain{&links, &has_other, is_sent};
+        Gate gate;
+        gate.hold(exec.exec, 0);
+        calm_task first = task_of(Chain::run, chain), other = task_of(Chain::other, chain);
+        for (unsigned i = 0; i < 2; i++) /* so that one waits while the other runs */
+            ASSERT_EQ(is_sent ? calm_exec_send(exec.exec, 0, &first)
+                              : calm_exec_submit(exec.exec, &first),
+                      0);
+        ASSERT_EQ(is_sent ? calm_exec_submit(exec.exec, &other)
+                          : calm_exec_send(exec.exec, 0, &other),
+                  0);
+        gate.is_open = true;
+        calm_exec_drain(exec.exec);
+        EXPECT_LE(links, 2u) << is_sent;
+    }
 }
 
 TEST(Exec, TasksRunOnWhenTheirCpuIsTakenAway)

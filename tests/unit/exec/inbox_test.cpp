@@ -58,6 +58,29 @@ TEST(Inbox, HasItsCapacityOfSlotsThatLieApart)
     EXPECT_LE(*slots.rbegin() + 100, (inbox.lines.data() + inbox.lines.size())->bytes);
 }
 
+TEST(Inbox, WhatIsSentIsTakenByItselfAndCountsAsTheRest)
+{
+    Inbox inbox(4);
+    auto *sent = static_cast<uint64_t *>(inbox_reserve(&inbox.inbox));
+    ASSERT_NE(sent, nullptr);
+    *sent = 7;
+    ASSERT_TRUE(inbox_send(&inbox.inbox, sent));
+    EXPECT_EQ(inbox_take(&inbox.inbox), nullptr);
+    EXPECT_TRUE(inbox_is_ready(&inbox.inbox));
+    for (uint64_t i = 0; i < 3; i++)
+        ASSERT_TRUE(inbox.put(i));
+    EXPECT_FALSE(inbox.put(3)) << "the slots are the same";
+    EXPECT_EQ(inbox_total(&inbox.inbox), 4u);
+    inbox_close(&inbox.inbox);
+    for (uint64_t i = 0; i < 3; i++)
+        inbox_return(&inbox.inbox, inbox_take(&inbox.inbox));
+    EXPECT_FALSE(inbox_is_over(&inbox.inbox));
+    EXPECT_EQ(inbox_take_sent(&inbox.inbox), sent);
+    EXPECT_EQ(*sent, 7u);
+    EXPECT_FALSE(inbox_send(&inbox.inbox, sent)) << "closed";
+    EXPECT_TRUE(inbox_is_over(&inbox.inbox));
+}
+
 /* What a task in place needs: seen to fail with one ring of slots instead of two of numbers. */
 TEST(Inbox, ASlotInUseForLongHoldsUpNoOther)
 {

@@ -48,6 +48,7 @@ fn calmalloc(b: *Build, settings: Settings) *Build.Module {
         .root_source_file = b.path("src/calmalloc.zig"),
         .target = settings.target,
         .optimize = .ReleaseFast, // an allocator that nobody debugs: a debug build is not slowed by it
+        .omit_frame_pointer = true,
         .link_libc = if (settings.libc) true else null,
         .imports = &.{.{ .name = "options", .module = options.createModule() }},
     });

@@ -23,20 +23,19 @@ static NOINLINE void *zig_alloc_slow(size_t size, const void *site, const void *
     return front_alloc_slow(size, site_offset(site), site, frame);
 }
 
-static NOINLINE void *zig_alloc_aligned(size_t size, unsigned align_log2, const void *site,
-                                        const void *frame)
-{
-    if (align_log2 == ALIGN_LOG2_MOST && size > 8)
-        return front_alloc(size, site, frame);
-    return front_aligned((size_t)1 << align_log2, size, site, frame);
-}
-
-/* NULL: no memory. */
-void *calm_zig_alloc(void *self, size_t size, uint8_t align_log2)
+/* Of any alignment. NULL: no memory. */
+void *calm_zig_alloc_aligned(void *self, size_t size, uint8_t align_log2)
 {
     (void)self;
-    if (unlikely(align_log2 > ALIGN_LOG2_ANY))
-        return zig_alloc_aligned(size, align_log2, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    if (align_log2 <= ALIGN_LOG2_ANY || (align_log2 == ALIGN_LOG2_MOST && size > 8))
+        return front_alloc(size, CALLER, CALLER_FRAME);
+    return front_aligned((size_t)1 << align_log2, size, CALLER, CALLER_FRAME);
+}
+
+/* Of an alignment of at most 2 to the ALIGN_LOG2_ANY. NULL: no memory. */
+void *calm_zig_alloc(void *self, size_t size)
+{
+    (void)self;
     void *block = heap_alloc_fast(size, site_offset(CALLER));
     return likely(block != NULL) ? block : zig_alloc_slow(size, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
 }

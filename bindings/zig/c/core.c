@@ -18,9 +18,11 @@ enum {
     ALIGN_LOG2_MOST = 4 /* all but those of 8 bytes have it  */
 };
 
-static NOINLINE void *zig_alloc_slow(size_t size, const void *site, const void *frame)
+/* Jumped to, so that its caller is that of calm_zig_alloc, which then needs no frame to tell it. */
+static NOINLINE void *zig_alloc_slow(void *self, size_t size)
 {
-    return front_alloc_slow(size, site_offset(site), site, frame);
+    (void)self;
+    return front_alloc_slow(size, site_offset(CALLER), CALLER, CALLER_FRAME);
 }
 
 /* Of any alignment. NULL: no memory. */
@@ -35,9 +37,10 @@ void *calm_zig_alloc_aligned(void *self, size_t size, uint8_t align_log2)
 /* Of an alignment of at most 2 to the ALIGN_LOG2_ANY. NULL: no memory. */
 void *calm_zig_alloc(void *self, size_t size)
 {
-    (void)self;
     void *block = heap_alloc_fast(size, site_offset(CALLER));
-    return likely(block != NULL) ? block : zig_alloc_slow(size, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    if (likely(block != NULL))
+        return block;
+    __attribute__((musttail)) return zig_alloc_slow(self, size);
 }
 
 /* Whether the block has room for `new_size`, without keeping more than twice that. */

@@ -1,4 +1,4 @@
-//! The declarations of calmalloc.h and pool.h that the Zig types use. A test compares the layouts with C's.
+//! The declarations of calmalloc.h and pool.h that the Zig types use. tests/layouts_test.zig compares the layouts with C's.
 
 pub extern fn calm_version() [*:0]const u8;
 pub extern fn calm_malloc(bytes: usize) ?*anyopaque;

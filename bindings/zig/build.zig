@@ -2,7 +2,7 @@
 //!
 //!     zig build test        the tests of the binding and the standard library's tests of allocators
 //!     zig build examples    the program of examples/
-//!     zig build pair        a program of which a test counts instructions; newest Zig only
+//!     zig build pair        a program of which a test counts instructions; not with Zig 0.15
 //!
 //! Without `libc` nothing is linked but what Zig brings, and programs may be static.
 

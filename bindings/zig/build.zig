@@ -2,7 +2,7 @@
 //!
 //!     zig build test        the tests of the binding and the standard library's tests of allocators
 //!     zig build examples    the program of examples/
-//!     zig build pair        a program of which a test counts instructions; newest Zig only
+//!     zig build pair        a program of which a test counts instructions; not with Zig 0.15
 //!
 //! Without `libc` nothing is linked but what Zig brings, and programs may be static.
 
@@ -23,8 +23,9 @@ pub fn build(b: *Build) void {
         .libc = b.option(bool, "libc", "the program links libc") orelse false,
         .assertions = b.option(bool, "assertions", "the allocator checks itself; slow") orelse false,
     };
-    const module = calmalloc(b, settings);
-    addTests(b, settings, module);
+    const made = amalgamation(b);
+    const module = calmalloc(b, settings, made);
+    addTests(b, settings, module, made);
     addPrograms(b, settings, module);
 }
 
@@ -40,14 +41,14 @@ fn amalgamation(b: *Build) Build.LazyPath {
     return made.addOutputDirectoryArg("c");
 }
 
-fn calmalloc(b: *Build, settings: Settings) *Build.Module {
-    const made = amalgamation(b);
+fn calmalloc(b: *Build, settings: Settings, made: Build.LazyPath) *Build.Module {
     const options = b.addOptions();
     options.addOption(bool, "libc", settings.libc);
     const module = b.addModule("calmalloc", .{
         .root_source_file = b.path("src/calmalloc.zig"),
         .target = settings.target,
         .optimize = .ReleaseFast, // an allocator that nobody debugs: a debug build is not slowed by it
+        .omit_frame_pointer = true,
         .link_libc = if (settings.libc) true else null,
         .imports = &.{.{ .name = "options", .module = options.createModule() }},
     });
@@ -83,16 +84,18 @@ fn addHeaders(b: *Build, module: *Build.Module, arch: std.Target.Cpu.Arch) void 
     }
 }
 
-fn addTests(b: *Build, settings: Settings, module: *Build.Module) void {
-    const tests = b.addTest(.{
-        .root_module = b.createModule(.{
-            .root_source_file = b.path("tests/all.zig"),
-            .target = settings.target,
-            .optimize = settings.optimize,
-            .link_libc = if (settings.libc) true else null,
-            .imports = &.{.{ .name = "calmalloc", .module = module }},
-        }),
+fn addTests(b: *Build, settings: Settings, module: *Build.Module, made: Build.LazyPath) void {
+    const root = b.createModule(.{
+        .root_source_file = b.path("tests/all.zig"),
+        .target = settings.target,
+        .optimize = settings.optimize,
+        .link_libc = if (settings.libc) true else null,
+        .imports = &.{.{ .name = "calmalloc", .module = module }},
     });
+    root.addIncludePath(made);
+    if (!settings.libc) addHeaders(b, root, settings.target.result.cpu.arch);
+    root.addCSourceFile(.{ .file = b.path("tests/layouts.c"), .flags = &.{"-std=c11"} });
+    const tests = b.addTest(.{ .root_module = root });
     b.step("test", "Runs the tests").dependOn(&b.addRunArtifact(tests).step);
 }
 

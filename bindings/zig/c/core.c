@@ -18,27 +18,29 @@ enum {
     ALIGN_LOG2_MOST = 4 /* all but those of 8 bytes have it  */
 };
 
-static NOINLINE void *zig_alloc_slow(size_t size, const void *site, const void *frame)
-{
-    return front_alloc_slow(size, site_offset(site), site, frame);
-}
-
-static NOINLINE void *zig_alloc_aligned(size_t size, unsigned align_log2, const void *site,
-                                        const void *frame)
-{
-    if (align_log2 == ALIGN_LOG2_MOST && size > 8)
-        return front_alloc(size, site, frame);
-    return front_aligned((size_t)1 << align_log2, size, site, frame);
-}
-
-/* NULL: no memory. */
-void *calm_zig_alloc(void *self, size_t size, uint8_t align_log2)
+/* Jumped to, so that its caller is that of calm_zig_alloc, which then needs no frame to tell it. */
+static NOINLINE void *zig_alloc_slow(void *self, size_t size)
 {
     (void)self;
-    if (unlikely(align_log2 > ALIGN_LOG2_ANY))
-        return zig_alloc_aligned(size, align_log2, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    return front_alloc_slow(size, site_offset(CALLER), CALLER, CALLER_FRAME);
+}
+
+/* Of any alignment. NULL: no memory. */
+void *calm_zig_alloc_aligned(void *self, size_t size, uint8_t align_log2)
+{
+    (void)self;
+    if (align_log2 <= ALIGN_LOG2_ANY || (align_log2 == ALIGN_LOG2_MOST && size > 8))
+        return front_alloc(size, CALLER, CALLER_FRAME);
+    return front_aligned((size_t)1 << align_log2, size, CALLER, CALLER_FRAME);
+}
+
+/* Of an alignment of at most 2 to the ALIGN_LOG2_ANY. NULL: no memory. */
+void *calm_zig_alloc(void *self, size_t size)
+{
     void *block = heap_alloc_fast(size, site_offset(CALLER));
-    return likely(block != NULL) ? block : zig_alloc_slow(size, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    if (likely(block != NULL))
+        return block;
+    __attribute__((musttail)) return zig_alloc_slow(self, size);
 }
 
 /* Whether the block has room for `new_size`, without keeping more than twice that. */

@@ -1,4 +1,4 @@
-//! The declarations of calmalloc.h and pool.h that the Zig types use. A test compares the layouts with C's.
+//! The declarations of calmalloc.h and pool.h that the Zig types use. tests/layouts_test.zig compares the layouts with C's.
 
 pub extern fn calm_version() [*:0]const u8;
 pub extern fn calm_malloc(bytes: usize) ?*anyopaque;
@@ -10,7 +10,8 @@ pub extern fn calm_option_get(name: [*:0]const u8, out: *u64) c_int;
 pub extern fn calm_option_set(name: [*:0]const u8, value: u64) c_int;
 pub extern fn calm_strerror(code: c_int) [*:0]const u8;
 
-pub extern fn calm_zig_alloc(self: *anyopaque, len: usize, alignment: u8) ?[*]u8;
+pub extern fn calm_zig_alloc(self: *anyopaque, len: usize) ?[*]u8;
+pub extern fn calm_zig_alloc_aligned(self: *anyopaque, len: usize, alignment: u8) ?[*]u8;
 pub extern fn calm_zig_resize(self: *anyopaque, block: [*]u8, len: usize, alignment: u8, new_len: usize) bool;
 pub extern fn calm_zig_remap(self: *anyopaque, block: [*]u8, len: usize, alignment: u8, new_len: usize) ?[*]u8;
 pub extern fn calm_zig_free(self: *anyopaque, block: [*]u8, len: usize, alignment: u8) void;

@@ -28,10 +28,11 @@ pub const allocator: Allocator = .{ .ptr = undefined, .vtable = &vtable };
 
 pub const vtable: Allocator.VTable = .{ .alloc = alloc, .resize = resize, .remap = remap, .free = free };
 
-// The arguments are in C's order already, so each of these is a jump.
+// The arguments are in C's order already, so each of these is little more than a jump.
 
 fn alloc(self: *anyopaque, len: usize, alignment: Alignment, _: usize) ?[*]u8 {
-    return c.calm_zig_alloc(self, len, @intFromEnum(alignment));
+    if (@intFromEnum(alignment) > 3) return c.calm_zig_alloc_aligned(self, len, @intFromEnum(alignment));
+    return c.calm_zig_alloc(self, len); // every block is aligned to 8
 }
 
 fn resize(self: *anyopaque, memory: []u8, alignment: Alignment, new_len: usize, _: usize) bool {

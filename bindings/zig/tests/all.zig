@@ -4,4 +4,5 @@ test {
     _ = @import("allocator_test.zig");
     _ = @import("threads_test.zig");
     _ = @import("pools_test.zig");
+    _ = @import("layouts_test.zig");
 }

@@ -140,7 +140,8 @@ def page(watched, names, frame, before, seconds, rows_max):
          say.amount(holding.resident_bytes) if frame.resident_bytes is not None else "-",
          change(holding.live_bytes(), old[holding.key].live_bytes() if holding.key in old else None, seconds),
          str(holding.key), "(blocks the profiler sampled)" if holding.key == facts["cohort.sampled"] else
-         site_words(names, frame.sites.get(holding.key), is_early(holding, frame, facts["cohort.first"]))] for holding in shown])
+         site_words(names, frame.sites.get(holding.key), is_early(holding, frame, facts["cohort.first"]))]
+        for holding in shown])
     rest = cohorts[len(shown):]
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),

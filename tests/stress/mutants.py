@@ -14,7 +14,8 @@ import tempfile
 # name: (source, text, replacement, test and its arguments). The text must be there; ALL of its places are changed.
 MUTANTS = {
     "a flush loses a block": (
-        "core/cache.c", "depot_give(bin_held(bin), blocks, count, ", "depot_give(bin, blocks, count - (count > 3), ", "single"),
+        "core/cache.c", "depot_give(bin_held(bin), blocks, count, ",
+        "depot_give(bin_held(bin), blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
         "core/depot.c", "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i])))) {",
         "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i]) ^ 1))) {", "single"),

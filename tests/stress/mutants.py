@@ -17,8 +17,7 @@ MUTANTS = {
         "core/cache.c", "depot_give(bin_held(bin), blocks, count, ",
         "depot_give(bin_held(bin), blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
-        "core/depot.c", "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i])))) {",
-        "if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i]) ^ 1))) {", "single"),
+        "core/depot.c", "slab_put(slab, block)", "slab_put(slab, block ^ 1)", "single"),
     "a class is taken that is not aligned": (
         "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
     "calloc does not clear small blocks": (

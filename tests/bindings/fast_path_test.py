@@ -117,7 +117,7 @@ class FastPath(unittest.TestCase):
                       (step, len(self.cpp[step]), len(self.c[step]), len(self.pmr[step])))
                 self.assertLessEqual(len(self.cpp[step]), len(self.c[step]) + ADDED_MAX)
 
-    # Seen to fail with calm_free_aligned_sized in the place of calm_adapter_free in C++: 38 instructions.
+    # With calm_free_aligned_sized in the place of calm_adapter_free C++ would take 38 instructions.
     def test_the_adapters_sized_free_is_shorter_than_the_unsized_one(self):
         unsized = self.c_path("free")
         print("free: %d unsized, %d sized with every look" %

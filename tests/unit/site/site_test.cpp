@@ -51,6 +51,7 @@ TEST(Site, ASmallHeapHasOneCohortAndInALargeOneEachGetsItsShareOfTheSites)
 TEST(Site, OnlyTheLowTwelveBitsOfAnAddressCountSoThatRunsAreAlike)
 {
     ASSERT_TRUE(heap_start());
+    site_start(SITE_HASH, COHORTS_MAX);
     grow();
     calm_test::Random random(15);
     for (unsigned i = 0; i < 1000; i++) {
@@ -63,10 +64,11 @@ TEST(Site, OnlyTheLowTwelveBitsOfAnAddressCountSoThatRunsAreAlike)
 TEST(Site, NeighbouringSitesAreSeldomInOneCohort)
 {
     ASSERT_TRUE(heap_start());
+    site_start(SITE_HASH, COHORTS_MAX);
     grow();
     unsigned same = 0;
     for (uintptr_t site = 0; site + 16 < SITES; site++)
         for (uintptr_t near = 1; near <= 16; near++)
             same += site_offset(site_at(site)) == site_offset(site_at(site + near));
-    EXPECT_LT(same, SITES * 16 / 20) << "one in 62 would be chance";
+    EXPECT_LT(same, SITES * 16 / 20) << "one in COHORTS_MAX would be chance";
 }

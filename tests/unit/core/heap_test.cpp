@@ -45,7 +45,7 @@ static size_t some_size(calm_test::Random *random)
 
 static unsigned char *allocated(calm_test::Random *random, size_t bytes)
 {
-    unsigned cohort = static_cast<unsigned>(random->below(4));
+    unsigned cohort = COHORT_FIRST + static_cast<unsigned>(random->below(4));
     uint32_t offset = cohort * COHORT_ENTRY_BYTES;
     switch (random->below(4)) {
     case 0: {
@@ -142,7 +142,8 @@ TEST(Heap, BlocksThatChangeThreadsKeepTheirBytes)
             calm_test::Random random(300 + t);
             for (unsigned i = 0; i < 15000; i++) {
                 size_t bytes = 1 + random.below(random.below(50) == 0 ? 150000 : 500);
-                Held held = {static_cast<unsigned char *>(calm_test::alloc_in_cohort(bytes, t % 2)),
+                Held held = {static_cast<unsigned char *>(
+                                 calm_test::alloc_in_cohort(bytes, COHORT_FIRST + t % 2)),
                              bytes, static_cast<unsigned char>(i)};
                 fill(held);
                 std::unique_lock<std::mutex> guard(mutex);

@@ -73,7 +73,8 @@ TEST_F(Cohorts, TheirSumIsWhatTheClassesHold)
 {
     std::vector<void *> blocks;
     for (unsigned i = 0; i < 3000; i++)
-        blocks.push_back(heap_alloc_slow(1 + i * 7 % 30000, i % 11 * COHORT_ENTRY_BYTES));
+        blocks.push_back(
+            heap_alloc_slow(1 + i * 7 % 30000, (COHORT_FIRST + i % 11) * COHORT_ENTRY_BYTES));
     struct stats_class classes[CLASS_LIMIT];
     stats_read_classes(classes);
     size_t by_class = 0, by_cohort = 0;

@@ -25,6 +25,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import machine  # noqa: E402
+from harness.loads import chosen, stop, turn  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(HERE, "..", "..", "build", "bench")
@@ -32,10 +33,6 @@ LOADS = ("json", "tokio", "rayon")
 ALLOCATORS = ("calm", "mimalloc", "jemalloc", "glibc")
 CRATES = ("mimalloc", "jemalloc")
 FIGURES = (("wall_s", "wall s"), ("cpu_s", "cpu s"), ("peak_rss_kib", "peak KiB"))
-
-
-def stop(sentence):
-    sys.exit("loads: " + sentence)
 
 
 def built(allocator):
@@ -82,13 +79,6 @@ def judge(load, lines):
         print("| calm over the better crate | %s |" % " | ".join("%.3f" % ratio for ratio in ratios))
 
 
-def turn(allocators, number):
-    """The allocators in the order of their turn: each begins once in a while, and each follows another one."""
-    at = number % len(allocators)
-    order = allocators[at:] + allocators[:at]
-    return order if number // len(allocators) % 2 == 0 else order[::-1]
-
-
 def shown(path):
     """The tables of a file of raw lines, a set for each run of this program."""
     with gzip.open(path, "rt") as file:
@@ -101,14 +91,6 @@ def shown(path):
                 of_load = [run for run in runs if run["load"] == load]
                 judge(load, {name: [run for run in of_load if run["allocator"] == name]
                              for name in dict.fromkeys(run["allocator"] for run in of_load)})
-
-
-def chosen(words, known, what):
-    names = words.split(",")
-    for name in names:
-        if name not in known:
-            stop("there is no %s %s; there are %s." % (what, name, ", ".join(known)))
-    return names
 
 
 def main():

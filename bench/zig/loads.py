@@ -9,20 +9,19 @@ done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out app
 one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in build/bench/zig.
 """
 import argparse
-import datetime
 import json
 import os
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "bench")]
 
 import zig  # noqa: E402
+from harness import machine  # noqa: E402
+from harness.loads import chosen, stop, turn  # noqa: E402
 
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(ROOT, "build", "bench")
 LOADS = ("symmetric", "asymmetric", "mpsc")
@@ -34,10 +33,6 @@ FIGURES = {
     "mpsc": ("resident_max_kib", "resident_drift_kib", "strings"),
 }
 GOALS = {("symmetric", "seconds"): 0.60, ("symmetric", "peak_rss_kib"): 1.0, ("asymmetric", "seconds"): 0.75}
-
-
-def stop(sentence):
-    sys.exit("loads: " + sentence)
 
 
 def built(allocator):
@@ -97,21 +92,6 @@ def judge(load, lines):
             print("%s %s: %.3f of smp's, wanted at most %.2f" % (load, figure, ratio, goal))
 
 
-def header():
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], stdout=subprocess.PIPE, text=True).stdout.strip()
-    return {"kind": "header", "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "commit": commit, "zig": zig.versions()[0], "cores": os.cpu_count(), "kernel": platform.release(),
-            "page_bytes": resource.getpagesize()}
-
-
-def chosen(words, known, what):
-    names = words.split(",")
-    for name in names:
-        if name not in known:
-            stop("there is no %s %s; there are %s." % (what, name, ", ".join(known)))
-    return names
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--loads", default=",".join(LOADS))
@@ -123,13 +103,13 @@ def main():
     options = parser.parse_args()
     loads = chosen(options.loads, LOADS, "load")
     programs = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
-    records = [header()]
+    records = [{"kind": "header", "machine": machine.describe(), "zig": zig.versions()[0]}]
     for load in loads:
         lines = {name: [] for name in programs}
         words = words_of(load, options.share, options.ms)
         for repeat in range(options.runs):
-            for name, program in programs.items():
-                lines[name].append(run(program, words))
+            for name in turn(list(programs), repeat):
+                lines[name].append(run(programs[name], words))
                 records.append({"kind": "run", "load": load, "words": words, "allocator": name, "repeat": repeat,
                                 **lines[name][-1]})
         judge(load, lines)

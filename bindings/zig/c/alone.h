@@ -59,33 +59,8 @@ static _Thread_local int alone_errno;
  * given the module and does not import it. */
 extern const Elf64_auxv_t *calm_zig_auxv(void) __attribute__((weak));
 
-static long alone_call(long number, long a, long b, long c, long d, long e, long f)
-{
-    long result;
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-#else
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0"
-                     : "+r"(x0)
-                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                     : "memory");
-    result = x0;
-#endif
-    return result;
-}
+/* os/linux/syscall.h has it, in the file that follows. */
+static inline long system_call(long number, long a, long b, long c, long d, long e, long f);
 
 /* --- a thread's end --- */
 
@@ -113,8 +88,8 @@ static void alone_run_hook(void *left)
 static struct alone_slots *alone_add(void)
 {
     struct alone_slots *added;
-    long result = alone_call(SYS_mmap, 0, sizeof *added, ALONE_PROT, MAP_PRIVATE | MAP_ANONYMOUS,
-                             -1, 0);
+    long result = system_call(SYS_mmap, 0, sizeof *added, ALONE_PROT, MAP_PRIVATE | MAP_ANONYMOUS,
+                              -1, 0);
     if (result < 0 && result > -4096)
         return NULL;
     added = (struct alone_slots *)result;
@@ -158,7 +133,7 @@ static struct alone_slot *alone_find(uint32_t thread)
 /* The calling thread's slot from now on, which the kernel marks at its end. */
 static struct alone_slot *alone_hold(void)
 {
-    uint32_t thread = (uint32_t)alone_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    uint32_t thread = (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
     struct alone_slot *slot = alone_find(thread);
     if (slot == NULL)
         return NULL;
@@ -167,7 +142,7 @@ static struct alone_slot *alone_hold(void)
     slot->head.futex_offset = (long)offsetof(struct alone_slot, owner) -
                               (long)offsetof(struct alone_slot, entry);
     slot->head.list_op_pending = NULL;
-    if (alone_call(SYS_set_robust_list, (long)&slot->head, sizeof slot->head, 0, 0, 0, 0) != 0) {
+    if (system_call(SYS_set_robust_list, (long)&slot->head, sizeof slot->head, 0, 0, 0, 0) != 0) {
         atomic_store_explicit(&slot->owner, 0, memory_order_release);
         return NULL;
     }
@@ -238,7 +213,7 @@ static char *alone_getenv(const char *name)
 
 static int alone_clock_gettime(clockid_t clock, struct timespec *out)
 {
-    return (int)alone_call(SYS_clock_gettime, clock, (long)out, 0, 0, 0, 0);
+    return (int)system_call(SYS_clock_gettime, clock, (long)out, 0, 0, 0, 0);
 }
 
 static long alone_sysconf(int name)

@@ -14,6 +14,8 @@
  * library's own operator new do not come by here.
  */
 #define _GNU_SOURCE
+#include "../../tools/launch/early_store.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -23,8 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { STORE_BYTES = 64 * 1024 };
 
 static struct {
     void *(*malloc)(size_t);
@@ -37,28 +37,11 @@ static struct {
 } next;
 
 static bool is_ready, is_resolving;
-static _Alignas(16) char store[STORE_BYTES];
-static size_t store_used;
 
 static uint64_t turns, every = 1;
 static const char *count_path;
 static _Atomic uint64_t calls_total;
 static __attribute__((tls_model("initial-exec"))) _Thread_local uint64_t calls_since;
-
-static void *store_take(size_t bytes)
-{
-    size_t rounded = (bytes + 15) & ~(size_t)15;
-    if (rounded > STORE_BYTES - store_used)
-        return NULL;
-    void *block = store + store_used;
-    store_used += rounded;
-    return block;
-}
-
-static bool store_holds(const void *block)
-{
-    return (const char *)block >= store && (const char *)block < store + STORE_BYTES;
-}
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -108,14 +91,14 @@ static inline void pass(void)
 void *malloc(size_t bytes)
 {
     if (is_resolving)
-        return store_take(bytes);
+        return early_store_take(bytes);
     pass();
     return next.malloc(bytes);
 }
 
 void free(void *block)
 {
-    if (store_holds(block))
+    if (early_store_holds(block))
         return;
     pass();
     next.free(block);
@@ -124,7 +107,7 @@ void free(void *block)
 void *calloc(size_t count, size_t bytes)
 {
     if (is_resolving)
-        return store_take(count * bytes); /* fresh, hence zero */
+        return early_store_take(count * bytes); /* fresh, hence zero */
     pass();
     return next.calloc(count, bytes);
 }
@@ -132,12 +115,12 @@ void *calloc(size_t count, size_t bytes)
 void *realloc(void *block, size_t bytes)
 {
     if (is_resolving)
-        return store_take(bytes);
+        return early_store_take(bytes);
     pass();
-    if (!store_holds(block))
+    if (!early_store_holds(block))
         return next.realloc(block, bytes);
     void *moved = next.malloc(bytes);
-    size_t behind = (size_t)(store + STORE_BYTES - (char *)block);
+    size_t behind = early_store_readable(block);
     return moved == NULL ? NULL : memcpy(moved, block, bytes < behind ? bytes : behind);
 }
 

@@ -29,7 +29,8 @@ def binaries() -> Path:
     if shutil.which(COMPILER) is None:
         raise Stop(f"The C compiler {COMPILER} is not installed; apt-get install gcc brings one, or CC names another.")
     controls = sorted((BENCH / "controls").glob("*.c"))
-    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", *controls]
+    headers = [BENCH.parent / "tools" / "launch" / "early_store.h"]
+    sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", *controls, *headers]
     sha = hashlib.sha256(" ".join([first_line(COMPILER, "--version")] + FLAGS).encode())
     for source in sources:
         sha.update(source.name.encode() + source.read_bytes())

@@ -14,6 +14,8 @@
  * for before this library was ready is passed on unnoted.
  */
 #define _GNU_SOURCE
+#include "early_store.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -30,7 +32,6 @@
 enum {
     SIZES_EXACT = 1 << 20, /* each size up to this has a row; larger ones share the last */
     TABLE_FIRST = 1 << 16,
-    STORE_BYTES = 1 << 14, /* what the loader may ask for while names are looked up */
 };
 
 struct row {
@@ -51,8 +52,6 @@ static uint64_t live_bytes, peak_bytes;
 static const char *path;
 static pid_t recorded;
 static bool is_resolving;
-static _Alignas(16) char store[STORE_BYTES];
-static size_t store_used;
 
 static void *(*next_malloc)(size_t);
 static void (*next_free)(void *);
@@ -77,21 +76,6 @@ static void resolve(void)
     *(void **)&next_aligned = dlsym(RTLD_NEXT, "memalign");
     *(void **)&next_malloc = dlsym(RTLD_NEXT, "malloc");
     is_resolving = false;
-}
-
-static void *store_take(size_t bytes)
-{
-    size_t rounded = (bytes + 15) & ~(size_t)15;
-    if (rounded > STORE_BYTES - store_used)
-        return NULL;
-    void *block = store + store_used;
-    store_used += rounded;
-    return block;
-}
-
-static bool store_holds(const void *block)
-{
-    return (const char *)block >= store && (const char *)block < store + STORE_BYTES;
 }
 
 static struct entry *slot_of(uintptr_t block)
@@ -172,12 +156,12 @@ static void *noted(void *block, size_t bytes)
 void *malloc(size_t bytes)
 {
     resolve();
-    return next_malloc == NULL ? store_take(bytes) : noted(next_malloc(bytes), bytes);
+    return next_malloc == NULL ? early_store_take(bytes) : noted(next_malloc(bytes), bytes);
 }
 
 void free(void *block)
 {
-    if (store_holds(block))
+    if (early_store_holds(block))
         return;
     resolve();
     forget(block);
@@ -188,16 +172,16 @@ void *calloc(size_t count, size_t bytes)
 {
     resolve();
     if (next_calloc == NULL)
-        return store_take(count * bytes);
+        return early_store_take(count * bytes);
     return noted(next_calloc(count, bytes), count * bytes);
 }
 
 void *realloc(void *block, size_t bytes)
 {
     resolve();
-    if (store_holds(block)) {
+    if (early_store_holds(block)) {
         void *moved = malloc(bytes);
-        size_t behind = (size_t)(store + STORE_BYTES - (char *)block);
+        size_t behind = early_store_readable(block);
         return moved == NULL ? NULL : memcpy(moved, block, bytes < behind ? bytes : behind);
     }
     forget(block);

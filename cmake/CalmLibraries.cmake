@@ -103,6 +103,11 @@ target_include_directories(calmexec INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(calmexec PUBLIC calmpool Threads::Threads PRIVATE $<BUILD_INTERFACE:calm_instrument>)
 
+# The same with the names inside, for its unit tests.
+add_library(calmexec_core STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_exec_objects>)
+target_link_libraries(calmexec_core PUBLIC calmpool Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
+set_target_properties(calmexec_core PROPERTIES LINKER_LANGUAGE C)
+
 calm_objects(calm_sim_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
 add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)
 calm_interface(calmalloc_sim ${CALM_CHECKS})

@@ -35,6 +35,41 @@ function(calm_interface name checks)
     target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
 
+# calm_sealed(NAME FROM targets... [EXCEPT regex] [SHARED names...]): one object made of theirs, ${NAME}_objects in the
+# caller, of which other files see the public names alone: a static program may name its functions as ours are named
+# inside. SHARED are names that our own libraries need of each other: they become calm_NAME, still hidden. Instrumented
+# objects stay as they are, because their compilers' own names must meet at the link.
+set(calm_shared_names pools_used pools_find_slow pool_look)
+function(calm_sealed name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCEPT" "FROM;SHARED")
+    if(NOT arg_EXCEPT)
+        set(arg_EXCEPT "^$")
+    endif()
+    set(objects)
+    foreach(target ${arg_FROM})
+        list(APPEND objects $<FILTER:$<TARGET_OBJECTS:${target}>,EXCLUDE,${arg_EXCEPT}>)
+    endforeach()
+    if(CALM_SANITIZE OR CALM_FUZZ OR CALM_COVERAGE)
+        set(${name}_objects ${objects} PARENT_SCOPE)
+        add_custom_target(${name})
+        return()
+    endif()
+    set(sealed ${CMAKE_CURRENT_BINARY_DIR}/sealed/${name}.o)
+    list(TRANSFORM calm_shared_names REPLACE "(.+)" "--redefine-sym=\\1=calm_\\1" OUTPUT_VARIABLE renamed)
+    list(TRANSFORM arg_SHARED REPLACE "(.+)" "--globalize-symbol=calm_\\1" OUTPUT_VARIABLE kept)
+    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/sealed)
+    # The probes' base is one for the whole program, whoever else has probes.
+    add_custom_command(OUTPUT ${sealed}
+        COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${objects} -o ${sealed}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${renamed} ${sealed}
+        COMMAND ${CMAKE_OBJCOPY} --globalize-symbol=_.stapsdt.base ${kept} ${sealed}
+        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Sealing ${name}.o")
+    set_source_files_properties(${sealed} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
+    add_custom_target(${name} DEPENDS ${sealed}) # who makes it when several libraries have it
+    add_dependencies(${name} ${arg_FROM})
+    set(${name}_objects ${sealed} PARENT_SCOPE)
+endfunction()
+
 calm_objects(calm_core_objects ${CALM_CHECKS} ${calm_sources_core} ${calm_sources_linux})
 
 add_library(calmalloc_core STATIC $<TARGET_OBJECTS:calm_core_objects>)
@@ -45,7 +80,9 @@ set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
 # The pools by themselves: freestanding, nothing of the C library but memset and memcpy.
 calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
 target_compile_options(calm_pool_objects PRIVATE -ffreestanding)
-add_library(calmpool STATIC $<TARGET_OBJECTS:calm_pool_objects>)
+calm_sealed(calm_sealed_pool FROM calm_pool_objects SHARED ${calm_shared_names})
+add_library(calmpool STATIC ${calm_sealed_pool_objects})
+add_dependencies(calmpool calm_sealed_pool)
 add_library(calmalloc::pool ALIAS calmpool)
 set_target_properties(calmpool PROPERTIES EXPORT_NAME pool LINKER_LANGUAGE C)
 target_include_directories(calmpool INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
@@ -56,13 +93,20 @@ target_link_libraries(calmpool PRIVATE $<BUILD_INTERFACE:calm_instrument>)
 file(GLOB calm_sources_exec CONFIGURE_DEPENDS ${calm_src}/exec/*.c)
 set(calm_executor_files "exec|exec_stats|exec_learned|dispatch|worker|inbox|ring|running")
 calm_objects(calm_exec_objects ${CALM_CHECKS} ${calm_sources_exec} ${calm_src}/os/linux/worker.c
-    ${calm_src}/os/linux/wait.c)
-add_library(calmexec STATIC $<TARGET_OBJECTS:calm_exec_objects>)
+    ${calm_src}/os/linux/wait.c ${calm_src}/os/linux/claim.c)
+calm_sealed(calm_sealed_exec FROM calm_exec_objects)
+add_library(calmexec STATIC ${calm_sealed_exec_objects})
+add_dependencies(calmexec calm_sealed_exec)
 add_library(calmalloc::exec ALIAS calmexec)
 set_target_properties(calmexec PROPERTIES EXPORT_NAME exec LINKER_LANGUAGE C)
 target_include_directories(calmexec INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(calmexec PUBLIC calmpool Threads::Threads PRIVATE $<BUILD_INTERFACE:calm_instrument>)
+
+# The same with the names inside, for its unit tests.
+add_library(calmexec_core STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_exec_objects>)
+target_link_libraries(calmexec_core PUBLIC calmpool Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
+set_target_properties(calmexec_core PROPERTIES LINKER_LANGUAGE C)
 
 calm_objects(calm_sim_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_sim})
 add_library(calmalloc_sim STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_sim_objects>)
@@ -93,7 +137,10 @@ set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-add_library(calmalloc_static STATIC $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+# Its pools are the very object of libcalmpool.a, so that a program may link both.
+calm_sealed(calm_sealed_heap FROM calm_core_objects calm_libc_objects EXCEPT /src/pool/)
+add_library(calmalloc_static STATIC ${calm_sealed_heap_objects} ${calm_sealed_pool_objects})
+add_dependencies(calmalloc_static calm_sealed_heap calm_sealed_pool)
 add_library(calmalloc::static ALIAS calmalloc_static)
 set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_NAME static LINKER_LANGUAGE C)
 target_include_directories(calmalloc_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>

@@ -118,7 +118,7 @@ class Stranger(unittest.TestCase):
         lines = [line for row in table.splitlines()[2:] for line in re.findall(r"`([^`]+)`", row.split("|")[2])]
         self.assertGreaterEqual(len(lines), 3)
         for line in lines:
-            self.assertRegex(page, r"(?m)^ *%s$" % re.escape(line))
+            self.assertIn(line, page)
 
 
 def test_of(page, title):

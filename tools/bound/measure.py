@@ -21,8 +21,9 @@ from listing import Rejected
 OPERATIONS = ("calm_pool_alloc", "calm_pool_alloc_aligned", "calm_pool_free", "calm_pool_free_remote",
               "calm_pool_drain", "calm_pool_owns", "calm_pool_usable_size", "calm_region_alloc",
               "calm_region_release", "calm_bounded_alloc", "calm_bounded_free")
-# Functions of the pool that operations may call; each is followed as if it stood in their place.
-LEAVES = ("pool_look", "leave_word", "drain_and_take")
+# Functions of the pool that operations may call; each is followed as if it stood in their place. The first has a longer
+# name in the static libraries, where the heap shares it.
+LEAVES = ("pool_look", "calm_pool_look", "leave_word", "drain_and_take")
 FIELDS = ("instructions", "lines", "branches")
 ENTRY = re.compile(r"^BOUND\((\w+), (\w+), (\d+), (\d+), (\d+)\)$", re.M)
 

@@ -1,0 +1,65 @@
+/*
+ * emulated.cpp: skips, on qemu's user mode, the tests whose subject it does not have, and says why.
+ *
+ * Linked into the tests of another processor only. They all pass on a kernel; what is left out here
+ * is about the kernel below, never about the processor's instructions.
+ */
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace
+{
+
+struct absent {
+    const char *test, *why;
+};
+
+const char advice[] = "takes any advice on memory for given, and populates nothing";
+const char maps[] = "holds all addresses, so the kernel's table of mappings shows its own";
+const char limits[] = "does not pass on a limit of address space";
+const char sentence[] = "adds a sentence of its own when a signal ends a program";
+const char moves[] = "cannot move pages and leave their addresses mapped";
+const char copies[] = "has no process_vm_readv";
+const char helpers[] = "makes no thread with a working directory of its own";
+
+const absent absents[] = {
+    {"CheckDeathTest.AStopWritesOneSentenceAndAborts", sentence},
+    {"CheckDeathTest.ASentenceThatIsTooLongIsCutAndStillStops", sentence},
+    {"Create.EveryPageIsThereUnlessLazy", advice},
+    {"Create.UsingAPoolFaultsNoPageIn", advice},
+    {"Create.DestroyReturnsTheMapping", maps},
+    {"Claim.AMappingReadsAsZeroAndIsResidentWhenPopulated", advice},
+    {"Claim.TooMuchIsRefusedAndTheOutputUntouched", advice},
+    {"Claim.AHugeMappingIsAlignedAndWholeAndLeavesNothingBeside", advice},
+    {"Memory.AReservationIsAlignedInaccessibleAndNotResident", maps},
+    {"Memory.MovedPagesTakeTheirBytesAndLeaveZeroes", moves},
+    {"Memory.ARenewedRangeIsZeroAndJoinsItsNeighbours", maps},
+    {"Memory.NoCallTouchesErrno", maps},
+    {"Modules.EveryObjectOfTheDynamicLinkerHasItsBiasAndBuildId", copies},
+    {"Modules.AFileThatOnlyLooksLikeAnImageHasNoBuildId", copies},
+    {"Process.ALimitOnAddressSpaceIsWhatIsLeftOfIt", limits},
+    {"ThreadHooks.AHelperRunsWithAllSignalsBlockedAndClearsItsWordWhenItEnds", helpers},
+    {"RegionDeathTest.NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange", limits},
+    {"RegionDeathTest.WithoutAddressSpaceTheStartFailsAndALaterOneWorks", limits},
+    {"RegionDeathTest.AHugeButFiniteLimitIsNoReasonToFail", limits},
+    {"Extent.TheFrontMovesUpInStepsAndTheKernelAgrees", maps},
+    {"Large.HoweverOftenHugeBlocksMoveTheMappingsStayFew", moves},
+    {"Extent.WhenTheStepDoesNotFitWhatIsNeededStillDoes", limits},
+};
+
+class skipper : public testing::EmptyTestEventListener
+{
+    void OnTestStart(const testing::TestInfo &info) override
+    {
+        std::string name = std::string(info.test_suite_name()) + "." + info.name();
+        for (const absent &item : absents)
+            if (name == item.test)
+                GTEST_SKIP() << "the emulator " << item.why;
+    }
+};
+
+/* The list of listeners takes it over. Before main, which runs the tests. */
+const bool is_listening = (testing::UnitTest::GetInstance()->listeners().Append(new skipper), true);
+
+} // namespace

@@ -24,5 +24,6 @@ add_executable(calm_simulator ${calm_sim}/main.c ${calm_sim}/options.c)
 target_link_libraries(calm_simulator PRIVATE calm_warnings calm_simulation)
 
 # The real executor under the simulator's traffic: bench/dispatch/agree.py compares the two.
-add_executable(calm_exec_real ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/real.c)
-target_link_libraries(calm_exec_real PRIVATE calm_warnings calmexec calm_simulation)
+add_executable(calm_exec_real ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/real.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/keeper.c)
+target_link_libraries(calm_exec_real PRIVATE calm_warnings calmexec calm_simulation Threads::Threads)

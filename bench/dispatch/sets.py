@@ -13,6 +13,8 @@ LOADS = "0.1,0.3,0.5,0.7,0.8,0.9,0.95"
 BUSY = "0.5,0.7,0.8,0.9"
 SLOW = "--slow 4:4"
 TIGHT = "--blocks 16 --tight 4:4"
+SCARCE = "--blocks 8"
+BOUNDED = "--inbox 4"
 
 
 def _each(policies, traffics, words):
@@ -21,9 +23,11 @@ def _each(policies, traffics, words):
 
 SETS = {
     "equal": _each(ALL, TRAFFICS, f"--load {LOADS} --tasks 80000"),
-    "unequal": _each(GOOD, TRAFFICS, f"--load {BUSY} --tasks 80000 {SLOW}"),
+    "unequal": _each(ALL, TRAFFICS, f"--load {LOADS} --tasks 80000 {SLOW}"),
     "one-slow": _each(GOOD, ("exponential", "bimodal"), f"--load {BUSY} --tasks 80000 --slow 1:10"),
-    "tight": _each(GOOD + ("p2c-occupancy",), ("exponential", "bimodal"), f"--load {BUSY} --tasks 80000 {TIGHT}"),
+    "tight": _each(ALL, ("exponential", "bimodal"), f"--load {LOADS} --tasks 80000 {TIGHT}"),
+    "scarce": _each(ALL, ("exponential", "bimodal"), f"--load {BUSY} --tasks 80000 {SCARCE}"),
+    "bounded": _each(ALL, ("exponential", "bimodal"), f"--load {BUSY},0.95 --tasks 80000 {BOUNDED}"),
     "sizes": _each(("learned",), ("bimodal", "heavy"), f"--load {BUSY} --tasks 80000 --hint coarse"),
     "delay": [line for delay in (100, 300)
               for line in _each(GOOD, ("exponential",), f"--load {BUSY} --tasks 80000 --delay {delay}")],
@@ -32,7 +36,7 @@ SETS = {
              for skew in ("0", "0.5", "1")],
     "scale": [f"--policy {policy} --cores {cores} --load 0.8 --tasks {max(80000, 400 * cores)}"
               for cores in (2, 4, 8, 64, 256) for policy in ("p2c", "jsq", "jiq", "jbsq1", "steal", "learned")]
-             + [f"--policy {policy} --cores 1024 --load 0.8 --tasks 409600 --seeds 3"
+             + [f"--policy {policy} --cores 1024 --load 0.8 --tasks 409600"
                 for policy in ("p2c", "jsq", "steal", "learned")],
     "drift": [f"--policy {policy} --load 0.7 --tasks 200000 {SLOW} --drift 40000"
               for policy in GOOD]

@@ -383,6 +383,7 @@ EXPORT void *calm_worker_alloc(calm_worker *worker, size_t bytes)
 {
     void *block = calm_pool_alloc(worker->pool, bytes);
     worker->failed += block == NULL;
+    worker_publish(worker); /* now, as the task may run for long */
     return block;
 }
 

@@ -92,6 +92,7 @@ struct calm_worker {
     uint64_t whole_bytes;     /* of its pool, while all blocks are free */
     uint32_t pause_ms;        /* of its next timed sleep */
     bool was_sent;            /* its last own task; such ones and others take turns */
+    bool lacks_block;         /* for what it would have stolen, since it last had news */
     uint32_t next_dispatcher; /* that hears that it is idle */
 };
 
@@ -164,6 +165,9 @@ void running_remove(const struct calm_exec *exec);
 
 /* The thread of a worker; `argument` is its struct. */
 void *worker_main(void *argument);
+
+/* Says on its line how the worker's pool is; only what changed is written. Its thread only. */
+void worker_publish(struct calm_worker *worker);
 
 /* Wakes a worker that sleeps. Any thread, after what it is to see was published. */
 void worker_wake(struct calm_worker *worker);

@@ -21,6 +21,7 @@ enum {
     LOOKS_MAX_IDLE = 2000,  /* before it sleeps: some 100 us                       */
     LOOKS_A_STEAL = 64,     /* between two looks at the others' inboxes            */
     TASKS_A_ROUND = 32,     /* between two looks at the program's events           */
+    CLASSES_A_TASK = 4,     /* whose remote frees are taken back before it         */
     PAUSE_MS_MAX = 16,      /* of a sleep while blocks are in use                  */
     PIN_CHECK_TASKS = 4096, /* between two questions whether it still has its CPU */
 };
@@ -37,8 +38,7 @@ static void add(_Atomic uint64_t *count, uint64_t more)
     store(count, load(count, RELAXED) + more, RELAXED);
 }
 
-/* Says how the pool is; only what changed is written. */
-static void publish(struct calm_worker *worker)
+void worker_publish(struct calm_worker *worker)
 {
     const struct calm_pool_occupancy *watch = calm_pool_watch(worker->pool);
     struct watch_line *line = worker->line;
@@ -51,6 +51,33 @@ static void publish(struct calm_worker *worker)
     uint32_t backlog = calm_pool_watch_backlog(watch);
     if (load(&line->remote_backlog, RELAXED) != backlog)
         store(&line->remote_backlog, backlog, RELAXED);
+}
+
+static bool is_whole(const struct calm_worker *worker)
+{
+    return calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
+}
+
+/* Takes back what others freed, of the next classes in turn; whether there was any. A core that is
+ * never idle would else go on saying that it has no block of a class, and get no task that asks for
+ * one. */
+static bool take_back(struct calm_worker *worker, uint32_t classes)
+{
+    uint32_t found = 0;
+    if (is_whole(worker))
+        return false;
+    for (; classes > 0; classes--)
+        found += calm_pool_drain(worker->pool);
+    if (found > 0) {
+        worker->lacks_block = false;
+        worker_publish(worker);
+    }
+    return found > 0;
+}
+
+static uint32_t fewer(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
 }
 
 static void wake_waiters(struct calm_exec *exec)
@@ -75,6 +102,7 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
 {
     struct watch_line *line = worker->line;
     uint64_t failed = worker->failed;
+    take_back(worker, fewer(worker->exec->classes, CLASSES_A_TASK));
     uint64_t begun_ns = os_clock_ns();
     watch_began(line, begun_ns);
     job->function(worker, job_payload(job));
@@ -84,7 +112,8 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
     uint64_t service_ns = ended_ns - begun_ns;
     watch_served(line, service_ns < UINT32_MAX ? (uint32_t)service_ns : UINT32_MAX, shown_ns);
     add(&worker->busy_ns, service_ns);
-    publish(worker);
+    worker->lacks_block = false;
+    worker_publish(worker);
     watch_left(line, job->hint_ns);
     if (job->ticket != 0)
         dispatch_report(worker->exec, job, shown_ns, worker->failed != failed);
@@ -154,7 +183,7 @@ static bool has_loot(const void *exec, uint32_t core)
 static uint32_t victim(struct calm_worker *worker)
 {
     struct calm_exec *exec = worker->exec;
-    if (exec->policy->steal == NULL)
+    if (exec->policy->steal == NULL || worker->lacks_block)
         return POLICY_NOBODY;
     struct policy_view view = {.lines = exec->lines,
                                .cores = exec->cores,
@@ -167,7 +196,8 @@ static uint32_t victim(struct calm_worker *worker)
 }
 
 /* Takes the oldest task that was not sent and waits at a core that the policy names, if this one
- * has a block for it; else it goes back, to the end. */
+ * has a block for it; else it goes back, to the end, and the thief looks no more until there is
+ * news, so that it does not turn the others' inboxes round and round. */
 static bool steal(struct calm_worker *worker)
 {
     uint32_t core = victim(worker);
@@ -179,6 +209,7 @@ static bool steal(struct calm_worker *worker)
         return false;
     watch_oldest(from->line, job->submitted_ns);
     bool has_block = job->class >= WATCH_CLASSES || watch_free(worker->line, job->class) > 0;
+    worker->lacks_block = !has_block;
     if (!has_block && move(worker, &from->inbox, job, &from->inbox))
         return false;
     watch_left(from->line, job->hint_ns);
@@ -194,8 +225,8 @@ static void say_idle(struct calm_worker *worker)
     if (exec->policy->idle == NULL)
         return;
     worker->next_dispatcher = (worker->next_dispatcher + 1) % exec->dispatcher_count;
-    atomic_fetch_or_explicit(&exec->dispatchers[worker->next_dispatcher].idle[worker->core / 64],
-                             (uint64_t)1 << worker->core % 64, RELEASE);
+    fetch_or(&exec->dispatchers[worker->next_dispatcher].idle[worker->core / 64],
+             (uint64_t)1 << worker->core % 64, RELEASE);
 }
 
 static bool has_work(struct calm_worker *worker)
@@ -213,12 +244,10 @@ static void sleep_now(struct calm_worker *worker)
     struct calm_exec *exec = worker->exec;
     _Atomic uint64_t *word = &exec->asleep[worker->core / 64];
     uint64_t bit = (uint64_t)1 << worker->core % 64;
-    bool is_whole = calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
-    atomic_fetch_or_explicit(word, bit, ACQ_REL);  /* Z1: pairs with Z5 */
+    fetch_or(word, bit, ACQ_REL);                  /* Z1: pairs with Z5 */
     exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
-    uint64_t wait_ms = is_whole ? UINT64_MAX : worker->pause_ms;
-    if (has_work(worker))
-        wait_ms = 0;
+    bool has_news = take_back(worker, exec->classes) || has_work(worker);
+    uint64_t wait_ms = has_news ? 0 : is_whole(worker) ? UINT64_MAX : worker->pause_ms;
     add(&worker->sleeps, wait_ms > 0);
     if (exec->events.wait != NULL)
         exec->events.wait(worker, wait_ms, exec->events.context);
@@ -226,7 +255,8 @@ static void sleep_now(struct calm_worker *worker)
         os_wait(&worker->doze, DOZE_ASLEEP, wait_ms);
     if (wait_ms > 0 && worker->pause_ms < PAUSE_MS_MAX)
         worker->pause_ms *= 2;
-    atomic_fetch_and_explicit(word, ~bit, ACQ_REL);
+    worker->lacks_block = false;
+    fetch_and(word, ~bit, ACQ_REL);
     exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
 }
 
@@ -244,7 +274,7 @@ void worker_wake(struct calm_worker *worker)
 void worker_wake_any(struct calm_exec *exec)
 {
     for (uint32_t word = 0; word < (exec->cores + 63) / 64; word++) {
-        uint64_t cores = atomic_fetch_or_explicit(&exec->asleep[word], 0, ACQ_REL); /* Z5 */
+        uint64_t cores = fetch_or(&exec->asleep[word], 0, ACQ_REL); /* Z5 */
         if (cores == 0)
             continue;
         worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]);
@@ -260,8 +290,7 @@ static void idle(struct calm_worker *worker, unsigned looks)
         worker->pause_ms = 1;
         say_idle(worker);
     }
-    if (calm_pool_drain(worker->pool) > 0)
-        publish(worker);
+    take_back(worker, worker->exec->classes);
     if (looks < LOOKS_MAX_IDLE && worker->exec->events.wait == NULL)
         cpu_relax();
     else
@@ -278,7 +307,7 @@ static void serve(struct calm_worker *worker, bool is_busy)
     if (is_busy)
         events->wait(worker, 0, events->context);
     events->serve(worker, events->context);
-    publish(worker); /* it may have allocated */
+    worker_publish(worker); /* it may have allocated */
 }
 
 static void work(struct calm_worker *worker)
@@ -306,7 +335,7 @@ void *worker_main(void *argument)
     worker->error = calm_pool_create(worker->pool_config, &worker->pool);
     if (worker->error == 0) {
         worker->whole_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool));
-        publish(worker);
+        worker_publish(worker);
     }
     fetch_add(&exec->ready, 1, RELEASE);
     os_wake(&exec->ready, 1);

@@ -23,6 +23,11 @@ const struct fuzz_input fuzz_corpus[] = {
     INPUT("*0\r\n*-1\r\n\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nHELLO 3\r\nCLIENT SETINFO a "
           "b\r\nSHUTDOWN\r\n"),
     INPUT("*3\r\n$5\r\nLPUSH\r\n$1\r\na\r\n$16000\r\n"),
+    INPUT(
+        "BRPOP {k}1 {k}2 {k}1 0\r\nLPUSH {k}2 x\r\nBRPOP {k}1 {k}2 5\r\nBRPOP a b c d e f g h i j "
+        "k l m n o p 1\r\n"),
+    INPUT("LPUSH \"a b\" 'c\\'d' \"\\x41\\n\\\"\" x\"y\"\r\nECHO \"open\r\n"),
+    INPUT("HELLO 2\r\nCOMMAND COUNT\r\nCLIENT GETNAME\r\nAUTH a\r\nRESET\r\nBRPOP a\r\n"),
     INPUT("LPUSH a 1\r\n*1025\r\n$99999\r\n"),
 };
 const size_t fuzz_corpus_count = sizeof fuzz_corpus / sizeof fuzz_corpus[0];
@@ -81,7 +86,7 @@ static bool run(struct shard *shard, struct session *session, uint64_t *sum)
         if (result == SESSION_WAITS) { /* time is over at once */
             is_resumed = false;
             shard_sweep(shard, true);
-            if (!is_resumed || session->waiter.queue != NULL)
+            if (!is_resumed || session->waiting > 0)
                 fail("a wait did not end");
         }
         if (result == SESSION_FLUSH && session->reply_bytes == 0)

@@ -86,6 +86,19 @@ MUTANTS = [
      "(store(&ring->tail, tail + 1, RELAXED), true)", "two hands|lost|taken once|not over"),
     ("ring", "src/exec/inbox.c", "return true; inbox_return(inbox, slot); return false;", "return true; return false;",
      "lost"),
+    ("doze", "src/exec/inbox.c", "return ring_is_ready(&inbox->ready) || ring_is_ready(&inbox->sent);",
+     "return ring_is_ready(&inbox->ready);", "wake-up was lost"),
+    ("doze", "src/exec/inbox.c", "return ring_is_ready(&inbox->ready) || ring_is_ready(&inbox->sent);",
+     "return ring_is_ready(&inbox->sent);", "wake-up was lost"),
+    ("doze", "src/exec/worker.c", "bool has_news = take_back(worker, exec->classes) || has_work(worker);",
+     "bool has_news = has_work(worker);", "wake-up was lost"),
+    ("doze", "src/exec/worker.c", "exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */ bool "
+     "has_news = take_back(worker, exec->classes) || has_work(worker);",
+     "bool has_news = take_back(worker, exec->classes) || has_work(worker); "
+     "exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL);",
+     "wake-up was lost"),
+    ("doze", "src/exec/worker.c", "exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) != DOZE_ASLEEP",
+     "load(&worker->doze, ACQUIRE) != DOZE_ASLEEP", "wake-up was lost"),
 ]
 
 

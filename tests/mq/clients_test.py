@@ -4,12 +4,16 @@
 
 Exit 77 when none of them is there.
 """
+import os
+import random
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
-from support import Server
+from support import Client, Refused, Server
 
 PROGRAM = sys.argv[1]
 LOOP = "epoll"
@@ -17,6 +21,18 @@ try:
     import redis
 except ImportError:
     redis = None
+
+
+def said(path, line):
+    """What a server answers to a line, by its kind where the words are each server's own."""
+    client = Client(path)
+    try:
+        client.send(line)
+        return client.read()
+    except Refused as error:
+        return "Protocol error" in str(error)
+    finally:
+        client.close()
 
 
 class Clients(unittest.TestCase):
@@ -34,13 +50,35 @@ class Clients(unittest.TestCase):
     def test_redis_cli(self):
         self.assertEqual(self.run_tool("redis-cli", "lpush", "q", "a", "b"), "2\n")
         self.assertEqual(self.run_tool("redis-cli", "brpop", "q", "1"), "q\na\n")
+        self.assertEqual(self.run_tool("redis-cli", "lpush", "{q}2", "c"), "1\n")
+        self.assertEqual(self.run_tool("redis-cli", "brpop", "{q}1", "{q}2", "1"), "{q}2\nc\n")
         self.assertIn("core0:blocks=", self.run_tool("redis-cli", "info"))
+        for words in (["hello", "2"], ["command", "docs"], ["client", "getname"], ["echo", "a b"]):
+            self.assertNotIn("ERR", self.run_tool("redis-cli", *words))
 
     def test_redis_benchmark(self):
         for words in ((), ("-P", "16")):
             out = self.run_tool("redis-benchmark", "-t", "ping,lpush,rpop", "-n", "20000", "--csv", *words)
             self.assertEqual(len(out.splitlines()), 5, out)
             self.assertNotIn("rror", out)
+
+    def test_inline_quotes_are_those_of_redis(self):
+        if shutil.which("redis-server") is None:
+            self.skipTest("no redis-server; apt-get install redis-server")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "socket")
+            server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", ""],
+                                      stdout=subprocess.DEVNULL)
+            try:
+                while not os.path.exists(path):
+                    time.sleep(0.01)
+                draw = random.Random(1)
+                for _ in range(1000):
+                    line = b"ECHO " + bytes(draw.choice(b"ax4\\\"' \tn") for _ in range(draw.randint(1, 9))) + b"\r\n"
+                    self.assertEqual(said(self.server.path, line), said(path, line), line)
+            finally:
+                server.kill()
+                server.wait()
 
     @unittest.skipIf(redis is None, "no redis-py; pip install redis")
     def test_redis_py(self):
@@ -49,6 +87,9 @@ class Clients(unittest.TestCase):
         self.assertEqual(client.lpush("q", "a", "b"), 2)
         self.assertEqual((client.llen("q"), client.rpop("q"), client.brpop("q", 1)), (2, b"a", (b"q", b"b")))
         self.assertIsNone(client.brpop("q", 0.1))
+        client.lpush("{jobs}low", "x")
+        self.assertEqual(client.brpop(["{jobs}high", "{jobs}low"], 1), (b"{jobs}low", b"x"))
+        client.close()
         job = client.execute_command("SUBMIT", "jobs", "x")
         self.assertEqual(client.execute_command("RESULT", job, "y"), b"OK")
         self.assertEqual(client.brpop(job, 1), (job, b"y"))

@@ -57,6 +57,35 @@ TEST(Parse, AnInlineRequestIsWordsBetweenBlanks)
     EXPECT_EQ(parse("\r\n").bytes, 2u);
 }
 
+/* As Redis' sdssplitargs() has it. */
+TEST(Parse, AnInlineRequestHasQuotes)
+{
+    const std::vector<std::pair<std::string, Words>> cases = {
+        {R"(LPUSH a "b c" 'd e')", {"LPUSH", "a", "b c", "d e"}},
+        {R"("" '' x)", {"", "", "x"}},
+        {R"(a"b c" d'e f')", {"ab c", "de f"}},
+        {R"("\n\r\t\b\a\"\\\q")", {"\n\r\t\b\a\"\\q"}},
+        {R"("\x41\x7a\xFF\xfg\x4")", {"Az\xFFxfgx4"}},
+        {R"('\n\'"\\x')", {"\\n'\"\\\\x"}},
+        {"\v'a'\f\"b\"\t", {"a", "b"}},
+        {R"(a\b)", {"a\\b"}},
+    };
+    for (const auto &[line, words] : cases) {
+        Parsed parsed = parse(line + "\r\nPING\r\n");
+        EXPECT_EQ(parsed.result, PARSE_DONE) << line;
+        EXPECT_EQ(parsed.words, words) << line;
+        EXPECT_EQ(parsed.bytes, line.size() + 2) << line;
+    }
+    for (const char *line :
+         {"\"", "'", "a \"b", "'b\\'", "\"b\\\"", "\"b\"c", "'b'c", "\"b\"'c'", "a\""}) {
+        Parsed parsed = parse(line + std::string("\r\n"));
+        EXPECT_EQ(parsed.result, PARSE_WRONG) << line;
+        EXPECT_EQ(parsed.wrong, "unbalanced quotes in request") << line;
+    }
+    std::string longest = "\"" + std::string(INLINE_BYTES_MAX - 3, 'v') + "\"\n";
+    EXPECT_EQ(parse(longest, 10000).words, (Words{std::string(INLINE_BYTES_MAX - 3, 'v')}));
+}
+
 TEST(Parse, ARequestOfNothingIsEmpty)
 {
     for (const char *data : {"*0\r\n", "*-1\r\n"}) {

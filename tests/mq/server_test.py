@@ -74,6 +74,45 @@ class Commands(unittest.TestCase):
             for client in waiting:
                 client.close()
 
+    def test_brpop_of_several_keys_serves_them_in_order(self):
+        keys = ["{order}%d" % number for number in range(5)]  # the braces put them on one core
+        self.client.ask("LPUSH", keys[3], "d")
+        self.client.ask("LPUSH", keys[1], "b1", "b2")
+        found = [self.client.ask("BRPOP", *keys, "1") for _ in range(3)]
+        self.assertEqual(found, [[b"{order}1", b"b1"], [b"{order}1", b"b2"], [b"{order}3", b"d"]])
+        begun = time.time()
+        self.assertIsNone(self.client.ask("BRPOP", *keys, "0.3"))
+        self.assertTrue(0.29 <= time.time() - begun < 5)
+
+    def test_brpop_of_several_keys_waits_fairly(self):
+        for tag in range(8):  # on either core
+            one, other = "{%d}one" % tag, "{%d}other" % tag
+            both, second, third = (self.server.client() for _ in range(3))
+            for client, keys in ((both, (one, other, one)), (second, (other,)), (third, (one, other))):
+                client.send(encode("BRPOP", *keys, "0"))
+                time.sleep(0.02)
+            self.assertEqual(self.client.ask("LPUSH", other, "1", "2"), 2)
+            self.assertEqual((both.read(), second.read()), ([other.encode(), b"1"], [other.encode(), b"2"]))
+            self.assertEqual(self.client.ask("LPUSH", one, "3"), 1)  # `both` waits no longer, at neither
+            self.assertEqual(third.read(), [one.encode(), b"3"])
+            self.assertEqual(self.client.ask("LPUSH", one, "4"), 1)
+            self.assertEqual(both.ask("BRPOP", other, one, "0"), [one.encode(), b"4"])
+            third.send(encode("BRPOP", other, one, "0"))  # and hangs up
+            time.sleep(0.02)
+            for client in (both, second, third):
+                client.close()
+            time.sleep(0.02)
+            self.assertEqual((self.client.ask("LPUSH", one, "5"), self.client.ask("RPOP", one)), (1, b"5"))
+        self.assertTrue(all(core["waiting"] == "0" for name, core in self.server.info().items() if name in
+                            ("core0", "core1")))
+
+    def test_brpop_of_keys_of_two_cores_is_told_how_to_put_them_together(self):
+        with self.assertRaisesRegex(Refused, "^CROSSSLOT .*{word}"):
+            self.client.ask("BRPOP", *("apart%d" % number for number in range(20)), "0")
+        for words in (["k"] * 33 + ["0"], ["a", "k" * 401, "0"], ["a", "b", "soon"]):
+            with self.assertRaisesRegex(Refused, "^ERR"):
+                self.client.ask("BRPOP", *words)
+
     def test_who_hangs_up_while_it_waits_gets_no_item(self):
         for number in range(20):
             client = self.server.client()
@@ -104,16 +143,19 @@ class Commands(unittest.TestCase):
     def test_what_clients_say_first_is_answered(self):
         for words, reply in ((("PING",), b"PONG"), (("PING", "a"), b"a"), (("ECHO", "b"), b"b"),
                              (("SELECT", "0"), b"OK"), (("CLIENT", "SETINFO", "LIB-NAME", "x"), b"OK"),
-                             (("CLIENT", "SETNAME", "x"), b"OK"), (("COMMAND", "DOCS"), []),
+                             (("CLIENT", "SETNAME", "x"), b"OK"), (("CLIENT", "GETNAME"), None),
+                             (("COMMAND", "DOCS"), []), (("COMMAND", "COUNT"), 19), (("RESET",), b"RESET"),
+                             (("HELLO",), [b"server", b"calmq", b"proto", 2, b"mode", b"standalone"]),
                              (("CONFIG", "GET", "save"), [b"save", b""])):
             self.assertEqual(self.client.ask(*words), reply, words)
         for words, begin in ((("HELLO", "3"), "NOPROTO"), (("SELECT", "1"), "ERR"), (("GET", "a"), "ERR unknown"),
+                             (("AUTH", "a"), "ERR AUTH"),
                              (("LPUSH", "a"), "ERR wrong number"), (("RPOP", "k" * 500), "ERR a key"),
                              (("BRPOP", "a", "nan"), "ERR timeout"), (("BRPOP", "a", "-1"), "ERR timeout")):
             with self.assertRaisesRegex(Refused, "^" + begin, msg=words):
                 self.client.ask(*words)
-        self.client.send(b"PING\r\n\r\nLLEN  nothing \n")
-        self.assertEqual([self.client.read(), self.client.read()], [b"PONG", 0])
+        self.client.send(b"PING\r\n\r\nLLEN  nothing \nECHO \"a \\x41\"\nECHO 'b '\n")
+        self.assertEqual([self.client.read() for _ in range(4)], [b"PONG", 0, b"a A", b"b "])
         self.assertEqual(self.client.ask("QUIT"), b"OK")
         with self.assertRaises(EOFError):
             self.client.ask("PING")

@@ -161,6 +161,46 @@ class Run(unittest.TestCase):
         self.assertEqual(process.wait(20), 6)
         process.stdout.close()
 
+    def test_a_group_that_is_continued_while_it_stops_goes_on(self):
+        """The group's SIGCONT comes before the launcher stops itself, and, by the second name, just after it looked."""
+        source = """
+            #define _GNU_SOURCE
+            #include <signal.h>
+            #include <stdlib.h>
+            #include <string.h>
+            #include <sys/syscall.h>
+            #include <unistd.h>
+            static void come(const char *when)
+            {
+                if (strcmp(getenv("WHEN"), when) == 0)
+                    kill(0, SIGCONT);
+            }
+            int raise(int number)
+            {
+                come("raise");
+                usleep(20000); /* the program goes on meanwhile */
+                return (int)syscall(SYS_tgkill, getpid(), gettid(), number);
+            }
+            int waitid(idtype_t kind, id_t id, siginfo_t *news, int options)
+            {
+                int result = (int)syscall(SYS_waitid, kind, id, news, options, NULL);
+                come("waitid");
+                return result;
+            }
+            """
+        meddler = self.program("meddler.so", "#include <sys/wait.h>\n" + source, "-shared", "-fPIC")
+        launcher = os.path.join(os.path.dirname(self.library), "calm_launch")
+        for when in ("raise", "waitid"):
+            process = subprocess.Popen([launcher, "2", "", "", "1", "/bin/true", "/bin/sh", "sh", "-c",
+                                        "kill -STOP $$; sleep 0.1; exit 5"], stderr=subprocess.PIPE, text=True,
+                                       env=dict(os.environ, LD_PRELOAD=meddler, WHEN=when), preexec_fn=os.setpgrp)
+            try:
+                self.assertIn('"status":%d,' % (5 << 8), process.communicate(timeout=20)[1], when)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                self.fail("the launcher stopped for good: " + when)
+
     # What cannot be run.
 
     def test_a_program_that_is_not_there(self):

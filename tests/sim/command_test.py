@@ -87,6 +87,23 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, words)
             self.assertIn(sentence, done.stderr)
 
+    def test_recorded_tasks_come_as_they_were(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace")
+            with open(path, "w") as file:  # three at once on two cores, then one on an idle core, in ns
+                file.write("0 100 16 0 0 0\n0 100 16 0 0 0\n0 100 16 0 0 0\n1000 500 16 0 0 0\n")
+            words = ("--policy", "jsq", "--cores", "2", "--trace", path, "--warmup", "0")
+            line = lines(*words)[0]
+            self.assertEqual((line["offered"], line["done"], line["sojourn"]["max"]), (4, 4, 500))
+            self.assertEqual(line["sojourn"]["mean"], (100 + 100 + 200 + 500) / 4)
+            line = lines(*words, "--wake", "50")[0]
+            self.assertEqual(line["sojourn"]["mean"], (150 + 150 + 250 + 550) / 4)
+            with open(path, "a") as file:
+                file.write("999 500 16 0 0 0\n")  # before the one ahead of it
+            done = sim(*words)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("no task", done.stderr)
+
     def test_progress_goes_to_standard_error_only_when_asked_for(self):
         self.assertEqual(sim("--policy", "rr", "--tasks", "8000").stderr, "")
         done = sim("--policy", "rr", "--tasks", "200000", "--progress")

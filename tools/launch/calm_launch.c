@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t child_id;
+static volatile sig_atomic_t child_id, was_continued;
 
 static const int ignored[] = {SIGINT, SIGQUIT, SIGTSTP, SIGTTOU, SIGTTIN};
 static const int forwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
@@ -37,6 +38,7 @@ enum {
 static void forward(int signal_number)
 {
     int saved = errno;
+    was_continued |= signal_number == SIGCONT;
     if (child_id > 0)
         kill((pid_t)child_id, signal_number);
     errno = saved;
@@ -52,7 +54,9 @@ static void signals_take(struct sigaction *before)
     for (int i = 0; i < FORWARDED_COUNT; i++) {
         sigaction(forwarded[i], NULL, &before[IGNORED_COUNT + i]);
         /* What the caller chose to ignore (nohup) stays ignored. */
-        action.sa_handler = before[IGNORED_COUNT + i].sa_handler == SIG_IGN ? SIG_IGN : forward;
+        bool is_ignored = before[IGNORED_COUNT + i].sa_handler == SIG_IGN &&
+                          forwarded[i] != SIGCONT;
+        action.sa_handler = is_ignored ? SIG_IGN : forward;
         action.sa_flags = SA_RESTART;
         sigaction(forwarded[i], &action, NULL);
     }
@@ -83,6 +87,41 @@ static void become_program(char **argv, const char *preload, const char *options
     _exit(error == ENOENT ? 127 : 126);
 }
 
+/* Whether the child that was stopped goes on, or has ended; its state stays to be waited for. */
+static bool goes_on(pid_t child)
+{
+    siginfo_t news = {0};
+    waitid(P_PID, (id_t)child, &news, WEXITED | WCONTINUED | WNOHANG | WNOWAIT);
+    return news.si_pid == child;
+}
+
+/*
+ * Stops until somebody continues us, and then the child; but not where the child goes on already,
+ * since who continued it may have meant both of us, and nobody would do so again. A stop that is
+ * still pending is taken back by SIGCONT, so one that comes at any moment is not lost.
+ */
+static void stop_with(pid_t child)
+{
+    struct sigaction stops = {.sa_handler = SIG_DFL}, ours;
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &stop, &before);
+    sigaction(SIGTSTP, &stops, &ours);
+    was_continued = 0;
+    raise(SIGTSTP);
+    bool is_over = goes_on(child);
+    if (is_over)
+        sigaction(SIGTSTP, &ours, NULL); /* ignored: no longer pending */
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigaction(SIGTSTP, &ours, NULL);
+    if (is_over)
+        return;
+    if (!was_continued && !goes_on(child))
+        raise(SIGSTOP); /* in an orphaned process group SIGTSTP does nothing */
+    kill(child, SIGCONT);
+}
+
 /* Waits until the child has ended. When it is stopped we stop as well, so that the shell above sees
  * it. */
 static pid_t wait_for_end(pid_t child, int *status, struct rusage *usage)
@@ -93,9 +132,7 @@ static pid_t wait_for_end(pid_t child, int *status, struct rusage *usage)
             continue;
         if (pid < 0 || !WIFSTOPPED(*status))
             return pid;
-        raise(SIGSTOP);
-        kill(child,
-             SIGCONT); /* the shell has continued us; its SIGCONT may have been for us alone */
+        stop_with(child);
     }
 }
 

@@ -104,34 +104,60 @@ static int refuse(struct shard *shard, struct session *session, const char *line
 
 /* --- waiting --- */
 
-static void wait_at(struct shard *shard, struct queue *queue, struct waiter *waiter)
+/* Joins the end of a queue's row. */
+static void wait_at(struct session *session, struct queue *queue)
 {
-    waiter->queue = queue;
-    waiter->next = NULL;
-    waiter->before = queue->last_waiter;
+    struct waiter *waiter = &session->waiters[session->waiting++];
+    *waiter = (struct waiter){.before = queue->last_waiter, .queue = queue, .session = session};
     *(queue->last_waiter == NULL ? &queue->first_waiter : &queue->last_waiter->next) = waiter;
     queue->last_waiter = waiter;
-    waiter->before_here = NULL;
-    waiter->next_here = shard->first_waiter;
-    if (shard->first_waiter != NULL)
-        shard->first_waiter->before_here = waiter;
-    shard->first_waiter = waiter;
-    if (waiter->deadline_ns < shard->deadline_ns)
-        shard->deadline_ns = waiter->deadline_ns;
-    count(&shard->waiters, shard->waiters + 1);
 }
 
-static void leave(struct shard *shard, struct waiter *waiter)
+static void leave_row(struct waiter *waiter)
 {
     struct queue *queue = waiter->queue;
     *(waiter->before == NULL ? &queue->first_waiter : &waiter->before->next) = waiter->next;
     *(waiter->next == NULL ? &queue->last_waiter : &waiter->next->before) = waiter->before;
-    *(waiter->before_here == NULL ? &shard->first_waiter
-                                  : &waiter->before_here->next_here) = waiter->next_here;
-    if (waiter->next_here != NULL)
-        waiter->next_here->before_here = waiter->before_here;
-    waiter->queue = NULL;
+}
+
+/* Leaves all rows, of which one queue may come twice, and forgets queues that nobody needs now. */
+static void leave_rows(struct shard *shard, struct session *session)
+{
+    for (uint32_t i = 0; i < session->waiting; i++)
+        leave_row(&session->waiters[i]);
+    for (uint32_t i = 0; i < session->waiting; i++) {
+        struct queue *queue = session->waiters[i].queue;
+        bool is_again = false;
+        for (uint32_t k = 0; k < i; k++)
+            is_again |= session->waiters[k].queue == queue;
+        if (!is_again)
+            queues_drop_if_idle(&shard->queues, queue);
+    }
+    session->waiting = 0;
+}
+
+/* In all rows that it wants to be in: from now on it is the shard's. */
+static void begin_wait(struct shard *shard, struct session *session, uint64_t deadline_ns)
+{
+    session->deadline_ns = deadline_ns;
+    session->before_here = NULL;
+    session->next_here = shard->first_waiting;
+    if (shard->first_waiting != NULL)
+        shard->first_waiting->before_here = session;
+    shard->first_waiting = session;
+    if (deadline_ns < shard->deadline_ns)
+        shard->deadline_ns = deadline_ns;
+    count(&shard->waiters, shard->waiters + 1);
+}
+
+static void end_wait(struct shard *shard, struct session *session)
+{
+    *(session->before_here == NULL ? &shard->first_waiting
+                                   : &session->before_here->next_here) = session->next_here;
+    if (session->next_here != NULL)
+        session->next_here->before_here = session->before_here;
     count(&shard->waiters, shard->waiters - 1);
+    leave_rows(shard, session);
 }
 
 static void publish(struct shard *shard)
@@ -143,11 +169,9 @@ static void publish(struct shard *shard)
 
 bool session_cancel(struct shard *shard, struct session *session)
 {
-    struct queue *queue = session->waiter.queue;
-    if (queue == NULL)
+    if (session->waiting == 0)
         return false;
-    leave(shard, &session->waiter);
-    queues_drop_if_idle(&shard->queues, queue);
+    end_wait(shard, session);
     publish(shard);
     return true;
 }
@@ -155,14 +179,13 @@ bool session_cancel(struct shard *shard, struct session *session)
 void shard_sweep(struct shard *shard, bool all)
 {
     uint64_t deadline_ns = UINT64_MAX;
-    for (struct waiter *waiter = shard->first_waiter, *next; waiter != NULL; waiter = next) {
-        next = waiter->next_here;
-        if (!all && waiter->deadline_ns > shard->now_ns) {
-            if (waiter->deadline_ns < deadline_ns)
-                deadline_ns = waiter->deadline_ns;
+    for (struct session *session = shard->first_waiting, *next; session != NULL; session = next) {
+        next = session->next_here;
+        if (!all && session->deadline_ns > shard->now_ns) {
+            if (session->deadline_ns < deadline_ns)
+                deadline_ns = session->deadline_ns;
             continue;
         }
-        struct session *session = (struct session *)waiter;
         session_cancel(shard, session);
         reply(session, "*-1\r\n");
         shard->host.resume(shard, session);
@@ -182,8 +205,8 @@ static void reply_popped(struct shard *shard, struct session *session, struct qu
 static void hand_out(struct shard *shard, struct queue *queue)
 {
     while (queue->count > 0 && queue->first_waiter != NULL) {
-        struct session *session = (struct session *)queue->first_waiter;
-        leave(shard, &session->waiter);
+        struct session *session = queue->first_waiter->session;
+        end_wait(shard, session);
         reply_popped(shard, session, queue);
         shard->host.resume(shard, session);
     }
@@ -258,17 +281,63 @@ static bool read_wait(struct word word, uint64_t *ns)
     return true;
 }
 
-static int run_brpop(struct shard *shard, struct session *session)
+/* NULL, or what is wrong with a BRPOP. */
+static const char *check_brpop(const struct shard *shard, uint64_t *wait_ns)
 {
     const struct request *request = &shard->request;
-    struct word key = request->words[1];
+    size_t keys = request->count - 2;
+    if (!read_wait(request->words[request->count - 1], wait_ns))
+        return "-ERR timeout is not a number of seconds, or below 0\r\n";
+    if (keys > WAIT_KEYS_MAX)
+        return "-ERR BRPOP takes at most 32 keys\r\n";
+    for (size_t i = 1; i <= keys; i++) {
+        if (request->words[i].bytes > QUEUE_KEY_MAX)
+            return "-ERR a key has at most 400 bytes\r\n";
+        if (shard_owner(shard, request->words[i]) != shard->core)
+            return "-CROSSSLOT the keys are of different cores; begin them with the same {word}, "
+                   "or start with --cores 1\r\n";
+    }
+    return NULL;
+}
+_Static_assert(WAIT_KEYS_MAX == 32 && QUEUE_KEY_MAX == 400, "the sentences say so");
+
+/* The first of the request's queues that has an item, or NULL. */
+static struct queue *find_first(struct shard *shard)
+{
+    const struct request *request = &shard->request;
+    for (size_t i = 1; i + 1 < request->count; i++) {
+        struct queue *queue = find(shard, request->words[i]);
+        if (queue != NULL && queue->count > 0)
+            return queue;
+    }
+    return NULL;
+}
+
+static int wait_for_first(struct shard *shard, struct session *session, uint64_t wait_ns)
+{
+    const struct request *request = &shard->request;
+    for (size_t i = 1; i + 1 < request->count; i++) {
+        struct queue *queue = room_for(shard, request->words[i], 0);
+        if (queue == NULL) {
+            leave_rows(shard, session);
+            return refuse(shard, session, out_of_memory);
+        }
+        wait_at(session, queue);
+    }
+    begin_wait(shard, session, wait_ns == 0 ? UINT64_MAX : shard->now_ns + wait_ns);
+    return SESSION_WAITS;
+}
+
+static int run_brpop(struct shard *shard, struct session *session)
+{
     uint64_t wait_ns;
-    if (!read_wait(request->words[2], &wait_ns)) {
-        reply(session, "-ERR timeout is not a number of seconds, or below 0\r\n");
+    const char *wrong = check_brpop(shard, &wait_ns);
+    if (wrong != NULL) {
+        reply(session, wrong);
         return DONE;
     }
-    struct queue *queue = find(shard, key);
-    if (queue != NULL && queue->count > 0) {
+    struct queue *queue = find_first(shard);
+    if (queue != NULL) {
         if (!has_room(session, queue_oldest_bytes(queue) + REPLY_EXTRA))
             return SESSION_FLUSH;
         reply_popped(shard, session, queue);
@@ -281,12 +350,7 @@ static int run_brpop(struct shard *shard, struct session *session)
     }
     if (session->reply_bytes > 0)
         return SESSION_FLUSH; /* what was answered before must not wait, too */
-    queue = room_for(shard, key, 0);
-    if (queue == NULL)
-        return refuse(shard, session, out_of_memory);
-    session->waiter.deadline_ns = wait_ns == 0 ? UINT64_MAX : shard->now_ns + wait_ns;
-    wait_at(shard, queue, &session->waiter);
-    return SESSION_WAITS;
+    return wait_for_first(shard, session, wait_ns);
 }
 
 static int run_llen(struct shard *shard, struct session *session)
@@ -302,7 +366,7 @@ static int run_del(struct shard *shard, struct session *session)
     const struct request *request = &shard->request;
     while (session->step + 1 < request->count) {
         struct word key = request->words[session->step + 1];
-        session->owner = shard_owner(shard, queue_hash(shard->queues.seed, key));
+        session->owner = shard_owner(shard, key);
         if (session->owner != shard->core)
             return SESSION_AWAY;
         struct queue *queue = find(shard, key);
@@ -326,7 +390,7 @@ static struct word name_job(struct shard *shard, char name[NUMBER_BYTES_MAX * 2]
     do {
         word.bytes = (size_t)snprintf(name, NUMBER_BYTES_MAX * 2, "%s%llx", shard->job_prefix,
                                       (unsigned long long)shard->jobs++);
-    } while (shard_owner(shard, queue_hash(shard->queues.seed, word)) != shard->core);
+    } while (shard_owner(shard, word) != shard->core);
     return word;
 }
 
@@ -432,8 +496,13 @@ static int run_config(struct shard *shard, struct session *session)
 static int run_client(struct shard *shard, struct session *session)
 {
     struct word what = shard->request.words[1];
-    bool is_known = is_word(what, "setinfo") || is_word(what, "setname");
-    reply(session, is_known ? "+OK\r\n" : "-ERR of CLIENT only SETINFO and SETNAME are known\r\n");
+    (void)shard;
+    if (is_word(what, "setinfo") || is_word(what, "setname"))
+        reply(session, "+OK\r\n");
+    else if (is_word(what, "getname"))
+        reply(session, "$-1\r\n");
+    else
+        reply(session, "-ERR of CLIENT only SETINFO, SETNAME and GETNAME are known\r\n");
     return DONE;
 }
 
@@ -444,17 +513,28 @@ static int run_select(struct shard *shard, struct session *session)
     return DONE;
 }
 
-static int run_command(struct shard *shard, struct session *session)
+static int run_hello(struct shard *shard, struct session *session)
 {
-    (void)shard;
-    reply(session, "*0\r\n");
+    const struct request *request = &shard->request;
+    if (request->count == 1 || is_word(request->words[1], "2"))
+        reply(session, "*6\r\n$6\r\nserver\r\n$5\r\ncalmq\r\n$5\r\nproto\r\n:2\r\n"
+                       "$4\r\nmode\r\n$10\r\nstandalone\r\n");
+    else
+        reply(session, "-NOPROTO unsupported protocol version; only RESP2 is spoken here\r\n");
     return DONE;
 }
 
-static int run_hello(struct shard *shard, struct session *session)
+static int run_auth(struct shard *shard, struct session *session)
 {
     (void)shard;
-    reply(session, "-NOPROTO only RESP2 is spoken here\r\n");
+    reply(session, "-ERR AUTH called without any password configured; there are none here\r\n");
+    return DONE;
+}
+
+static int run_reset(struct shard *shard, struct session *session)
+{
+    (void)shard;
+    reply(session, "+RESET\r\n");
     return DONE;
 }
 
@@ -489,10 +569,12 @@ struct command {
     bool has_key;       /* its second word: it runs where that is */
 };
 
+static int run_command(struct shard *shard, struct session *session);
+
 static const struct command commands[] = {
     {"LPUSH", run_lpush, 3, REQUEST_WORDS_MAX, true},
     {"RPOP", run_rpop, 2, 2, true},
-    {"BRPOP", run_brpop, 3, 3, true},
+    {"BRPOP", run_brpop, 3, REQUEST_WORDS_MAX, true},
     {"SUBMIT", run_submit, 3, 3, true},
     {"RESULT", run_result, 2, 3, true},
     {"LLEN", run_llen, 2, 2, true},
@@ -505,22 +587,49 @@ static const struct command commands[] = {
     {"CLIENT", run_client, 2, REQUEST_WORDS_MAX, false},
     {"SELECT", run_select, 2, 2, false},
     {"HELLO", run_hello, 1, REQUEST_WORDS_MAX, false},
+    {"AUTH", run_auth, 2, 3, false},
+    {"RESET", run_reset, 1, 1, false},
     {"QUIT", run_quit, 1, REQUEST_WORDS_MAX, false},
     {"SHUTDOWN", run_shutdown, 1, 1, false},
     {"POST", run_http, 1, REQUEST_WORDS_MAX, false},
     {"HOST:", run_http, 1, REQUEST_WORDS_MAX, false},
 };
 
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], NOT_COMMANDS = 2 };
+
+/* Clients ask for the list of commands to complete words; they do without it. */
+static int run_command(struct shard *shard, struct session *session)
+{
+    const struct request *request = &shard->request;
+    if (request->count > 1 && is_word(request->words[1], "count"))
+        reply_header(session, ':', COMMAND_COUNT - NOT_COMMANDS);
+    else
+        reply(session, "*0\r\n");
+    return DONE;
+}
+
 static const struct command *command_of(struct word name)
 {
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (is_word(name, commands[i].name))
             return &commands[i];
     return NULL;
 }
 
-uint32_t shard_owner(const struct shard *shard, uint64_t hash)
+static struct word tag_of(struct word key)
 {
+    const char *open = memchr(key.start, '{', key.bytes);
+    if (open == NULL)
+        return key;
+    struct word tag = {open + 1, key.bytes - (size_t)(open + 1 - key.start)};
+    const char *close = memchr(tag.start, '}', tag.bytes);
+    tag.bytes = close != NULL ? (size_t)(close - tag.start) : 0;
+    return tag.bytes > 0 ? tag : key;
+}
+
+uint32_t shard_owner(const struct shard *shard, struct word key)
+{
+    uint64_t hash = queue_hash(shard->queues.seed, tag_of(key));
     return (uint32_t)((hash >> 32) * shard->cores >> 32);
 }
 
@@ -554,7 +663,7 @@ static int run_one(struct shard *shard, struct session *session)
     if (is_refused(session, request, command))
         return DONE;
     if (command->has_key && session->step == 0) {
-        session->owner = shard_owner(shard, queue_hash(shard->queues.seed, request->words[1]));
+        session->owner = shard_owner(shard, request->words[1]);
         if (session->owner != shard->core)
             return SESSION_AWAY;
     }

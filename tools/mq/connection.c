@@ -88,7 +88,7 @@ static void set_deadline(struct core *core, struct connection *connection, uint6
 static void set_time(struct core *core, struct connection *connection)
 {
     const struct options *options = &core->server->options;
-    bool is_held = connection->away > 0 || connection->session.waiter.queue != NULL;
+    bool is_held = connection->away > 0 || connection->session.waiting > 0;
     bool is_partial = !is_held && connection->input_end > connection->session.consumed;
     if (connection->state != OPEN)
         return;
@@ -306,7 +306,7 @@ static void follow(struct core *core, struct connection *connection, enum sessio
 
 static bool is_held(const struct connection *connection)
 {
-    return connection->away > 0 || connection->session.waiter.queue != NULL ||
+    return connection->away > 0 || connection->session.waiting > 0 ||
            connection->socket.is_sending || connection->is_ready;
 }
 

@@ -179,7 +179,7 @@ static const char *read_queue(struct shard *shard, const struct record *record, 
         return "it is damaged";
     *at += record->key_bytes;
     uint64_t hash = queue_hash(shard->queues.seed, key);
-    bool is_ours = shard_owner(shard, hash) == shard->core;
+    bool is_ours = shard_owner(shard, key) == shard->core;
     struct queue *queue = is_ours ? queues_get(&shard->queues, hash, key) : NULL;
     if (is_ours && queue == NULL)
         return "it does not fit; start with more --memory";

@@ -1,7 +1,9 @@
 /*
  * parse.c: requests are lines that announce what follows: *COUNT, then for each word $BYTES, the
  * bytes, and an end of line. Anything that does not begin with a star is an inline request: words
- * between blanks, up to the end of the line.
+ * between blanks, up to the end of the line, in which quotes mean what they mean to Redis: "..."
+ * with \n \r \t \b \a \xHH and \ before anything else, '...' with \' alone, and after the second
+ * quote the word is over.
  */
 #include "parse.h"
 
@@ -99,7 +101,64 @@ static enum parse_result read_words(const char *start, size_t bytes, size_t most
 
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r';
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int hex_of(char c)
+{
+    const char *digits = "0123456789abcdef";
+    const char *at = c == '\0' ? NULL : strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+    return at == NULL ? -1 : (int)(at - digits);
+}
+
+/* The character that a backslash in double quotes stands for with what follows it. */
+static char read_escape(struct reader *reader)
+{
+    static const char names[] = "nrtba", meant[] = "\n\r\t\b\a";
+    const char *at = reader->at++;
+    if (*at == 'x' && reader->end - at > 2 && hex_of(at[1]) >= 0 && hex_of(at[2]) >= 0) {
+        reader->at += 2;
+        return (char)(hex_of(at[1]) * 16 + hex_of(at[2]));
+    }
+    const char *name = *at == '\0' ? NULL : strchr(names, *at);
+    return name == NULL ? *at : meant[name - names];
+}
+
+/* Reads on behind an opening quote, to `to`, which moves on. False: the closing one is missing, or
+ * a word goes on behind it. */
+static bool read_quoted(struct reader *reader, char quote, char **to)
+{
+    while (reader->at < reader->end && *reader->at != quote) {
+        char c = *reader->at++;
+        bool is_escape = c == '\\' && reader->at < reader->end &&
+                         (quote == '"' || *reader->at == quote);
+        *(*to)++ = is_escape ? read_escape(reader) : c;
+    }
+    if (reader->at == reader->end)
+        return false;
+    reader->at++;
+    return reader->at == reader->end || is_blank(*reader->at);
+}
+
+/* Reads a word of a line that is not blank where the reader stands. Words with quotes go to `to`,
+ * which moves on. False: quotes are wrong. */
+static bool read_inline_word(struct reader *reader, char **to, struct word *out)
+{
+    const char *begin = reader->at;
+    while (reader->at < reader->end && !is_blank(*reader->at) && *reader->at != '"' &&
+           *reader->at != '\'')
+        reader->at++;
+    size_t plain = (size_t)(reader->at - begin);
+    *out = (struct word){begin, plain};
+    if (reader->at == reader->end || is_blank(*reader->at))
+        return true;
+    out->start = *to;
+    memcpy(*to, begin, plain);
+    *to += plain;
+    char quote = *reader->at++;
+    bool is_sound = read_quoted(reader, quote, to);
+    out->bytes = (size_t)(*to - out->start);
+    return is_sound;
 }
 
 static enum parse_result read_line(const char *start, size_t bytes, size_t most,
@@ -110,15 +169,17 @@ static enum parse_result read_line(const char *start, size_t bytes, size_t most,
     const char *end = memchr(start, '\n', looked);
     if (end == NULL)
         return looked < limit ? PARSE_MORE : wrong(out, "too big inline request");
-    for (const char *at = start; at < end;) {
-        const char *begin = at;
-        while (at < end && !is_blank(*at))
-            at++;
-        if (at > begin && out->count == REQUEST_WORDS_MAX)
+    struct reader reader = {start, end};
+    char *unquoted = out->unquoted;
+    for (;;) {
+        while (reader.at < end && is_blank(*reader.at))
+            reader.at++;
+        if (reader.at == end)
+            break;
+        if (out->count == REQUEST_WORDS_MAX)
             return wrong(out, "too many words");
-        if (at > begin)
-            out->words[out->count++] = (struct word){begin, (size_t)(at - begin)};
-        at += at < end;
+        if (!read_inline_word(&reader, &unquoted, &out->words[out->count++]))
+            return wrong(out, "unbalanced quotes in request");
     }
     out->bytes = (size_t)(end - start) + 1;
     return PARSE_DONE;

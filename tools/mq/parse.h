@@ -2,8 +2,9 @@
  * parse.h: finds one request of the Redis protocol (RESP2, or an inline line) at the start of some
  * bytes.
  *
- * Nothing is copied: words point into the bytes. Nothing is kept between calls: with more bytes the
- * caller asks again from the request's start.
+ * Words point into the bytes; only those of an inline line that have quotes are copied, without
+ * them, into the request. Nothing is kept between calls: with more bytes the caller asks again from
+ * the request's start.
  */
 #ifndef CALM_MQ_PARSE_H
 #define CALM_MQ_PARSE_H
@@ -26,6 +27,7 @@ struct request {
     size_t bytes; /* that the request takes                    */
     const char *wrong;
     struct word words[REQUEST_WORDS_MAX];
+    char unquoted[INLINE_BYTES_MAX]; /* words that had quotes */
 };
 
 enum parse_result {

@@ -20,18 +20,18 @@
 
 enum {
     REPLY_SMALL = 512,  /* room that any reply but an item and INFO fits in */
+    WAIT_KEYS_MAX = 32, /* of one BRPOP */
     REPLY_EXTRA = 1024, /* of a reply with an item, beside the item; a key and lengths */
 };
 
+/* A place in the row of those who wait for an item of one queue. */
 struct waiter {
-    struct waiter *next, *before;           /* at the same queue  */
-    struct waiter *next_here, *before_here; /* of the same shard */
-    struct queue *queue;                    /* NULL: does not wait */
-    uint64_t deadline_ns;                   /* UINT64_MAX: none    */
+    struct waiter *next, *before;
+    struct queue *queue;
+    struct session *session;
 };
 
 struct session {
-    struct waiter waiter; /* first, so that one is the other */
     char *input;
     char *reply;
     size_t input_bytes; /* that whoever runs it may read */
@@ -42,6 +42,12 @@ struct session {
     uint32_t owner; /* SESSION_AWAY: the core to go to   */
     uint32_t step;  /* words of the request that are dealt with, where keys are many */
     uint64_t found; /* of them                                                       */
+
+    /* While it waits for an item. */
+    uint32_t waiting;                        /* queues; 0: it does not wait */
+    struct session *next_here, *before_here; /* who wait in the same shard  */
+    uint64_t deadline_ns;                    /* UINT64_MAX: none            */
+    struct waiter waiters[WAIT_KEYS_MAX];
 };
 
 enum session_result {
@@ -70,7 +76,7 @@ struct shard {
     char job_prefix[32];  /* of this run's jobs */
     uint64_t jobs;        /* numbers given out */
     bool is_stopping;     /* accepts nothing new */
-    struct waiter *first_waiter;
+    struct session *first_waiting;
     uint64_t now_ns;
     uint64_t deadline_ns; /* no waiter's is before it */
 
@@ -89,7 +95,8 @@ bool session_cancel(struct shard *shard, struct session *session);
 /* Ends the waits that are over; later ones, with `all`. */
 void shard_sweep(struct shard *shard, bool all);
 
-/* The core that has a key. */
-uint32_t shard_owner(const struct shard *shard, uint64_t hash);
+/* The core that has a key. Of one with {...} in it what lies between the first such braces decides,
+ * if that is not nothing: so keys can be put together, as with Redis Cluster. */
+uint32_t shard_owner(const struct shard *shard, struct word key);
 
 #endif

@@ -13,6 +13,7 @@
 #include "parts.h"
 
 static void begin_next(struct engine *engine, uint32_t index);
+static bool try_steal(struct engine *engine, uint32_t thief);
 
 /* --- tasks and queues --- */
 
@@ -142,13 +143,13 @@ static void change_free(struct engine_parts *parts, uint32_t index, uint32_t cla
     store(&parts->lines[index].free_blocks[class], (uint16_t)core->free[class], RELAXED);
 }
 
-static void take_back(struct engine_parts *parts, uint32_t index, uint32_t most)
+/* What others freed, of all classes. */
+static void take_back(struct engine_parts *parts, uint32_t index)
 {
     struct core *core = &parts->cores[index];
     for (uint32_t class = 0; class < WATCH_CLASSES && parts->lines[index].remote_backlog > 0;
          class ++) {
-        for (; core->backlog[class] > 0 && most > 0; most--) {
-            core->backlog[class]--;
+        for (; core->backlog[class] > 0; core->backlog[class]--) {
             fetch_sub(&parts->lines[index].remote_backlog, 1, RELAXED);
             change_free(parts, index, class, 1);
         }
@@ -167,8 +168,8 @@ static void note_stranded(struct engine *engine, const struct task *task)
 static void keep_block(struct engine *engine, uint32_t index, const struct task *task)
 {
     struct engine_parts *parts = engine->parts;
-    bool is_remote;
-    double hold_ns = traffic_hold(&parts->traffic, &is_remote);
+    bool is_remote = true;
+    double hold_ns = task->hold_ns < 0 ? traffic_hold(&parts->traffic, &is_remote) : task->hold_ns;
     struct event event = {.at_ns = parts->now_ns + hold_ns,
                           .core = index,
                           .what = task->class | (uint32_t)is_remote << 8};
@@ -187,6 +188,8 @@ static void on_release(struct engine *engine)
         fetch_add(&parts->lines[event.core].remote_backlog, 1, RELAXED);
     } else { /* its own, or it is idle and takes back what comes */
         change_free(parts, event.core, class, 1);
+        if (core->running == NO_TASK)
+            try_steal(engine, event.core); /* what it had no block for */
     }
     tell(engine, (struct notice){.core = event.core});
 }
@@ -231,7 +234,7 @@ static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, do
     struct core *core = &parts->cores[index];
     struct task *task = &parts->tasks[task_index];
     if (has_blocks(engine, task)) {
-        take_back(parts, index, TAKE_BACK_MAX);
+        take_back(parts, index);
         if (core->free[task->class] == 0) {
             parts->busy_until_ns[index] -= task->service_ns * core->slow_factor;
             note_stranded(engine, task);
@@ -252,6 +255,13 @@ static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, do
     return true;
 }
 
+/* What passes before a task begins on the core as it is. */
+static double wake_ns(const struct engine *engine, uint32_t index)
+{
+    bool is_idle = (engine->parts->idle[index / 64] >> index % 64 & 1) != 0;
+    return is_idle ? engine->options.wake_ns : 0;
+}
+
 static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
 {
     uint64_t bit = (uint64_t)1 << index % 64;
@@ -262,8 +272,8 @@ static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
     parts->idle_count += is_idle ? 1u : UINT32_MAX;
 }
 
-/* The core takes the oldest waiting task of another, if the policy names one whose task it can
- * run. */
+/* The core takes the oldest waiting task of another, if the policy names one whose task it can run;
+ * else that waits as the youngest. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
     struct engine_parts *parts = engine->parts;
@@ -275,9 +285,11 @@ static bool try_steal(struct engine *engine, uint32_t thief)
         return false;
     struct core *from = &parts->cores[victim], *to = &parts->cores[thief];
     struct task *task = &parts->tasks[from->inbox.head];
-    if (has_blocks(engine, task) && to->free[task->class] == 0)
-        return false;
     uint32_t index = inbox_pop(parts, victim);
+    if (has_blocks(engine, task) && to->free[task->class] == 0) {
+        queue_push(parts, &from->inbox, index);
+        return false;
+    }
     watch_left(&parts->lines[victim], task->hint_ns);
     watch_submitted(&parts->lines[thief], task->hint_ns);
     if (has_delay(engine)) {
@@ -289,20 +301,22 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     parts->busy_until_ns[thief] = (busy_until_ns > parts->now_ns ? busy_until_ns : parts->now_ns) +
                                   task->service_ns * to->slow_factor;
     engine->counts.steals += task->is_counted;
+    double extra_ns = engine->options.delay_ns + wake_ns(engine, thief);
     set_idle(parts, thief, false);
-    return begin(engine, thief, index, engine->options.delay_ns);
+    return begin(engine, thief, index, extra_ns);
 }
 
 static void begin_next(struct engine *engine, uint32_t index)
 {
     struct engine_parts *parts = engine->parts;
     struct core *core = &parts->cores[index];
+    double extra_ns = wake_ns(engine, index);
     while (core->inbox.count > 0) {
         set_idle(parts, index, false);
-        if (try_steal(engine, index) || begin(engine, index, inbox_pop(parts, index), 0))
+        if (try_steal(engine, index) || begin(engine, index, inbox_pop(parts, index), extra_ns))
             return;
     }
-    take_back(parts, index, UINT32_MAX);
+    take_back(parts, index);
     if (try_steal(engine, index))
         return;
     set_idle(parts, index, true);
@@ -523,6 +537,7 @@ static void on_arrival(struct engine *engine)
                                             .key = next->key,
                                             .hint_ns = next->hint_ns,
                                             .class = next->class,
+                                            .hold_ns = next->hold_ns,
                                             .is_counted = is_counted};
         if (parts->held.count > 0)
             queue_push(parts, &parts->held, index); /* behind those before it */

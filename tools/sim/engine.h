@@ -4,9 +4,9 @@
  *
  * A task arrives, a policy places it, the core runs its inbox in order. When a task begins it takes
  * a block of its class, and fails at once when there is none; the block is kept for a while after
- * the task and then freed, by the core itself or remotely. A core takes back at most 8 remote frees
- * when it begins a task. Time is in ns, as a double. Everything follows from the options and the
- * seed. Design: docs/design/simulator.md
+ * the task and then freed, by the core itself or remotely. A core takes back remote frees when it
+ * begins a task. Time is in ns, as a double. Everything follows from the options and the seed.
+ * Design: docs/design/simulator.md
  */
 #ifndef CALM_SIM_ENGINE_H
 #define CALM_SIM_ENGINE_H
@@ -35,6 +35,7 @@ struct engine_options {
     uint32_t tight_cores; /* the first so many have tight_blocks instead   */
     uint32_t tight_blocks;
     double delay_ns; /* from decision to inbox, from event to published line, and for a theft */
+    double wake_ns;  /* until a core that was idle begins a task */
     uint32_t inbox_capacity;
     enum full_rule full;
     double deadline_ns; /* of FULL_WAIT */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "options.h"
+#include "trace.h"
 
 enum { EVENTS_A_STEP = 1 << 16, BAR_COLUMNS = 30 };
 
@@ -87,6 +88,8 @@ static void print_setting(const struct sim_options *options, double load, uint64
         printf("\"hint\": \"%s\", ", hints[traffic->hint]);
     if (engine->delay_ns > 0)
         printf("\"delay\": %g, ", engine->delay_ns);
+    if (engine->wake_ns > 0)
+        printf("\"wake\": %g, ", engine->wake_ns);
     if (options->snapshot_in != NULL)
         printf("\"has_snapshot\": true, ");
     if (engine->is_frozen)
@@ -229,6 +232,16 @@ static int run_all(struct sim_options *options)
     return 0;
 }
 
+/* Has recorded tasks come instead of drawn ones. False: there are none in the file. */
+static bool take_trace(struct sim_options *options)
+{
+    struct engine_options *engine = &options->engine;
+    double warmup = (double)engine->warmup / (double)engine->tasks;
+    engine->traffic.trace = trace_read(options->trace, &engine->tasks);
+    engine->warmup = (uint64_t)((double)engine->tasks * warmup);
+    return engine->traffic.trace != NULL;
+}
+
 int main(int count, char **words)
 {
     struct sim_options options;
@@ -241,5 +254,12 @@ int main(int count, char **words)
         options_help();
         return 0;
     }
-    return run_all(&options);
+    if (options.trace != NULL && !take_trace(&options)) {
+        fprintf(stderr, "calm sim: '%s' cannot be read, or a line of it is no task.\n",
+                options.trace);
+        return 1;
+    }
+    int code = run_all(&options);
+    free((void *)(uintptr_t)options.engine.traffic.trace);
+    return code;
 }

@@ -32,6 +32,8 @@ static const struct option table[] = {
     {"tasks", COUNT, "N", "tasks a run (200000)", 1, 1e12},
     {"warmup", NUMBER, "SHARE", "of the tasks, first ones that do not count (0.25)", 0, 0.99},
     {"service", NUMBER, "NS", "mean service time on an ordinary core (1000)", 10, 1e9},
+    {"trace", WORD, "FILE", "recorded tasks instead, a line each; tools/sim/trace.h has its fields",
+     0, 0},
     {"bursty", FLAG, "", "arrivals in bursts and lulls instead of evenly at random", 0, 0},
     {"slow", PAIR, "N:FACTOR", "the first N cores take FACTOR times as long", 1, 1000},
     {"drift", COUNT, "N", "after every N tasks other cores are the slow ones", 0, 1e12},
@@ -45,6 +47,7 @@ static const struct option table[] = {
     {"key-skew", NUMBER, "S", "Zipf's exponent of how common keys are (0)", 0, 10},
     {"hint", WORD, "H", "what tasks say of their size: none coarse exact (none)", 0, 0},
     {"delay", NUMBER, "NS", "decision to inbox, event to published line, a theft (0)", 0, 1e9},
+    {"wake", NUMBER, "NS", "until a core that was idle begins a task (0)", 0, 1e9},
     {"inbox", COUNT, "N", "tasks in flight that a core accepts (1024)", 1, 65535},
     {"full", WORD, "RULE", "when nothing is feasible: reject shed wait (reject)", 0, 0},
     {"deadline", NUMBER, "NS", "how long a task waits then (100000)", 0, 1e12},
@@ -129,6 +132,8 @@ static const char *set_word(struct sim_options *options, const char *name, const
     } else if (is(name, "arm")) {
         place = place_in("auto learned fixed", word);
         engine->forced_arm = place - 1;
+    } else if (is(name, "trace")) {
+        options->trace = word;
     } else if (is(name, "snapshot-in")) {
         options->snapshot_in = word;
     } else {
@@ -162,6 +167,7 @@ static void set_number(struct sim_options *options, const char *name, double val
         {"keys", NULL, NULL, &traffic->keys, NULL},
         {"key-skew", &traffic->key_skew, NULL, NULL, NULL},
         {"delay", &engine->delay_ns, NULL, NULL, NULL},
+        {"wake", &engine->wake_ns, NULL, NULL, NULL},
         {"inbox", NULL, &engine->inbox_capacity, NULL, NULL},
         {"deadline", &engine->deadline_ns, NULL, NULL, NULL},
     };

@@ -14,6 +14,7 @@ struct sim_options {
     double loads[32];
     unsigned load_count;
     uint64_t seeds; /* runs, with seed, seed + 1, ... */
+    const char *trace;
     const char *snapshot_in;
     const char *snapshot_out;
     bool is_help;

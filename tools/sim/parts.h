@@ -9,12 +9,12 @@
 #include "ring.h"
 
 #define NO_TASK UINT32_MAX
-enum { TAKE_BACK_MAX = 8 };
 
 struct task {
     double arrival_ns;
     double service_ns;
     double deadline_ns; /* while it waits for a block */
+    double hold_ns;     /* of its block; below 0: to be drawn */
     uint64_t key;
     uint32_t hint_ns;
     uint32_t class;

@@ -150,7 +150,12 @@ static uint32_t hint_of(enum hint_kind kind, double service_ns)
 void traffic_next(struct traffic *traffic, struct traffic_task *task)
 {
     const struct traffic_options *options = &traffic->options;
+    if (options->trace != NULL) {
+        *task = options->trace[traffic->traced++];
+        return;
+    }
     advance(traffic);
+    task->hold_ns = -1;
     task->arrival_ns = traffic->now_ns;
     task->service_ns = draw_service(traffic);
     task->hint_ns = hint_of(options->hint, task->service_ns);

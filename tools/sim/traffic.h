@@ -30,6 +30,7 @@ struct traffic_options {
     double hold_ns; /* mean time that a block is kept after its task */
     double remote;  /* share of blocks that another core frees       */
     uint64_t seed;
+    const struct traffic_task *trace; /* NULL, or recorded tasks that come instead of drawn ones */
 };
 
 struct traffic {
@@ -40,6 +41,7 @@ struct traffic {
     bool is_burst;
     double class_below[WATCH_CLASSES]; /* cumulative */
     double *key_below;                 /* cumulative; NULL when all are alike */
+    uint64_t traced;                   /* tasks of the trace that came */
 };
 
 struct traffic_task {
@@ -48,6 +50,7 @@ struct traffic_task {
     uint64_t key;
     uint32_t hint_ns; /* 0: none */
     uint32_t class;   /* POLICY_NO_CLASS: wants no block */
+    double hold_ns;   /* how long its block is kept; below 0: traffic_hold() says */
 };
 
 /* False when there is no memory. */

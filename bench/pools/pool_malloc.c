@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SLOTS = 128, SLOT_NONE = -1, HEAD = 4096, ALIGN_MIN = 16 };
+enum { SLOTS = 128, HEAD = 4096, ALIGN_MIN = 16 };
 
 static const size_t sizes[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1 << 20};
 static const uint32_t shares[] = {2, 2, 8, 3, 3, 5, 50, 3, 6, 6, 6, 6};
@@ -31,7 +31,9 @@ static _Atomic int slots_used;
 static _Atomic(char *) base;
 static size_t slot_bytes;
 static unsigned first_flags;
-static __thread int mine __attribute__((tls_model("initial-exec"))) = SLOT_NONE;
+
+/* The calling thread's pool, which begins with its slot; NULL before its first request. */
+static __thread struct calm_pool *own __attribute__((tls_model("initial-exec")));
 
 static void *map(size_t bytes)
 {
@@ -68,13 +70,18 @@ static __attribute__((noinline)) calm_pool *open_slot(void)
                                       0};
     if (calm_pool_create(&config, &pools[slot]) != CALM_OK)
         return NULL;
-    mine = slot;
-    return pools[slot];
+    own = pools[slot];
+    return own;
 }
 
 static inline calm_pool *own_pool(void)
 {
-    return mine != SLOT_NONE ? pools[mine] : open_slot();
+    return __builtin_expect(own != NULL, 1) ? own : open_slot();
+}
+
+static inline bool is_own(const void *block)
+{
+    return (uintptr_t)block - (uintptr_t)own < slot_bytes;
 }
 
 /* The slot of an address, or one past the last. */
@@ -115,34 +122,44 @@ static void *refused(void)
     return NULL;
 }
 
-void *malloc(size_t bytes)
+static __attribute__((noinline)) void *malloc_slow(size_t bytes)
 {
-    calm_pool *pool = own_pool();
     void *block = NULL;
-    if (__builtin_expect(bytes <= sizes[CLASSES - 1] && pool != NULL, 1))
-        block = calm_pool_alloc(pool, bytes < ALIGN_MIN ? ALIGN_MIN : bytes);
-    else
+    if (bytes > sizes[CLASSES - 1])
         block = map_large(bytes, ALIGN_MIN);
+    else if (own == NULL && open_slot() != NULL)
+        block = calm_pool_alloc(own, bytes);
     return block != NULL ? block : refused();
 }
 
-void free(void *block)
+void *malloc(size_t bytes)
+{
+    void *block = __builtin_expect(own != NULL, 1) ? calm_pool_alloc(own, bytes) : NULL;
+    return __builtin_expect(block != NULL, 1) ? block : malloc_slow(bytes);
+}
+
+static __attribute__((noinline)) void free_elsewhere(void *block)
 {
     if (block == NULL)
         return;
     size_t slot = slot_of(block);
-    int code;
-    if (__builtin_expect((int)slot == mine, 1)) {
-        code = calm_pool_free(pools[slot], block);
-    } else if (slot < SLOTS) {
-        code = calm_pool_free_remote(pools[slot], block);
+    if (slot < SLOTS) {
+        if (calm_pool_free_remote(pools[slot], block) != CALM_OK)
+            abort();
     } else {
         const size_t *head = (const size_t *)(void *)((char *)block - HEAD);
         munmap((void *)head[0], head[1]);
-        return;
     }
-    if (code != CALM_OK)
-        abort();
+}
+
+void free(void *block)
+{
+    if (__builtin_expect(is_own(block), 1)) {
+        if (calm_pool_free(own, block) != CALM_OK)
+            abort();
+    } else {
+        free_elsewhere(block);
+    }
 }
 
 void *calloc(size_t count, size_t bytes)

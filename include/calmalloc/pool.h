@@ -115,8 +115,8 @@ struct calm_pool_config {
  * Makes a pool as `config` says, and gives it to the calling thread. Returns 0 and the pool, or a
  * code; then *out is untouched and nothing is left behind. `config` is not needed afterwards.
  *
- * Each class's share pays for its blocks and for their bookkeeping, 2.2 bits a block. A block takes
- * its declared size rounded up to 8 bytes (below 8: to a power of two), and is aligned to the
+ * Each class's share pays for its blocks and for their bookkeeping, 2.02 bits a block. A block
+ * takes its declared size rounded up to 8 bytes (below 8: to a power of two), and is aligned to the
  * largest power of two that divides this, at most to 4096: declare a multiple of 16 where 16 is
  * needed. Cost: the kernel maps and fills `bytes`; not for the time that counts.
  */
@@ -147,15 +147,20 @@ void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_
 
 /*
  * Frees `block`. 0, or CALM_EFOREIGN, CALM_EINTERIOR, CALM_EMISALIGNED, CALM_EDOUBLE, and nothing
- * is changed. NULL is ignored. Owner only. Cost: straight code, one locked instruction.
+ * is changed. NULL is ignored. Owner only. Cost: straight code; one locked instruction once remote
+ * frees were announced, none before. Least for the block that was handed out last.
  */
 int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING;
 
 /*
  * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one locked
- * instruction that flips one bit. Of two threads that free a block at once, one is told
+ * instruction that sets one bit. Of two threads that free a block at once, one is told
  * CALM_EDOUBLE. The owner meets the block when its cursor comes by: calm_pool_alloc moves the
- * cursor of the class on, by one word of 64 blocks for each 64 of drain_max, at least one.
+ * cursor of the class on, by drain_max blocks, rounded down to a power of two.
+ *
+ * The first call announces that there are remote frees. NULL only announces: a program whose owner
+ * and another thread might free one block at once calls so first, as only what comes after the
+ * owner has seen it is told to one of the two. Either way the block is free once.
  */
 int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING;
 

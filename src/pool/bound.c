@@ -2,8 +2,9 @@
  * bound.c: what a configuration comes to, before anything runs.
  *
  * Bytes are the plan's own; nothing else decides where blocks lie. Instructions, lines and branches
- * are those of the longest path through the object code, which tools/bound computed: whatever the
- * configuration, as no path depends on more than comparisons with it.
+ * are those of the longest path through the object code, which tools/bound computed, once for each
+ * set of features that a configuration can have: what it does without stands in functions that are
+ * then never entered.
  *
  * Design: docs/design/pool-bound.md
  */
@@ -27,12 +28,43 @@ enum operation {
     OPERATIONS
 };
 
-static const struct calm_pool_cost costs[MACHINES][OPERATIONS] = {
-#define BOUND(machine, operation, instructions, lines, branches)                                   \
-    [MACHINE_##machine][OPERATION_##operation] = {instructions, lines, branches},
+/* What lengthens the ways of some operations. */
+enum feature {
+    HAS_SPILL = 1, /* an exhausted class asks the next: lend()                      */
+    HAS_CODED = 2, /* counts in four bits: publish_coded()                          */
+    HAS_TWICE = 4, /* two words a drain: drain_second()                             */
+    HAS_LARGE = 8, /* sizes that the table does not have: alloc_large()             */
+    HAS_MANY = 16, /* classes that one part of the blocks can share: class_among()  */
+    FEATURES = 32
+};
+
+static const struct calm_pool_cost costs[MACHINES][OPERATIONS][FEATURES] = {
+#define BOUND(machine, operation, features, instructions, lines, branches)                         \
+    [MACHINE_##machine][OPERATION_##operation][features] = {instructions, lines, branches},
 #include "pool/bound_tables.def"
 #undef BOUND
 };
+
+static unsigned features_of(const struct calm_pool_config *config, const struct plan *plan)
+{
+    unsigned features = plan->count > 1 ? HAS_MANY : 0;
+    if (plan->count > 1 && (config->flags & CALM_POOL_SPILL) != 0)
+        features |= HAS_SPILL;
+    if (plan->count > POOL_EXACT_MAX)
+        features |= HAS_CODED;
+    if (plan->drain_max >= POOL_DRAIN_TWICE)
+        features |= HAS_TWICE;
+    if (plan->classes[plan->count - 1].block_bytes > POOL_TABLE_BYTES)
+        features |= HAS_LARGE;
+    return features;
+}
+
+/* The row of an operation that only `varying` of the features change. */
+static struct calm_pool_cost cost_of(enum operation operation, unsigned varying, unsigned features)
+{
+    return costs[MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64][operation]
+                [features & varying];
+}
 
 EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out)
 {
@@ -42,15 +74,15 @@ EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_po
     int error = plan_make(config, &plan);
     if (error != 0)
         return error;
-    const struct calm_pool_cost *cost = costs[MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64];
+    unsigned features = features_of(config, &plan), kinds = HAS_SPILL | HAS_CODED | HAS_TWICE;
     *out = (struct calm_pool_limits){
         .bytes = plan.bytes,
         .meta_bytes = plan.meta_end,
-        .alloc = cost[OPERATION_pool_alloc],
-        .alloc_aligned = cost[OPERATION_pool_alloc_aligned],
-        .free = cost[OPERATION_pool_free],
-        .free_remote = cost[OPERATION_pool_free_remote],
-        .drain = cost[OPERATION_pool_drain],
+        .alloc = cost_of(OPERATION_pool_alloc, kinds | HAS_LARGE, features),
+        .alloc_aligned = cost_of(OPERATION_pool_alloc_aligned, kinds, features),
+        .free = cost_of(OPERATION_pool_free, HAS_CODED | HAS_MANY, features),
+        .free_remote = cost_of(OPERATION_pool_free_remote, HAS_MANY, features),
+        .drain = cost_of(OPERATION_pool_drain, HAS_CODED | HAS_TWICE, features),
     };
     for (unsigned i = 0; i < plan.count; i++) {
         const struct plan_class *class = &plan.classes[i];

@@ -23,15 +23,14 @@ static uint64_t inverse_of(uint64_t odd)
     return inverse;
 }
 
-/* All blocks free: given and taken differ in the bits that have a block. */
+/* All blocks free, and none of them freed by another thread. */
 static void fill_map(struct pool_class *class)
 {
     for (uint32_t w = 0; w < class->words; w++) {
         uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
         uint64_t all = blocks == 64 ? UINT64_MAX : level_bit(blocks) - 1;
-        store(&class->map[w].taken, 0, RELAXED);
-        store(&class->map[w].given, all, RELAXED);
-        class->counted[w] = (uint8_t)blocks;
+        store(&class->free[w], all, RELAXED);
+        store(word_freed(class, &class->free[w]), 0, RELAXED);
         levels_set(&class->root, class->far, class->near, w);
     }
 }
@@ -41,22 +40,30 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
     char *start = (char *)pool;
     unsigned shift = bit_lowest(plan->stride);
     *class = (struct pool_class){
-        .map = (struct pool_word *)(start + plan->map_at),
+        .free = (pool_word *)(start + plan->map_at),
         .blocks_at = (size_t)(start + plan->blocks_at - pool->blocks),
         .inverse = inverse_of(plan->stride >> shift),
         .stride = plan->stride,
-        .shift = shift,
         .blocks = plan->blocks,
-        .align = (uint32_t)plan->align,
         .words = plan->words,
+        .align = (uint16_t)plan->align,
+        .shift = (uint8_t)shift,
+        .index = (uint8_t)(class - pool->classes),
         .near = (uint64_t *)(start + plan->near_at),
         .far = (uint64_t *)(start + plan->far_at),
-        .counted = (uint8_t *)(start + plan->counted_at),
+        .hot_word = (pool_word *)(start + plan->map_at),
+        .hot_start = start + plan->blocks_at,
         .free_known = plan->blocks,
         .least_free = plan->blocks,
     };
-    __builtin_memset(class->near, 0, plan->counted_at - plan->near_at);
+    __builtin_memset(class->near, 0, plan->meta_end - plan->near_at);
     fill_map(class);
+}
+
+/* A class to the tables: bytes from the pool's own first. */
+static uint16_t offset_of(const calm_pool *pool, uint32_t index)
+{
+    return (uint16_t)((const char *)&pool->classes[index] - (const char *)pool);
 }
 
 /* Tables from sizes and from addresses to classes. */
@@ -67,14 +74,15 @@ static void fill_tables(calm_pool *pool, const struct plan *plan)
         pool->last_byte[i] = i + 1 < plan->count ? pool->classes[i + 1].blocks_at - 1 : UINT64_MAX;
     }
     for (size_t bytes = 0; bytes <= POOL_TABLE_BYTES; bytes++)
-        pool->class_of_size[bytes] = (uint8_t)keys_below(pool->declared, bytes);
+        pool->class_of_size[bytes] = offset_of(
+            pool, bytes <= pool->largest ? keys_below(pool->declared, bytes) : plan->count);
     while ((pool->blocks_bytes - 1) >> pool->granule_shift >= POOL_GRANULES)
         pool->granule_shift++;
     for (size_t i = 0; i < POOL_GRANULES; i++) {
         size_t from = i << pool->granule_shift;
         uint32_t first = keys_below(pool->last_byte, from);
         uint32_t last = keys_below(pool->last_byte, from + ((size_t)1 << pool->granule_shift) - 1);
-        pool->class_at[i] = (uint8_t)(first == last ? first : POOL_MIXED);
+        pool->class_at[i] = first == last ? offset_of(pool, first) : POOL_MIXED;
     }
     for (unsigned i = 0; i < plan->count; i++)
         for (unsigned log = 0; log <= bit_lowest(plan->classes[i].align); log++)
@@ -106,13 +114,17 @@ static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
     pool->blocks_bytes = plan->end - plan->blocks_at;
     pool->largest = plan->classes[plan->count - 1].block_bytes;
     pool->class_count = plan->count;
-    pool->drain_max = plan->drain_max;
+    pool->group_shift = LEVEL_BITS - bit_highest(plan->drain_max < 64 ? plan->drain_max : 64);
+    pool->group = UINT64_MAX >> (64 - (64 >> pool->group_shift));
+    pool->is_drained_twice = plan->drain_max >= POOL_DRAIN_TWICE;
     pool->spills = (config->flags & CALM_POOL_SPILL) != 0;
     pool->is_mapped = config->memory == NULL;
     pool->is_locked = (config->flags & CALM_POOL_LOCK) != 0;
     pool->bytes = plan->bytes;
     for (unsigned i = 0; i < plan->count; i++)
         fill_class(pool, &plan->classes[i], &pool->classes[i]);
+    pool->classes[plan->count] = (struct pool_class){
+        .hot_word = &pool->nothing, .hot = POOL_NONE, .index = (uint8_t)plan->count};
     fill_tables(pool, plan);
     fill_watch(pool);
     return pool;

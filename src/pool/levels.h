@@ -78,47 +78,41 @@ ALWAYS_INLINE uint64_t level_without(uint64_t word, uint32_t i)
     return word & ~((uint64_t)1 << i);
 }
 
-/*
- * Two planes of bits say what 64 blocks are: a block is free where they differ. Taking one makes it
- * equal in both, and touches no other. They are values here; pool.c reads and writes the words.
- */
-/*@ predicate is_open(uint64_t taken, uint64_t given, integer k) =
-  @   !(is_set(taken, k) <==> is_set(given, k));
-  @*/
-
-/*@ assigns \nothing;
-  @ ensures \forall integer k; 0 <= k < 64 ==> (is_set(\result, k) <==> is_open(taken, given, k));
-  @*/
-ALWAYS_INLINE uint64_t planes_open(uint64_t taken, uint64_t given)
-{
-    return taken ^ given;
-}
-
-/*@ requires i < 64;
-  @ assigns \nothing;
-  @ ensures is_set(\result, i) <==> !is_set(plane, i);
-  @ ensures \forall integer k; 0 <= k < 64 && k != i ==> (is_set(\result, k) <==> is_set(plane, k));
-  @*/
-ALWAYS_INLINE uint64_t plane_flip(uint64_t plane, uint32_t i)
-{
-    return plane ^ (uint64_t)1 << i;
-}
-
-/* The lowest block of a word that is free, and `taken` as it is once that block is live. */
-/*@ requires \exists integer k; 0 <= k < 64 && is_open(taken, given, k);
+/* The lowest bit of a word that has one, and the word without it: a block is taken. */
+/*@ requires \exists integer k; 0 <= k < 64 && is_set(free, k);
   @ requires \valid(after);
   @ assigns *after;
   @ ensures \result < 64;
-  @ ensures is_open(taken, given, \result) && !is_open(*after, given, \result);
+  @ ensures is_set(free, \result) && !is_set(*after, \result);
   @ ensures \forall integer k; 0 <= k < 64 && k != \result ==>
-  @   (is_open(*after, given, k) <==> is_open(taken, given, k));
-  @ ensures \forall integer k; 0 <= k < \result ==> !is_open(taken, given, k);
+  @   (is_set(*after, k) <==> is_set(free, k));
+  @ ensures \forall integer k; 0 <= k < \result ==> !is_set(free, k);
   @*/
-ALWAYS_INLINE uint32_t planes_take(uint64_t taken, uint64_t given, uint64_t *after)
+ALWAYS_INLINE uint32_t word_take(uint64_t free, uint64_t *after)
 {
-    uint32_t i = bit_lowest(planes_open(taken, given));
-    *after = plane_flip(taken, i);
+    uint32_t i = bit_lowest(free);
+    *after = level_without(free, i);
     return i;
+}
+
+/* Of the blocks that others freed and `group` names, those that the owner does not have yet. */
+/*@ assigns \nothing;
+  @ ensures \forall integer k; 0 <= k < 64 ==>
+  @   (is_set(\result, k) <==> is_set(freed, k) && is_set(group, k) && !is_set(free, k));
+  @*/
+ALWAYS_INLINE uint64_t word_found(uint64_t free, uint64_t freed, uint64_t group)
+{
+    return freed & ~free & group;
+}
+
+/* The owner has these, too. */
+/*@ assigns \nothing;
+  @ ensures \forall integer k; 0 <= k < 64 ==>
+  @   (is_set(\result, k) <==> is_set(free, k) || is_set(found, k));
+  @*/
+ALWAYS_INLINE uint64_t word_with(uint64_t free, uint64_t found)
+{
+    return free | found;
 }
 
 /*@ requires \valid(level + i / 64);

@@ -69,6 +69,13 @@ static size_t stride_of(size_t block_bytes)
     return block_bytes == 1 ? 1 : (size_t)1 << (bit_highest(block_bytes - 1) + 1);
 }
 
+/* The pool with its classes and the one with no blocks behind them. */
+static size_t own_bytes(unsigned classes)
+{
+    return align_up(sizeof(struct calm_pool) + (classes + 1) * sizeof(struct pool_class),
+                    PART_ALIGN);
+}
+
 static size_t words_for(size_t bits)
 {
     return (bits + 63) / 64;
@@ -80,10 +87,10 @@ static size_t place_meta(struct plan_class *class, size_t at)
     size_t words = words_for(class->blocks);
     class->words = (uint32_t)words;
     class->map_at = at;
-    class->near_at = class->map_at + words * sizeof(struct pool_word);
+    class->near_at = class->map_at + 2 * words * sizeof(pool_word);
     class->far_at = class->near_at + words_for(words) * sizeof(uint64_t);
-    class->counted_at = class->far_at + words_for(words_for(words)) * sizeof(uint64_t);
-    return align_up(class->counted_at + words, PART_ALIGN);
+    class->meta_end = class->far_at + words_for(words_for(words)) * sizeof(uint64_t);
+    return align_up(class->meta_end, PART_ALIGN);
 }
 
 /* What `blocks` of a class take with all that belongs to them. */
@@ -117,8 +124,7 @@ static int fill_share(struct plan_class *class, size_t share)
  */
 static void place_all(struct plan *out, uintptr_t origin)
 {
-    size_t at = align_up(sizeof(struct calm_pool) + out->count * sizeof(struct pool_class),
-                         PART_ALIGN);
+    size_t at = own_bytes(out->count);
     for (unsigned i = 0; i < out->count; i++)
         at = place_meta(&out->classes[i], at);
     out->meta_end = at;
@@ -140,8 +146,7 @@ int plan_make(const struct calm_pool_config *config, struct plan *out)
     out->bytes = config->bytes;
     out->count = (unsigned)config->classes;
     out->drain_max = config->drain_max != 0 ? config->drain_max : CALM_POOL_DRAIN_DEFAULT;
-    size_t own = align_up(sizeof(struct calm_pool) + out->count * sizeof(struct pool_class),
-                          PART_ALIGN);
+    size_t own = own_bytes(out->count);
     if (config->bytes <= own)
         return CALM_EBYTES_SMALL;
     size_t shared = config->bytes - own;

@@ -16,8 +16,8 @@ struct plan_class {
     size_t stride;      /* what a block takes                                               */
     size_t align;       /* of each block, a power of two                                    */
     size_t blocks_at;
-    size_t map_at; /* both planes, a pair of words for each 64 blocks                       */
-    size_t near_at, far_at, counted_at;
+    size_t map_at; /* both planes, one behind the other, a word of each for 64 blocks         */
+    size_t near_at, far_at, meta_end;
     uint32_t blocks;
     uint32_t words; /* of the map */
 };

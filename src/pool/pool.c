@@ -1,31 +1,24 @@
 /*
- * pool.c: the operations of a pool. Each is straight code: no loop, no call, no lock.
+ * pool.c: the operations of a pool. Each is straight code: no loop, no lock, and no call but of the
+ * functions here that are kept apart, so that what seldom happens does not lengthen what often does
+ * and a configuration that never comes by one does not pay for it in its bound.
  *
- * calm_pool_alloc and the owner's free work on the owner's words alone, but for `given`, which a
- * remote free may change at any time. Whatever they read of it, they act on what they read; what
- * comes later is met by the cursor.
+ * The owner decides by `free` alone, which nobody else writes. Until a remote free was announced
+ * its calls have no locked instruction; after that its frees have one, and so has handing out a
+ * block that was freed since: of two frees at once one is then told.
  *
- * Owner: as pool.h says; calm_pool_free_remote writes `given`, `was_remote` and a counter, no more.
+ * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `was_remote` and a counter, no more.
  * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md
  */
 #include "pool/pool.h"
 
-enum { DRAIN_WORD = 64 };
-
 /* Where an address leads. */
 struct pool_place {
     struct pool_class *class;
-    struct pool_word *word;
-    uint32_t index; /* of the class                  */
-    uint32_t w;     /* of the word in the map        */
-    uint32_t i;     /* of the bit in the word        */
+    pool_word *word; /* of `free`           */
+    uint32_t w;      /* of the word in it   */
+    uint32_t i;      /* of the bit          */
 };
-
-ALWAYS_INLINE uint64_t word_open(const struct pool_word *word, uint64_t taken)
-{
-    /* S2: pairs with S3, the block's last use is over. */
-    return planes_open(taken, load(&word->given, ACQUIRE));
-}
 
 /* 4 bits for a count: 0, or n for at least 2^(n - 1). */
 ALWAYS_INLINE unsigned code_of(uint32_t blocks)
@@ -34,169 +27,225 @@ ALWAYS_INLINE unsigned code_of(uint32_t blocks)
     return code > 15 ? 15 : code;
 }
 
-ALWAYS_INLINE void publish(calm_pool *pool, uint32_t index, uint64_t free_bytes)
+/* With more than POOL_EXACT_MAX classes. */
+static NOINLINE void publish_coded(calm_pool *pool, const struct pool_class *class)
 {
-    struct calm_pool_occupancy *watch = &pool->watch;
-    uint32_t blocks = pool->classes[index].free_known;
-    __atomic_store_n(&watch->free_bytes, free_bytes, __ATOMIC_RELAXED);
-    if (!watch->is_coded) {
-        __atomic_store_n(&watch->known.blocks[index], blocks, __ATOMIC_RELAXED);
-        return;
-    }
-    uint8_t *pair = &watch->known.code[index >> 1];
-    unsigned shift = (index & 1) * 4;
-    unsigned codes = (*pair & ~(15u << shift)) | code_of(blocks) << shift;
+    uint8_t *pair = &pool->watch.known.code[class->index >> 1];
+    unsigned shift = (class->index & 1) * 4;
+    unsigned codes = (*pair & ~(15u << shift)) | code_of(class->free_known) << shift;
     __atomic_store_n(pair, (uint8_t)codes, __ATOMIC_RELAXED);
 }
 
-/* The word has something to hand out. When the levels have it, hot is not above it. */
-ALWAYS_INLINE void raise_word(struct pool_class *class, uint32_t w)
+ALWAYS_INLINE void publish(calm_pool *pool, const struct pool_class *class, uint64_t free_bytes)
 {
-    if ((class->near[w >> LEVEL_BITS] & level_bit(w & 63)) != 0)
+    struct calm_pool_occupancy *watch = &pool->watch;
+    __atomic_store_n(&watch->free_bytes, free_bytes, __ATOMIC_RELAXED);
+    if (unlikely(watch->is_coded)) {
+        publish_coded(pool, class);
         return;
-    levels_set(&class->root, class->far, class->near, w);
-    class->hot = w < class->hot ? w : class->hot;
+    }
+    __atomic_store_n(&watch->known.blocks[class->index], class->free_known, __ATOMIC_RELAXED);
 }
 
-/* D1: looks at the cursor's word, takes note of at most *left blocks, and moves the cursor on. */
-ALWAYS_INLINE void drain_word(calm_pool *pool, struct pool_class *class, uint32_t *left)
+ALWAYS_INLINE void make_hot(calm_pool *pool, struct pool_class *class, uint32_t w)
 {
-    uint32_t w = class->cursor;
-    const struct pool_word *word = &class->map[w];
-    uint64_t open = word_open(word, load(&word->taken, RELAXED));
-    uint32_t extra = level_count(open) - class->counted[w];
-    uint32_t found = extra < *left ? extra : *left;
-    *left -= found;
-    class->counted[w] = (uint8_t)(class->counted[w] + found);
-    class->free_known += found;
-    class->found_now += found;
-    class->remote_frees += found;
-    if (open != 0)
-        raise_word(class, w);
-    class->cursor = w + 1;
-    if (class->cursor == class->words) {
-        uint32_t backlog = pool->watch.remote_backlog + class->found_now - class->found_last;
-        __atomic_store_n(&pool->watch.remote_backlog, backlog, __ATOMIC_RELAXED);
-        class->found_last = class->found_now;
-        class->found_now = 0;
-        class->cursor = 0;
+    pool->latest.block = NULL;
+    class->hot = w;
+    class->hot_word = w == POOL_NONE ? &pool->nothing : &class->free[w];
+    class->hot_start = pool->blocks + class->blocks_at + ((size_t)w << LEVEL_BITS) * class->stride;
+}
+
+/* If hot has nothing left, moves it on to the next word that has. */
+static NOINLINE void leave_word(calm_pool *pool, struct pool_class *class)
+{
+    if (class->hot == POOL_NONE || load(class->hot_word, RELAXED) != 0)
+        return;
+    levels_clear(&class->root, class->far, class->near, class->hot);
+    make_hot(pool, class,
+             class->root != 0 ? levels_first(&class->root, class->far, class->near) : POOL_NONE);
+}
+
+/* The word has blocks to hand out, and had none before. */
+static NOINLINE void raise_word(calm_pool *pool, struct pool_class *class, uint32_t w)
+{
+    if (w == class->hot)
+        return;
+    levels_set(&class->root, class->far, class->near, w);
+    if (w > class->hot)
+        return;
+    if (class->hot != POOL_NONE && load(class->hot_word, RELAXED) == 0)
+        levels_clear(&class->root, class->far, class->near, class->hot);
+    make_hot(pool, class, w);
+}
+
+/* D2: a whole pass is over. */
+ALWAYS_INLINE void end_pass(calm_pool *pool, struct pool_class *class)
+{
+    uint32_t backlog = pool->watch.remote_backlog + class->found_now - class->found_last;
+    __atomic_store_n(&pool->watch.remote_backlog, backlog, __ATOMIC_RELAXED);
+    class->found_last = class->found_now;
+    class->found_now = 0;
+    class->cursor = 0;
+}
+
+/* D1: takes back what others freed of the group of blocks at the cursor, and moves the cursor on.
+ */
+ALWAYS_INLINE uint32_t drain_group(calm_pool *pool, struct pool_class *class)
+{
+    uint32_t w = class->cursor >> pool->group_shift;
+    uint32_t part = class->cursor & ((1u << pool->group_shift) - 1);
+    pool_word *word = &class->free[w];
+    uint64_t free = load(word, RELAXED);
+    /* S2: pairs with S3, the block's last use is over. */
+    uint64_t freed = load(word_freed(class, word), ACQUIRE);
+    uint64_t found = word_found(free, freed,
+                                pool->group << (part << (LEVEL_BITS - pool->group_shift)));
+    uint32_t count = level_count(found);
+    class->cursor++;
+    if (found != 0) {
+        store(word, word_with(free, found), RELAXED);
+        class->free_known += count;
+        class->found_now += count;
+        class->remote_frees += count;
+        if (free == 0)
+            raise_word(pool, class, w);
     }
+    if (class->cursor == class->words << pool->group_shift)
+        end_pass(pool, class);
+    return count;
+}
+
+static NOINLINE uint32_t drain_second(calm_pool *pool, struct pool_class *class)
+{
+    return drain_group(pool, class);
 }
 
 /* Pre: a remote free was ever begun; else there is nothing to find. */
-ALWAYS_INLINE uint32_t drain_class(calm_pool *pool, uint32_t index)
+static NOINLINE uint32_t drain_class(calm_pool *pool, struct pool_class *class)
 {
-    struct pool_class *class = &pool->classes[index];
-    uint32_t left = pool->drain_max;
-    drain_word(pool, class, &left);
-    if (pool->drain_max > DRAIN_WORD)
-        drain_word(pool, class, &left);
-    uint32_t found = pool->drain_max - left;
+    uint32_t found = drain_group(pool, class);
+    if (pool->is_drained_twice)
+        found += drain_second(pool, class);
     if (found != 0)
-        publish(pool, index, pool->watch.free_bytes + found * class->stride);
+        publish(pool, class, pool->watch.free_bytes + found * class->stride);
     return found;
 }
 
-/* The word has nothing left: hot moves on to the next that has. Returns the block, so that this can
- * be the last step of the taking. */
-static NOINLINE void *leave_word(struct pool_class *class, void *block)
+/* S1: takes the lowest free block of the class. Pre: `free` is what hot_word has, and not 0. */
+ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t free,
+                             bool is_shared)
 {
-    levels_clear(&class->root, class->far, class->near, class->hot);
-    class->hot = class->root != 0 ? levels_first(&class->root, class->far, class->near) : POOL_NONE;
+    pool_word *word = class->hot_word;
+    uint64_t after;
+    uint32_t i = word_take(free, &after);
+    store(word, after, RELAXED);
+    /* S4: the mark of the last free goes before the block does. */
+    if (is_shared && (load(word_freed(class, word), RELAXED) & level_bit(i)) != 0)
+        fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);
+    char *block = class->hot_start + i * class->stride;
+    pool->latest = (struct pool_latest){block, i, class};
+    class->allocs++;
+    class->free_known--;
+    if (class->free_known < class->least_free)
+        class->least_free = class->free_known;
+    publish(pool, class, pool->watch.free_bytes - class->stride);
     return block;
 }
 
-/* S1: takes the lowest free block of the class. Pre: hot is a word. */
-ALWAYS_INLINE void *take(calm_pool *pool, uint32_t index)
+static NOINLINE void *hand_out_any(calm_pool *pool, struct pool_class *class)
 {
-    struct pool_class *class = &pool->classes[index];
-    uint32_t w = class->hot;
-    struct pool_word *word = &class->map[w];
-    uint64_t taken = load(&word->taken, RELAXED);
-    uint64_t given = load(&word->given, ACQUIRE); /* S2 */
-    uint64_t after;
-    uint32_t i = planes_take(taken, given, &after);
-    store(&word->taken, after, RELAXED);
-    class->allocs++;
-    if (likely(class->counted[w] != 0)) {
-        class->counted[w]--;
-        class->free_known--;
-        class->least_free = class->free_known < class->least_free ? class->free_known
-                                                                  : class->least_free;
-        publish(pool, index, pool->watch.free_bytes - class->stride);
-    } else { /* a remote free that the cursor has not met: it comes and goes */
-        class->found_now++;
-        class->remote_frees++;
-    }
-    size_t number = (size_t)w << LEVEL_BITS | i;
-    void *block = pool->blocks + class->blocks_at + number * class->stride;
-    return likely(planes_open(after, given) != 0) ? block : leave_word(class, block);
+    return hand_out(pool, class, load(class->hot_word, RELAXED), load(&pool->was_remote, RELAXED));
 }
 
-/* Takes from a class, or from the one that it may borrow from; the same index where it may not. */
-ALWAYS_INLINE void *take_or_spill(calm_pool *pool, uint32_t index, uint32_t other)
+static NOINLINE void *refuse(calm_pool *pool)
 {
-    if (unlikely(pool->classes[index].hot == POOL_NONE)) {
-        if (pool->classes[other].hot == POOL_NONE) {
-            pool->failed++;
-            return NULL;
-        }
-        pool->spilled++;
-        index = other;
-    }
-    return take(pool, index);
+    pool->failed++;
+    return NULL;
 }
 
-/* While the class is exhausted it and the other one have their cursors moved in turns, so that each
- * call looks at one class only, and both get back what is theirs. */
-static NOINLINE void *drain_and_take(calm_pool *pool, uint32_t index, uint32_t other)
+/* The class is exhausted: one step up, and no further. */
+static NOINLINE void *lend(calm_pool *pool, struct pool_class *other)
 {
-    bool is_exhausted = pool->classes[index].hot == POOL_NONE;
-    pool->spill_turn = is_exhausted && !pool->spill_turn;
-    drain_class(pool, pool->spill_turn ? other : index);
-    return take_or_spill(pool, index, other);
+    leave_word(pool, other);
+    if (other->hot == POOL_NONE)
+        return refuse(pool);
+    pool->spilled++;
+    return hand_out_any(pool, other);
 }
 
-/* Kept apart from what looks for remote frees, so that it is short where there never were any. */
-ALWAYS_INLINE void *alloc_from(calm_pool *pool, uint32_t index, uint32_t other)
+/* While a class that may borrow is exhausted, it and the other one have their cursors moved in
+ * turns, so that each call looks at one class only, and both get back what is theirs. */
+ALWAYS_INLINE void drain_in_turns(calm_pool *pool, struct pool_class *class,
+                                  struct pool_class *other)
 {
-    if (unlikely(load(&pool->was_remote, RELAXED)))
-        return drain_and_take(pool, index, other);
-    return take_or_spill(pool, index, other);
+    pool->spill_turn = class->hot == POOL_NONE && !pool->spill_turn;
+    drain_class(pool, pool->spill_turn ? other : class);
 }
 
-/* The smallest class that holds `bytes`. Pre: bytes <= pool->largest. */
-ALWAYS_INLINE uint32_t class_for(const calm_pool *pool, size_t bytes)
+/* What calm_pool_alloc does beyond taking a block of the word at hand. `other` is the class itself
+ * where it may not borrow. */
+static NOINLINE void *alloc_slow(calm_pool *pool, struct pool_class *class,
+                                 struct pool_class *other)
 {
-    return bytes <= POOL_TABLE_BYTES ? pool->class_of_size[bytes]
-                                     : keys_below(pool->declared, bytes);
+    if (class->blocks == 0)
+        return refuse(pool);
+    leave_word(pool, class);
+    if (load(&pool->was_remote, RELAXED))
+        drain_in_turns(pool, class, other);
+    if (class->hot != POOL_NONE)
+        return hand_out_any(pool, class);
+    return other == class ? refuse(pool) : lend(pool, other);
+}
+
+ALWAYS_INLINE struct pool_class *class_by(const calm_pool *pool, uint16_t offset)
+{
+    return (struct pool_class *)((uintptr_t)pool + offset);
+}
+
+ALWAYS_INLINE struct pool_class *lender_of(calm_pool *pool, struct pool_class *class)
+{
+    return pool->spills && class->index + 1u < pool->class_count ? class + 1 : class;
+}
+
+ALWAYS_INLINE void *alloc_from(calm_pool *pool, struct pool_class *class)
+{
+    uint64_t free = load(class->hot_word, RELAXED);
+    if (unlikely(free == 0) || unlikely(load(&pool->was_remote, RELAXED)))
+        return alloc_slow(pool, class, lender_of(pool, class));
+    return hand_out(pool, class, free, false);
+}
+
+/* Sizes that the table does not have, where a class has them. */
+static NOINLINE void *alloc_large(calm_pool *pool, size_t bytes)
+{
+    return alloc_from(pool, &pool->classes[keys_below(pool->declared, bytes)]);
 }
 
 EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
 {
-    if (unlikely(bytes > pool->largest)) {
-        pool->failed++;
-        return NULL;
-    }
-    uint32_t index = class_for(pool, bytes);
-    uint32_t other = pool->spills && index + 1 < pool->class_count ? index + 1 : index;
-    return alloc_from(pool, index, other);
+    if (unlikely(bytes > POOL_TABLE_BYTES))
+        return bytes > pool->largest ? refuse(pool) : alloc_large(pool, bytes);
+    return alloc_from(pool, class_by(pool, pool->class_of_size[bytes]));
 }
 
 EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
 {
-    if (unlikely(bytes > pool->largest || !is_power_of_two(align) || align > CALM_POOL_ALIGN_MAX)) {
-        pool->failed++;
-        return NULL;
-    }
-    uint64_t fitting = pool->with_align[bit_lowest(align)] & (UINT64_MAX << class_for(pool, bytes));
-    if (unlikely(fitting == 0)) {
-        pool->failed++;
-        return NULL;
-    }
-    uint32_t index = bit_lowest(fitting);
+    if (unlikely(bytes > pool->largest || !is_power_of_two(align) || align > CALM_POOL_ALIGN_MAX))
+        return refuse(pool);
+    uint64_t fitting = pool->with_align[bit_lowest(align)] &
+                       (UINT64_MAX << keys_below(pool->declared, bytes));
+    if (unlikely(fitting == 0))
+        return refuse(pool);
+    struct pool_class *class = &pool->classes[bit_lowest(fitting)];
     fitting &= fitting - 1;
-    return alloc_from(pool, index, pool->spills && fitting != 0 ? bit_lowest(fitting) : index);
+    bool may_borrow = pool->spills && fitting != 0;
+    return alloc_slow(pool, class, may_borrow ? &pool->classes[bit_lowest(fitting)] : class);
+}
+
+/* Several classes lie in the part of the pool that the address is in. */
+static NOINLINE struct pool_class *class_among(const calm_pool *pool, size_t offset)
+{
+    return (struct pool_class *)(uintptr_t)&pool->classes[keys_below(pool->last_byte, offset)];
 }
 
 /* Finds the block that begins at an address: 0 and the place, or what is wrong with it. */
@@ -205,64 +254,92 @@ ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_p
     size_t offset = (uintptr_t)block - (uintptr_t)pool->blocks;
     if (unlikely(offset >= pool->blocks_bytes))
         return CALM_EFOREIGN;
-    uint32_t index = pool->class_at[offset >> pool->granule_shift];
-    if (unlikely(index == POOL_MIXED))
-        index = keys_below(pool->last_byte, offset);
-    const struct pool_class *class = &pool->classes[index];
+    uint16_t at = pool->class_at[offset >> pool->granule_shift];
+    struct pool_class *class = unlikely(at == POOL_MIXED) ? class_among(pool, offset)
+                                                          : class_by(pool, at);
     size_t inside = offset - class->blocks_at;
     /* Exact division: a multiple of the stride gives its quotient, all else gives more than any. */
-    uint64_t turned = inside >> class->shift | inside << (-class->shift & 63);
+    uint64_t turned = inside >> class->shift | inside << (-(unsigned)class->shift & 63);
     uint64_t number = turned * class->inverse;
     if (unlikely(number >= class->blocks)) {
         if (inside >= class->blocks * class->stride)
             return CALM_EFOREIGN;
-        return (inside & (class->align - 1)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
+        return (inside & (class->align - 1u)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
     }
-    out->class = (struct pool_class *)(uintptr_t)class;
-    out->index = index;
+    out->class = class;
     out->w = (uint32_t)number >> LEVEL_BITS;
     out->i = (uint32_t)number & 63;
-    out->word = &class->map[out->w];
+    out->word = &class->free[out->w];
     return 0;
 }
 
-/* S3: one locked instruction makes a live block's bits unequal. False: they were so already. */
-ALWAYS_INLINE bool give(struct pool_word *word, uint32_t i)
+/* S3: one locked instruction marks a block as freed. False: it is marked, or free, already. */
+ALWAYS_INLINE bool give(const struct pool_place *at)
 {
-    uint64_t bit = level_bit(i);
-    if ((load(&word->taken, RELAXED) & bit) != 0)
-        return (fetch_and(&word->given, ~bit, RELEASE) & bit) != 0;
-    return (fetch_or(&word->given, bit, RELEASE) & bit) == 0;
+    uint64_t bit = level_bit(at->i);
+    return (load(at->word, RELAXED) & bit) == 0 &&
+           (fetch_or(word_freed(at->class, at->word), bit, RELEASE) & bit) == 0;
+}
+
+ALWAYS_INLINE void note_freed(calm_pool *pool, struct pool_class *class)
+{
+    class->free_known++;
+    publish(pool, class, pool->watch.free_bytes + class->stride);
+}
+
+/* Once others free, too, the owner's free is a mark of the same kind: of two at once one is told.
+ */
+ALWAYS_INLINE bool may_free(const calm_pool *pool, const struct pool_place *at)
+{
+    if (unlikely(load(&pool->was_remote, RELAXED)))
+        return give(at);
+    return (load(at->word, RELAXED) & level_bit(at->i)) == 0;
+}
+
+/* S5: a free of any live block. */
+static NOINLINE int free_any(calm_pool *pool, void *block)
+{
+    struct pool_place at = {0};
+    int error = locate(pool, block, &at);
+    if (likely(error == 0) && unlikely(!may_free(pool, &at)))
+        error = CALM_EDOUBLE;
+    if (unlikely(error != 0)) {
+        pool->misuses++;
+        return error;
+    }
+    uint64_t free = load(at.word, RELAXED);
+    store(at.word, level_with(free, at.i), RELAXED);
+    note_freed(pool, at.class);
+    if (unlikely(free == 0))
+        raise_word(pool, at.class, at.w);
+    return CALM_OK;
 }
 
 EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
     if (block == NULL)
         return CALM_OK;
-    struct pool_place at = {0};
-    int error = locate(pool, block, &at);
-    if (likely(error == 0) && unlikely(!give(at.word, at.i)))
-        error = CALM_EDOUBLE;
-    if (unlikely(error != 0)) {
-        pool->misuses++;
-        return error;
-    }
-    at.class->counted[at.w]++;
-    at.class->free_known++;
-    raise_word(at.class, at.w);
-    publish(pool, at.index, pool->watch.free_bytes + at.class->stride);
+    struct pool_latest *latest = &pool->latest;
+    if (block != latest->block)
+        return free_any(pool, block);
+    latest->block = NULL;
+    if (unlikely(load(&pool->was_remote, RELAXED)))
+        return free_any(pool, block); /* another thread may have freed it */
+    struct pool_class *class = latest->of;
+    store(class->hot_word, level_with(load(class->hot_word, RELAXED), latest->i), RELAXED);
+    note_freed(pool, class);
     return CALM_OK;
 }
 
 EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
+    if (unlikely(!load(&pool->was_remote, RELAXED)))
+        store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */
     if (block == NULL)
         return CALM_OK;
     struct pool_place at = {0};
     int error = locate(pool, block, &at);
-    if (unlikely(!load(&pool->was_remote, RELAXED)))
-        store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */
-    if (likely(error == 0) && unlikely(!give(at.word, at.i)))
+    if (likely(error == 0) && unlikely(!give(&at)))
         error = CALM_EDOUBLE;
     if (unlikely(error != 0))
         fetch_add(&pool->remote_misuses, 1, RELAXED);
@@ -271,9 +348,9 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 
 EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
-    uint32_t index = pool->drain_next;
-    pool->drain_next = index + 1 < pool->class_count ? index + 1 : 0;
-    return load(&pool->was_remote, RELAXED) ? drain_class(pool, index) : 0;
+    struct pool_class *class = &pool->classes[pool->drain_next];
+    pool->drain_next = pool->drain_next + 1 < pool->class_count ? pool->drain_next + 1 : 0;
+    return load(&pool->was_remote, RELAXED) ? drain_class(pool, class) : 0;
 }
 
 EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING
@@ -287,8 +364,8 @@ int pool_look(const calm_pool *pool, const void *block, size_t *usable)
     int error = locate(pool, block, &at);
     if (error != 0)
         return error;
-    uint64_t open = word_open(at.word, load(&at.word->taken, RELAXED));
-    if ((open & level_bit(at.i)) != 0)
+    uint64_t gone = load(at.word, RELAXED) | load(word_freed(at.class, at.word), RELAXED);
+    if ((gone & level_bit(at.i)) != 0)
         return CALM_EDOUBLE;
     *usable = at.class->stride;
     return CALM_OK;

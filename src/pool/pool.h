@@ -1,17 +1,18 @@
 /*
  * pool.h: what a pool is made of.
  *
- * One bit in each of two planes says what a block is: `given` and `taken` equal means live, unequal
- * means free. The owner takes a block by flipping its bit of `taken`, with a plain store; whoever
- * frees it flips its bit of `given`, with one locked instruction, from what `taken` has to the
- * opposite. So a second free sees its work done, and nobody ever undoes another's step.
- * docs/protocols/pool-remote.md has states, steps and proofs.
+ * Two planes of bits, apart from the blocks. A bit of `free` says that the owner has the block to
+ * hand out; the owner alone writes it, by plain stores. A bit of `freed` is set by whoever frees a
+ * block while others may, with one locked instruction, and is reset when the block is handed out.
+ * All that the owner decides by is `free` and what is made of it, so nothing another thread does
+ * can make it wrong. docs/protocols/pool-remote.md has states, steps and proofs.
  *
  * Invariants, held by pool_verify():
- *   P1 bits behind a class's last block are equal in both planes: never free.
- *   P2 a word that `near` has is not empty; a word it has not is empty or waits for the cursor.
- *   P3 counted[w] is at most the free blocks of word w; their sum is the class's free_known.
- *   P4 hot is the lowest word that `near` has, or POOL_NONE.
+ *   P1 bits behind a class's last block are 0 in both planes.
+ *   P2 `near` has exactly the words with a bit of `free`, and `hot`, which may have none left.
+ *   P3 free_known is the number of bits of `free`.
+ *   P4 hot is the lowest word that `near` has, or POOL_NONE; hot_word and hot_start are its own.
+ *   P5 the watch line says what free_known says.
  */
 #ifndef CALM_POOL_POOL_H
 #define CALM_POOL_POOL_H
@@ -24,45 +25,53 @@
 enum {
     POOL_TABLE_BYTES = 1024, /* sizes up to this find their class in a table            */
     POOL_GRANULES = 256,     /* parts of the blocks' range that each have a table entry */
-    POOL_MIXED = 255,        /* an entry: several classes lie in this part              */
+    POOL_MIXED = 0,          /* an entry: several classes lie in this part              */
     POOL_ALIGNS = 13,        /* 2^0 to 2^12 */
+    POOL_DRAIN_TWICE = 128,  /* from this drain_max on a drain looks at two words       */
     POOL_EXACT_MAX = 12,     /* classes whose free blocks the watch line counts exactly */
 };
 
 #define POOL_NONE UINT32_MAX
 
-/* The state of 64 blocks. In one cache line for 256, so that a free touches one. */
-struct pool_word {
-    _Atomic uint64_t taken; /* the owner writes; who holds a block of it may read */
-    _Atomic uint64_t given; /* any thread flips a bit from `taken` to its opposite */
-};
+/* The bits of 64 blocks in one plane. */
+typedef _Atomic uint64_t pool_word;
 
 struct pool_class {
     /* Constant. Any thread. */
-    struct pool_word *map;
-    size_t blocks_at; /* of the first block, from the pool's first possible one */
-    uint64_t inverse; /* of the odd part of stride, modulo 2^64                 */
+    pool_word *free;  /* the owner writes, any thread reads                      */
+    size_t blocks_at; /* of the first block, from the pool's first possible one  */
+    uint64_t inverse; /* of the odd part of stride, modulo 2^64                  */
     size_t stride;
-    uint32_t shift; /* stride is its odd part << shift                          */
-    uint32_t blocks;
-    uint32_t align;
-    uint32_t words;
     uint64_t *near;
     uint64_t *far;
+    uint32_t blocks; /* 0: what is behind the last class, for requests of no class */
+    uint32_t words;  /* of a plane; that of `freed` follows that of `free`         */
+    uint16_t align;
+    uint8_t shift; /* stride is its odd part << shift */
+    uint8_t index;
 
     /* The owner's. */
-    _Alignas(CACHE_LINE_BYTES) uint64_t root;
-    uint8_t *counted; /* of each word, the free blocks that free_known has in it */
-    uint32_t hot;
-    uint32_t cursor; /* the word that the next drain looks at */
-    uint32_t free_known;
-    uint32_t least_free;
-    uint32_t found_now, found_last; /* remote frees of this pass of the cursor, of the last  */
+    _Alignas(CACHE_LINE_BYTES) pool_word *hot_word; /* or a word that is 0 for ever */
+    char *hot_start;                                /* the word's first block       */
+    uint64_t root;
     uint64_t allocs;
     uint64_t remote_frees;
+    uint32_t hot;
+    uint32_t free_known;
+    uint32_t least_free;
+    uint32_t cursor; /* the group of blocks that the next drain looks at            */
+    uint32_t found_now, found_last; /* remote frees of this pass of the cursor, of the last */
 };
 _Static_assert(sizeof(struct pool_class) == 2 * CACHE_LINE_BYTES,
                "one line of facts, one of state");
+
+/* The block that was handed out last, which the owner may free without looking it up: NULL once it
+ * was freed, or once hot has moved on from its word. */
+struct pool_latest {
+    void *block;
+    uint32_t i; /* of its bit in hot_word */
+    struct pool_class *of;
+};
 
 struct calm_pool {
     /* Constant. Any thread. */
@@ -70,8 +79,10 @@ struct calm_pool {
     size_t blocks_bytes;
     uint64_t largest; /* declared block */
     uint32_t class_count;
-    uint32_t drain_max;
     uint32_t granule_shift;
+    uint64_t group;       /* as many low bits as one look of the cursor takes back at most   */
+    uint32_t group_shift; /* a word has 1 << group_shift groups                             */
+    bool is_drained_twice;
     bool spills;
     bool is_mapped;
     bool is_locked;
@@ -79,15 +90,17 @@ struct calm_pool {
     uint64_t with_align[POOL_ALIGNS]; /* bit c: class c is aligned to 2^index */
     uint64_t declared[KEYS];          /* block bytes; UINT64_MAX past the last class         */
     uint64_t last_byte[KEYS];         /* of each class's range, from `blocks`; the same past */
-    uint8_t class_at[POOL_GRANULES];
-    uint8_t class_of_size[POOL_TABLE_BYTES + 1];
+    /* Bytes from the pool's own first to the class. */
+    uint16_t class_at[POOL_GRANULES];
+    uint16_t class_of_size[POOL_TABLE_BYTES + 1];
 
     /* Any thread, seldom. */
     _Alignas(CACHE_LINE_BYTES) _Atomic bool was_remote; /* a remote free was ever begun; for good */
     _Atomic uint64_t remote_misuses;
 
     /* The owner's. */
-    _Alignas(CACHE_LINE_BYTES) uint64_t failed;
+    _Alignas(CACHE_LINE_BYTES) struct pool_latest latest;
+    uint64_t failed;
     uint64_t spilled;
     uint64_t misuses;
     uint32_t drain_next; /* the class that calm_pool_drain comes to next */
@@ -96,10 +109,20 @@ struct calm_pool {
     /* The owner writes, anyone reads. */
     _Alignas(CACHE_LINE_BYTES) struct calm_pool_occupancy watch;
 
-    struct pool_class classes[];
+    pool_word nothing; /* what hot_word of an exhausted class points to */
+    _Alignas(CACHE_LINE_BYTES) struct pool_class classes[]; /* class_count and one with no blocks */
 };
 _Static_assert(sizeof(struct calm_pool_occupancy) == CACHE_LINE_BYTES, "one line");
 _Static_assert(offsetof(struct calm_pool, classes) % CACHE_LINE_BYTES == 0, "classes on lines");
+_Static_assert(offsetof(struct calm_pool, classes) + (KEYS + 1) * sizeof(struct pool_class) <=
+                   UINT16_MAX,
+               "a class is told by 16 bits");
+
+/* The word of remote frees that belongs to a word of `free`. */
+ALWAYS_INLINE pool_word *word_freed(const struct pool_class *of, pool_word *free)
+{
+    return free + of->words;
+}
 
 /* What a free of `block` would say; CALM_OK and the bytes that may be used. Any thread. */
 int pool_look(const calm_pool *pool, const void *block, size_t *usable);

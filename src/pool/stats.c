@@ -44,28 +44,38 @@ static bool levels_agree(const struct pool_class *class)
     return true;
 }
 
-static verdict verify_words(const struct pool_class *class)
+static bool is_hot_right(const calm_pool *pool, const struct pool_class *class, uint32_t lowest)
+{
+    if (lowest == POOL_NONE)
+        return class->hot == lowest && class->hot_word == &pool->nothing &&
+               load(&pool->nothing, RELAXED) == 0;
+    return class->hot == lowest && class->hot_word == &class->free[lowest] &&
+           class->hot_start ==
+               pool->blocks + class->blocks_at + (size_t)lowest * 64 * class->stride;
+}
+
+static verdict verify_words(const calm_pool *pool, const struct pool_class *class)
 {
     uint32_t known = 0, lowest = POOL_NONE;
     for (uint32_t w = 0; w < class->words; w++) {
-        const struct pool_word *word = &class->map[w];
-        uint64_t open = load(&word->taken, RELAXED) ^ load(&word->given, ACQUIRE);
+        pool_word *word = &class->free[w];
+        uint64_t free = load(word, RELAXED);
+        uint64_t either = free | load(word_freed(class, word), ACQUIRE);
         uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
-        if (blocks < 64 && open >> blocks != 0)
+        if (blocks < 64 && either >> blocks != 0)
             return "P1: a block behind the last one is free";
-        if (is_raised(class, w) && open == 0)
+        if (is_raised(class, w) && free == 0 && w != class->hot)
             return "P2: a word without a free block is found";
-        if (class->counted[w] > level_count(open))
-            return "P3: a word counts more free blocks than it has";
-        if (!is_raised(class, w) && class->counted[w] != 0)
+        if (!is_raised(class, w) && free != 0)
             return "P2: a word with a free block is not found";
-        known += class->counted[w];
+        known += level_count(free);
         if (is_raised(class, w) && lowest == POOL_NONE)
             lowest = w;
     }
     if (known != class->free_known)
         return "P3: free blocks do not sum up";
-    return lowest == class->hot ? NULL : "P4: the first word with a free block is not the lowest";
+    return is_hot_right(pool, class, lowest) ? NULL
+                                             : "P4: hot is not the first word that has blocks";
 }
 
 verdict pool_verify(const calm_pool *pool)
@@ -75,7 +85,7 @@ verdict pool_verify(const calm_pool *pool)
         const struct pool_class *class = &pool->classes[i];
         if (!levels_agree(class))
             return "L1: a level does not say what lies below it";
-        verdict found = verify_words(class);
+        verdict found = verify_words(pool, class);
         if (found != NULL)
             return found;
         bytes += (uint64_t)class->free_known * class->stride;

@@ -5,10 +5,10 @@
  *   bound_stepped SEED CALLS
  *
  * The child makes random calls on a pool, right ones and wrong ones, each between two breakpoints;
- * the parent steps from the operation's first instruction until it has returned. Two pools: a small
- * plain one, and one with many classes, spilling and the largest drain, which has the longest
- * paths. Fails when a call took more than the bound, or when an operation was not seen. Exit code
- * 77: this machine does not allow tracing.
+ * the parent steps from the operation's first instruction until it has returned. A pool for each
+ * set of features that has bounds of its own (pool/bound.c). Fails when a call took more than that
+ * pool's bound, or when an operation was not seen. Exit code 77: this machine does not allow
+ * tracing.
  */
 #define _GNU_SOURCE
 #include "calmalloc/pool.h"
@@ -25,7 +25,10 @@
 #include <unistd.h>
 
 enum { ALLOC, ALLOC_ALIGNED, FREE, FREE_REMOTE, DRAIN, KINDS };
-enum { LIVE_MAX = 4096, STEPS_MAX = 100000, SKIP = 77, POOLS = 2, CLASSES = 20 };
+enum { LIVE_MAX = 4096, STEPS_MAX = 100000, SKIP = 77, POOLS = 16, CLASSES = 20 };
+
+/* A pool's number says what it has. */
+enum { WITH_SPILL = 1, WITH_CODES = 2, WITH_TWO_WORDS = 4, WITH_LARGE = 8 };
 
 static const char *const kind_names[KINDS] = {"alloc", "alloc_aligned", "free", "free_remote",
                                               "drain"};
@@ -52,15 +55,17 @@ static uint32_t shares[CLASSES];
 
 static struct calm_pool_config config_of(unsigned index)
 {
-    for (unsigned i = 0; i < CLASSES; i++) {
-        sizes[i] = index == 0 ? (size_t)64 << i : (size_t)24 * (i + 1) * (i + 1);
-        shares[i] = index == 0 ? 25 : 5;
+    bool is_coded = (index & WITH_CODES) != 0, is_large = (index & WITH_LARGE) != 0;
+    size_t classes = is_coded ? CLASSES : index == 0 ? 1 : 4;
+    for (unsigned i = 0; i < classes; i++) {
+        sizes[i] = is_coded ? (size_t)48 * (i + 1) : (size_t)128 << i;
+        shares[i] = (uint32_t)(100 / classes);
     }
-    struct calm_pool_config config = {sizes, shares, index == 0 ? 4 : CLASSES, 1 << 20, 0, NULL, 0};
-    if (index == 1) {
-        config.flags = CALM_POOL_SPILL;
-        config.drain_max = CALM_POOL_DRAIN_MAX;
-    }
+    if (is_large)
+        sizes[classes - 1] = 8000;
+    struct calm_pool_config config = {sizes, shares, classes, 1 << 18, 0, NULL, 0};
+    config.flags = (index & WITH_SPILL) != 0 ? CALM_POOL_SPILL : 0;
+    config.drain_max = (index & WITH_TWO_WORDS) != 0 ? CALM_POOL_DRAIN_MAX : 0;
     return config;
 }
 

@@ -96,7 +96,7 @@ class Known(unittest.TestCase):
 
 class Pools(unittest.TestCase):
     def test_a_pool_with_a_loop_is_refused(self):
-        path = changed_pool("with_loop", "    if (pool->drain_max > DRAIN_WORD)\n", "    while (left > DRAIN_WORD)\n")
+        path = changed_pool("with_loop", "    if (pool->is_drained_twice)\n", "    while (found < pool->group_shift)\n")
         done = bound("--operation", "calm_pool_drain", path)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("a loop", done.stderr)
@@ -109,15 +109,32 @@ class Pools(unittest.TestCase):
 
     def test_a_table_that_says_less_or_more_than_the_code_needs_fails(self):
         path = compiled(os.path.join(ROOT, "src", "pool", "pool.c"), "pool", os.path.join(ROOT, "src"))
-        measured = json.loads(bound("--json", "--operation", "calm_pool_free", path).stdout)["x86_64"]["calm_pool_free"]
+        measured = json.loads(bound("--json", "--operation", "calm_pool_free", path).stdout)["x86_64"]
         for change, check, exact in ((0, 0, 0), (-1, 1, 1), (1, 0, 1)):
             table = os.path.join(FOLDER, "table.def")
             with open(table, "w") as file:
-                file.write("BOUND(x86_64, pool_free, %d, %d, %d)\n" %
-                           (measured["instructions"] + change, measured["lines"], measured["branches"]))
+                for name, row in measured.items():
+                    features = " | ".join("HAS_" + one for one in name.split()[1:]) or "0"
+                    file.write("BOUND(x86_64, pool_free, %s, %d, %d, %d)\n" %
+                               (features, row["instructions"] + change, row["lines"], row["branches"]))
             for mode, expected in (("--check", check), ("--exact", exact)):
                 done = bound(mode, table, "--operation", "calm_pool_free", path)
                 self.assertEqual(done.returncode, expected, (change, mode, done.stderr))
+
+    def test_what_a_configuration_does_without_shortens_the_longest_path(self):
+        path = compiled(os.path.join(ROOT, "src", "pool", "pool.c"), "pool", os.path.join(ROOT, "src"))
+        rows = json.loads(bound("--json", "--operation", "calm_pool_alloc", path).stdout)["x86_64"]
+        self.assertEqual(len(rows), 16)
+        for name, row in rows.items():
+            for less, other in rows.items():
+                if set(less.split()) < set(name.split()):
+                    self.assertLess(other["instructions"], row["instructions"], (less, name))
+
+    def test_a_feature_without_its_function_is_refused(self):
+        path = changed_pool("inlined", "static NOINLINE void *lend(", "ALWAYS_INLINE void *lend(")
+        done = bound("--operation", "calm_pool_alloc", path)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("no function lend to leave out", done.stderr)
 
     def test_every_operation_of_the_table_is_one_that_the_header_declares(self):
         with open(os.path.join(ROOT, "src", "pool", "bound_tables.def")) as file:

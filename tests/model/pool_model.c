@@ -53,8 +53,10 @@ void claim_return(void *start, size_t bytes)
     (void)start, (void)bytes;
 }
 
+static bool is_announced; /* so that of two frees exactly one succeeds, the first ones included */
+
 /* A pool in which all blocks but BLOCKS are out for good, so that what comes back is told. */
-static void begin(void)
+static void begin_unannounced(void)
 {
     size_t sizes[] = {BLOCK_BYTES};
     uint32_t shares[] = {100};
@@ -74,6 +76,20 @@ static void begin(void)
             blocks[i] = block;
     for (unsigned i = 0; i < BLOCKS; i++)
         freed[i] = tried[i] = again[i] = 0;
+    is_announced = false;
+}
+
+static void begin(void)
+{
+    begin_unannounced();
+    calm_pool_free_remote(pool, NULL);
+    is_announced = true;
+}
+
+/* Whether that many of a block's frees may have succeeded while it was handed out `times` again. */
+static bool is_allowed(unsigned i, unsigned times)
+{
+    return freed[i] == times || (!is_announced && freed[i] == times + 1 && tried[i] > 1);
 }
 
 static void note(unsigned i, int error)
@@ -94,26 +110,31 @@ static void owner(unsigned i)
     note(i, calm_pool_free(pool, blocks[i]));
 }
 
-static void owner_alloc(void)
+/* Which block it got, or BLOCKS. */
+static unsigned owner_alloc(void)
 {
     char *block = calm_pool_alloc(pool, 1);
     if (block == NULL)
-        return;
+        return BLOCKS;
     unsigned i = 0;
     while (i < BLOCKS && blocks[i] != block)
         i++;
-    if (i == BLOCKS || freed[i] != again[i] + 1)
+    if (i == BLOCKS || !is_allowed(i, again[i] + 1))
         explore_fail("a live block was handed out");
     again[i]++;
+    return i;
 }
 
 static void end(void)
 {
     for (unsigned i = 0; i < BLOCKS; i++) {
-        if (tried[i] > 0 && freed[i] != again[i] && freed[i] != again[i] + 1)
+        size_t usable = calm_pool_usable_size(pool, blocks[i]);
+        if (tried[i] > 0 && !is_allowed(i, again[i]) && !is_allowed(i, again[i] + 1))
             explore_fail("of the frees of a block not exactly one succeeded");
-        if (tried[i] > 0 && freed[i] == again[i] && calm_pool_free(pool, blocks[i]) != 0)
+        if (tried[i] > 0 && usable != 0 && calm_pool_free(pool, blocks[i]) != 0)
             explore_fail("a block that was handed out again cannot be freed");
+        if (tried[i] > 0 && is_announced && (usable != 0) != (freed[i] == again[i]))
+            explore_fail("a block is live that was freed, or free that was not");
         if (tried[i] > 0 && calm_pool_free(pool, blocks[i]) != CALM_EDOUBLE)
             explore_fail("a free block was freed");
     }
@@ -123,7 +144,7 @@ static void end(void)
     if (found != NULL)
         explore_fail(found);
     unsigned back = 0;
-    while (calm_pool_alloc(pool, 1) != NULL)
+    while (back <= BLOCKS && calm_pool_alloc(pool, 1) != NULL)
         back++;
     for (unsigned i = 0; i < BLOCKS; i++)
         back -= tried[i] > 0;
@@ -176,12 +197,47 @@ static void owner_works(void)
     owner_alloc();
 }
 
+static void owner_works_on_0(void)
+{
+    owner(0);
+    owner_alloc();
+    owner(2);
+    owner_alloc();
+}
+
+/* The block that was handed out last is freed by another way. */
+static void owner_frees_what_it_got(void)
+{
+    owner(1);
+    unsigned got = owner_alloc();
+    if (got != BLOCKS)
+        owner(got);
+}
+
 int main(void)
 {
     const struct explore_case cases[] = {
         {"pool: two remote frees of a block", 4, 2, begin, {remote_0, remote_0}, end},
         {"pool: three remote frees of a block", 3, 3, begin, {remote_0, remote_0, remote_0}, end},
         {"pool: the owner's free against a remote one", 4, 2, begin, {owner_0, remote_0}, end},
+        {"pool: the first frees of all, at once",
+         4,
+         2,
+         begin_unannounced,
+         {owner_0, remote_0},
+         end},
+        {"pool: the first frees of all, while the owner works",
+         4,
+         2,
+         begin_unannounced,
+         {owner_works_on_0, remote_0_1},
+         end},
+        {"pool: the owner frees what it got last",
+         4,
+         2,
+         begin,
+         {owner_frees_what_it_got, remote_1_0},
+         end},
         {"pool: the owner frees and drains",
          3,
          3,

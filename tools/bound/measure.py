@@ -4,11 +4,12 @@
     bound --check TABLE FILE...      fails when a file has more than TABLE says, or an operation that has no bound
     bound --exact TABLE FILE...      fails also when TABLE says more than the largest of the files
     bound --write TABLE FILE...      writes the largest of the files into TABLE
-    bound --show NAME FILE           prints the instructions of the longest path of one operation
+    bound --show NAME FILE           prints the instructions of the longest path of one operation, with all features
 
 FILE is an object file, an archive or a shared library, for x86-64 or aarch64. How: docs/design/pool-bound.md.
 """
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -23,9 +24,30 @@ OPERATIONS = ("calm_pool_alloc", "calm_pool_alloc_aligned", "calm_pool_free", "c
               "calm_region_release", "calm_bounded_alloc", "calm_bounded_free")
 # Functions of the pool that operations may call; each is followed as if it stood in their place. The first has a longer
 # name in the static libraries, where the heap shares it.
-LEAVES = ("pool_look", "calm_pool_look", "leave_word", "drain_and_take")
+LEAVES = ("pool_look", "calm_pool_look", "publish_coded", "leave_word", "raise_word", "drain_second", "drain_class",
+          "hand_out_any", "lend", "alloc_slow", "alloc_large", "class_among", "free_any", "refuse")
+# What a configuration can be without, and the function that is then never entered.
+FEATURES = {"SPILL": "lend", "CODED": "publish_coded", "TWICE": "drain_second", "LARGE": "alloc_large",
+            "MANY": "class_among"}
+# The features that change an operation; each set of them has a row. src/pool/bound.c knows when each is there.
+VARIES = {
+    "calm_pool_alloc": ("SPILL", "CODED", "TWICE", "LARGE"),
+    "calm_pool_alloc_aligned": ("SPILL", "CODED", "TWICE"),
+    "calm_pool_free": ("CODED", "MANY"),
+    "calm_pool_free_remote": ("MANY",),
+    "calm_pool_drain": ("CODED", "TWICE"),
+}
 FIELDS = ("instructions", "lines", "branches")
-ENTRY = re.compile(r"^BOUND\((\w+), (\w+), (\d+), (\d+), (\d+)\)$", re.M)
+ENTRY = re.compile(r"^BOUND\((\w+), (\w+), ([\w |]+), (\d+), (\d+), (\d+)\)$", re.M)
+
+
+def subsets(names):
+    return [chosen for count in range(len(names) + 1) for chosen in itertools.combinations(names, count)]
+
+
+def key(name, present):
+    """A row's name: the operation, and the features that it is for."""
+    return " ".join([name, *present])
 
 
 def bounds_of(path, operations):
@@ -35,7 +57,9 @@ def bounds_of(path, operations):
         if name not in code.names:
             raise Rejected("'%s' has no function %s" % (path, name))
         try:
-            found[name] = paths.bound(code, name, LEAVES, name.startswith("calm_pool_"))
+            for present in subsets(VARIES.get(name, ())):
+                without = [FEATURES[one] for one in VARIES.get(name, ()) if one not in present]
+                found[key(name, present)] = paths.bound(code, name, LEAVES, name.startswith("calm_pool_"), without)
         except Rejected as problem:
             raise Rejected("%s in '%s' has no bound: %s" % (name, path, problem)) from None
     return code.machine, found
@@ -46,18 +70,23 @@ def read_table(path):
     with open(path) as file:
         rows = ENTRY.findall(file.read())
     table = {}
-    for machine, name, *numbers in rows:
-        table.setdefault(machine, {})["calm_" + name] = dict(zip(FIELDS, map(int, numbers)))
+    for machine, name, present, *numbers in rows:
+        row = key("calm_" + name, re.findall(r"HAS_(\w+)", present))
+        table.setdefault(machine, {})[row] = dict(zip(FIELDS, map(int, numbers)))
     return table
 
 
 def write_table(path, largest):
     with open(path) as file:
         text = file.read()
-    kept = read_table(path)
-    kept.update(largest)
-    rows = ["BOUND(%s, %s, %d, %d, %d)" % (machine, name[len("calm_"):], *(row[field] for field in FIELDS))
-            for machine in sorted(kept, reverse=True) for name, row in kept[machine].items()]
+    kept = {**read_table(path), **largest}
+    rows = []
+    for machine in sorted(kept, reverse=True):
+        for title, row in kept[machine].items():
+            name, *present = title.split(" ")
+            features = " | ".join("HAS_" + one for one in present) or "0"
+            rows.append("BOUND(%s, %s, %s, %d, %d, %d)" %
+                        (machine, name[len("calm_"):], features, *(row[field] for field in FIELDS)))
     first = ENTRY.search(text)
     head = text[:first.start()] if first else text
     with open(path, "w") as file:
@@ -101,7 +130,8 @@ def main():
     options = parser.parse_args()
     try:
         if options.show:
-            for instruction in bounds_of(options.files[0], [options.show])[1][options.show].longest:
+            found = bounds_of(options.files[0], [options.show])[1]
+            for instruction in found[list(found)[-1]].longest:
                 print("%6x  %s" % (instruction.place[2], instruction.text))
             return 0
         measured = [bounds_of(path, options.operation or OPERATIONS) for path in options.files]
@@ -115,7 +145,7 @@ def main():
         for path, (machine, found) in zip(options.files, measured):
             print("%s (%s)" % (path, machine))
             for name, one in found.items():
-                print("  %-26s %4d instructions %3d lines %3d branches   %d ways, %d jumps backwards, no loop" %
+                print("  %-44s %4d instructions %3d lines %3d branches   %d ways, %d jumps backwards, no loop" %
                       (name, one.instructions, one.lines, one.branches, one.ways, one.backward))
     if options.write:
         write_table(options.write, largest)

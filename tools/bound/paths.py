@@ -8,6 +8,7 @@ point. What is left has no cycle, so that its longest path can be computed and n
 Each place costs an instruction, and a branch where it is one; the largest sums over all ways are found each for
 itself. What a place costs in lines of data is in lines.py.
 """
+import re
 from dataclasses import dataclass
 from typing import Tuple
 
@@ -18,6 +19,7 @@ from listing import Rejected
 
 MACHINES = {"x86_64": x86_64, "aarch64": aarch64}
 STACK_MAX = 8
+NEVER = -10**9  # more than any way is long
 
 
 @dataclass
@@ -30,9 +32,23 @@ class Bound:
     longest: Tuple  # the instructions of one longest path
 
 
+CLONE = re.compile(r"\.(isra|constprop|part|cold)\b.*$")
+
+
+def called(instruction):
+    """The function that a direct jump or call names, without what compilers add to the name of a copy."""
+    name = (instruction.outside or instruction.calls).split("@")[0].split("-0x")[0].split("+0x")[0]
+    return CLONE.sub("", name)
+
+
 class Graph:
-    def __init__(self, listing, entry, leaves=()):
-        self.listing, self.machine, self.leaves = listing, MACHINES[listing.machine], leaves
+    def __init__(self, listing, entry, leaves=(), without=()):
+        self.listing, self.machine, self.leaves, self.without = listing, MACHINES[listing.machine], leaves, without
+        self.never = set()  # nodes that go on in a function of `without`
+        missing = set(without) - {CLONE.sub("", name) for _, name in listing.labels}
+        if missing:
+            raise Rejected("there is no function %s to leave out" % ", ".join(sorted(missing)))
+        self.starts = {place: name for (_, name), place in listing.labels.items()} if without else {}
         self.next_of = {}
         self.order = []  # each node behind all of its successors
         self.backward = set()
@@ -61,12 +77,16 @@ class Graph:
         following = (stack, instruction.after)
         if kind == "next":
             return [following]
-        name = (instruction.outside or instruction.calls).split("@")[0].split("-0x")[0].split("+0x")[0]
+        name = called(instruction)
         if kind == "call" and name in self.machine.LEAVES:
             return [following]
         if instruction.outside or "@plt" in instruction.calls:
             raise Rejected("%s: a call of %s, which lies outside" % (self.listing.where(place), name))
         self._note_direction(instruction)
+        if self._begins(instruction.target) in self.without:
+            if kind != "branch":
+                self.never.add(node)
+            return [following] if kind == "branch" else []
         if kind == "call":
             if name not in self.leaves:
                 raise Rejected("%s: a call of %s" % (self.listing.where(place), name))
@@ -75,6 +95,10 @@ class Graph:
             return [(stack + (instruction.after,), instruction.target)]
         target = (stack, instruction.target)
         return [target] if kind == "jump" else [following, target]
+
+    def _begins(self, place):
+        """The function that begins at the place, if one does."""
+        return CLONE.sub("", self.starts.get(place, ""))
 
     def _note_direction(self, instruction):
         if instruction.target[:2] == instruction.place[:2] and instruction.target[2] <= instruction.place[2]:
@@ -106,7 +130,8 @@ class Graph:
         best = {}
         for node in self.order:
             after = max(self.next_of[node], key=lambda other: best[other][0], default=None)
-            best[node] = (weight(node) + (best[after][0] if after else 0), after)
+            rest = best[after][0] if after else NEVER if node in self.never else 0
+            best[node] = (weight(node) + rest, after)
         way, node = [], self.entry
         while node is not None:
             way.append(node)
@@ -120,9 +145,10 @@ class Graph:
         return count[self.entry]
 
 
-def bound(listing, entry, leaves=(), is_aligned=True):
-    """`is_aligned`: what the first argument points to begins with a cache line."""
-    graph = Graph(listing, entry, leaves)
+def bound(listing, entry, leaves=(), is_aligned=True, without=()):
+    """`is_aligned`: what the first argument points to begins with a cache line. `without`: functions that are never
+    entered; ways that lead into them are no ways."""
+    graph = Graph(listing, entry, leaves, without)
     machine = graph.machine
 
     def more(node):

@@ -35,27 +35,50 @@ TEST(Bound, AShareIsAShareOfTheBytes)
     EXPECT_NEAR(limits.blocks[1] * 1024.0 / (16 * MiB), 0.75, 0.005);
 }
 
-/* The figures themselves are held against the object code by the tests bound.*. */
-TEST(Bound, EachOperationHasACostThatNoConfigurationChanges)
+calm_pool_limits limits_of(std::vector<size_t> sizes, unsigned flags, uint32_t drain_max)
 {
-    const size_t sizes[] = {8, 64, 4096};
-    const uint32_t shares[] = {20, 30, 50};
-    calm_pool_config plain = {sizes, shares, 3, 1 << 20, 0, nullptr, 0};
-    calm_pool_config other = {sizes + 1, shares + 2, 1, 2 << 20, CALM_POOL_LAZY, nullptr, 128};
-    const uint32_t all[] = {100};
-    other.percent = all;
-    calm_pool_limits limits, limits_other;
-    ASSERT_EQ(calm_pool_bound(&plain, &limits), 0);
-    ASSERT_EQ(calm_pool_bound(&other, &limits_other), 0);
-    const calm_pool_cost *costs[] = {&limits.alloc, &limits.alloc_aligned, &limits.free,
-                                     &limits.free_remote, &limits.drain};
-    for (const calm_pool_cost *cost : costs) {
-        EXPECT_GT(cost->instructions, cost->branches);
-        EXPECT_GT(cost->lines, 0u);
-        EXPECT_GT(cost->branches, 0u);
+    std::vector<uint32_t> shares(sizes.size(), uint32_t(100 / sizes.size()));
+    shares[0] += 100 % uint32_t(sizes.size());
+    PoolConfig config(std::move(sizes), shares, MiB, flags);
+    config.plain.drain_max = drain_max;
+    calm_pool_limits limits;
+    EXPECT_EQ(calm_pool_bound(config.get(), &limits), 0);
+    return limits;
+}
+
+/* The figures themselves are held against the object code by the tests bound.*. */
+TEST(Bound, EachFeatureOfAConfigurationAddsToTheCostOfWhatItChangesAndToNothingElse)
+{
+    const std::vector<size_t> many = {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208};
+    const calm_pool_limits one = limits_of({64}, 0, 64), two = limits_of({64, 128}, 0, 64);
+    const struct {
+        const char *what;
+        calm_pool_limits less, more;
+        bool alloc, aligned, free, remote, drain;
+    } steps[] = {
+        {"a second class", one, two, false, false, true, true, false},
+        {"a large class", two, limits_of({64, 2048}, 0, 64), true, false, false, false, false},
+        {"spill", two, limits_of({64, 128}, CALM_POOL_SPILL, 64), true, true, false, false, false},
+        {"two words", two, limits_of({64, 128}, 0, 128), true, true, false, false, true},
+        {"many classes", two, limits_of(many, 0, 64), true, true, true, false, true},
+        {"lock", two, limits_of({64, 128}, CALM_POOL_LOCK, 64), false, false, false, false, false},
+        {"spill of one class", one, limits_of({64}, CALM_POOL_SPILL, 64), false, false, false,
+         false, false},
+        {"fewer of a word", two, limits_of({64, 128}, 0, 100), false, false, false, false, false},
+    };
+    for (const auto &step : steps) {
+        const calm_pool_cost *less[] = {&step.less.alloc, &step.less.alloc_aligned, &step.less.free,
+                                        &step.less.free_remote, &step.less.drain};
+        const calm_pool_cost *more[] = {&step.more.alloc, &step.more.alloc_aligned, &step.more.free,
+                                        &step.more.free_remote, &step.more.drain};
+        const bool adds[] = {step.alloc, step.aligned, step.free, step.remote, step.drain};
+        for (size_t i = 0; i < 5; i++) {
+            EXPECT_EQ(more[i]->instructions > less[i]->instructions, adds[i]) << step.what << i;
+            EXPECT_GE(more[i]->lines, less[i]->lines) << step.what << i;
+            EXPECT_GT(less[i]->instructions, less[i]->branches);
+            EXPECT_GT(less[i]->lines, 0u);
+        }
     }
-    EXPECT_EQ(limits.alloc.instructions, limits_other.alloc.instructions);
-    EXPECT_GE(limits.alloc_aligned.instructions, limits.drain.instructions);
 }
 
 } // namespace

@@ -125,16 +125,16 @@ TEST(Plan, PartsLieApartAndInside)
             continue; /* many small blocks */
         ASSERT_EQ(error, 0);
         auto origin = reinterpret_cast<uintptr_t>(config.plain.memory);
-        size_t at = sizeof(struct calm_pool) + count * sizeof(struct pool_class);
+        size_t at = sizeof(struct calm_pool) + (count + 1) * sizeof(struct pool_class);
         for (size_t i = 0; i < count; i++) {
             const plan_class &one = plan.classes[i];
             ASSERT_EQ(one.words, (one.blocks + 63) / 64);
             ASSERT_GE(one.map_at, at);
             ASSERT_EQ(one.map_at % 64, 0u);
-            ASSERT_GE(one.near_at, one.map_at + one.words * sizeof(struct pool_word));
+            ASSERT_GE(one.near_at, one.map_at + one.words * 2 * sizeof(pool_word));
             ASSERT_GE(one.far_at, one.near_at + (one.words + 63) / 64 * 8);
-            ASSERT_GE(one.counted_at, one.far_at + ((one.words + 63) / 64 + 63) / 64 * 8);
-            at = one.counted_at + one.words;
+            ASSERT_GE(one.meta_end, one.far_at + ((one.words + 63) / 64 + 63) / 64 * 8);
+            at = one.meta_end;
         }
         for (size_t i = 0; i < count; i++) {
             const plan_class &one = plan.classes[i];

@@ -200,8 +200,8 @@ TEST_P(Misuse, HasItsCodeAndChangesNothing)
     auto *other = static_cast<char *>(calm_pool_alloc(pool, 72));
     ASSERT_EQ(calm_pool_free(pool, other), 0);
     const calm_pool *inside = pool;
-    std::string maps(reinterpret_cast<const char *>(inside->classes[0].map),
-                     inside->blocks - reinterpret_cast<const char *>(inside->classes[0].map));
+    std::string maps(reinterpret_cast<const char *>(inside->classes[0].free),
+                     inside->blocks - reinterpret_cast<const char *>(inside->classes[0].free));
     int on_stack;
     EXPECT_EQ(release(pool, nullptr), 0);
     EXPECT_EQ(release(pool, small + 8), CALM_EMISALIGNED);
@@ -214,7 +214,7 @@ TEST_P(Misuse, HasItsCodeAndChangesNothing)
     EXPECT_EQ(release(pool, memory), CALM_EFOREIGN);
     EXPECT_EQ(release(pool, memory + sizeof memory), CALM_EFOREIGN);
     EXPECT_EQ(release(pool, reinterpret_cast<void *>(UINTPTR_MAX)), CALM_EFOREIGN);
-    std::string after(reinterpret_cast<const char *>(inside->classes[0].map), maps.size());
+    std::string after(reinterpret_cast<const char *>(inside->classes[0].free), maps.size());
     EXPECT_EQ(maps, after);
     EXPECT_EQ(pool_verify(pool), nullptr);
     calm_pool_stats stats;
@@ -269,6 +269,40 @@ TEST(Free, AStaleFreeAfterTheBlockWasHandedOutTwiceMoreIsTheOnlyOneNotSeen)
     EXPECT_EQ(pool_verify(pool), nullptr);
 }
 
+TEST(Free, TheBlockThatWasHandedOutLastIsFreedOnceHoweverItIsFreed)
+{
+    using Way = int (*)(calm_pool *, void *);
+    for (Way first : {calm_pool_free, calm_pool_free_remote}) {
+        for (Way second : {calm_pool_free, calm_pool_free_remote}) {
+            Pool pool({{64}, {100}, MiB});
+            void *other = calm_pool_alloc(pool, 64), *last = calm_pool_alloc(pool, 64);
+            EXPECT_EQ(first(pool, last), 0);
+            EXPECT_EQ(second(pool, last), CALM_EDOUBLE);
+            EXPECT_EQ(first(pool, nullptr), 0);
+            EXPECT_EQ(second(pool, other), 0);
+            EXPECT_EQ(first(pool, other), CALM_EDOUBLE);
+            calm_test::drain_all(pool);
+            EXPECT_EQ(pool_verify(pool), nullptr);
+            EXPECT_EQ(calm_pool_watch_free(calm_pool_watch(pool), 0), pool.limits.blocks[0]);
+        }
+    }
+}
+
+TEST(Free, ABlockOfAWordThatIsNoLongerAtHandIsFreedInItsOwn)
+{
+    Pool pool({{64}, {100}, MiB});
+    std::vector<void *> blocks;
+    for (int i = 0; i < 130; i++)
+        blocks.push_back(calm_pool_alloc(pool, 64));
+    EXPECT_EQ(calm_pool_free(pool, blocks[3]), 0); /* the first word comes back */
+    EXPECT_EQ(calm_pool_free(pool, blocks[129]), 0);
+    EXPECT_EQ(calm_pool_usable_size(pool, blocks[129]), 0u);
+    EXPECT_EQ(calm_pool_usable_size(pool, blocks[1]), 64u);
+    EXPECT_EQ(pool_verify(pool), nullptr);
+    EXPECT_EQ(calm_pool_alloc(pool, 64), blocks[3]);
+    EXPECT_EQ(calm_pool_alloc(pool, 64), blocks[129]);
+}
+
 TEST(Drain, TakesBackAtMostWhatWasAgreed)
 {
     for (uint32_t most : {1u, 10u, 63u, 64u, 65u, 100u, 128u}) {
@@ -281,7 +315,9 @@ TEST(Drain, TakesBackAtMostWhatWasAgreed)
         for (void *block : blocks) {
             ASSERT_EQ(calm_pool_free_remote(pool, block), 0);
         }
-        uint32_t expected = std::min<uint32_t>(most, (most + 63) / 64 * 64);
+        uint32_t expected = 1; /* rounded down to a power of two */
+        while (expected * 2 <= most)
+            expected *= 2;
         EXPECT_EQ(calm_pool_drain(pool), expected);
         EXPECT_EQ(calm_pool_watch_free(calm_pool_watch(pool), 0), expected);
         uint64_t total = expected;

@@ -69,6 +69,7 @@ void free_all_twice(bool is_owner_one_of_them)
     std::vector<void *> blocks;
     while (void *block = calm_pool_alloc(pool, 32))
         blocks.push_back(block);
+    EXPECT_EQ(calm_pool_free_remote(pool, nullptr), 0); /* announced: the first frees count, too */
     std::atomic<int> ready{0};
     std::atomic<size_t> freed{0}, told{0};
     auto run = [&](int (*release)(calm_pool *, void *)) {

@@ -41,31 +41,42 @@ TEST(Verify, FindsEachInvariantBroken)
     Pool owner({{64}, {100}, 1 << 20});
     calm_pool *pool = owner;
     struct pool_class *one = &pool->classes[0];
-    struct pool_word *last = &one->map[one->words - 1];
+    pool_word *last = &one->free[one->words - 1];
     ASSERT_NE(one->blocks % 64, 0u);
     calm_pool_alloc(pool, 64);
     ASSERT_EQ(pool_verify(pool), nullptr);
     auto broken = [&] { return std::string(pool_verify(pool)).substr(0, 2); };
 
     uint64_t beyond = uint64_t(1) << 63;
-    store(&last->given, load(&last->given, RELAXED) ^ beyond, RELAXED);
-    EXPECT_EQ(broken(), "P1");
-    store(&last->given, load(&last->given, RELAXED) ^ beyond, RELAXED);
+    for (pool_word *word : {last, word_freed(one, last)}) {
+        store(word, load(word, RELAXED) ^ beyond, RELAXED);
+        EXPECT_EQ(broken(), "P1");
+        store(word, load(word, RELAXED) ^ beyond, RELAXED);
+    }
 
-    uint64_t taken = load(&one->map[5].taken, RELAXED);
-    store(&one->map[5].taken, load(&one->map[5].given, RELAXED), RELAXED);
+    uint64_t free = load(&one->free[5], RELAXED);
+    store(&one->free[5], uint64_t(0), RELAXED);
     EXPECT_EQ(broken(), "P2");
-    store(&one->map[5].taken, taken, RELAXED);
+    store(&one->free[5], free, RELAXED);
+    one->near[0] ^= 32;
+    EXPECT_EQ(broken(), "P2");
+    one->near[0] ^= 32;
 
-    one->counted[3]--;
+    one->free_known--;
     EXPECT_EQ(broken(), "P3");
-    one->counted[3] += 2;
+    one->free_known += 2;
     EXPECT_EQ(broken(), "P3");
-    one->counted[3]--;
+    one->free_known--;
 
     one->hot = 1;
     EXPECT_EQ(broken(), "P4");
     one->hot = 0;
+    one->hot_word++;
+    EXPECT_EQ(broken(), "P4");
+    one->hot_word--;
+    one->hot_start += 64;
+    EXPECT_EQ(broken(), "P4");
+    one->hot_start -= 64;
 
     one->root ^= 1;
     EXPECT_EQ(broken(), "L1");

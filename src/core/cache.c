@@ -16,6 +16,7 @@
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/misuse.h"
+#include "core/run.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
 #include "core/thread.h"
@@ -213,26 +214,30 @@ static size_t entry_count(struct cache_entry *entry)
 
 /*
  * Gives `count` blocks of a bin, fewer than all, to its depot: the newest but for a few that stay
- * on top. No more than those few move, so a flush is short however large the array is. The blocks
- * leave the array before they are given: another thread may have them a moment later.
+ * on top; of many up to a half fewer, so that neighbours stay together. No more than those few
+ * move, so a flush is short however large the array is. The blocks leave the array before they are
+ * given: another thread may have them a moment later.
  */
 static void flush_some(struct cache *cache, unsigned bin, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
     void *blocks[FLUSH_MAX];
     uint32_t top = load(&entry->top, RELAXED);
-    uint32_t bytes = (uint32_t)count * SLOT_BYTES;
-    uint32_t kept = (uint32_t)size_min(FLUSH_KEEPS, entry_count(entry) - 1 - count) * SLOT_BYTES;
+    size_t others = entry_count(entry) - 1 - count, kept = size_min(FLUSH_KEEPS, others);
+    void *_Atomic *end = cache_slot(cache, top + SLOT_BYTES) - kept;
     ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
-    uint32_t end = top + SLOT_BYTES - kept;
-    void *_Atomic *oldest = cache_slot(cache, end - bytes);
+    if (count >= RUN_BLOCKS_MIN) {
+        end -= run_down(end, others - kept, bin_bytes(bin));
+        count -= run_up(end - count, count / 2, bin_bytes(bin));
+    }
+    void *_Atomic *oldest = end - count;
     UNROLLED
     for (size_t i = 0; i < count; i++)
         blocks[i] = load(&oldest[i], RELAXED);
     edit_begin(cache);
-    for (uint32_t slot = end; slot <= top; slot += SLOT_BYTES)
-        store(cache_slot(cache, slot - bytes), load(cache_slot(cache, slot), RELAXED), RELAXED);
-    store(&entry->top, top - bytes, RELEASE);
+    for (void *_Atomic *slot = end; slot <= cache_slot(cache, top); slot++)
+        store(oldest++, load(slot, RELAXED), RELAXED);
+    store(&entry->top, top - (uint32_t)count * SLOT_BYTES, RELEASE);
     edit_end(cache);
     give(bin, blocks, count, cache->number);
 }

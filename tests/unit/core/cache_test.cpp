@@ -172,6 +172,107 @@ TEST(Cache, NoBlockIsHandedOutTwiceAndNoneIsLost)
     });
 }
 
+/* The bin's batches: how many, and the most bytes in one; their blocks go back to the bitmaps. */
+static std::pair<size_t, size_t> batches_of(unsigned bin)
+{
+    std::pair<size_t, size_t> found = {0, 0};
+    void *blocks[REFILL_MAX];
+    while (size_t count = batch_take(&depot_of(bin)->batches, blocks)) {
+        found = {found.first + 1, std::max(found.second, count * bin_bytes(bin))};
+        depot_put(bin, blocks, count);
+    }
+    return found;
+}
+
+/* Two callers of other names have been at the bin's depot, so it hands over batches. */
+static void share(unsigned bin)
+{
+    for (uint32_t user : {100000u, 100001u}) {
+        void *blocks[REFILL_MAX];
+        ASSERT_EQ(depot_take(bin, blocks, 1, user), 1u);
+        depot_put(bin, blocks, 1);
+    }
+    ASSERT_TRUE(depot_is_shared(bin));
+}
+
+/* Seen to fail with batch_blocks_of() always BATCH_BLOCKS, and with flush_count() or flush_all()
+ * leaving it out. */
+TEST(Cache, ABatchHoldsNoMoreThanItsBytesHoweverItLeavesTheCache)
+{
+    with_cache([](struct cache *cache) {
+        for (size_t bytes : {64u, 1024u, 1280u, 8192u, 20480u, 32768u}) {
+            unsigned bin = 70 * CLASS_LIMIT + class_of(bytes);
+            share(bin);
+            size_t count = std::clamp<size_t>(3 * BATCH_BYTES / bytes, 48, 2000);
+            std::vector<void *> live(count);
+            for (unsigned round = 0; round < 8; round++) { /* the array grows */
+                for (void *&block : live)
+                    block = alloc_in(bin);
+                for (void *block : live)
+                    heap_free(block);
+            }
+            auto flushed = batches_of(bin);
+            EXPECT_GE(flushed.first, 1u) << bytes;
+            EXPECT_LE(flushed.second, static_cast<size_t>(BATCH_BYTES)) << bytes;
+            for (void *&block : live)
+                block = alloc_in(bin);
+            for (void *block : live)
+                heap_free(block);
+            batches_of(bin);
+            cache_empty(cache);
+            auto emptied = batches_of(bin);
+            EXPECT_GE(emptied.first, 1u) << bytes;
+            EXPECT_LE(emptied.second, static_cast<size_t>(BATCH_BYTES)) << bytes;
+        }
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
+/* One thread allocates a row of blocks and another frees it in that order, again and again.
+ * Returns the share of neighbours that also follow each other in time, at the end. */
+static double neighbours_after(unsigned bin, unsigned rounds)
+{
+    std::vector<void *> row(120);
+    std::atomic<unsigned> turn = 0;
+    auto wait_for = [&](unsigned which) {
+        while (turn != which)
+            std::this_thread::yield();
+    };
+    std::thread giver([&] {
+        for (unsigned i = 0; i < rounds; i++) {
+            wait_for(2 * i);
+            for (void *&block : row)
+                block = alloc_in(bin);
+            turn = 2 * i + 1;
+        }
+    });
+    size_t pairs = 0, neighbours = 0;
+    for (unsigned i = 0; i < rounds; i++) {
+        wait_for(2 * i + 1);
+        for (size_t j = 0; j < row.size(); j++) {
+            if (j > 0 && i >= rounds - 100) {
+                auto apart = static_cast<char *>(row[j]) - static_cast<char *>(row[j - 1]);
+                pairs++;
+                neighbours += static_cast<size_t>(std::abs(apart)) == bin_bytes(bin);
+            }
+        }
+        for (void *block : row)
+            heap_free(block);
+        turn = 2 * i + 2;
+    }
+    giver.join();
+    return static_cast<double>(neighbours) / static_cast<double>(pairs);
+}
+
+/* Seen to fail with run_down() or run_up() always 0. */
+TEST(Cache, NeighboursStayTogetherHoweverOftenTheyChangeHands)
+{
+    with_cache([](struct cache *) {
+        EXPECT_GT(neighbours_after(72 * CLASS_LIMIT + class_of(64), 12000), 0.9);
+        EXPECT_GT(neighbours_after(72 * CLASS_LIMIT + class_of(192), 12000), 0.9);
+    });
+}
+
 TEST(Cache, ItSaysExactlyWhichBlocksItHolds)
 {
     with_cache([](struct cache *cache) {

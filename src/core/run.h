@@ -1,0 +1,48 @@
+/*
+ * run.h: where an array of free blocks is cut, so that neighbours stay together.
+ *
+ * Blocks that lie side by side and were freed in the order of their addresses, up or down, are a
+ * run. Handed over as they are they are allocated in that order again, and the processor fetches
+ * each line before it is asked for. What was cut within a run does not come together again, since
+ * batches are taken newest first: after some hundred rounds no two neighbours would be left.
+ *
+ * Why, and what it brings: docs/decisions/runs.md
+ */
+#ifndef CALM_CORE_RUN_H
+#define CALM_CORE_RUN_H
+
+#include "base/atomic.h"
+#include "base/attr.h"
+
+enum {
+    RUN_BLOCKS_MIN = 64, /* that leave at once; with fewer, runs would be as short as the looks */
+    RUN_LOOKS = 55,      /* slots to look at for an end that parts nothing */
+};
+
+/* Whether the block in a slot does not lie beside the one in the slot below, which may be NULL. */
+ALWAYS_INLINE bool run_begins(void *_Atomic *slot, size_t bytes)
+{
+    uintptr_t apart = (uintptr_t)load(&slot[0], RELAXED) - (uintptr_t)load(&slot[-1], RELAXED);
+    return apart != bytes && apart != -bytes;
+}
+
+/* By how many slots an end of a part must move down, no more than `most`, to part no run. 0 where
+ * every place does. */
+static inline size_t run_down(void *_Atomic *end, size_t most, size_t bytes)
+{
+    for (size_t slots = 0; slots <= most && slots < RUN_LOOKS; slots++)
+        if (run_begins(end - slots, bytes))
+            return slots;
+    return 0;
+}
+
+/* The same upwards, of a part's start. */
+static inline size_t run_up(void *_Atomic *start, size_t most, size_t bytes)
+{
+    for (size_t slots = 0; slots <= most && slots < RUN_LOOKS; slots++)
+        if (run_begins(start + slots, bytes))
+            return slots;
+    return 0;
+}
+
+#endif

@@ -44,6 +44,12 @@ ALWAYS_INLINE unsigned bit_count(uint64_t value)
     return (unsigned)__builtin_popcountll(value);
 }
 
+/* The lowest `count` bits. Pre: 0 < count <= 64. */
+ALWAYS_INLINE uint64_t bits_below(size_t count)
+{
+    return UINT64_MAX >> (64 - count);
+}
+
 ALWAYS_INLINE size_t size_min(size_t a, size_t b)
 {
     return a < b ? a : b;

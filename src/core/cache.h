@@ -220,8 +220,9 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
 {
     struct cache *cache = cache_of_thread;
     struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
-    uint32_t top = load(&entry->top, RELAXED) + SLOT_BYTES;
-    if (unlikely(top > entry->limit)) {
+    size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
+    computed_here(top); /* whole, so that it need not be widened to find the slot */
+    if (unlikely((uint32_t)top > entry->limit)) {
         struct rseq_area *area = area_of_thread;
         size_t offset = (uintptr_t)entry - (uintptr_t)cache;
         if (area == NULL || unlikely(!rseq_push(area, core_slots, offset, block)))
@@ -229,7 +230,7 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
         return;
     }
     store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);
-    store(&entry->top, top,
+    store(&entry->top, (uint32_t)top,
           RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
     store(&entry->first, block, RELEASE);
 }

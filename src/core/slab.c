@@ -93,6 +93,33 @@ static void note_touched(struct slab *slab, unsigned first, unsigned last)
     slab->dropped &= ~((uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1));
 }
 
+/* Lists the blocks of `map`, a word's free ones, from the lowest on, at most `want`. Returns how
+ * many, and what is left of the map. `start` is the address of the word's first block. */
+static size_t list_word(uint64_t *map, char *start, size_t bytes, void **out, size_t want)
+{
+    size_t count = 0;
+    while (*map != 0 && count < want) {
+        out[count++] = start + bit_lowest(*map) * bytes;
+        *map &= *map - 1;
+    }
+    return count;
+}
+
+/* As list_word, where the free ones are neighbours, as in a fresh slab: no bit is looked at. */
+static size_t list_run(uint64_t *map, char *start, size_t bytes, void **out, size_t want)
+{
+    unsigned first = bit_lowest(*map);
+    size_t count = size_min(bit_highest(*map) + 1u - first, want);
+    char *block = start + first * bytes;
+    UNROLLED
+    for (size_t i = 0; i < count; i++) {
+        out[i] = block;
+        block += bytes;
+    }
+    *map &= ~(bits_below(count) << first);
+    return count;
+}
+
 size_t slab_take(struct slab *slab, void **out, size_t want)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
@@ -106,12 +133,13 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
             continue;
         if (first == UINT32_MAX)
             first = word * 64 + bit_lowest(map);
-        while (map != 0 && taken < want) {
-            last = word * 64 + bit_lowest(map);
-            map &= map - 1;
-            out[taken++] = start + last * bytes;
-        }
-        slab->free_map[word] = map;
+        uint64_t above = map + (map & -map); /* no bit of the map is left where they are one run */
+        char *at = start + word * 64 * bytes;
+        uint64_t left = map;
+        taken += (above & map) == 0 ? list_run(&left, at, bytes, out + taken, want - taken)
+                                    : list_word(&left, at, bytes, out + taken, want - taken);
+        last = word * 64 + bit_highest(map ^ left);
+        slab->free_map[word] = left;
     }
     slab->free_count = (uint16_t)(slab->free_count - taken);
     if (taken > 0 && slab->dropped != 0)

@@ -59,6 +59,18 @@ ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
     return true;
 }
 
+/* The same for `count` > 0 blocks of one word of the bitmap, from the lowest on. False: at least
+ * one was set already, and none is now. */
+ALWAYS_INLINE bool slab_put_run(struct slab *slab, unsigned lowest, size_t count)
+{
+    uint64_t bits = bits_below(count) << lowest % 64;
+    if (unlikely((slab->free_map[lowest / 64] & bits) != 0))
+        return false;
+    slab->free_map[lowest / 64] |= bits;
+    slab->free_count = (uint16_t)(slab->free_count + count);
+    return true;
+}
+
 bool slab_is_free(const struct slab *slab, unsigned block);
 
 verdict slab_verify(const struct slab *slab);

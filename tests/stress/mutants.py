@@ -17,7 +17,10 @@ MUTANTS = {
         "core/cache.c", "depot_give(bin_held(bin), blocks, count, ",
         "depot_give(bin_held(bin), blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
-        "core/depot.c", "slab_put(slab, block)", "slab_put(slab, block ^ 1)", "single"),
+        "core/depot.c", "slab_put(slab, number)", "slab_put(slab, number ^ 1)", "single"),
+    "a run of bits begins one too high": (
+        "core/depot.c", "number + 1 - (unsigned)steps : number;",
+        "number + 2 - (unsigned)steps : number + 1;", "single"),
     "a class is taken that is not aligned": (
         "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
     "calloc does not clear small blocks": (

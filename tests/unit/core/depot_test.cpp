@@ -123,6 +123,53 @@ TEST_F(DepotTest, BlocksAreHandedOutOnceAndAllComeBack)
     put_all(bin, std::vector<void *>(live.begin(), live.end()));
 }
 
+/* Whole words at a time where they come in order; across words, the ends of slabs and gaps, too.
+ * Seen to fail with runs that begin one block too high. */
+TEST_F(DepotTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWere)
+{
+    for (size_t bytes : {16, 48, 64, 1024, 8192}) {
+        unsigned bin = bin_for(52, bytes);
+        size_t count = 2 * (UNIT_BYTES / bytes) + 7, gap = count / 3;
+        for (unsigned way = 0; way < 4; way++) {
+            std::vector<void *> blocks = taken_from(bin, count);
+            ASSERT_EQ(blocks.size(), count);
+            std::sort(blocks.begin(), blocks.end());
+            void *last = blocks[gap];
+            blocks.erase(blocks.begin() + static_cast<long>(gap));
+            if (way % 2 == 1)
+                std::reverse(blocks.begin(), blocks.end());
+            if (way >= 2)
+                std::reverse(blocks.begin(), blocks.begin() + 5);
+            put_all(bin, blocks);
+            EXPECT_EQ(depot_verify(), nullptr);
+            EXPECT_FALSE(depot_holds(bin, last));
+            for (void *block : blocks)
+                ASSERT_TRUE(depot_holds(bin, block) ||
+                            bin_class(region_kind(region_unit(block))) == 0);
+            depot_put(bin, &last, 1);
+            EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_kind(region_unit(last))) == 0);
+        }
+    }
+}
+
+/* Seen to fail with a run's refusal taken for all of its blocks. */
+TEST_F(DepotTest, ADoubleFreeAmongNeighboursIsReportedAndTheOthersComeBack)
+{
+    unsigned bin = bin_for(53, 64);
+    std::vector<void *> blocks = taken_from(bin, 20);
+    ASSERT_EQ(blocks.size(), 20u);
+    std::sort(blocks.begin(), blocks.end());
+    depot_put(bin, &blocks[7], 1);
+    struct misuse_policy before = misuse_policy;
+    misuse_policy.stops_on_misuse = false;
+    uint64_t misuses = misuse_count();
+    put_all(bin, blocks);
+    EXPECT_EQ(misuse_count() - misuses, 1u);
+    misuse_policy = before;
+    for (void *block : blocks)
+        EXPECT_TRUE(depot_holds(bin, block));
+}
+
 TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
 {
     unsigned bin = bin_for(42, 1024);

@@ -85,6 +85,32 @@ TEST(Slab, ATakeGivesTheLowestFreeAddressesAndAPutIsRefusedTheSecondTime)
     }
 }
 
+/* Seen to fail with bits_below() of one more. */
+TEST(Slab, ARunIsPutAsItsBlocksWouldBeOrNotAtAll)
+{
+    struct slab *slab = carved(8);
+    ASSERT_NE(slab, nullptr);
+    std::vector<void *> blocks(slab->capacity);
+    ASSERT_EQ(slab_take(slab, blocks.data(), blocks.size()), blocks.size());
+    for (size_t count = 1; count <= 64; count++)
+        for (unsigned lowest : {64u, 64u + 64u - static_cast<unsigned>(count)}) {
+            ASSERT_TRUE(slab_put_run(slab, lowest, count));
+            EXPECT_FALSE(slab_put_run(slab, lowest, count)) << "free twice";
+            EXPECT_FALSE(slab_put(slab, lowest + static_cast<unsigned>(count) - 1));
+            ASSERT_EQ(slab_verify(slab), nullptr);
+            for (unsigned block = 0; block < slab->capacity; block++)
+                ASSERT_EQ(slab_is_free(slab, block), block - lowest < count) << block;
+            ASSERT_EQ(slab_take(slab, blocks.data(), count), count);
+        }
+    slab_put_run(slab, 70, 1);
+    EXPECT_FALSE(slab_put_run(slab, 68, 4)) << "one of them is free";
+    EXPECT_EQ(slab->free_count, 1u);
+    slab_take(slab, blocks.data(), 1);
+    for (unsigned block = 0; block < slab->capacity; block++)
+        slab_put(slab, block);
+    retire(slab);
+}
+
 TEST(Slab, TheWalkSeesAWrongCountAndAWrongBin)
 {
     struct slab *slab = carved(4);

@@ -28,7 +28,6 @@ enum {
     LUXURY_SHARE = 16,
     HAND_BINS = 8, /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 128,
-    WALKS_MAX = 8,
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
@@ -40,8 +39,9 @@ enum {
     FALLING_STEP = 8,
     ARMED_BLOCKS = 120,     /* an entry is armed with no fewer, if so many requests are to pass */
     ARMED_BYTES = 8 * 1024, /* within these bytes */
+    FLUSHES_OF_SPANS = 0,   /* counted where class 0, which does not exist, would be */
+    SPANS_FREED_SHARE = 3,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
-    SPAN_BLOCKS_MAX = 7,
 };
 
 _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
@@ -416,6 +416,15 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
+/* Whether there were flushes since the last miss, which is now. A look keeps its page untouched. */
+static bool forget_flushes(struct cache *cache, unsigned which)
+{
+    bool was_flushed = cache->flushes[which] != 0;
+    if (was_flushed)
+        cache->flushes[which] = 0;
+    return was_flushed;
+}
+
 /* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
  * many there were. */
 static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
@@ -423,10 +432,11 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
-        if (!is_span_bin(bin) &&
-            cache->flushes[bin % FLUSH_COUNTS] != 0) /* a look keeps its page untouched */
-            cache->flushes[bin % FLUSH_COUNTS] = 0;
-        grow_after_miss(cache, bin);
+        bool was_flushed = forget_flushes(cache, bin % FLUSH_COUNTS);
+        if (!is_span_bin(bin) || was_flushed)
+            grow_after_miss(cache, bin);
+        if (is_span_bin(bin))
+            forget_flushes(cache, FLUSHES_OF_SPANS);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
@@ -479,9 +489,9 @@ static bool is_full(struct cache_entry *entry)
 
 /* Whether a bin that is full was flushed often since it last missed: its program frees more than it
  * asks for, and what the array holds pins pages. Not where caches hand batches to each other. */
-static bool is_falling(struct cache *cache, unsigned bin)
+static bool is_falling(struct cache *cache, unsigned which)
 {
-    uint8_t *flushes = &cache->flushes[bin % FLUSH_COUNTS];
+    uint8_t *flushes = &cache->flushes[which];
     if (*flushes == FLUSHES_MAX)
         return true;
     (*flushes)++;
@@ -497,22 +507,55 @@ static void fall(struct cache *cache, unsigned bin)
         array_resize(cache, bin, blocks - FALLING_STEP);
 }
 
+/* Gives part of a full array away. */
+static void flush_full(struct cache *cache, unsigned bin)
+{
+    size_t blocks = array_of(cache->entries[bin].limit).blocks;
+    if (blocks == 1)
+        flush_all(cache, bin);
+    else
+        flush_some(cache, bin, flush_count(bin, blocks));
+}
+
+/*
+ * As make_room, for a full bin of large blocks. Frees let such bins grow only while the cache may
+ * hold a share of its budget, the rest is for misses after flushes (refill), and many flushes
+ * without a miss have them hold less: what is freed and not asked for again is to go back.
+ */
+static bool make_room_for_span(struct cache *cache, unsigned bin)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    bool is_less = cache->flushes[FLUSHES_OF_SPANS] == FLUSHES_MAX;
+    if (!is_less && cache->capacity_bytes[true] < budget_now(true) / SPANS_FREED_SHARE)
+        grow_after_miss(cache, bin);
+    if (!is_full(entry))
+        return true;
+    if (!is_less)
+        cache->flushes[FLUSHES_OF_SPANS]++;
+    cache->flushes[bin % FLUSH_COUNTS] = 1;
+    if (entry->limit != 0 && is_less)
+        bin_shrink(cache, bin);
+    else if (entry->limit != 0)
+        flush_full(cache, bin);
+    return entry->limit != 0 && !is_less;
+}
+
 /* Makes room for one block more in a bin's array. False: it has none. */
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     bool is_less = false;
+    if (is_full(entry) && is_span_bin(bin))
+        return make_room_for_span(cache, bin);
     if (is_full(entry)) {
-        is_less = !is_span_bin(bin) && !depot_is_shared(bin) && is_falling(cache, bin);
+        is_less = !depot_is_shared(bin) && is_falling(cache, bin % FLUSH_COUNTS);
         if (!is_less)
             grow_after_miss(cache, bin);
     }
     if (entry->limit == 0)
         return false;
-    if (is_full(entry) && array_of(entry->limit).blocks == 1)
-        flush_all(cache, bin);
-    else if (is_full(entry))
-        flush_some(cache, bin, flush_count(bin, array_of(entry->limit).blocks));
+    if (is_full(entry))
+        flush_full(cache, bin);
     if (is_less)
         fall(cache, bin);
     return true;
@@ -654,46 +697,4 @@ void cache_abandon(struct cache *cache)
     cache->arena_used = offsetof(struct cache, arena);
     cache->armed_start = 0;
     store(&cache->edits, 0, RELAXED);
-}
-
-/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their
- * memory stays. */
-static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
-{
-    struct cache *readable = (struct cache *)(uintptr_t)cache;
-    const void *held = load(&readable->entries[bin].first, ACQUIRE);
-    size_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
-    size_t count = 0;
-    if (cache->is_for_cores) {
-        held = load(cache_slot(readable, top), RELAXED);
-        top -= size_min(top, SLOT_BYTES);
-    }
-    while (held != NULL && held != block && count < (size_t)1 << SLOTS_LOG2_MAX &&
-           top >= offsetof(struct cache, arena)) {
-        held = load(cache_slot(readable, top), RELAXED);
-        top -= SLOT_BYTES;
-        count++;
-    }
-    *is_found = held == block;
-    return count;
-}
-
-bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
-{
-    const struct cache_entry *entry = &cache->entries[bin];
-    bool is_found = false;
-    for (unsigned walks = 0; walks < WALKS_MAX && !is_found; walks++) {
-        const void *first = load(&entry->first, ACQUIRE);
-        uint32_t top = load(&entry->top, ACQUIRE);
-        walk(cache, bin, block, &is_found);
-        if (load(&entry->first, ACQUIRE) == first && load(&entry->top, ACQUIRE) == top)
-            break; /* else the owner moved a block past us, perhaps this one, or the array */
-    }
-    return is_found;
-}
-
-size_t cache_count(const struct cache *cache, unsigned bin)
-{
-    bool is_found = false;
-    return walk(cache, bin, (const void *)UINTPTR_MAX, &is_found);
 }

@@ -27,6 +27,7 @@
 enum {
     CACHE_BYTES = 3 * 512 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
+    SPAN_BLOCKS_MAX = (1 << SLOTS_LOG2_MIN) - 1,
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
     FLUSH_COUNTS = 4096,
@@ -148,6 +149,14 @@ ALWAYS_INLINE void *_Atomic *cache_slot(struct cache *cache, size_t offset)
     return (void *_Atomic *)(void *)((char *)cache + offset);
 }
 
+/* Whether a core has no large block of an entry: its newest would be in the lowest slot of the
+ * array, which is one of the smallest. Needs no slot, and is a guess while another thread works on
+ * the entry. */
+ALWAYS_INLINE bool cache_lacks_span(struct cache_entry *entry)
+{
+    return load(&entry->top, RELAXED) % (SLOT_BYTES << SLOTS_LOG2_MIN) == 0;
+}
+
 /* A block's first word, whatever type the program gave it. */
 typedef uint64_t __attribute__((may_alias)) block_word;
 
@@ -173,7 +182,7 @@ ALWAYS_INLINE void cache_push_to(struct cache *cache, struct cache_entry *entry,
     void *below = cache->is_for_cores ? block : load(&entry->first, RELAXED);
     store(cache_slot(cache, top), below, RELAXED);
     store(&entry->top, top,
-          RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
+          RELEASE); /* C1: the slot before the top; pairs with walk() in cache_read.c */
     if (!cache->is_for_cores)
         store(&entry->first, block, RELEASE);
 }
@@ -190,6 +199,18 @@ ALWAYS_INLINE void *cache_pop_core(size_t entry_offset)
     return block;
 }
 
+/* Takes `block`, the `first` of an entry of the thread's own cache. */
+ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *entry, void *block)
+{
+    size_t top = load(&entry->top, RELAXED), below = top - SLOT_BYTES;
+    computed_here(below);
+    store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
+    store(&entry->top, (uint32_t)below, RELAXED);
+    if (CHECKS >= 1)
+        *(block_word *)block = 0;
+    return block;
+}
+
 /* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache
  * has none. A thread that works on its core's cache has an empty one of its own. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)
@@ -199,13 +220,7 @@ ALWAYS_INLINE void *cache_pop(size_t entry_offset)
     void *block = load(&entry->first, RELAXED);
     if (unlikely(block == NULL))
         return cache_pop_core(entry_offset);
-    size_t top = load(&entry->top, RELAXED), below = top - SLOT_BYTES;
-    computed_here(below);
-    store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
-    store(&entry->top, (uint32_t)below, RELAXED);
-    if (CHECKS >= 1)
-        *(block_word *)block = 0;
-    return block;
+    return cache_pop_known(cache, entry, block);
 }
 
 /* As cache_pop, then from the depot; NULL when there is no memory. */
@@ -231,7 +246,7 @@ ALWAYS_INLINE void cache_free(void *block, size_t bin)
     }
     store(cache_slot(cache, top), load(&entry->first, RELAXED), RELAXED);
     store(&entry->top, (uint32_t)top,
-          RELEASE); /* C1: the slot before the top; pairs with walk() in cache.c */
+          RELEASE); /* C1: the slot before the top; pairs with walk() in cache_read.c */
     store(&entry->first, block, RELEASE);
 }
 

@@ -88,6 +88,14 @@ ALWAYS_INLINE unsigned bin_of_span(size_t units)
     return (unsigned)((units - 1) << CLASS_BITS | CLASS_SPAN);
 }
 
+/* The longest block that a request for `units` <= SPAN_UNITS_MAX is given, so that a free one whose
+ * pages are there goes round, rather than that one is cut elsewhere. */
+ALWAYS_INLINE size_t span_units_given(size_t units)
+{
+    size_t longest = units + units / 2;
+    return longest < SPAN_UNITS_MAX ? longest : SPAN_UNITS_MAX;
+}
+
 /* Bytes of a bin's blocks. */
 ALWAYS_INLINE size_t bin_bytes(unsigned bin)
 {

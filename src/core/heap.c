@@ -166,13 +166,47 @@ static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
     return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
 }
 
+enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
+
+/* As large_cached, from the entry at `first` on, with the cache of this thread's core. A look comes
+ * before a sequence, which is longer; the cache may be another's by then. */
+static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
+{
+    struct cache *cache = load(&core_slots[area_of_thread->core].base, RELAXED);
+    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
+        bool is_empty = cache_lacks_span(cache_entry_at(cache, offset));
+        void *block = is_empty ? NULL : cache_pop_core(offset);
+        if (block != NULL)
+            return block;
+    }
+    return cache_alloc_slow(first);
+}
+
+/* A block of `units`, or else the next longer one that may be given and that the cache has, or one
+ * from elsewhere. */
+static void *large_cached(size_t units)
+{
+    uint32_t first = bin_of_span(units) * ENTRY_BYTES;
+    uint32_t end = bin_of_span(span_units_given(units)) * ENTRY_BYTES;
+    if (area_of_thread != NULL)
+        return large_of_core(first, end);
+    struct cache *cache = cache_of_thread;
+    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
+        struct cache_entry *entry = cache_entry_at(cache, offset);
+        void *block = load(&entry->first, RELAXED);
+        if (block != NULL)
+            return cache_pop_known(cache, entry, block);
+    }
+    return cache_alloc_slow(first);
+}
+
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + home_offset(bytes));
     if (bytes > (size_t)SPAN_UNITS_MAX << UNIT_SHIFT || rows_are_apart)
         return large_straight(bytes, cohort_offset);
-    return cache_alloc(bin_of_span(large_units(bytes)) * ENTRY_BYTES);
+    return large_cached(large_units(bytes));
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
@@ -249,11 +283,16 @@ NOINLINE void heap_free_odd(void *block)
 
 /*
  * Whether `bytes` may be the size of a block of `have`: it was asked for, or realloc shrinks to it
- * in place, which it does while the block stays at least half used.
+ * in place, which it does while the block stays at least half used. A large block may be longer
+ * than was asked for.
  */
 static bool fits_in_place(size_t have, size_t bytes)
 {
-    return bytes <= have && (bytes >= have / 2 || heap_good_size(bytes) == have);
+    if (bytes > have)
+        return false;
+    bool is_span = bytes > MEDIUM_MAX && have <= (size_t)SPAN_UNITS_MAX << UNIT_SHIFT;
+    return bytes >= have / 2 || heap_good_size(bytes) == have ||
+           (is_span && have >> UNIT_SHIFT <= span_units_given(large_units(bytes)));
 }
 
 NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)

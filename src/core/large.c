@@ -149,6 +149,8 @@ void *large_resize(void *block, size_t bytes, unsigned owner)
         return block;
     if (is_moved)
         return units > units_old ? move_by_kernel(block, units_old, units, owner) : NULL;
+    if (units < units_old && units_old <= SPAN_UNITS_MAX && units_old <= span_units_given(units))
+        return block;
     if (units < units_old) {
         shrink(unit, units_old, units);
         return block;

@@ -7,6 +7,7 @@
  */
 #include "core/shelf.h"
 
+#include "base/bits.h"
 #include "core/class.h"
 #include "core/large.h"
 #include "core/purge.h"
@@ -19,9 +20,9 @@ enum {
 
 static struct shelf {
     _Alignas(2 * CACHE_LINE_BYTES) struct lock lock;
-    uint32_t count;
-    bool is_touched; /* since the purger looked last */
-    bool is_kept;    /* of whoever forks: its own before */
+    _Atomic uint32_t count; /* changed under the lock; some peek */
+    bool is_touched;        /* since the purger looked last */
+    bool is_kept;           /* of whoever forks: its own before */
     void *blocks[BLOCKS_A_SHELF];
 } shelves[SPAN_UNITS_MAX];
 
@@ -32,14 +33,25 @@ static struct shelf *shelf_of(size_t units)
     return &shelves[units - 1];
 }
 
+/* Under the shelf's lock; others only peek. */
+static void set_count(struct shelf *shelf, size_t count)
+{
+    store(&shelf->count, (uint32_t)count, RELAXED);
+}
+
 void *shelf_pop(size_t units)
 {
     struct shelf *shelf = shelf_of(units);
     void *block = NULL;
+    if (load(&shelf->count, RELAXED) == 0)
+        return NULL;
     lock_acquire(&shelf->lock, RANK_DEPOT);
+    size_t count = load(&shelf->count, RELAXED);
     shelf->is_touched = true;
-    if (shelf->count > 0)
-        block = shelf->blocks[--shelf->count];
+    if (count > 0) {
+        block = shelf->blocks[count - 1];
+        set_count(shelf, count - 1);
+    }
     lock_release(&shelf->lock, RANK_DEPOT);
     if (block != NULL)
         fetch_sub(&shelved, units, RELAXED);
@@ -48,41 +60,42 @@ void *shelf_pop(size_t units)
 
 void *shelf_take(size_t units)
 {
-    void *block = shelf_pop(units);
+    size_t longest = span_units_given(units);
+    void *block = NULL;
+    for (size_t given = units; block == NULL && given <= longest; given++)
+        block = shelf_pop(given);
     return block != NULL ? block : large_acquire(units, 1, 0, NULL);
 }
 
-/* Whether `units` more may lie on shelves; if so they are counted. */
-static bool may_shelve(size_t units)
+/* How many of `count` blocks may lie on shelves beside what does; these are counted. */
+static size_t reserve(size_t units, size_t count)
 {
-    if (fetch_add(&shelved, units, RELAXED) + units <= SHELVED_UNITS_MAX)
-        return true;
-    fetch_sub(&shelved, units, RELAXED);
-    return false;
-}
-
-static bool shelve(struct shelf *shelf, size_t units, void *block)
-{
-    if (!may_shelve(units))
-        return false;
-    lock_acquire(&shelf->lock, RANK_DEPOT);
-    bool is_room = shelf->count < BLOCKS_A_SHELF;
-    shelf->is_touched = true;
-    if (is_room)
-        shelf->blocks[shelf->count++] = block;
-    lock_release(&shelf->lock, RANK_DEPOT);
-    if (is_room)
-        purge_note(units << UNIT_SHIFT);
-    else
-        fetch_sub(&shelved, units, RELAXED);
-    return is_room;
+    size_t before = fetch_add(&shelved, count * units, RELAXED);
+    size_t room = (SHELVED_UNITS_MAX - size_min(before, SHELVED_UNITS_MAX)) / units;
+    if (room >= count)
+        return count;
+    fetch_sub(&shelved, (count - room) * units, RELAXED);
+    return room;
 }
 
 void shelf_give(size_t units, void *const *blocks, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!shelve(shelf_of(units), units, blocks[i]))
-            large_release(blocks[i]);
+    struct shelf *shelf = shelf_of(units);
+    size_t reserved = reserve(units, count);
+    lock_acquire(&shelf->lock, RANK_DEPOT);
+    size_t before = load(&shelf->count, RELAXED);
+    size_t put = size_min(reserved, BLOCKS_A_SHELF - before);
+    shelf->is_touched = true;
+    for (size_t i = 0; i < put; i++)
+        shelf->blocks[before + i] = blocks[i];
+    set_count(shelf, before + put);
+    lock_release(&shelf->lock, RANK_DEPOT);
+    if (put < reserved)
+        fetch_sub(&shelved, (reserved - put) * units, RELAXED);
+    if (put > 0)
+        purge_note(put * units << UNIT_SHIFT);
+    for (size_t i = put; i < count; i++)
+        large_release(blocks[i]);
 }
 
 bool shelf_holds(size_t units, const void *block)
@@ -90,7 +103,7 @@ bool shelf_holds(size_t units, const void *block)
     struct shelf *shelf = shelf_of(units);
     bool is_here = false;
     lock_acquire(&shelf->lock, RANK_DEPOT);
-    for (uint32_t i = 0; i < shelf->count; i++)
+    for (uint32_t i = 0; i < load(&shelf->count, RELAXED); i++)
         is_here = is_here || shelf->blocks[i] == block;
     lock_release(&shelf->lock, RANK_DEPOT);
     return is_here;
@@ -103,14 +116,15 @@ size_t shelf_drain(bool is_all)
         struct shelf *shelf = shelf_of(units);
         void *blocks[BLOCKS_A_SHELF];
         lock_acquire(&shelf->lock, RANK_DEPOT);
-        uint32_t count = is_all || !shelf->is_touched ? shelf->count : 0;
-        shelf->count -= count;
+        size_t count = is_all || !shelf->is_touched ? load(&shelf->count, RELAXED) : 0;
+        for (size_t i = 0; i < count; i++)
+            blocks[i] = shelf->blocks[i];
+        if (count > 0)
+            set_count(shelf, 0);
         shelf->is_touched = false;
-        for (uint32_t i = 0; i < count; i++)
-            blocks[i] = shelf->blocks[shelf->count + i];
         lock_release(&shelf->lock, RANK_DEPOT);
         fetch_sub(&shelved, count * units, RELAXED);
-        for (uint32_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++)
             large_release(blocks[i]);
         drained += count;
     }

@@ -11,11 +11,11 @@
 
 #include "base/facts.h"
 
-/* Takes a block of exactly `units`, marked in the map; NULL: no memory. Its contents are
- * unspecified. */
+/* Takes a block of `units`, or a longer one off a shelf (span_units_given), marked in the map;
+ * NULL: no memory. Its contents are unspecified. */
 void *shelf_take(size_t units);
 
-/* As shelf_take, but only what lies on the shelf. */
+/* As shelf_take, but only of exactly `units`, and what lies on the shelf. */
 void *shelf_pop(size_t units);
 
 /* Puts blocks of `units` on the shelf, or back to the spans where it is full. Needs no memory. */

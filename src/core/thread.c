@@ -24,7 +24,7 @@ enum {
     ATTACHES_MAX = 4,
     FAIR_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
     CACHES_A_CPU = 1,     /* that may be full at the same time                       */
-    SPANS_PER_SMALL = 4,  /* bytes of large blocks for each byte of small ones       */
+    SPANS_PER_SMALL = 12, /* bytes of large blocks for each byte of small ones       */
     UNUSED_WARM = 4,      /* caches of ended threads kept as they are                */
 };
 

@@ -46,17 +46,29 @@ NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void 
     return heap_alloc_slow(bytes, offset);
 }
 
+/* A request of a site that has a cohort of its own. */
+ALWAYS_INLINE void *site_alloc_own(size_t bytes, uint32_t offset, const void *site)
+{
+    if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
+        return heap_alloc_slow(bytes, offset);
+    void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
+    return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
+}
+
+/* The same after a look for wrappers; apart, so that the others need no frame. */
+NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const void *site)
+{
+    wrapper_look(bytes, site);
+    return site_alloc_own(bytes, offset, site);
+}
+
 /* A plain request of any size, with what site_offset() said of its site. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
                                     const void *frame)
 {
-    if (likely(offset >= OWN_OFFSET_FIRST)) {
-        wrapper_tick(WRAPPER_MISS, bytes, site);
-        if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
-            return heap_alloc_slow(bytes, offset);
-        void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
-        return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
-    }
+    if (likely(offset >= OWN_OFFSET_FIRST))
+        return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
+                                            : site_alloc_own(bytes, offset, site);
     if (offset != DIVERTED_OFFSET)
         return second_alloc_counted(bytes, false, offset, site, frame);
     void *block = second_alloc_quick(bytes, site);

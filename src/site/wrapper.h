@@ -58,11 +58,17 @@ extern HIDDEN _Thread_local int32_t wrapper_looks_in; /* what is left before the
 /* What a request counts for: one that a cache could not serve stands for those that it could. */
 enum { WRAPPER_CALL = 1, WRAPPER_MISS = 32 };
 
-/* On slow paths: looks once in a while. */
-ALWAYS_INLINE void wrapper_tick(int32_t counts_for, size_t bytes, const void *site)
+/* On slow paths, counted for so much: whether it is time for a look. */
+ALWAYS_INLINE bool wrapper_is_due(int32_t counts_for)
 {
     wrapper_looks_in -= counts_for;
-    if (unlikely(wrapper_looks_in < 0))
+    return unlikely(wrapper_looks_in < 0);
+}
+
+/* Looks once in a while. */
+ALWAYS_INLINE void wrapper_tick(int32_t counts_for, size_t bytes, const void *site)
+{
+    if (wrapper_is_due(counts_for))
         wrapper_look(bytes, site);
 }
 

@@ -1,12 +1,13 @@
 /*
- * cache_model.c: the shipped fast paths of core/cache.h, and the walk of core/cache.c that other
- * threads do over them.
+ * cache_model.c: the shipped fast paths of core/cache.h, and the walk of core/cache_read.c that
+ * other threads do over them.
  *
  * Nothing but the fast paths and the walk is called, so what the slow paths need stays unresolved.
  */
 #include "explore.h"
 
 #include "core/cache.c"
+#include "core/cache_read.c"
 
 struct region region; /* the slow paths ask it; they are not called */
 bool rows_are_apart;

@@ -18,6 +18,7 @@ struct rseq_area **area_place(void);
 #define _Thread_local
 #define area_of_thread (*area_place())
 #include "core/cache.c"
+#include "core/cache_read.c"
 #include "core/cores.c"
 
 bool rows_are_apart;

@@ -85,6 +85,86 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
     });
 }
 
+static void *alloc_units(size_t units)
+{
+    return heap_alloc_slow(units * UNIT_BYTES - 100, COHORT_FIRST * COHORT_ENTRY_BYTES);
+}
+
+/* Seen to fail with a search that begins at the next longer one, that takes any longer one, and
+ * with fits_in_place() as for small blocks. */
+TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellWhatWasAsked)
+{
+    with_cache([](struct cache *) {
+        shelf_drain(true);
+        for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
+            size_t longest = span_units_given(units);
+            void *exact = alloc_units(units), *longer = alloc_units(longest);
+            heap_free(longer);
+            heap_free(exact);
+            void *first = alloc_units(units), *second = alloc_units(units);
+            EXPECT_EQ(first, exact) << units;
+            EXPECT_EQ(second, longer) << units;
+            size_t misuses = misuse_count();
+            heap_free_sized(second, std::max<size_t>((units - 1) * UNIT_BYTES, MEDIUM_MAX) + 1, 1);
+            EXPECT_EQ(misuse_count(), misuses);
+            large_release(first);
+            if (longest < SPAN_UNITS_MAX) { /* one unit more is too long */
+                cache_empty(cache_of_thread);
+                shelf_drain(true);
+                void *too_long = alloc_units(longest + 1);
+                heap_free(too_long);
+                first = alloc_units(units);
+                EXPECT_NE(first, too_long) << units;
+                large_release(first);
+            }
+            cache_empty(cache_of_thread);
+            shelf_drain(true);
+        }
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
+/* Seen to fail with is_falling() always false, and with frees that let bins grow without end. */
+TEST(Cache, LargeBlocksThatAreFreedAndNotAskedForAgainDoNotStayInTheCache)
+{
+    with_cache([](struct cache *cache) {
+        std::vector<void *> live;
+        for (unsigned i = 0; i < 400; i++)
+            live.push_back(alloc_units(1 + i % 16));
+        EXPECT_EQ(cache->capacity_bytes[true], 0u) << "a miss before any flush is no sign";
+        size_t most = 0;
+        for (void *block : live) {
+            heap_free(block);
+            most = std::max(most, held_bytes(cache, true));
+        }
+        EXPECT_GT(most, 2u << 20);
+        EXPECT_LE(most, cache_budgets[true].each / 3 + (1u << 20));
+        EXPECT_LE(held_bytes(cache, true), 2u << 20);
+        EXPECT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
+    });
+}
+
+/* Seen to fail with refills that never let a bin of large blocks grow. */
+TEST(Cache, WhereLargeBlocksAreFlushedAndMissedInTurnTheCacheHoldsMore)
+{
+    with_cache([](struct cache *cache) {
+        calm_test::Random random(9);
+        std::vector<void *> live(200);
+        for (void *&block : live)
+            block = alloc_units(1 + random.below(16));
+        for (unsigned step = 0; step < 100000; step++) {
+            void *&block = live[random.below(live.size())];
+            heap_free(block);
+            block = alloc_units(1 + random.below(16));
+        }
+        EXPECT_GT(cache->capacity_bytes[true], cache_budgets[true].each / 2);
+        EXPECT_LE(cache->capacity_bytes[true], cache_budgets[true].each);
+        for (void *block : live)
+            heap_free(block);
+        EXPECT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
+    });
+}
+
 /* Allocates `count` blocks of 40 sizes and frees them. */
 static void turn(size_t count)
 {

@@ -86,6 +86,18 @@ TEST(Class, ALargeBlockBeginsAtTheStartOfItsUnitOnly)
     }
 }
 
+TEST(Class, ALargeRequestIsGivenABlockOfUpToHalfAsManyUnitsMoreThatHasABin)
+{
+    EXPECT_EQ(span_units_given(1), 1u);
+    EXPECT_EQ(span_units_given(2), 3u);
+    EXPECT_EQ(span_units_given(16), 24u);
+    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
+        EXPECT_GE(span_units_given(units), units);
+        EXPECT_LE(2 * span_units_given(units), 3 * units);
+        EXPECT_LE(span_units_given(units), static_cast<size_t>(SPAN_UNITS_MAX));
+    }
+}
+
 TEST(Class, AnAlignedRequestGetsTheSmallestClassThatFitsAndIsAligned)
 {
     for (size_t align = 1; align <= 2 * MEDIUM_MAX; align *= 2) {

@@ -122,6 +122,26 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
+/* Seen to fail with the block cut whenever it needs fewer units. */
+TEST(Large, ABlockThatIsLongerThanWasAskedForStaysWholeUntilItIsMuchLonger)
+{
+    ASSERT_TRUE(heap_start());
+    char *block = static_cast<char *>(large_acquire(12, 1, 0, nullptr));
+    fill(block, 8 * UNIT_BYTES, 3);
+    EXPECT_EQ(large_resize(block, 9 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(large_resize(block, 8 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(large_usable(block), 12u * UNIT_BYTES);
+    EXPECT_EQ(large_resize(block, 7 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(large_usable(block), 7u * UNIT_BYTES);
+    EXPECT_TRUE(is_filled(block, 7 * UNIT_BYTES, 3));
+    large_release(block);
+    char *huge = static_cast<char *>(large_acquire(90, 1, 0, nullptr));
+    EXPECT_EQ(large_resize(huge, 80 * UNIT_BYTES, 0), huge);
+    EXPECT_EQ(large_usable(huge), 80u * UNIT_BYTES) << "no request is given this one";
+    large_release(huge);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
 /* A block of 32 MiB that cannot grow in place is moved by the kernel: same bytes, and what is left
  * reads as zero. */
 TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)

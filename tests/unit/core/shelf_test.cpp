@@ -21,7 +21,28 @@ TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
     large_release(block);
 }
 
-/* Seen to fail with may_shelve() always true. */
+/* Seen to fail with shelf_take() that looks at its own shelf only, and at all longer ones. */
+TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
+{
+    ASSERT_TRUE(heap_start());
+    shelf_drain(true);
+    void *twelve = large_acquire(12, 1, 0, nullptr), *eleven = large_acquire(11, 1, 0, nullptr);
+    shelf_give(12, &twelve, 1);
+    shelf_give(11, &eleven, 1);
+    void *seven = shelf_take(7); /* is given 10 units at most */
+    EXPECT_NE(seven, eleven);
+    EXPECT_EQ(large_usable(seven), 7u * UNIT_BYTES);
+    EXPECT_EQ(shelf_take(8), eleven);
+    EXPECT_EQ(shelf_pop(8), nullptr) << "a shelf that is asked for exactly its length";
+    EXPECT_EQ(shelf_take(8), twelve);
+    EXPECT_EQ(large_usable(twelve), 12u * UNIT_BYTES);
+    EXPECT_EQ(shelf_bytes(), 0u);
+    for (void *block : {seven, eleven, twelve})
+        large_release(block);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* Seen to fail with reserve() that always returns `count`. */
 TEST(Shelf, WhatAllShelvesHoldIsBoundedAndADrainEmptiesThem)
 {
     ASSERT_TRUE(heap_start());

@@ -1,0 +1,51 @@
+/*
+ * cache_read.c: what other threads see of a cache while its owner works on it.
+ *
+ * Owner: nobody; all words are read as they are. C1 of cache.c is what makes it good enough.
+ * Design: docs/protocols/cache.md
+ */
+#include "core/cache.h"
+
+enum { WALKS_MAX = 8 };
+
+/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their
+ * memory stays. */
+static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
+{
+    struct cache *readable = (struct cache *)(uintptr_t)cache;
+    const void *held = load(&readable->entries[bin].first, ACQUIRE);
+    size_t top = load(&readable->entries[bin].top, ACQUIRE); /* C1 */
+    size_t count = 0;
+    if (cache->is_for_cores) {
+        held = load(cache_slot(readable, top), RELAXED);
+        top -= size_min(top, SLOT_BYTES);
+    }
+    while (held != NULL && held != block && count < (size_t)1 << SLOTS_LOG2_MAX &&
+           top >= offsetof(struct cache, arena)) {
+        held = load(cache_slot(readable, top), RELAXED);
+        top -= SLOT_BYTES;
+        count++;
+    }
+    *is_found = held == block;
+    return count;
+}
+
+bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
+{
+    const struct cache_entry *entry = &cache->entries[bin];
+    bool is_found = false;
+    for (unsigned walks = 0; walks < WALKS_MAX && !is_found; walks++) {
+        const void *first = load(&entry->first, ACQUIRE);
+        uint32_t top = load(&entry->top, ACQUIRE);
+        walk(cache, bin, block, &is_found);
+        if (load(&entry->first, ACQUIRE) == first && load(&entry->top, ACQUIRE) == top)
+            break; /* else the owner moved a block past us, perhaps this one, or the array */
+    }
+    return is_found;
+}
+
+size_t cache_count(const struct cache *cache, unsigned bin)
+{
+    bool is_found = false;
+    return walk(cache, bin, (const void *)UINTPTR_MAX, &is_found);
+}

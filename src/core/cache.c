@@ -13,6 +13,7 @@
 #include "core/cache.h"
 
 #include "core/armed.h"
+#include "core/cache_arrays.h"
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/misuse.h"
@@ -22,7 +23,6 @@
 #include "core/thread.h"
 
 enum {
-    LOG2_MASK = 7,
     BLOCKS_FIRST = 7,   /* a bin's first array holds, where its class allows as many */
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 16,
@@ -37,9 +37,7 @@ enum {
     FALLING_MIN = 15,
     FALLING_MAX = 63,
     FALLING_STEP = 8,
-    ARMED_BLOCKS = 120,     /* an entry is armed with no fewer, if so many requests are to pass */
-    ARMED_BYTES = 8 * 1024, /* within these bytes */
-    FLUSHES_OF_SPANS = 0,   /* counted where class 0, which does not exist, would be */
+    FLUSHES_OF_SPANS = 0, /* counted where class 0, which does not exist, would be */
     SPANS_FREED_SHARE = 3,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
 };
@@ -66,37 +64,6 @@ static void set_bit(uint64_t *set, unsigned bin)
 static void clear_bit(uint64_t *set, unsigned bin)
 {
     set[bin / 64] &= ~((uint64_t)1 << bin % 64);
-}
-
-/* A forked child must not trust a cache whose owner was changing it. The fences keep the compiler
- * honest. */
-static void edit_begin(struct cache *cache)
-{
-    store(&cache->edits, load(&cache->edits, RELAXED) + 1, RELAXED);
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
-static void edit_end(struct cache *cache)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    store(&cache->edits, load(&cache->edits, RELAXED) - 1, RELAXED);
-}
-
-/* An entry's array, from its limit. */
-struct array {
-    uint32_t start;
-    unsigned log2;   /* of slots; 0 when there is no array */
-    uint32_t blocks; /* that may be held */
-};
-
-static struct array array_of(uint32_t limit)
-{
-    if (limit == 0)
-        return (struct array){0, 0, 0};
-    unsigned log2 = (limit & LOG2_MASK) + SLOTS_LOG2_MIN;
-    uint32_t last = limit & ~(uint32_t)LOG2_MASK;
-    uint32_t start = last & ~(((uint32_t)SLOT_BYTES << log2) - 1);
-    return (struct array){start, log2, (last - start) / SLOT_BYTES};
 }
 
 static bool is_span_bin(unsigned bin)
@@ -206,12 +173,6 @@ static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
         depot_give(bin_held(bin), blocks, count, user);
 }
 
-/* Blocks of an entry: `first` and all its slots but the lowest, which is NULL; or all its slots. */
-static size_t entry_count(struct cache_entry *entry)
-{
-    return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
-}
-
 /*
  * Gives `count` blocks of a bin, fewer than all, to its depot: the newest but for a few that stay
  * on top; of many up to a half fewer, so that neighbours stay together. No more than those few
@@ -258,7 +219,7 @@ static void flush_all(struct cache *cache, unsigned bin)
     }
 }
 
-static void bin_close(struct cache *cache, unsigned bin)
+void cache_close_bin(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
@@ -282,7 +243,7 @@ static void bin_shrink(struct cache *cache, unsigned bin)
     struct cache_entry *entry = &cache->entries[bin];
     size_t target = array_of(entry->limit).blocks / 2;
     if (target == 0 || bin_is_armed(bin)) {
-        bin_close(cache, bin);
+        cache_close_bin(cache, bin);
         return;
     }
     for (size_t count = entry_count(entry); count > target; count = entry_count(entry))
@@ -295,17 +256,6 @@ static void bin_shrink(struct cache *cache, unsigned bin)
 static bool is_over(const struct cache *cache, bool is_span, size_t more_bytes)
 {
     return cache->capacity_bytes[is_span] + more_bytes > budget_now(is_span);
-}
-
-/* The first row from `row` on that has arrays, or ROW_LIMIT. */
-static unsigned used_row(const struct cache *cache, unsigned row)
-{
-    for (; row < ROW_LIMIT; row = (row / 64 + 1) * 64) {
-        uint64_t rows = cache->used_rows[row / 64] >> row % 64;
-        if (rows != 0)
-            return row + bit_lowest(rows);
-    }
-    return ROW_LIMIT;
 }
 
 /* Shrinks the bins of a row that have not missed since the hand passed, or all of a cache that is
@@ -353,9 +303,7 @@ static bool grow(struct cache *cache, unsigned bin)
            (blocks == 0 && array_resize(cache, bin, size_min(2, most)));
 }
 
-/* A miss is the sign that a bin wants more. A cache that is full refuses, and now and then shrinks
- * others for it. */
-static void grow_after_miss(struct cache *cache, unsigned bin)
+void cache_grow_after_miss(struct cache *cache, unsigned bin)
 {
     bool is_span = is_span_bin(bin);
     set_bit(cache->recent_bins, bin);
@@ -434,7 +382,7 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     if (cache != NULL) {
         bool was_flushed = forget_flushes(cache, bin % FLUSH_COUNTS);
         if (!is_span_bin(bin) || was_flushed)
-            grow_after_miss(cache, bin);
+            cache_grow_after_miss(cache, bin);
         if (is_span_bin(bin))
             forget_flushes(cache, FLUSHES_OF_SPANS);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
@@ -527,7 +475,7 @@ static bool make_room_for_span(struct cache *cache, unsigned bin)
     struct cache_entry *entry = &cache->entries[bin];
     bool is_less = cache->flushes[FLUSHES_OF_SPANS] == FLUSHES_MAX;
     if (!is_less && cache->capacity_bytes[true] < budget_now(true) / SPANS_FREED_SHARE)
-        grow_after_miss(cache, bin);
+        cache_grow_after_miss(cache, bin);
     if (!is_full(entry))
         return true;
     if (!is_less)
@@ -550,7 +498,7 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (is_full(entry)) {
         is_less = !depot_is_shared(bin) && is_falling(cache, bin % FLUSH_COUNTS);
         if (!is_less)
-            grow_after_miss(cache, bin);
+            cache_grow_after_miss(cache, bin);
     }
     if (entry->limit == 0)
         return false;
@@ -585,80 +533,7 @@ void cache_empty(struct cache *cache)
 {
     for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
         for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
-            bin_close(cache, row * CLASS_LIMIT + bit_lowest(bins));
-}
-
-void armed_drop(struct cache *cache)
-{
-    for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
-        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
-            if (bin_is_armed(row * CLASS_LIMIT + bit_lowest(bins)))
-                bin_close(cache, row * CLASS_LIMIT + bit_lowest(bins));
-}
-
-/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
- * array. */
-static void change_places(struct cache *cache, struct cache_entry *empty, struct cache_entry *full)
-{
-    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
-    edit_begin(cache);
-    empty->limit = full->limit;
-    store(&empty->top, load(&full->top, RELAXED), RELEASE);
-    store(&empty->first, load(&full->first, RELAXED), RELEASE);
-    full->limit = limit;
-    store(&full->first, NULL, RELEASE);
-    store(&full->top, top, RELEASE);
-    edit_end(cache);
-}
-
-/* Moves blocks of `own` to the empty entry `armed`: all, or `most` where there are more. How many.
- */
-static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most)
-{
-    struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
-    size_t count = from->limit == 0 ? 0 : entry_count(from);
-    if (unlikely(to->limit == 0))
-        grow_after_miss(cache, armed);
-    if (count == 0 || to->limit == 0)
-        return 0;
-    set_bit(cache->recent_bins, armed);
-    set_bit(cache->recent_bins, own);
-    if (cache->flushes[own % FLUSH_COUNTS] != 0)
-        cache->flushes[own % FLUSH_COUNTS] = 0;
-    if (likely(count <= most)) {
-        change_places(cache, to, from);
-        return count;
-    }
-    count = size_min(most, array_of(to->limit).blocks);
-    edit_begin(cache);
-    for (size_t i = 0; i < count; i++)
-        cache_push_to(cache, to, cache_pop_from(cache, from));
-    edit_end(cache);
-    return count;
-}
-
-/* Whether an entry has enough blocks to be worth arming, if so many requests are to pass. Lets its
- * array grow for that; where there is no room, half an array must do. */
-static bool is_worth_arming(struct cache *cache, unsigned bin, size_t most)
-{
-    struct cache_entry *entry = &cache->entries[bin];
-    size_t wanted = size_min(size_min(ARMED_BYTES / bin_bytes(bin), ARMED_BLOCKS), most);
-    size_t count = entry->limit == 0 ? 0 : entry_count(entry);
-    if (likely(count > wanted))
-        return true;
-    grow_after_miss(cache, bin);
-    return count > size_min(wanted, array_of(entry->limit).blocks / 2);
-}
-
-void *armed_alloc(struct cache *cache, size_t entry_offset)
-{
-    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_held(armed);
-    uint64_t *left = &cache->unarmed[bin_class(armed)];
-    bool is_worth = is_worth_arming(cache, own, *left);
-    void *block = is_worth ? cache_pop(own * ENTRY_BYTES) : cache_alloc_slow(own * ENTRY_BYTES);
-    if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take the cache from the thread */
-        *left -= arm(cache, armed, own, *left);
-    return block;
+            cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
 
 bool cache_has_arrays(const struct cache *cache)

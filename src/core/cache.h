@@ -79,9 +79,10 @@ struct cache {
     uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */
-    uint32_t armed_start;          /* the count that the others are of                     */
-    uint64_t armed_drawn;          /* by class: whether `unarmed` says something           */
-    uint64_t unarmed[CLASS_LIMIT]; /* requests to pass by, beside those of armed blocks     */
+    uint32_t armed_start;             /* the count that the others are of                     */
+    uint64_t armed_drawn;             /* by class: whether `unarmed` says something           */
+    uint64_t unarmed[CLASS_LIMIT];    /* requests to pass by, beside those of armed blocks     */
+    uint8_t armed_turns[CLASS_LIMIT]; /* with few blocks, since more were last asked for */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];

@@ -104,7 +104,7 @@ static bool is_turn(struct cache *cache, unsigned class)
 }
 
 /* The stack from the site outwards: without the frames of ours above it. */
-static uint32_t stack_here(const void *site)
+static NOINLINE uint32_t stack_walked(const void *site)
 {
     uintptr_t callers[INSIDE_MAX + PROFILE_DEPTH_MAX];
     size_t depth = os_stack(callers, INSIDE_MAX + PROFILE_DEPTH_MAX);
@@ -116,6 +116,14 @@ static uint32_t stack_here(const void *site)
         return stacks_find(callers, 1);
     }
     return stacks_find(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
+}
+
+/* The same. As a rule the site's frame is enough to walk from. */
+static NOINLINE uint32_t stack_here(const void *site, const void *frame)
+{
+    uintptr_t callers[PROFILE_DEPTH_MAX];
+    size_t depth = os_stack_from((uintptr_t)site, (uintptr_t)frame, callers, PROFILE_DEPTH_MAX);
+    return depth > 0 ? stacks_find(callers, depth) : stack_walked(site);
 }
 
 /* Of a request of `bytes` that took as many as `counted` off the distance. */
@@ -131,9 +139,10 @@ static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
 }
 
 /* Notes a sample of `bytes` at `block`. */
-static NOINLINE void note(const void *block, size_t bytes, size_t counted, const void *site)
+static NOINLINE void note(const void *block, size_t bytes, size_t counted, const void *site,
+                          const void *frame)
 {
-    struct live_sample sample = {.stack = stack_here(site),
+    struct live_sample sample = {.stack = stack_here(site, frame),
                                  .estimate = estimate_of(bytes, counted)};
     if (sample.stack == 0 || !live_begin(block, sample)) {
         fetch_add(&samples_lost, 1, RELAXED);
@@ -159,35 +168,47 @@ bool sample_counts_down(size_t bytes)
 }
 
 ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t counted,
-                         const void *site, uint32_t offset)
+                         const void *site, const void *frame, uint32_t offset)
 {
     here.is_inside = true;
     void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
-        note(block, size_max(bytes, 1), counted, site);
+        note(block, size_max(bytes, 1), counted, site, frame);
     here.is_inside = false;
     return block;
 }
 
-void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset)
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,
+                   uint32_t offset)
 {
-    return take(bytes, align, is_zeroed, size_max(bytes, 1), site, offset);
+    return take(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
 }
 
-void *sample_armed(size_t bytes, bool is_zeroed, const void *site, uint32_t entry_offset)
+void *sample_armed_again(uint32_t entry_offset)
+{
+    struct cache *cache = armed_cache();
+    bool is_mine = cache != NULL && !here.is_inside &&
+                   cache->armed_start == load(&starts, RELAXED) &&
+                   (cache->armed_drawn >> bin_class(entry_offset / ENTRY_BYTES) & 1) != 0;
+    return likely(is_mine) ? armed_again(cache, entry_offset) : NULL;
+}
+
+void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
+                   uint32_t entry_offset)
 {
     struct cache *cache = armed_cache();
     if (unlikely(cache == NULL || here.is_inside || !sample_is_on()))
         return NULL;
     unsigned class = bin_class(entry_offset / ENTRY_BYTES);
     if (unlikely(is_turn(cache, class)))
-        return take(bytes, 1, is_zeroed, class_facts[class].bytes, site, OWN_OFFSET_FIRST);
+        return take(bytes, 1, is_zeroed, class_facts[class].bytes, site, frame, OWN_OFFSET_FIRST);
     void *block = armed_alloc(cache, entry_offset);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */
-void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offset)
+void *sample_realloc(void *block, size_t bytes, const void *site, const void *frame,
+                     uint32_t offset)
 {
     bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
@@ -198,7 +219,7 @@ void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offse
     if (result == block)
         sample_free(block);
     if (is_hit && sampled_is(result))
-        note(result, bytes, size_max(bytes, 1), site);
+        note(result, bytes, size_max(bytes, 1), site, frame);
     here.is_inside = false;
     return result;
 }

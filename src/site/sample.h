@@ -1,7 +1,8 @@
 /*
  * sample.h: the profiler's switch, and the requests that it samples (from site/second.h).
  *
- * `site` is the site's address, `offset` its own cohort's. NULL: no memory; errno is not touched.
+ * `site` is the site's address, `frame` where its frame begins, as in site/second.h, `offset` its
+ * own cohort's. NULL: no memory; errno is not touched.
  */
 #ifndef CALM_SITE_SAMPLE_H
 #define CALM_SITE_SAMPLE_H
@@ -51,15 +52,22 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
 /* A request of at most MEDIUM_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
  * is empty: counts what the entry served, samples this one if it is its turn, and arms the entry
  * again. NULL: it must be served otherwise. */
-void *sample_armed(size_t bytes, bool is_zeroed, const void *site, uint32_t entry_offset);
+void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
+                   uint32_t entry_offset);
+
+/* The same where nobody has to be asked: many requests are to pass, and as many blocks were freed.
+ * NULL: sample_armed must be asked. */
+void *sample_armed_again(uint32_t entry_offset);
 
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
-void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, uint32_t offset);
+void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,
+                   uint32_t offset);
 
 /* The free of a sampled block; others are ignored. */
 void sample_free(void *block);
 
 /* As heap_realloc, while requests are sampled. */
-void *sample_realloc(void *block, size_t bytes, const void *site, uint32_t offset);
+void *sample_realloc(void *block, size_t bytes, const void *site, const void *frame,
+                     uint32_t offset);
 
 #endif

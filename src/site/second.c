@@ -68,7 +68,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     bool is_sampled = sample_is_reached(bytes);
     bool is_followed = is_learning(named, bytes);
     if (unlikely(is_sampled || is_followed)) {
-        void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site, offset)
+        void *block = is_sampled ? sample_alloc(bytes, align, is_zeroed, site, frame, offset)
                                  : sampled_alloc(bytes, align, is_zeroed, offset);
         if (block != NULL && is_followed)
             learned_follow(block, site_index(named));
@@ -85,12 +85,14 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
         return second_alloc(bytes, 1, is_zeroed, site, frame);
     uint32_t entry_offset = offset + home_offset(bytes);
     void *block = bytes > SMALL_MAX ? cache_pop(entry_offset) : NULL;
-    if (block != NULL)
+    if (block == NULL)
+        block = sample_armed_again(entry_offset);
+    if (likely(block != NULL))
         return is_zeroed ? __builtin_memset(block, 0, bytes) : block;
     wrapper_tick(WRAPPER_MISS, bytes, site);
     remote_look();
     seen_note(site);
-    block = sample_armed(bytes, is_zeroed, site, entry_offset);
+    block = sample_armed(bytes, is_zeroed, site, frame, entry_offset);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, is_zeroed, site, frame);
 }
 
@@ -99,7 +101,7 @@ void *second_realloc(void *block, size_t bytes, const void *site, const void *fr
     const void *named = site_named(site, frame);
     uint32_t offset = request_offset(bytes, site, named);
     if (unlikely(sample_is_on()))
-        return sample_realloc(block, bytes, site, offset);
+        return sample_realloc(block, bytes, site, frame, offset);
     bool is_followed = is_learning(named, bytes);
     void *result = heap_realloc(block, bytes, offset, is_followed);
     if (is_followed && result != NULL && result != block && sampled_is(result))

@@ -4,7 +4,7 @@
  * A step takes the first of three ways that applies: the kernel's record of what a signal
  * interrupted; the function's entry in the unwind tables; the chain of frame pointers. The CFA only
  * ever grows on a stack, so a walk ends; a signal may have come while another stack was in use, and
- * starts a new one. Nothing is kept between walks.
+ * starts a new one. What the tables said of an address is kept for later walks, nothing else.
  */
 #include "os/stack.h"
 
@@ -18,6 +18,7 @@ enum {
     ADDRESS_MIN = 4096,
     CODE_PAGE = 4096,
     INSIDE_MAX = 16,
+    INSIDE_BYTES_MAX = 16 << 10, /* of frames that a caller is known without */
 };
 
 struct walk {
@@ -191,19 +192,76 @@ static enum step step_frame_pointer(struct walk *walk)
     return STEP_DONE;
 }
 
-static bool step(struct walk *walk)
+/* Whether the saves of a row, up to `cfa`, can be read without asking for each. */
+static bool has_frame(struct walk *walk, const struct stack_brief *row, uint64_t cfa)
 {
-    uintptr_t pc = walk->frame.pc - !walk->frame.is_exact; /* a call may be the last instruction */
+    struct stack_memory *memory = &walk->memory;
+    uint64_t nearest = cfa - row->nearest * sizeof(uint64_t), word;
+    if (cfa < row->farthest * sizeof(uint64_t) ||
+        cfa - row->farthest * sizeof(uint64_t) < (uintptr_t)size_max(memory->low, memory->start))
+        return false;
+    return nearest < memory->end || stack_memory_read(memory, nearest, &word);
+}
+
+/* As apply() of the whole row, or STEP_CANNOT where that one is to look closer. */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static enum step apply_brief(
+    struct walk *walk, const struct stack_brief *row)
+{
+    struct stack_frame *frame = &walk->frame;
+    if (!stack_knows(frame, row->cfa_register))
+        return STEP_CANNOT;
+    uint64_t cfa = frame->registers[row->cfa_register] + (uint64_t)(int64_t)row->cfa_value;
+    if (row->is_outermost || !is_above(frame, cfa))
+        return STEP_END;
+    if (!has_frame(walk, row, cfa))
+        return STEP_CANNOT;
+    for (unsigned i = 0; i < row->count; i++) {
+        unsigned save = row->saves[i], number = save & ((1u << STACK_SAVE_BITS) - 1);
+        uintptr_t at = cfa - (save >> STACK_SAVE_BITS) * sizeof(uint64_t);
+        frame->registers[number] = *(const volatile uint64_t *)at;
+        if (number == row->returns)
+            walk->kept_at = at;
+    }
+    frame->known |= row->saved;
+    stack_set(frame, STACK_SP, cfa);
+    frame->pc = os_code_address(frame->registers[row->returns]);
+    frame->is_exact = false;
+    walk->is_fixed = row->cfa_register == STACK_SP;
+    walk->memory.low = cfa;
+    return STEP_DONE;
+}
+
+/* A step that was made before. STEP_CANNOT: it is to be made anew. */
+ALWAYS_INLINE enum step step_kept(struct walk *walk, uintptr_t pc)
+{
+    struct stack_kept kept;
+    bool is_kept = stack_rows_find(pc, &kept) &&
+                   (kept.header == 0 ||
+                    (find_tables(walk, pc) && stack_rows_is_still(&walk->tables, &kept)));
+    return is_kept ? apply_brief(walk, &kept.brief) : STEP_CANNOT;
+}
+
+static NOINLINE enum step step_anew(struct walk *walk, uintptr_t pc)
+{
     struct stack_entry entry;
     struct stack_row row;
     bool is_found = find_tables(walk, pc) && stack_tables_find(&walk->tables, pc, &entry);
     enum step result = STEP_CANNOT;
     if (!is_found || entry.is_signal_frame)
         result = step_signal(walk);
-    if (result == STEP_CANNOT && is_found && stack_cfi_row(&walk->tables, &entry, pc, &row))
+    if (result == STEP_CANNOT && is_found && stack_cfi_row(&walk->tables, &entry, pc, &row)) {
+        stack_rows_keep(&walk->tables, &entry, &row, pc);
         result = apply(walk, &entry, &row);
+    }
+    return result == STEP_CANNOT ? step_frame_pointer(walk) : result;
+}
+
+static bool step(struct walk *walk)
+{
+    uintptr_t pc = walk->frame.pc - !walk->frame.is_exact; /* a call may be the last instruction */
+    enum step result = step_kept(walk, pc);
     if (result == STEP_CANNOT)
-        result = step_frame_pointer(walk);
+        result = step_anew(walk, pc);
     return result == STEP_DONE && walk->frame.pc >= ADDRESS_MIN;
 }
 
@@ -229,6 +287,31 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
         return 0;
     while (count < max && step(&walk))
         callers[count++] = walk.frame.pc;
+    return count;
+}
+
+size_t os_stack_from(uintptr_t caller, uintptr_t sp, uintptr_t *callers, size_t max)
+{
+    uintptr_t below = sp - sizeof(uintptr_t), here = (uintptr_t)__builtin_frame_address(0);
+    if (!STACK_CALLS_PUSH || max == 0 || sp % sizeof(uint64_t) != 0 ||
+        below - here > INSIDE_BYTES_MAX || *(const volatile uintptr_t *)below != caller)
+        return 0;
+    struct walk walk;
+    stack_memory_begin(&walk.memory, below, true);
+    walk.memory.low = sp;
+    walk.tables = (struct stack_tables){0};
+    walk.code_page = 0;
+    walk.frame.known = 0;
+    stack_set(&walk.frame, STACK_SP, sp);
+    walk.frame.pc = caller;
+    walk.frame.is_exact = false;
+    size_t count = 0;
+    for (enum step result = STEP_DONE; result == STEP_DONE && walk.frame.pc >= ADDRESS_MIN;) {
+        callers[count++] = walk.frame.pc;
+        result = count < max ? step_kept(&walk, walk.frame.pc - 1) : STEP_END;
+        if (result == STEP_CANNOT)
+            return 0;
+    }
     return count;
 }
 

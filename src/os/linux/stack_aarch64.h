@@ -15,6 +15,7 @@ enum {
     STACK_RED_ZONE = 0,    /* bytes below the stack pointer that belong to a leaf function */
     STACK_FP_KNOWS_SP = 0, /* the frame's record may lie anywhere in the frame */
     STACK_HAS_SIGNED_RETURNS = 1,
+    STACK_CALLS_PUSH = 0, /* a call leaves its return address in a register */
 };
 
 /* The registers that a function preserves, and the address where that was so. */

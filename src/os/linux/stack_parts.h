@@ -6,6 +6,7 @@
  *     stack_tables.c  a module's tables, and a function's entry in them
  *     stack_bytes.h   reading them
  *     stack_cfi.c     what an entry says of one address: where the caller's registers are
+ *     stack_rows.c    what was found so before
  *
  * Tables are trusted to be mapped, as the dynamic linker states, and for nothing else: every read
  * is within the module, every loop bounded, and a table that makes no sense is as good as none.
@@ -65,6 +66,7 @@ struct stack_entry {
     uint64_t code_unit;
     int64_t data_unit;
     uint64_t return_register;
+    uint64_t index;   /* in the sorted table */
     uint8_t encoding; /* of addresses */
     bool is_signal_frame;
     bool has_more; /* a length and that many bytes come before the program */
@@ -72,6 +74,11 @@ struct stack_entry {
 
 bool stack_tables_of(uintptr_t pc, struct stack_tables *out);
 bool stack_tables_find(const struct stack_tables *tables, uintptr_t pc, struct stack_entry *out);
+
+/* A digest of all bytes that the rows of the entry `index` follow from, and that the entry is the
+ * one of its addresses: its words in the sorted table and the next ones, itself, its CIE. False:
+ * they are not written as linkers do, or long. */
+bool stack_tables_digest(const struct stack_tables *tables, uint64_t index, uint64_t *out);
 
 enum stack_rule {
     RULE_SAME,
@@ -95,6 +102,35 @@ struct stack_row {
 
 bool stack_cfi_row(const struct stack_tables *tables, const struct stack_entry *entry, uintptr_t pc,
                    struct stack_row *out);
+
+enum { STACK_SAVES_MAX = 12, STACK_SAVE_BITS = 5 };
+
+/* A row of the common kind: the CFA is a register and a number, the return address and maybe other
+ * registers are saved below it, the rest are the same; or there is no caller. */
+struct stack_brief {
+    int32_t cfa_value;
+    uint8_t cfa_register;
+    uint8_t returns; /* the register that has the return address */
+    uint8_t count;   /* of saves */
+    bool is_outermost;
+    uint32_t saved;                  /* a bit for each register that is */
+    uint16_t nearest, farthest;      /* words below the CFA where one is */
+    uint16_t saves[STACK_SAVES_MAX]; /* how many words, and in the low bits which register */
+};
+
+struct stack_kept {
+    struct stack_brief brief;
+    uintptr_t header; /* 0: the row holds for ever; else the tables that it was found in */
+    uint64_t index;   /* of its entry */
+    uint64_t digest;
+};
+
+/* The row for `pc`, if it is kept; where `header` is not 0, stack_rows_is_still() must be asked
+ * with what are pc's tables now. Any thread; a signal handler, whatever it interrupted. */
+bool stack_rows_find(uintptr_t pc, struct stack_kept *out);
+bool stack_rows_is_still(const struct stack_tables *tables, const struct stack_kept *kept);
+void stack_rows_keep(const struct stack_tables *tables, const struct stack_entry *entry,
+                     const struct stack_row *row, uintptr_t pc);
 
 /* The value of the expression at `place` from the module's start; `pushed`: what it begins with, or
  * NULL. */

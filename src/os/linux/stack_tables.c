@@ -27,7 +27,11 @@ enum {
     SORTED_4 = 0x3b,    /* datarel, sdata4: what linkers write */
     SORTED_8 = 0x3c,    /* datarel, sdata8: where 2 GiB are not enough */
     HEADER_VERSION = 1,
-    LENGTH_IS_64 = -1, /* in the first four bytes: eight follow */
+    LENGTH_IS_64 = -1,         /* in the first four bytes: eight follow */
+    USUAL_HEADER = 0x3b031b01, /* version 1, as linkers write all */
+    USUAL_HEADER_BYTES = 12,
+    USUAL_PAIR_BYTES = 8,
+    DIGEST_BYTES_MAX = 2048, /* of one record */
 };
 
 /* The segment that holds the tables, if these are the program headers of their module. */
@@ -238,5 +242,57 @@ bool stack_tables_find(const struct stack_tables *tables, uintptr_t pc, struct s
         else
             after = middle;
     }
-    return read_entry(tables, sorted_word(tables, sorted, 2 * first + 1, size), pc, out);
+    if (!read_entry(tables, sorted_word(tables, sorted, 2 * first + 1, size), pc, out))
+        return false;
+    out->index = first;
+    return true;
+}
+
+static uint64_t mixed(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * 0x9E3779B97F4A7C15;
+    return digest ^ digest >> 32;
+}
+
+/* Takes a whole record in. */
+static bool digest_record(const struct stack_tables *tables, uintptr_t at, uint64_t *digest)
+{
+    struct stack_bytes bytes = stack_bytes_from(tables, at, tables->end);
+    uint64_t length = stack_bytes_unsigned(&bytes, 4);
+    uint64_t room = bytes.end - bytes.at;
+    if (bytes.is_bad || length < 4 || length > DIGEST_BYTES_MAX || length > room)
+        return false;
+    uintptr_t end = bytes.at + length;
+    *digest = mixed(*digest, length);
+    for (; end - bytes.at >= 8; bytes.at += 8) {
+        uint64_t word;
+        memcpy(&word, (const void *)bytes.at, sizeof word);
+        *digest = mixed(*digest, word);
+    }
+    bytes.end = end;
+    uint64_t rest = 0;
+    while (bytes.at < end)
+        rest = rest << 8 | stack_bytes_unsigned(&bytes, 1);
+    *digest = mixed(*digest, rest);
+    return true;
+}
+
+bool stack_tables_digest(const struct stack_tables *tables, uint64_t index, uint64_t *out)
+{
+    struct stack_bytes bytes = stack_bytes_from(tables, tables->header, tables->end);
+    uint64_t header = stack_bytes_unsigned(&bytes, 4);
+    stack_bytes_skip(&bytes, 4);
+    uint64_t count = stack_bytes_unsigned(&bytes, 4);
+    if (bytes.is_bad || header != USUAL_HEADER || index >= count ||
+        count > (bytes.end - bytes.at) / USUAL_PAIR_BYTES)
+        return false;
+    bytes.at += index * USUAL_PAIR_BYTES;
+    uint64_t function = stack_bytes_unsigned(&bytes, 4);
+    uintptr_t entry = tables->header + (uintptr_t)stack_bytes_signed(&bytes, 4);
+    uint64_t next = index + 1 < count ? stack_bytes_unsigned(&bytes, 4) : 0;
+    *out = mixed(mixed(function << 32 | next, entry - tables->header), count - index);
+    if (!digest_record(tables, entry, out))
+        return false;
+    bytes = stack_bytes_from(tables, entry + 4, tables->end);
+    return digest_record(tables, entry + 4 - stack_bytes_unsigned(&bytes, 4), out);
 }

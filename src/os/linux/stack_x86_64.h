@@ -15,6 +15,7 @@ enum {
     STACK_RED_ZONE = 128,  /* bytes below the stack pointer that belong to a leaf function */
     STACK_FP_KNOWS_SP = 1, /* the caller's stack pointer is just above the frame's record */
     STACK_HAS_SIGNED_RETURNS = 0,
+    STACK_CALLS_PUSH = 1, /* a call leaves its return address just below the stack pointer */
 };
 
 /* The registers that a function preserves, and the address where that was so. */

@@ -12,6 +12,12 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return 1;
 }
 
+size_t os_stack_from(uintptr_t caller, uintptr_t sp, uintptr_t *callers, size_t max)
+{
+    (void)caller, (void)sp, (void)callers, (void)max;
+    return 0;
+}
+
 size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
 {
     if (max == 0)

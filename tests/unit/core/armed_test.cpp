@@ -81,7 +81,7 @@ TEST(Armed, ABlockThatGoesRoundUsesTheEntryUp)
     });
 }
 
-/* Seen to fail with bin_close() that does not count what it gives back. */
+/* Seen to fail with cache_close_bin() that does not count what it gives back. */
 TEST(Armed, WhatIsGivenBackIsStillToCome)
 {
     with_cache([](struct cache *cache, uint64_t *unarmed) {

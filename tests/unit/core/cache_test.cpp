@@ -194,7 +194,7 @@ TEST(Cache, WhenTheBudgetFallsTheArraysFollow)
     });
 }
 
-/* Seen to fail with budget_now() always `each`, and with bin_close() not counted. */
+/* Seen to fail with budget_now() always `each`, and with cache_close_bin() not counted. */
 TEST(Cache, OnceAllCachesTogetherAreFullEachHasItsFairShareOnly)
 {
     with_cache([](struct cache *cache) {

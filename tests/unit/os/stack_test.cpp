@@ -21,12 +21,14 @@ extern "C" {
 namespace
 {
 
+/* Twice: the second time most steps are those that were kept. */
 void run_all(const struct stack_case *cases)
 {
-    for (const struct stack_case *one = cases; one->name != nullptr; one++) {
-        const char *wrong = one->run();
-        EXPECT_EQ(wrong, nullptr) << one->name << ": " << wrong;
-    }
+    for (int times = 0; times < 2; times++)
+        for (const struct stack_case *one = cases; one->name != nullptr; one++) {
+            const char *wrong = one->run();
+            EXPECT_EQ(wrong, nullptr) << one->name << ": " << wrong;
+        }
 }
 
 /* Captures when it ends, which is while an exception passes. */
@@ -91,6 +93,76 @@ TEST(Stack, AnExceptionOnItsWay)
         EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + more])) << i;
 }
 
+/*
+ * A library is unloaded, and another one comes to its addresses that differs in nothing but how
+ * large a function's frame is. The oracle is the C library's backtrace().
+ *
+ * Seen to fail with rows of libraries that are kept without a digest, and with one that leaves the
+ * entry out.
+ */
+namespace
+{
+
+uintptr_t ours[64];
+void *theirs[64];
+size_t our_count, their_count;
+
+__attribute__((noinline)) void capture_in_module()
+{
+    our_count = os_stack(ours, 64);
+    their_count = static_cast<size_t>(backtrace(theirs, 64));
+}
+
+/* Where the library's function lies. */
+void *stack_through(const char *file)
+{
+    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (module == nullptr)
+        return nullptr;
+    void *function = dlsym(module, "stack_module_call");
+    for (int times = 0; times < 3; times++) {
+        reinterpret_cast<int (*)(void (*)())>(function)(capture_in_module);
+        EXPECT_EQ(our_count, their_count - 1) << file;
+        for (size_t i = 0; i < our_count && i + 1 < their_count; i++)
+            EXPECT_EQ(ours[i], reinterpret_cast<uintptr_t>(theirs[i + 1])) << file << " " << i;
+    }
+    dlclose(module);
+    return function;
+}
+
+} // namespace
+
+TEST(Stack, ALibraryAtTheAddressesOfAnother)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer keeps libraries";
+    backtrace(theirs, 1); /* loads what it needs */
+    void *small = stack_through(STACK_MODULE_SMALL);
+    ASSERT_NE(small, nullptr);
+    EXPECT_EQ(stack_through(STACK_MODULE_LARGE), small);
+    EXPECT_EQ(stack_through(STACK_MODULE_SMALL), small);
+}
+
+/* Where nothing between the site and the start of the program needs more than a stack pointer. */
+TEST(Stack, FromACallOnIsTheRestOfTheWhole)
+{
+#if defined(__x86_64__)
+    uintptr_t whole[64], from[64];
+    size_t count = 0;
+    for (int times = 0; times < 2; times++) {
+        size_t depth = os_stack(whole, 64);
+        count = os_stack_from(whole[0], reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), from,
+                              64);
+        EXPECT_TRUE(count == 0 || count == depth) << count << " of " << depth;
+    }
+    for (size_t i = 0; i < count; i++)
+        EXPECT_EQ(from[i], whole[i]);
+    EXPECT_EQ(
+        os_stack_from(whole[0] + 1, reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), from, 64),
+        0u);
+#endif
+}
+
 /* Seen to fail with a kept_at that counts from the frame before. */
 TEST(Callers, AreTheStacksAndLieWhereTheySay)
 {
@@ -138,8 +210,9 @@ TEST(Callers, AWordBeyondTheStackIsNotRead)
  * pointer are gone. Every frame of every function is met in every state that way: before and after
  * its prologue, in stubs that bind symbols lazily, and in the C++ runtime while it unwinds.
  *
- * Seen to fail: what the cases find; "greater" for "greater or equal" in the expression of those
- * stubs; a function that a signal interrupted looked up before its address, as a caller is.
+ * Seen to fail: what the cases find; rows that are kept without some of their saves; "greater" for
+ * "greater or equal" in the expression of those stubs; a function that a signal interrupted looked
+ * up before its address, as a caller is.
  */
 namespace steps
 {
@@ -293,7 +366,8 @@ TEST(StackAtEveryInstruction, OfTheCLibraryAndOfStubsThatBindLazily)
 {
     if (calm_test::is_sanitized)
         GTEST_SKIP() << "a sanitizer's functions are in the way";
-    EXPECT_GT(steps::through(steps::use_the_c_library), 2000u);
+    for (int times = 0; times < 2; times++)
+        EXPECT_GT(steps::through(steps::use_the_c_library), 2000u);
 }
 
 TEST(StackAtEveryInstruction, OfTheRuntimeWhileItUnwinds)
@@ -307,7 +381,8 @@ TEST(StackAtEveryInstruction, OfTheWalkItself)
 {
     if (calm_test::is_sanitized)
         GTEST_SKIP() << "a sanitizer's functions are in the way";
-    EXPECT_GT(steps::through(steps::take_a_stack), 2000u);
+    for (int times = 0; times < 2; times++)
+        EXPECT_GT(steps::through(steps::take_a_stack), 1000u);
 }
 
 #endif

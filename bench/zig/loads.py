@@ -5,10 +5,12 @@
 
 Builds the program once with each allocator, with the newest pinned Zig, then runs them in turn, N times, and prints for
 each load the medians and ours over smp's. All must compute the same. --share is the part of what was published that is
-done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON, after
-one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in build/bench/zig.
+done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON to FILE
+(.jsonl.gz), after one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in
+build/bench/zig.
 """
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -99,7 +101,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--ms", type=int, default=8000)
-    parser.add_argument("--out", help="append each run to FILE")
+    parser.add_argument("--out", help="append each run to FILE, compressed")
     options = parser.parse_args()
     loads = chosen(options.loads, LOADS, "load")
     programs = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
@@ -114,7 +116,7 @@ def main():
                                 **lines[name][-1]})
         judge(load, lines)
     if options.out:
-        with open(options.out, "a") as file:
+        with gzip.open(options.out, "at") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
 
 

@@ -72,8 +72,8 @@ TEST(Seen, EveryFormOfRequestIsNoted)
     auto medium = [](const void *site) { return front_alloc(20000, site, nullptr); };
     auto zeroed = [](const void *site) { return front_zeroed(2, 50, site, nullptr); };
     auto aligned = [](const void *site) { return front_aligned(4096, 28000, site, nullptr); };
-    EXPECT_TRUE(is_noted(0xA000001, small));
-    EXPECT_TRUE(is_noted(0xA000002, medium));
-    EXPECT_TRUE(is_noted(0xA000003, zeroed));
-    EXPECT_TRUE(is_noted(0xA000004, aligned));
+    EXPECT_TRUE(is_noted(0xA000010, small));
+    EXPECT_TRUE(is_noted(0xA000020, medium));
+    EXPECT_TRUE(is_noted(0xA000030, zeroed));
+    EXPECT_TRUE(is_noted(0xA000040, aligned));
 }

@@ -60,8 +60,8 @@ static unsigned features_of(const struct calm_pool_config *config, const struct 
 }
 
 /* The row of an operation that only `varying` of the features change. */
-static struct calm_pool_cost bound_with(enum operation operation, unsigned varying,
-                                        unsigned features)
+static struct calm_pool_cost cost_with(enum operation operation, unsigned varying,
+                                       unsigned features)
 {
     return costs[MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64][operation]
                 [features & varying];
@@ -79,11 +79,11 @@ EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_po
     *out = (struct calm_pool_limits){
         .bytes = plan.bytes,
         .meta_bytes = plan.meta_end,
-        .alloc = bound_with(OPERATION_pool_alloc, kinds | HAS_LARGE, features),
-        .alloc_aligned = bound_with(OPERATION_pool_alloc_aligned, kinds, features),
-        .free = bound_with(OPERATION_pool_free, HAS_CODED | HAS_MANY, features),
-        .free_remote = bound_with(OPERATION_pool_free_remote, HAS_MANY, features),
-        .drain = bound_with(OPERATION_pool_drain, HAS_CODED | HAS_TWICE, features),
+        .alloc = cost_with(OPERATION_pool_alloc, kinds | HAS_LARGE, features),
+        .alloc_aligned = cost_with(OPERATION_pool_alloc_aligned, kinds, features),
+        .free = cost_with(OPERATION_pool_free, HAS_CODED | HAS_MANY, features),
+        .free_remote = cost_with(OPERATION_pool_free_remote, HAS_MANY, features),
+        .drain = cost_with(OPERATION_pool_drain, HAS_CODED | HAS_TWICE, features),
     };
     for (unsigned i = 0; i < plan.count; i++) {
         const struct plan_class *class = &plan.classes[i];

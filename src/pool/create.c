@@ -76,6 +76,11 @@ static void fill_tables(calm_pool *pool, const struct plan *plan)
     for (size_t bytes = 0; bytes <= POOL_TABLE_BYTES; bytes++)
         pool->class_of_size[bytes] = offset_of(
             pool, bytes <= pool->largest ? keys_below(pool->declared, bytes) : plan->count);
+    for (size_t kib = 1; kib < POOL_KIB; kib++) {
+        uint32_t first = keys_below(pool->declared, size_min(kib * 1024 + 1, pool->largest));
+        uint32_t last = keys_below(pool->declared, size_min(kib * 1024 + 1024, pool->largest));
+        pool->class_of_kib[kib] = first == last ? offset_of(pool, first) : POOL_MIXED;
+    }
     while ((pool->blocks_bytes - 1) >> pool->granule_shift >= POOL_GRANULES)
         pool->granule_shift++;
     for (size_t i = 0; i < POOL_GRANULES; i++) {

@@ -218,7 +218,10 @@ ALWAYS_INLINE void *alloc_from(calm_pool *pool, struct pool_class *class)
 /* Sizes that the table does not have, where a class has them. */
 static NOINLINE void *alloc_large(calm_pool *pool, size_t bytes)
 {
-    return alloc_from(pool, &pool->classes[keys_below(pool->declared, bytes)]);
+    uint16_t at = pool->class_of_kib[(bytes - 1) / 1024];
+    return alloc_from(pool, likely(at != POOL_MIXED)
+                                ? class_by(pool, at)
+                                : &pool->classes[keys_below(pool->declared, bytes)]);
 }
 
 EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING

@@ -24,6 +24,7 @@
 
 enum {
     POOL_TABLE_BYTES = 1024, /* sizes up to this find their class in a table            */
+    POOL_KIB = 1024,         /* above, those from one KiB to the next are of one class mostly */
     POOL_GRANULES = 256,     /* parts of the blocks' range that each have a table entry */
     POOL_MIXED = 0,          /* an entry: several classes lie in this part              */
     POOL_ALIGNS = 13,        /* 2^0 to 2^12 */
@@ -93,6 +94,7 @@ struct calm_pool {
     /* Bytes from the pool's own first to the class. */
     uint16_t class_at[POOL_GRANULES];
     uint16_t class_of_size[POOL_TABLE_BYTES + 1];
+    uint16_t class_of_kib[POOL_KIB]; /* sizes above, by size - 1; or POOL_MIXED */
 
     /* Any thread, seldom. */
     _Alignas(CACHE_LINE_BYTES) _Atomic bool was_remote; /* a remote free was ever begun; for good */

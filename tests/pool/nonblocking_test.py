@@ -56,7 +56,8 @@ class Diagnostics(unittest.TestCase):
             text = file.read()
         old = "    pool->failed++;\n"
         self.assertEqual(text.count(old), 1)
-        done = self.compiled(self.written("int puts(const char *text);\n" + text.replace(old, old + '    puts("no");\n')))
+        changed = text.replace(old, old + '    puts("no");\n')
+        done = self.compiled(self.written("int puts(const char *text);\n" + changed))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("puts", done.stderr)
 

@@ -30,7 +30,6 @@ class Platform:
         self.library = os.path.join(build, "libcalmalloc.so")
         self.static = os.path.join(build, "libcalmalloc.a")
         self.core = os.path.join(build, "libcalmalloc_core.a")
-        self.pool = os.path.join(build, "libcalmpool.a")
         self.products = os.path.join(build, "programs")
 
     def missing(self):

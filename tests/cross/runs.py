@@ -148,7 +148,7 @@ class Runs:
 
     def pool(self, way):
         words = ["-static"] if self.platform.is_static else []
-        program = self.program_of("pool_stress", self.source_of("pool", "stress.c"), self.platform.pool, *words,
+        program = self.program_of("pool_stress", self.source_of("pool", "stress.c"), self.platform.core, *words,
                                   is_linked=False)
         self.platform.run(program, [way, "1"])
 

@@ -21,6 +21,7 @@ PROFILED = "pairs-64|pairs-256|slots|mixed|batch"  # the same with the profiler 
 PROFILED_SUFFIX = ", profiled"
 RATE = ";CALM_OPTIONS=profile_kb=512"
 TOLERANCE = 0.03
+TOLERANCE_PROFILED = 0.08  # which requests are sampled differs from run to run, and what they cost
 
 
 def count(library, rows):
@@ -58,7 +59,8 @@ def main():
     moved = 0
     for row, wanted in golden["rows"].items():
         got = counted.get(row)
-        is_moved = got is None or abs(got / wanted - 1) > TOLERANCE
+        tolerance = TOLERANCE_PROFILED if row.endswith(PROFILED_SUFFIX) else TOLERANCE
+        is_moved = got is None or abs(got / wanted - 1) > tolerance
         moved += is_moved
         print("%-20s %10.1f, written down %10.1f%s" % (row, got or 0, wanted, "  MOVED" if is_moved else ""))
     if moved:

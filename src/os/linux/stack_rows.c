@@ -20,7 +20,7 @@
 #include "os/stack.h"
 
 enum {
-    SETS_LOG2 = 11,
+    SETS_LOG2 = 10,
     WAYS = 2,
     SLOTS = WAYS << SETS_LOG2,
     WORD = sizeof(uint64_t),

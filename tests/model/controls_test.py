@@ -75,7 +75,7 @@ MUTANTS = [
      "lost|not exactly one|a free block was freed"),
     ("pool", "src/pool/pool.c", "if (free == 0) raise_word(pool, class, w); } if", "} if", "lost|P2"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);", "(void)0;",
-     "live block|cannot be freed|not exactly one|is live that was freed"),
+     "live block|cannot be freed|not exactly one|is live that was freed|came back twice"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);",
      "store(word_freed(class, word), 0, RELAXED);", "lost|not exactly one|is live that was freed"),
     ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->was_remote, RELAXED))) return give(at); return", "return",

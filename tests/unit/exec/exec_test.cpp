@@ -554,7 +554,7 @@ TEST(Exec, BlocksThatOtherCoresFreeComeBackToTheirPool)
 /* Seen to fail with workers that sleep without end while blocks are in use. */
 TEST(Exec, ATaskGoesWhereItsBlockIsAndTheRestIsACode)
 {
-    Config config(2, 16 * 1024);
+    Config config(2, 32 * 1024);
     config.config.policy = "jsq";
     Exec exec(config);
     struct Payload {

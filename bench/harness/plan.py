@@ -22,7 +22,7 @@ from .results import digest_samples
 
 FAILURES_MAX = 2  # of one row under one library; then its other rounds are left out
 AGAIN_SHARE = 0.3  # of the time that runs were expected to take so far may go into doing disturbed ones again
-OVERHEAD_SECONDS = 0.05  # of starting a run and reading what it said
+OVERHEAD_SECONDS = 0.02  # of starting a run and reading what it said
 FOLDER = CACHE / "runs"
 SPACE_MIB = 50
 
@@ -39,7 +39,7 @@ def cells(rows: List, libraries: List[Library], settings: Settings) -> List[Cell
     return [
         (row, index, library)
         for row in rows
-        for index in range(min(settings.rounds, row.repeats_max))
+        for index in range(min(settings.rounds * row.slices, row.repeats_max))
         for library in order(libraries, index)
     ]
 

@@ -6,6 +6,7 @@ delay of a row is chosen from runs before it: the wrapper counts the calls, a la
 the row's figure (calls outside the timed part do not), and a tenth of the figure follows.
 """
 
+import statistics
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ DELAY = 0.10
 TRIAL = 0.40  # well above the noise, near enough to the delay for a straight line between them
 TRIAL_USABLE = (0.20, 0.80)
 TRIALS_MAX = 4
-RUNS_A_FIGURE = 3
+PAIRS_A_GAIN = 5  # of runs without and with a delay, at least; and two of each slice
 CALLS_MIN = 20
 TURNS_A_SECOND = 2.5e9  # a first guess, put right by the trial
 FEW_TURNS = 64  # below so many a call, they are spent every 64th call: fractions of a cycle
@@ -55,13 +56,19 @@ class Delays(plan.Fit):
         return _delayed(library, found["turns"] if library.name == "slow" else 0, found["every"])
 
     def _figure(self, row, library: Library) -> float:
-        values = []
-        for _ in range(RUNS_A_FIGURE):
-            sample = run_once(row, library, self.settings)
-            if sample["failed"]:
-                raise Stop(sample["failed"])
-            values.append(value_of(row, sample, row.metric))
-        return min(values)
+        sample = run_once(row, library, self.settings)
+        if sample["failed"]:
+            raise Stop(sample["failed"])
+        return value_of(row, sample, row.metric)
+
+    def _gain(self, row, library: Library, turns: int, every: int) -> float:
+        """How much a delay adds to the row's figure. The way through the wrapper is the same without and with it."""
+        ratios = []
+        for index in range(_pairs(row)):
+            wanted = (0, turns) if index % 2 == 0 else (turns, 0)
+            figures = {each: self._figure(row, _delayed(library, each, every)) for each in wanted}
+            ratios.append(figures[turns] / figures[0])
+        return statistics.median(ratios) - 1
 
     def _calibrate(self, row, library: Library) -> Dict:
         if not row.is_time:
@@ -74,9 +81,7 @@ class Delays(plan.Fit):
             wanted = TRIAL * without * TURNS_A_SECOND / calls  # turns a call
             for _ in range(TRIALS_MAX):
                 turns, every = _spread(wanted)
-                # The way through the wrapper costs more when it spends something at every call: the same for both.
-                without = self._figure(row, _delayed(library, 0, every))
-                gain = self._figure(row, _delayed(library, turns, every)) / without - 1
+                gain = self._gain(row, library, turns, every)
                 if TRIAL_USABLE[0] <= gain <= TRIAL_USABLE[1]:
                     turns, every = _spread(turns / every * DELAY / gain)
                     return {"reason": "", "calls": calls, "turns": turns, "every": every, "trial_gain": round(gain, 4)}
@@ -92,6 +97,10 @@ class Delays(plan.Fit):
             if sample["failed"]:
                 raise Stop(sample["failed"])
             return sum(map(int, path.read_text().split())) if path.exists() else 0
+
+
+def _pairs(row) -> int:
+    return max(PAIRS_A_GAIN, 2 * row.slices)
 
 
 def _spread(turns_a_call: float) -> Tuple[int, int]:
@@ -116,7 +125,8 @@ def _libraries(base: Library) -> List[Library]:
 def run(label: str, rows: List, base: Library, settings: Settings, out: Optional[Path]) -> str:
     measured = _libraries(base)
     plan.announce(label, rows, measured, settings)
-    note(f"Rows of time take up to {1 + RUNS_A_FIGURE * (1 + 2 * TRIALS_MAX)} runs more, to choose their delay.")
+    more = max((2 + 2 * TRIALS_MAX * _pairs(row) for row in rows if row.is_time), default=0)
+    note(f"Rows of time take up to {more} runs more, to choose their delay.")
     out = out or plan.default_file(label, rows, measured, settings)
     delays = Delays(settings)
     raw = plan.run(rows, measured, settings, out, delays)

@@ -162,8 +162,8 @@ class Report:
         return " ".join(part for part in (known["version"], known["sha256"][:12], settings) if part)
 
     def scale_of(self, row) -> float:
-        """What the row's work was multiplied by; a row is in one file only, and a file has one scale."""
-        return self.scales[row.name]
+        """What the work of each of the row's runs was multiplied by; a row is in one file only, which has one scale."""
+        return self.scales[row.name] / row.slices
 
     @property
     def commit(self) -> str:

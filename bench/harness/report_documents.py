@@ -34,7 +34,8 @@ def rewrite(document: Path, name: str, lines: List[str]) -> None:
 def _origin(report: Report) -> List[str]:
     """Date, machine, versions and commit: without them a figure is not one."""
     machine = report.headers[-1]["machine"]
-    repeats = [len(samples) for samples in report.results.counted.values()]
+    counted = report.results.counted.items()
+    rounds = [len(samples) // report.results.row(name).slices for (name, _library), samples in counted]
     known: Dict[str, Dict] = {each["name"]: each for head in report.headers for each in head["libraries"]}
     versions = []
     for name in report.peers:
@@ -45,7 +46,7 @@ def _origin(report: Report) -> List[str]:
     scaled = "".join(f" **Scaled to {scale:g}: not for quoting.**" for scale in scales)
     return [
         f"{report.date or 'Date unknown'}, {machine['processor']}, {machine['cores']} cores, kernel "
-        f"{machine['kernel']}, up to {max(repeats, default=0)} interleaved runs; calmalloc at "
+        f"{machine['kernel']}, up to {max(rounds, default=0)} interleaved runs; calmalloc at "
         f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}.{scaled}"
     ]
 

@@ -284,10 +284,11 @@ OVERVIEW = (
     "better / tied / worse."
 )
 HOW_TO_READ = (
-    "A cell such as 0.92 [0.89 0.95] (0.90) is {ours} over the peer of its column: the ratio of medians, the 95 % "
-    "interval of that ratio, and the ratio of the best runs. Below 1 is better for {ours}.",
-    "A tie is a difference that the lab does not claim: the interval holds 1, or the difference is within the spread "
-    "of identical runs. [?] marks rows that ran once: there the lab claims nothing, and lists a loss from 10 % on.",
+    "A cell such as 0.92 [0.89 0.95] (0.90) is {ours} over the peer of its column: the median of the "
+    "ratios of runs that followed each other, its 95 % interval, and the ratio of the best runs. Below 1 is better for "
+    "{ours}.",
+    "A tie is a difference that the lab does not claim: one in a hundred comparisons of identical libraries would "
+    "differ as much. [?] marks rows that ran once or twice: there the lab claims nothing, and lists a loss from 10 % on.",
     "Smallest visible is the smallest true difference that the row would have found; where two are given, against "
     "the quietest and against the noisiest peer. A tie says nothing about differences below it.",
     "After a figure, ± is how far identical runs lie apart, from quartile to quartile over the median.",
@@ -299,11 +300,8 @@ HOW_TO_READ = (
 
 def _caution(report: Report) -> List[str]:
     """Why figures may not be quoted, where that is so."""
-    repeats = [
-        len(samples)
-        for (name, _), samples in report.results.counted.items()
-        if report.results.row(name).repeats_max > REPEATS_WANTED
-    ]
+    counted = [(report.results.row(name), len(samples)) for (name, _), samples in report.results.counted.items()]
+    repeats = [runs // row.slices for row, runs in counted if row.repeats_max > REPEATS_WANTED]
     reasons = []
     scales = sorted({head["scale"] for head in report.headers})
     if scales != [1]:

@@ -1,10 +1,14 @@
 """Raw samples made into figures: which try counts, which run is a failure, medians, bests, spreads, ratios, ties.
 
-The tie rule of the lab, used everywhere and nowhere else written: two figures are a **tie** when the 95 % bootstrap
-interval of the ratio of their medians holds 1, or when the difference of the medians is within the spread of identical
-runs of either library (from quartile to quartile; below five runs from the smallest to the largest), or below half a
-per cent. Below three runs of either nothing is claimed at all. `smallest_visible` is the smallest true difference that
-this rule finds in 19 of 20 such comparisons.
+Runs are compared in pairs, one of each library and of the same round: what the machine did to a round is in both. The
+figure of a comparison is the median of the pairs' ratios.
+
+The tie rule of the lab, used everywhere and nowhere else written: two libraries **tie** when 99 of 100 comparisons of
+this many identical runs would differ as much: when the 99 % bootstrap interval of that median holds 1, or when it is
+within half a per cent of 1. Fewer than seven pairs cannot tell as much, so there a difference within the spread of
+identical runs of either library is a tie as well (from quartile to quartile; below five runs from the smallest to the
+largest). Below three pairs nothing is claimed at all. `smallest_visible` is the smallest true difference that this rule
+finds in 19 of 20 such comparisons.
 """
 
 import functools
@@ -14,9 +18,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Optional, Tuple
 
+DISTURBED_SHARE = 0.05  # of a row's runs under a library that may be disturbed without a mark: medians pass over them
 NOISE_FLOOR = 0.005  # below half a per cent nothing is claimed, however still the machine was
-INTERVAL = 0.95
-RUNS_MIN = 3  # two runs each differ by chance in one of five rows
+INTERVAL = 0.95  # that is shown
+TIE_INTERVAL = 0.99  # that decides
+PAIRS_MIN = 3  # two pairs agree by chance in one of two rows
+PAIRS_ENOUGH = 7  # as many agree by chance in one of 64
 POWER_DEVIATIONS = 1.645  # of a normal distribution: 19 of 20 lie above the mean less this many
 EXACT_EVEN_RUNS_MAX = 12  # above that, an even number of runs is resampled by its lower median, which needs n^2 less
 
@@ -26,6 +33,10 @@ class Figure:
     """One row under one library by one metric."""
 
     values: List[float]
+    rounds: Optional[List[int]] = None  # of each value; None: in order
+
+    def by_round(self) -> Dict[int, float]:
+        return dict(zip(self.rounds or range(len(self.values)), self.values))
 
     @property
     def median(self) -> float:
@@ -54,19 +65,18 @@ class Figure:
 
 @dataclass
 class Ratio:
-    """Ours over a peer's. `noise`, `interval` and `smallest_visible` are None below three runs of either."""
+    """Ours over a peer's. `interval` and `smallest_visible` are None below three pairs."""
 
-    median: float
-    best: float
-    noise: Optional[float]  # the wider of the two spreads, at least the floor
+    median: float  # of the ratios of pairs
+    best: float  # ours over theirs
     is_tie: bool
-    interval: Optional[Tuple[float, float]] = None  # of the ratio of medians
+    interval: Optional[Tuple[float, float]] = None
     smallest_visible: Optional[float] = None  # 0.03: a library 3 % slower would have been found
 
     @property
     def verdict(self) -> str:
         """Ours: "tie", "faster" or "slower" by the tie rule; "?" where too few runs allow no claim."""
-        if self.noise is None:
+        if self.interval is None:
             return "?"
         return "tie" if self.is_tie else "faster" if self.median < 1 else "slower"
 
@@ -102,52 +112,57 @@ def _median_weights(count: int) -> Tuple[Tuple[int, int, float], ...]:
     return tuple(weights)
 
 
-def _resampled_medians(values: List[float]) -> List[Tuple[float, float]]:
-    """(logarithm of the median, its probability) over all resamples."""
-    ordered = sorted(values)
-    return [
-        (math.log((ordered[low] + ordered[high]) / 2), weight)
-        for low, high, weight in _median_weights(len(ordered))
-        if weight > 0
-    ]
+def _resampled_medians(logs: List[float]) -> List[Tuple[float, float]]:
+    """(median, its probability) over all resamples, in order."""
+    ordered = sorted(logs)
+    weights = _median_weights(len(ordered))
+    return sorted(((ordered[low] + ordered[high]) / 2, weight) for low, high, weight in weights if weight > 0)
 
 
-def _bootstrap(ours: Figure, peer: Figure) -> Tuple[float, float, float]:
+def _expanded(share: float, count: int) -> float:
+    """The share of a normal distribution that is as wide as `share` of Student's is, for as many runs."""
+    normal, free = statistics.NormalDist(), count - 1
+    z = normal.inv_cdf((1 + share) / 2)
+    student = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)  # Cornish and Fisher
+    return 2 * normal.cdf(student * math.sqrt(count / free)) - 1
+
+
+def _percentiles(resamples: List[Tuple[float, float]], share: float) -> Tuple[float, float]:
     """
-    The percentile interval of the ratio of medians, and the standard deviation of its logarithm. With seven runs each
-    the interval covers the truth in 95 to 97 of 100 cases; with three in 90, where the spread decides about ties.
+    Between which the middle `share` of the resamples lies, and of few runs more of them: percentiles alone are too
+    narrow then (the expanded percentile interval of Hesterberg, What Teachers Should Know About the Bootstrap, 2014).
     """
-    peers = _resampled_medians(peer.values)
-    resamples = sorted((one - other, p * q) for one, p in _resampled_medians(ours.values) for other, q in peers)
     low = high = None
-    passed = mean = square = 0.0
+    passed = 0.0
     for value, weight in resamples:
         passed += weight
-        mean += weight * value
-        square += weight * value * value
-        if low is None and passed > (1 - INTERVAL) / 2:
+        if low is None and passed > (1 - share) / 2:
             low = value
-        if high is None and passed >= (1 + INTERVAL) / 2:
+        if high is None and passed >= (1 + share) / 2:
             high = value
-    high = resamples[-1][0] if high is None else high
-    return math.exp(low), math.exp(high), math.sqrt(max(0.0, square - mean * mean))
+    return low, resamples[-1][0] if high is None else high
 
 
 def ratio(ours: Optional[Figure], peer: Optional[Figure]) -> Optional[Ratio]:
-    """None where either has no figure, or one of zero, of which there is no ratio."""
+    """None where either has no figure, or one of zero, of which there is no ratio, or no round in common."""
     if ours is None or peer is None or min(ours.best, peer.best) <= 0:
         return None
-    median, best = ours.median / peer.median, ours.best / peer.best
-    # The same verdict whichever of the two is called ours.
-    difference = max(median, 1 / median) - 1
-    if min(len(ours.values), len(peer.values)) < RUNS_MIN:
-        return Ratio(median, best, None, difference <= NOISE_FLOOR)
-    noise = max(ours.spread, peer.spread, NOISE_FLOOR)
-    low, high, deviation = _bootstrap(ours, peer)
-    is_tie = low <= 1 <= high or difference <= noise
-    threshold = max(math.log1p(noise), math.log(high / low) / 2)
-    visible = math.expm1(threshold + POWER_DEVIATIONS * deviation)
-    return Ratio(median, best, noise, is_tie, (low, high), visible)
+    theirs = peer.by_round()
+    logs = [math.log(value / theirs[index]) for index, value in ours.by_round().items() if index in theirs]
+    if not logs:
+        return None
+    middle, best = statistics.median(logs), ours.best / peer.best
+    floor = math.log1p(NOISE_FLOOR)
+    if len(logs) < PAIRS_MIN:
+        return Ratio(math.exp(middle), best, abs(middle) <= floor)
+    resamples = _resampled_medians(logs)
+    low, high = _percentiles(resamples, _expanded(TIE_INTERVAL, len(logs)))
+    noise = floor if len(logs) >= PAIRS_ENOUGH else max(floor, math.log1p(max(ours.spread, peer.spread)))
+    mean = sum(value * weight for value, weight in resamples)
+    deviation = math.sqrt(sum(weight * (value - mean) ** 2 for value, weight in resamples))
+    visible = math.expm1(max(noise, high - middle, middle - low) + POWER_DEVIATIONS * deviation)
+    interval = tuple(map(math.exp, _percentiles(resamples, _expanded(INTERVAL, len(logs)))))
+    return Ratio(math.exp(middle), best, low <= 0 <= high or abs(middle) <= noise, interval, visible)
 
 
 def geometric_mean(values: Iterable[float]) -> Optional[float]:
@@ -211,13 +226,16 @@ class Results:
     libraries: List[str]
     counted: Dict[Tuple[str, str], List[Dict]] = field(default_factory=dict)
     failures: Dict[Tuple[str, str], str] = field(default_factory=dict)
-    disturbed: Dict[str, List[float]] = field(default_factory=dict)  # by row: shares of a core that others used
+    # By row: shares of a core that others used, where that was more than seldom.
+    disturbed: Dict[str, List[float]] = field(default_factory=dict)
     foreign_limit: float = 0.15
 
     def figure(self, row, library: str, metric: str) -> Optional[Figure]:
         """None when there is nothing, or when any run failed: a library that fails a row has no figure there."""
         samples = self._samples(row, library)
-        return Figure([value_of(row, sample, metric) for sample in samples]) if samples else None
+        if not samples:
+            return None
+        return Figure([value_of(row, sample, metric) for sample in samples], [each["repeat"] for each in samples])
 
     def ratio(self, row, ours: str, peer: str, metric: Optional[str] = None) -> Optional[Ratio]:
         here = metric or row.metric
@@ -270,8 +288,10 @@ def digest_samples(rows: List, libraries: List[str], samples: List[Dict], foreig
             continue
         quietest = min(tries, key=lambda sample: sample["foreign_share"])
         results.counted.setdefault((name, library), []).append(quietest)
-        if quietest["foreign_share"] > foreign_limit and row.is_disturbable:
-            results.disturbed.setdefault(name, []).append(quietest["foreign_share"])
+    for (name, _library), runs in results.counted.items():
+        shares = [run["foreign_share"] for run in runs if run["foreign_share"] > foreign_limit]
+        if known[name].is_disturbable and len(shares) > DISTURBED_SHARE * len(runs):
+            results.disturbed.setdefault(name, []).extend(shares)
     _compare_checks(results)
     return results
 

@@ -25,7 +25,14 @@ GROUPS = ("control", "one thread", "tail", "threads", "memory", "programs")
 
 _CONTROL = (
     workload(
-        "control", "cpu", "control", "control", N(150_000_000), why="the loop without an allocator", counted=100_000
+        "control",
+        "cpu",
+        "control",
+        "control",
+        N(75_000_000),
+        why="the loop without an allocator",
+        slices=10,
+        counted=100_000,
     ),
 )
 

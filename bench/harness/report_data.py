@@ -184,7 +184,7 @@ class Report:
         return found
 
     def group_ratios(self) -> Dict[Tuple[str, str], List[float]]:
-        """By group and peer: the ratios of medians, each row by its own figure."""
+        """By group and peer: the median ratios, each row by its own figure."""
         found: Dict[Tuple[str, str], List[float]] = {}
         for row in self.rows:
             if row.group == "control":
@@ -223,7 +223,7 @@ class Report:
             group=group,
             title=f"{group}: {what}",
             axis=f"{self.ours} over a peer, log scale: left of 1 is better for {self.ours}\n"
-            "dot: ratio of medians; line: 95 % interval",
+            "dot: median ratio; line: 95 % interval",
             peers=[peer for peer in self.peers if any(dot.peer == peer for dot in dots)],
             rows=[row.name for row in rows],
             dots=dots,

@@ -647,7 +647,8 @@ class Runs(unittest.TestCase):
         failed = [line["failed"] for line in samples if line["library"] == "hangs"]
         self.assertEqual(failed, ["it took longer than 1 s and was killed"] * 2)
         self.assertTrue(all(line["cost"]["wall"] < 20 for line in samples if line["failed"]))
-        self.assertEqual(len([line for line in samples if line["library"] == "glibc" and not line["failed"]]), 4 * SLICES)
+        glibc = [line for line in samples if line["library"] == "glibc" and not line["failed"]]
+        self.assertEqual(len(glibc), 4 * SLICES)
         self.assertIn("slots under hangs: it took longer", done.stdout)
         left = subprocess.run(["pgrep", "-f", str(build.binaries() / "replace")], stdout=subprocess.PIPE).stdout
         self.assertEqual(left, b"")
@@ -658,7 +659,8 @@ class Runs(unittest.TestCase):
         done = bench(*named, "--rows", "slots", "--rounds", "2", "--tries", "1", "--scale", "0.05", "--out", str(out))
         self.assertEqual(done.returncode, 0, done.stderr)
         samples = measure.read(out)[1]
-        self.assertEqual(len([line for line in samples if line["library"] == "floor" and not line["failed"]]), 2 * SLICES)
+        floor = [line for line in samples if line["library"] == "floor" and not line["failed"]]
+        self.assertEqual(len(floor), 2 * SLICES)
         found = results.digest_samples(list(rows_module.ROWS), ["calm", "floor", "glibc"], samples, 1)
         self.assertEqual(goals.best_peer(found, "calm", found.row("slots"), "time"), "glibc")
 

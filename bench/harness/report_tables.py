@@ -288,7 +288,8 @@ HOW_TO_READ = (
     "ratios of runs that followed each other, its 95 % interval, and the ratio of the best runs. Below 1 is better for "
     "{ours}.",
     "A tie is a difference that the lab does not claim: one in a hundred comparisons of identical libraries would "
-    "differ as much. [?] marks rows that ran once or twice: there the lab claims nothing, and lists a loss from 10 % on.",
+    "differ as much. [?] marks rows that ran once or twice: there the lab claims nothing, and lists a loss from 10 % "
+    "on.",
     "Smallest visible is the smallest true difference that the row would have found; where two are given, against "
     "the quietest and against the noisiest peer. A tie says nothing about differences below it.",
     "After a figure, ± is how far identical runs lie apart, from quartile to quartile over the median.",

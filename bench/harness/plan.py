@@ -190,6 +190,7 @@ def _measure(raw: RawFile, cell: Cell, settings: Settings, progress: Progress, f
             "row": row.name,
             "library": library.name,
             "repeat": index,
+            "slices": row.slices,
             "try": len(raw.tries(row.name, library.name, index)),
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }

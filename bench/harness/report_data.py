@@ -163,7 +163,7 @@ class Report:
 
     def scale_of(self, row) -> float:
         """What the work of each of the row's runs was multiplied by; a row is in one file only, which has one scale."""
-        return self.scales[row.name] / row.slices
+        return self.scales[row.name] / self.results.slices(row)
 
     @property
     def commit(self) -> str:

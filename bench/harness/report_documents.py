@@ -35,7 +35,7 @@ def _origin(report: Report) -> List[str]:
     """Date, machine, versions and commit: without them a figure is not one."""
     machine = report.headers[-1]["machine"]
     counted = report.results.counted.items()
-    rounds = [len(samples) // report.results.row(name).slices for (name, _library), samples in counted]
+    rounds = [len(samples) // samples[0].get("slices", 1) for _, samples in counted]
     known: Dict[str, Dict] = {each["name"]: each for head in report.headers for each in head["libraries"]}
     versions = []
     for name in report.peers:

@@ -301,8 +301,11 @@ HOW_TO_READ = (
 
 def _caution(report: Report) -> List[str]:
     """Why figures may not be quoted, where that is so."""
-    counted = [(report.results.row(name), len(samples)) for (name, _), samples in report.results.counted.items()]
-    repeats = [runs // row.slices for row, runs in counted if row.repeats_max > REPEATS_WANTED]
+    repeats = [
+        len(samples) // samples[0].get("slices", 1)
+        for (name, _), samples in report.results.counted.items()
+        if report.results.row(name).repeats_max > REPEATS_WANTED
+    ]
     reasons = []
     scales = sorted({head["scale"] for head in report.headers})
     if scales != [1]:

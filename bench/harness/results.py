@@ -5,7 +5,7 @@ figure of a comparison is the median of the pairs' ratios.
 
 The tie rule of the lab, used everywhere and nowhere else written: two libraries **tie** when 99 of 100 comparisons of
 this many identical runs would differ as much: when the 99 % bootstrap interval of that median holds 1, or when it is
-within half a per cent of 1. Fewer than seven pairs cannot tell as much, so there a difference within the spread of
+within a per cent of 1. Fewer than seven pairs cannot tell as much, so there a difference within the spread of
 identical runs of either library is a tie as well (from quartile to quartile; below five runs from the smallest to the
 largest). Below three pairs nothing is claimed at all. `smallest_visible` is the smallest true difference that this rule
 finds in 19 of 20 such comparisons.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Optional, Tuple
 
 DISTURBED_SHARE = 0.05  # of a row's runs under a library that may be disturbed without a mark: medians pass over them
-NOISE_FLOOR = 0.005  # below half a per cent nothing is claimed, however still the machine was
+NOISE_FLOOR = 0.01  # below a per cent nothing is claimed: two processes of one library are laid out as differently
 INTERVAL = 0.95  # that is shown
 TIE_INTERVAL = 0.99  # that decides
 PAIRS_MIN = 3  # two pairs agree by chance in one of two rows
@@ -263,6 +263,11 @@ class Results:
             curves,
             row.is_disturbable and any(sample["foreign_share"] > self.foreign_limit for sample in samples),
         )
+
+    def slices(self, row) -> int:
+        """Runs that made a round of the row when it was measured; rows and files change."""
+        found = (runs[0].get("slices", 1) for (name, _), runs in self.counted.items() if name == row.name)
+        return max(found, default=1)
 
     def row(self, name: str):
         return next((row for row in self.rows if row.name == name), None)

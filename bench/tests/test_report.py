@@ -50,8 +50,8 @@ def header(*names: str, **more) -> dict:
 
 
 def samples(row: str, library: str, seconds: float, peak_kib: int = 2048, runs=STEADY, failed: str = "", **result):
-    for repeat, factor in enumerate(runs):
-        time = seconds * factor
+    for repeat in range(len(runs)):
+        time = seconds * runs[(repeat + len(library)) % len(runs)]  # pairs differ
         yield {
             "kind": "sample",
             "row": row,
@@ -146,10 +146,10 @@ class Tables(unittest.TestCase):
         expected = """
 | row | calm | glibc | mimalloc3 | best peer | smallest visible |
 |---|--:|--:|--:|---|--:|
-| slots | 1.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | failed | glibc 0.50 | 2.1% |
-| mixed | 3.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | 2.00 [1.98 2.02] (2.00) | mimalloc3 2.00 | 2.1% |
-| batch | 1.000 s ±1.0% | 1.00 [0.99 1.01] (1.00) tie | 0.25 [0.25 0.25] (0.25) | glibc 1.00 tie | 2.1% |
-| geometric mean |  | 0.630 | 0.707 (2 of 3 rows) |  |  |
+| slots | 1.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | failed | glibc 0.50 | 4.7% |
+| mixed | 3.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | 2.00 [1.96 2.04] (2.00) | mimalloc3 2.00 | 3.5% to 4.7% |
+| batch | 1.000 s ±1.0% | 0.99 [0.99 1.02] (1.00) tie | 0.25 [0.25 0.26] (0.25) | glibc 0.99 tie | 3.5% to 4.7% |
+| geometric mean |  | 0.624 | 0.707 (2 of 3 rows) |  |  |
 | of the best runs |  | 0.630 | 0.707 (2 of 3 rows) |  |  |
 | better / tie / worse |  | 2 / 1 / 0 | 1 / 0 / 1 |  |  |
 """
@@ -165,7 +165,7 @@ class Tables(unittest.TestCase):
         found = load("ours.jsonl", lines)
         worst = report_tables.worst_table(found, None, "worst").rows
         self.assertEqual([row[:3] for row in worst[:2]], [["batch", "one thread", "failed"],
-                                                          ["mixed", "one thread", "2.00 [1.98 2.02] (2.00)"]])
+                                                          ["mixed", "one thread", "2.00 [1.96 2.04] (2.00)"]])
         table = report_tables.ratio_table(found, found.rows_of("one thread"), None)
         batch = next(row for row in table.rows if row[0] == "batch")
         self.assertEqual((batch[1], batch[2]), ("failed", "(1.000 s)"))
@@ -179,7 +179,7 @@ class Tables(unittest.TestCase):
 
     def test_where_we_lose_comes_first_and_leaves_ties_out(self):
         lost = self.part("The worst rows by each row's own figure")
-        self.assertIn("| mixed | one thread | 2.00 [1.98 2.02] (2.00) | mimalloc3 |", lost)
+        self.assertIn("| mixed | one thread | 2.00 [1.96 2.04] (2.00) | mimalloc3 |", lost)
         self.assertNotIn("batch", lost)
         self.assertLess(self.text.index("## Where we lose"), self.text.index("## One thread"))
 
@@ -413,7 +413,7 @@ class Documents(unittest.TestCase):
         text = path.read_text()
         self.assertTrue(text.startswith(f"above\n{self.BEGIN}\n") and text.endswith(f"\n{self.END}\nbelow\n"))
         self.assertNotIn("old", text)
-        for words in ("2026-11-21", "abcdef012345", "glibc 1.2", "| one thread | own figure | 3 | 0.63 (2 / 1 / 0) |"):
+        for words in ("2026-11-21", "abcdef012345", "glibc 1.2", "| one thread | own figure | 3 | 0.62 (2 / 1 / 0) |"):
             self.assertIn(words, text)
         again = path.read_text()
         quietly(report_documents.write_summary, load("readme.jsonl", small()), path)

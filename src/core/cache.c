@@ -188,8 +188,8 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
     void *_Atomic *end = cache_slot(cache, top + SLOT_BYTES) - kept;
     ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
     if (count >= RUN_BLOCKS_MIN) {
-        end -= run_down(end, others - kept, bin_bytes(bin));
-        count -= run_up(end - count, count / 2, bin_bytes(bin));
+        end -= run_move(end, -1, others - kept, bin_bytes(bin));
+        count -= run_move(end - count, 1, count / 2, bin_bytes(bin));
     }
     void *_Atomic *oldest = end - count;
     UNROLLED

@@ -26,21 +26,12 @@ ALWAYS_INLINE bool run_begins(void *_Atomic *slot, size_t bytes)
     return apart != bytes && apart != -bytes;
 }
 
-/* By how many slots an end of a part must move down, no more than `most`, to part no run. 0 where
- * every place does. */
-static inline size_t run_down(void *_Atomic *end, size_t most, size_t bytes)
+/* By how many slots a cut must move, no more than `most`, to part no run; `way` is 1 for up, -1 for
+ * down. 0 where every place does. */
+ALWAYS_INLINE size_t run_move(void *_Atomic *cut, ptrdiff_t way, size_t most, size_t bytes)
 {
     for (size_t slots = 0; slots <= most && slots < RUN_LOOKS; slots++)
-        if (run_begins(end - slots, bytes))
-            return slots;
-    return 0;
-}
-
-/* The same upwards, of a part's start. */
-static inline size_t run_up(void *_Atomic *start, size_t most, size_t bytes)
-{
-    for (size_t slots = 0; slots <= most && slots < RUN_LOOKS; slots++)
-        if (run_begins(start + slots, bytes))
+        if (run_begins(cut + way * (ptrdiff_t)slots, bytes))
             return slots;
     return 0;
 }

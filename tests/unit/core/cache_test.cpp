@@ -344,7 +344,7 @@ static double neighbours_after(unsigned bin, unsigned rounds)
     return static_cast<double>(neighbours) / static_cast<double>(pairs);
 }
 
-/* Seen to fail with run_down() or run_up() always 0. */
+/* Seen to fail with run_move() always 0, upwards or downwards. */
 TEST(Cache, NeighboursStayTogetherHoweverOftenTheyChangeHands)
 {
     with_cache([](struct cache *) {

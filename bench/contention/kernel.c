@@ -3,7 +3,7 @@
  * simulated, memory is real (os/linux/memory.c) and its calls cost nothing.
  *
  * The purger's helper never runs: it would be a core more. Options are the defaults, but for
- * `cores`.
+ * `cores` and `shards`.
  */
 #include "kernel.h"
 
@@ -25,7 +25,7 @@
 
 enum { PAGE_BYTES = 4096, MEMORY_GIB = 16 };
 
-static unsigned processors;
+static unsigned processors, chiplet_cores, shards_wanted;
 static struct rseq_area area;
 static uint64_t random_state = 1;
 static struct kernel_counts counts;
@@ -35,9 +35,19 @@ void kernel_set_processors(unsigned count)
     processors = count;
 }
 
+void kernel_set_chiplets(unsigned cores)
+{
+    chiplet_cores = cores;
+}
+
+void kernel_set_shards(unsigned shards)
+{
+    shards_wanted = shards;
+}
+
 void kernel_on_switch(unsigned core)
 {
-    area.core = core;
+    area.core = area.cpu_id = core;
 }
 
 struct kernel_counts kernel_counts(void)
@@ -52,6 +62,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         .purges_when_idle = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cores = CORES_ALWAYS,
+        .shards = shards_wanted,
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .stops_on_misuse = true,
         .stops_on_foreign = true,
@@ -105,6 +116,18 @@ void os_start(struct os_facts *out)
         .cpu_count = processors,
         .core_limit = processors,
     };
+}
+
+unsigned os_cpu(void)
+{
+    return area.cpu_id;
+}
+
+unsigned os_cache_groups(uint8_t *group_of_cpu, unsigned cpus)
+{
+    for (unsigned cpu = 0; cpu < cpus; cpu++)
+        group_of_cpu[cpu] = chiplet_cores == 0 ? 0 : (uint8_t)(cpu / chiplet_cores);
+    return chiplet_cores == 0 ? 1 : (processors + chiplet_cores - 1) / chiplet_cores;
 }
 
 int os_rseq_start(void)

@@ -9,6 +9,13 @@
 /* Before the heap is used. */
 void kernel_set_processors(unsigned count);
 
+/* Every `cores` processors in a row share a last-level cache; 0: all do. Before the heap is used.
+ */
+void kernel_set_chiplets(unsigned cores);
+
+/* As with the option of that name. */
+void kernel_set_shards(unsigned shards);
+
 /* The area that all cores share says which core runs. */
 void kernel_on_switch(unsigned core);
 

@@ -33,7 +33,7 @@ struct line {
     uint64_t free_at;          /* when the transfer under way ends */
     uint64_t has[CORE_WORDS];  /* cores that may read it */
     uint64_t knew[CORE_WORDS]; /* cores that ever could */
-    uint64_t moves, copies, atomics;
+    uint64_t moves, moves_far, copies, atomics;
     uint64_t held_ns, held_since;
     int16_t writer; /* the one core that may write it, or NOBODY */
 };
@@ -44,7 +44,7 @@ struct table {
 };
 
 static struct core cores[CORES_MOST];
-static unsigned core_count, current;
+static unsigned core_count, current, chiplet_cores;
 static unsigned waiting[CORES_MOST]; /* heap of cores that can run, the current one apart */
 static unsigned waiting_count;
 static char *stacks;
@@ -76,6 +76,22 @@ static bool is_empty(const uint64_t *set)
     for (unsigned i = 0; i < CORE_WORDS; i++)
         all |= set[i];
     return all == 0;
+}
+
+void machine_set_chiplets(unsigned count)
+{
+    chiplet_cores = count;
+}
+
+/* Whether a core of another chiplet than the current one's has the line. */
+static bool is_far(const struct line *line)
+{
+    if (chiplet_cores == 0)
+        return false;
+    for (unsigned core = 0; core < core_count; core++)
+        if (core / chiplet_cores != current / chiplet_cores && has_bit(line->has, core))
+            return true;
+    return false;
 }
 
 static struct line *table_find(struct table *table, uintptr_t number);
@@ -264,9 +280,12 @@ static uint64_t fetch(struct line *line, struct line *word, enum access access)
     }
     uint64_t start = line->free_at > now ? line->free_at : now;
     line->free_at = start + cost_transfer_ns;
+    bool is_from_far = is_far(line);
     line->moves++;
+    line->moves_far += is_from_far;
     word->moves++;
     machine_counts.moves++;
+    machine_counts.moves_far += is_from_far;
     machine_counts.atomics_moved += access == ACCESS_ATOMIC;
     return line->free_at;
 }
@@ -371,7 +390,8 @@ static void forget(struct table *table)
 {
     for (size_t i = 0; i < table->size; i++) {
         struct line *line = &table->lines[i];
-        line->moves = line->copies = line->atomics = line->held_ns = line->free_at = 0;
+        line->moves = line->moves_far = line->copies = line->atomics = line->held_ns =
+            line->free_at = 0;
         line->held_since = 0;
     }
 }
@@ -397,8 +417,8 @@ static void each(const struct table *table, size_t unit, void (*visit)(const str
 {
     for (size_t i = 0; i < table->size; i++) {
         const struct line *line = &table->lines[i];
-        struct line_counts counts = {line->number * unit, line->moves, line->copies, line->atomics,
-                                     line->held_ns};
+        struct line_counts counts = {line->number * unit, line->moves,   line->moves_far,
+                                     line->copies,        line->atomics, line->held_ns};
         if (line->number != 0 && line->moves + line->copies + line->atomics + line->held_ns > 0)
             visit(&counts);
     }

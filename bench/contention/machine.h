@@ -32,6 +32,10 @@ extern uint64_t cost_transfer_ns;
 
 enum access { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC };
 
+/* Every `count` cores in a row are near each other, and a line from another such group is far; 0:
+ * all are near. It takes as long. */
+void machine_set_chiplets(unsigned count);
+
 /* The running core is about to touch `bytes` at `address`. Others may run before this returns. */
 void machine_access(const void *address, size_t bytes, enum access access);
 
@@ -64,6 +68,7 @@ struct counts {
     uint64_t loads, stores, atomics; /* by line touched                                        */
     uint64_t atomics_moved;          /* atomics that had to take the line from another core    */
     uint64_t moves;                  /* accesses that took a line from another core, in a row  */
+    uint64_t moves_far;              /* of the moves, from another chiplet                     */
     uint64_t copies;                 /* loads of a line that another core had changed, at once */
     uint64_t fetches;                /* first touches                                          */
     uint64_t switches;
@@ -73,7 +78,7 @@ extern struct counts machine_counts;
 /* By line, and by the first word of an access; only what moved or was atomic. */
 struct line_counts {
     uintptr_t address;
-    uint64_t moves, copies, atomics;
+    uint64_t moves, moves_far, copies, atomics;
     uint64_t held_ns; /* of a lock in it */
 };
 void machine_each_line(void (*visit)(const struct line_counts *));

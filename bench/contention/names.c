@@ -69,6 +69,9 @@ static bool name_depot(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exa
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         size_t offset = address - (uintptr_t)depot;
+        size_t other = address - (uintptr_t)load(&depot->others, RELAXED);
+        if (other < (shard_count - 1) * (size_t)SHARD_STACK_BYTES)
+            offset = offsetof(struct depot, batches) + other % SHARD_STACK_BYTES;
         if (offset >= sizeof *depot)
             continue;
         if (is_exact)

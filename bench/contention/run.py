@@ -5,6 +5,8 @@
     run.py --page                   the same, and puts a table into docs/design/contention.md
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
+    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/shards.md
+    run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
 The allocator's own sources are built with the compiler's thread instrumentation, which calls a function before every
 load, store and atomic; watch.c takes these calls and machine.c keeps, for each line of 64 bytes, which core may write
@@ -30,7 +32,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
-BEGIN, END = "<!-- figures: bench/contention/run.py --page -->", "<!-- end of figures -->"
+SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "shards.md")
+BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
+SHARED = ["private-2048", "remote", "handover", "one-way", "churn"]  # workloads whose batches cores share
+CHIPLET = 8
 SKIPPED = 77
 WORKLOADS = {
     "same": "replaces its own blocks, 16..512 B, each by one of the same size",
@@ -85,9 +90,9 @@ class Program:
         subprocess.run([self.options.cc, "-no-pie", wraps] + objects + ["-o", self.path], check=True)
         self.symbols = read_symbols(self.path)
 
-    def run(self, workload, cores, operations):
+    def run(self, workload, cores, operations, is_one_shard=False):
         command = [self.path, workload, str(cores), str(operations), str(self.options.transfer_ns),
-                   str(self.options.sites)]
+                   str(self.options.sites), str(self.options.chiplet), "1" if is_one_shard else "0"]
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
         result = json.loads(output)
         for part in ("words", "lines"):
@@ -130,6 +135,8 @@ def figures(result):
         "moves": a_thousand(result, moves),
         "copies": a_thousand(result, copies),
         "block_moves": a_thousand(result, result["block_moves"]),
+        "far": a_thousand(result, result["moves_far"] - result["block_moves_far"]),
+        "block_far": a_thousand(result, result["block_moves_far"]),
         "worst_line": a_thousand(result, result["lines"][0]["moves"]) if result["lines"] else 0,
     }
 
@@ -171,9 +178,11 @@ def count_table(results):
         found = figures(result)
         rows.append([result["workload"], str(result["cores"]), number(found["atomics"]),
                      number(found["atomics_moved"]), number(found["moves"]), str(result["moved_lines"]),
-                     number(found["block_moves"]), number(rate(result))])
+                     number(found["block_moves"]), str(result["shards"]), number(found["far"]),
+                     number(found["block_far"]), number(rate(result))])
     return table(["workload", "cores", "atomics", "of these, on a line another core had", "lines taken, bookkeeping",
-                  "different lines", "lines taken, blocks", "M operations a second"], rows)
+                  "different lines", "lines taken, blocks", "shards", "lines from another chiplet, bookkeeping",
+                  "the same, blocks", "M operations a second"], rows)
 
 
 def word_table(results):
@@ -213,11 +222,35 @@ def page_table(results):
     return "\n".join(table(["workload", "cores", "atomics", "lines", "M/s", "busiest"], rows))
 
 
+def shards_table(pairs):
+    """For each pair of results what one stack costs, and what stacks by shards do."""
+    rows = []
+    for one, by_shards in pairs:
+        before, after = figures(one), figures(by_shards)
+        cells = [number(before[what]) + ", " + number(after[what]) for what in ("atomics", "moves", "far", "block_far")]
+        rows.append([one["workload"], str(one["cores"]), str(by_shards["shards"])] + cells +
+                    ["%s, %s" % (number(rate(one)), number(rate(by_shards))),
+                     "%.0f, %.0f" % (100 * busiest(one)[1], 100 * busiest(by_shards)[1])])
+    return "\n".join(table(["workload", "cores", "shards", "atomics", "lines", "far", "blocks far", "M/s", "busiest %"],
+                           rows))
+
+
+def measure_pairs(program, options):
+    options.chiplet = options.chiplet or CHIPLET
+    pairs = []
+    for workload in SHARED:
+        for cores in options.cores:
+            pairs.append([program.run(workload, cores, options.operations, is_one) for is_one in (True, False)])
+            print("%s on %d cores: %s and %s M operations a second" %
+                  (workload, cores, *(number(rate(result)) for result in pairs[-1])), file=sys.stderr, flush=True)
+    return pairs
+
+
 def measure(program, options):
     results = []
     for workload in options.workloads:
         for cores in options.cores:
-            results.append(program.run(workload, cores, options.operations))
+            results.append(program.run(workload, cores, options.operations, options.one_shard))
             print("%s on %d cores: %s M operations a second" % (workload, cores, number(rate(results[-1]))),
                   file=sys.stderr, flush=True)
     return results
@@ -230,12 +263,13 @@ def report(results, options):
                      limit_table(results))
 
 
-def write_page(text):
-    with open(PAGE, encoding="utf-8") as file:
-        before, rest = file.read().split(BEGIN)
+def write_page(page, option, text):
+    begin = BEGIN % option
+    with open(page, encoding="utf-8") as file:
+        before, rest = file.read().split(begin)
     after = rest.split(END)[1]
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + "\n\n" + text + "\n\n" + END + after)
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(before + begin + "\n\n" + text + "\n\n" + END + after)
 
 
 def check_control(program):
@@ -284,7 +318,7 @@ def write_bounds(program):
     bounds = {}
     for workload in WORKLOADS:
         found = figures(program.run(workload, CHECK_CORES, CHECK_OPERATIONS))
-        bounds[workload] = {what: round(value, 3) for what, value in found.items()}
+        bounds[workload] = {what: round(value, 3) for what, value in found.items() if "far" not in what}
     with open(BOUNDS, "w", encoding="utf-8") as file:
         json.dump(bounds, file, indent=1)
         file.write("\n")
@@ -306,6 +340,7 @@ def has_instrumentation(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--shards-page", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write-bounds", action="store_true")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "contention"), help="where to build")
@@ -315,6 +350,8 @@ def main():
     parser.add_argument("--operations", type=int, default=20000, help="for each core, once to warm up, once counted")
     parser.add_argument("--transfer-ns", type=int, default=70)
     parser.add_argument("--sites", type=int, default=1, help="call sites that allocate; 1 is the worst case")
+    parser.add_argument("--chiplet", type=int, default=0, help="cores that share a last-level cache; 0: all do")
+    parser.add_argument("--one-shard", action="store_true", help="the allocator takes all cores for one group")
     parser.add_argument("--workloads", nargs="+", choices=sorted(WORKLOADS), default=list(WORKLOADS))
     options = parser.parse_args()
     if not has_instrumentation(options):
@@ -326,10 +363,13 @@ def main():
         return check(program)
     if options.write_bounds:
         return write_bounds(program)
+    if options.shards_page:
+        write_page(SHARDS_PAGE, "shards-page", shards_table(measure_pairs(program, options)))
+        return 0
     results = measure(program, options)
     print(report(results, options))
     if options.page:
-        write_page(page_table(results))
+        write_page(PAGE, "page", page_table(results))
     return 0
 
 

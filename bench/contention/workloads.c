@@ -1,7 +1,7 @@
 /*
  * workloads.c: what the cores do, and what came of it as JSON.
  *
- *   contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES]
+ *   contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES [CHIPLET [SHARDS]]]
  *
  * Every core does OPERATIONS to warm up, then as many for each are counted. A call of malloc or of
  * free is one operation. After a malloc the program writes the block's first byte. It does nothing
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "core/shard.h"
 #include "kernel.h"
 #include "machine.h"
 #include "names.h"
@@ -319,7 +320,7 @@ static size_t group_count;
 
 static struct line_counts worst[LINES_SHOWN];
 static struct line_counts wanted[LINES_SHOWN]; /* of each, the word that moved it most */
-static uint64_t moved_lines, block_moves, block_copies;
+static uint64_t moved_lines, block_moves, block_moves_far, block_copies;
 
 static void add_word(const struct line_counts *word)
 {
@@ -351,6 +352,7 @@ static void add_line(const struct line_counts *line)
     name_write(name, line->address, true);
     if (strcmp(name, "blocks") == 0) {
         block_moves += line->moves;
+        block_moves_far += line->moves_far;
         block_copies += line->copies;
         return;
     }
@@ -391,12 +393,13 @@ static void write_report(const char *workload)
            ", \"transfer_ns\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"stores\": %" PRIu64
            ", \"atomics\": %" PRIu64 ", \"atomics_moved\": %" PRIu64 ", \"moves\": %" PRIu64
            ", \"copies\": %" PRIu64 ", \"fetches\": %" PRIu64 ", \"block_moves\": %" PRIu64
-           ", \"block_copies\": %" PRIu64 ", \"moved_lines\": %" PRIu64 ", \"sleeps\": %" PRIu64
-           ", \"wakes\": %" PRIu64 ",\n \"words\": [\n  ",
+           ", \"block_copies\": %" PRIu64 ", \"moves_far\": %" PRIu64
+           ", \"block_moves_far\": %" PRIu64 ", \"shards\": %u, \"moved_lines\": %" PRIu64
+           ", \"sleeps\": %" PRIu64 ", \"wakes\": %" PRIu64 ",\n \"words\": [\n  ",
            workload, core_count, operations_each * core_count, ended_ns - started_ns,
            cost_transfer_ns, all->loads, all->stores, all->atomics, all->atomics_moved, all->moves,
-           all->copies, all->fetches, block_moves, block_copies, moved_lines,
-           kernel.sleeps - before.sleeps, kernel.wakes - before.wakes);
+           all->copies, all->fetches, block_moves, block_copies, all->moves_far, block_moves_far,
+           shard_count, moved_lines, kernel.sleeps - before.sleeps, kernel.wakes - before.wakes);
     for (size_t i = 0; i < group_count; i++)
         write_counts(groups[i].name, &groups[i].sum, i + 1 < group_count ? ",\n  " : "");
     printf("],\n \"lines\": [\n  ");
@@ -416,7 +419,9 @@ int main(int argc, char **argv)
             found = &workloads[i];
     core_count = found == NULL ? 0 : (unsigned)atoi(argv[2]);
     if (core_count < 2 || core_count > CORES_MOST) {
-        fprintf(stderr, "usage: contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES]\n");
+        fprintf(
+            stderr,
+            "usage: contention WORKLOAD CORES OPERATIONS TRANSFER_NS [SITES [CHIPLET [SHARDS]]]\n");
         return 2;
     }
     operations_each = strtoull(argv[3], NULL, 10);
@@ -426,6 +431,10 @@ int main(int argc, char **argv)
     for (unsigned core = 0; core < core_count; core++)
         programs[core].random_state = core;
     kernel_set_processors(core_count);
+    unsigned chiplet = argc > 6 ? (unsigned)atoi(argv[6]) : 0;
+    machine_set_chiplets(chiplet);
+    kernel_set_chiplets(chiplet);
+    kernel_set_shards(argc > 7 ? (unsigned)atoi(argv[7]) : 0);
     machine_run(core_count, found->run, kernel_on_switch);
     write_report(found->name);
     return 0;

@@ -1,5 +1,5 @@
 /*
- * batch.c: batches, their free stack, and the depots' stacks, all lock-free with tags against
+ * batch.c: batches, their free stacks, and the depots' stacks, all lock-free with tags against
  * reuse.
  *
  * Batches live in chunks that are made on demand and never unmapped, so a stale number can always
@@ -13,6 +13,7 @@
 #include "core/batch.h"
 
 #include "base/bits.h"
+#include "core/shard.h"
 #include "mem/meta.h"
 
 enum { CHUNK_BATCHES = 16, CHUNKS = BATCHES_MAX / CHUNK_BATCHES, TRIES_MAX = 16 };
@@ -32,7 +33,7 @@ static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers st
 static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
 static struct {
     _Alignas(CACHE_LINE_BYTES) struct batch_list list;
-} unused;
+} unused[SHARDS_MAX];
 
 static uint32_t word_number(uint64_t word)
 {
@@ -99,7 +100,7 @@ static uint32_t pop(struct batch_list *stack)
     return 0;
 }
 
-/* The unused stack does not count its batches: they are bounded by BATCHES_MAX already. */
+/* The unused stacks do not count their batches: they are bounded by BATCHES_MAX already. */
 enum { UNCOUNTED = 255 };
 
 /* Makes sure the chunk of `number` exists. Two threads may both make one; the loser's stays unused.
@@ -128,12 +129,15 @@ size_t batch_bytes_limit(void)
     return (size_t)load(&numbers_limit, RELAXED) * BATCH_BYTES;
 }
 
-/* An empty batch: the stack's own, so that few threads write the word they all know. */
+/* An empty batch: the stack's own, so that few threads write the word they all know; or its
+ * shard's; or another shard's, before one more is made. */
 static uint32_t batch_acquire(struct batch_stack *stack)
 {
     uint32_t number = pop(&stack->empty);
     if (number == 0)
-        number = pop(&unused.list);
+        number = pop(&unused[stack->shard].list);
+    for (unsigned i = 1; i < shard_count && number == 0; i++)
+        number = pop(&unused[shard_after(stack->shard, i)].list);
     if (number != 0)
         return number;
     uint32_t used = load(&numbers_used, RELAXED);
@@ -143,16 +147,17 @@ static uint32_t batch_acquire(struct batch_stack *stack)
 }
 
 /* A batch that no push succeeds for, though others' do each time, is lost: a KiB of bookkeeping. */
-static void discard(uint32_t number)
+static void discard(const struct batch_stack *stack, uint32_t number)
 {
-    for (unsigned tries = 0; tries < TRIES_MAX && !push(&unused.list, number, UNCOUNTED); tries++)
+    struct batch_list *list = &unused[stack->shard].list;
+    for (unsigned tries = 0; tries < TRIES_MAX && !push(list, number, UNCOUNTED); tries++)
         continue;
 }
 
 static void batch_release(struct batch_stack *stack, uint32_t number)
 {
     if (!push(&stack->empty, number, BATCHES_EMPTY))
-        discard(number);
+        discard(stack, number);
 }
 
 void batch_settle(struct batch_stack *stack)
@@ -161,7 +166,7 @@ void batch_settle(struct batch_stack *stack)
         uint32_t number = pop(&stack->empty);
         if (number == 0)
             return;
-        discard(number);
+        discard(stack, number);
     }
 }
 
@@ -213,6 +218,14 @@ bool batch_holds(const struct batch_stack *stack, const void *block)
         number = load(&batch->next, RELAXED);
     }
     return false;
+}
+
+bool batch_is_idle(struct batch_stack *stack)
+{
+    uint32_t tag = (uint32_t)(load(&stack->full.top, RELAXED) >> (NUMBER_BITS + COUNT_BITS));
+    bool is_idle = tag == load(&stack->tag_seen, RELAXED);
+    store(&stack->tag_seen, tag, RELAXED);
+    return is_idle;
 }
 
 size_t batch_count(const struct batch_stack *stack)

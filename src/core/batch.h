@@ -16,7 +16,7 @@
 enum {
     BATCH_BLOCKS = 127,       /* with its header, 1 KiB                    */
     BATCHES_A_BIN = 128,      /* in a depot's stack                        */
-    BATCHES_A_CPU = 128,      /* in all depots' stacks together, for each  */
+    BATCHES_A_CPU = 128,      /* in all stacks together, for each CPU      */
     BATCHES_EMPTY = 8,        /* that a stack keeps                        */
     BATCHES_MAX = 32768,      /* in all, however many CPUs                 */
     BATCH_BYTES = 128 * 1024, /* what a cache flushes of large blocks      */
@@ -31,10 +31,12 @@ struct batch_list {
     _Atomic uint64_t top;
 };
 
-/* A depot's: those that are full, and beside them empty ones for the next. */
+/* A depot's, for one shard: those that are full, and beside them empty ones for the next. */
 struct batch_stack {
     struct batch_list full;
     struct batch_list empty;
+    uint32_t shard;            /* constant                                 */
+    _Atomic uint32_t tag_seen; /* of `full`, when the purger looked last   */
 };
 
 /* How many batches of such blocks a stack takes: by number, and by bytes as caches flush them. */
@@ -76,6 +78,9 @@ void batch_settle(struct batch_stack *stack);
 /* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing.
  */
 bool batch_holds(const struct batch_stack *stack, const void *block);
+
+/* Whether the stack did not move since this was asked last. The purger asks, and nobody else. */
+bool batch_is_idle(struct batch_stack *stack);
 
 /* How many batches the stack has. */
 size_t batch_count(const struct batch_stack *stack);

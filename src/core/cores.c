@@ -12,6 +12,7 @@
 
 #include "core/cache.h"
 #include "core/registry.h"
+#include "core/shard.h"
 #include "os/os.h"
 
 enum {
@@ -23,11 +24,11 @@ enum {
 
 struct rseq_slot core_slots[CORES_MAX];
 _Thread_local struct rseq_area *area_of_thread;
+_Thread_local struct rseq_area *area_joined;
 _Thread_local bool area_is_barred;
 _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
-static _Thread_local struct rseq_area *joined_area;        /* what came of it */
 static _Atomic(struct cache *) caches[CORES_MAX + SPARES]; /* those made for cores */
 static _Atomic uint32_t made;                              /* of them              */
 static uint32_t cache_limit;
@@ -46,9 +47,9 @@ static struct rseq_area *join(void)
 {
     if (!has_joined) {
         has_joined = true;
-        joined_area = os_rseq_join(leave);
+        area_joined = os_rseq_join(leave);
     }
-    return joined_area;
+    return area_joined;
 }
 
 void cores_start(enum cores_use use, unsigned core_limit)
@@ -113,6 +114,8 @@ bool cores_join(size_t attached, unsigned cpu_count)
 {
     if (refusal != NULL || area_is_barred)
         return false;
+    if (shard_count > 1)
+        join(); /* it tells which CPU this is */
     if (!load(&cores_are_used, ACQUIRE)) {
         if (attached < (size_t)cpu_count + IDLE_THREADS)
             return false;

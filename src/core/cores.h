@@ -21,6 +21,9 @@ extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
 /* The calling thread's area; NULL where it has a cache of its own, or none yet. */
 extern HIDDEN _Thread_local struct rseq_area *area_of_thread;
 
+/* The calling thread's area if it ever asked for one, whether it works with it or not. */
+extern HIDDEN _Thread_local struct rseq_area *area_joined;
+
 /* While a child of vfork runs on the thread, and once it ends: it is to have no area. */
 extern HIDDEN _Thread_local bool area_is_barred;
 

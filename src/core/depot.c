@@ -288,7 +288,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
         size_t count = size_min(facts->capacity - i, each);
         for (size_t j = 0; j < count; j++)
             blocks[j] = start + (i + j) * facts->bytes;
-        if (!batch_give(&depot->batches, blocks, count, BATCHES_URGENT))
+        if (!depot_batch_give(depot, blocks, count, BATCHES_URGENT))
             depot_put(depot->bin, blocks, count);
     }
     return first;
@@ -300,7 +300,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
  */
 static size_t take_aside(struct depot *depot, void **out)
 {
-    size_t count = batch_take(&depot->batches, out);
+    size_t count = depot_batch_take(depot, out);
     if (count > 0)
         return count;
     struct slab *slab = carve(depot->bin);
@@ -310,11 +310,11 @@ static size_t take_aside(struct depot *depot, void **out)
 static size_t take_locked(struct depot *depot, void **out, size_t want)
 {
     /* What others left, or put aside while the lock was held, comes before another's slab. */
-    if (load(&depot->free_blocks, RELAXED) == 0 && batch_count(&depot->batches) == 0)
+    if (load(&depot->free_blocks, RELAXED) == 0 && depot_batch_count(depot) == 0)
         borrow(depot);
     size_t taken = take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
-    return taken > 0 ? taken : batch_take(&depot->batches, out);
+    return taken > 0 ? taken : depot_batch_take(depot, out);
 }
 
 size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
@@ -324,7 +324,7 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;
     if (note_user(depot, user)) {
-        size_t count = batch_take(&depot->batches, out);
+        size_t count = depot_batch_take(depot, out);
         if (count > 0)
             return count;
     }
@@ -487,8 +487,7 @@ static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    if (count <= BATCH_BLOCKS &&
-        batch_give(&depot->batches, blocks, count, batches_for(bytes, true))) {
+    if (count <= BATCH_BLOCKS && depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
         purge_note(count * bytes);
         return true;
     }
@@ -544,7 +543,7 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
     struct depot *depot = depot_of(bin);
     uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
     if (note_user(depot, user) && count <= BATCH_BLOCKS &&
-        batch_give(&depot->batches, blocks, count, batches_max))
+        depot_batch_give(depot, blocks, count, batches_max))
         return;
     prefetch_maps(blocks, count);
     if (!put_aside(depot, blocks, count))
@@ -576,18 +575,18 @@ bool depot_holds(unsigned bin, const void *block)
     bool is_free = is_in_slab(class, block);
     unsigned first, rows = rows_of(bin, &first);
     for (unsigned row = first; row < first + rows && !is_free; row++) {
-        const struct depot *other = depot_of(row << CLASS_BITS | class);
-        is_free = other != NULL && batch_holds(&other->batches, block);
+        struct depot *other = depot_of(row << CLASS_BITS | class);
+        is_free = other != NULL && depot_batch_holds(other, block);
     }
     return is_free;
 }
 
-size_t depot_drain(struct depot *depot, bool is_patient)
+size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
     for (unsigned i = 0; i < BATCHES_URGENT; i++) {
-        size_t count = batch_take(&depot->batches, blocks);
+        size_t count = batch_take(stack, blocks);
         if (count == 0)
             break;
         if (is_patient)
@@ -640,6 +639,8 @@ verdict depot_verify(void)
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         depot_lock(depot);
         verdict found = verify_one(depot);
+        if (found == NULL)
+            found = depot_verify_stacks(depot);
         lock_release(&depot->lock, RANK_DEPOT);
         if (found != NULL)
             return found;
@@ -681,6 +682,9 @@ const struct watch_fact depot_facts[] = {
     FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
     FACT_NUMBER("depot.below", offsetof(struct depot, below)),
     FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
+    FACT_NUMBER("depot.others", offsetof(struct depot, others)),
+    FACT_NUMBER("depot.stack_bytes", SHARD_STACK_BYTES),
+    FACT_AT("depot.shards", shard_count),
     FACT_NUMBER("depot.slabs", offsetof(struct depot, slab_count)),
     FACT_NUMBER("depot.free_blocks", offsetof(struct depot, free_blocks)),
     FACT_NUMBER("depot.bytes", sizeof(struct depot)),

@@ -1,26 +1,32 @@
 /*
- * depot.h: a bin's shared middle tier: slabs by fullness, and whole batches in front of them.
+ * depot.h: a bin's shared middle tier: slabs by fullness, and whole batches in front of them, in a
+ * stack for each shard.
  */
 #ifndef CALM_CORE_DEPOT_H
 #define CALM_CORE_DEPOT_H
 
 #include "base/facts.h"
 #include "core/batch.h"
+#include "core/shard.h"
 #include "core/slab.h"
 #include "os/lock.h"
 
 enum { DEPOT_LISTS = 9, LIST_EMPTY = DEPOT_LISTS - 1, REFILL_MAX = 128 };
 _Static_assert((int)BATCH_BLOCKS <= (int)REFILL_MAX, "a refill may be a whole batch");
 
+struct shard_stack;
+
 struct depot {
     /* Constant. */
     bin_index bin;
     struct depot *below; /* made before this one */
 
+    /* Lock-free, and all but constant: every core reads them. */
+    _Atomic uint32_t user; /* the one cache that has come here; SEVERAL once a second came */
+    struct shard_stack *_Atomic others; /* stacks of shards from 1 on; NULL until one is needed */
+
     /* Lock-free. */
-    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches;
-    _Atomic uint32_t user;      /* the one cache that has come here; SEVERAL once a second came */
-    _Atomic uint32_t drain_tag; /* top of batches when the purger last looked                  */
+    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
     _Atomic uint32_t slab_count;
 
     /* Under lock. */
@@ -67,8 +73,37 @@ struct depot *depot_newest(void);
  * class. */
 bool depot_holds(unsigned bin, const void *block);
 
-/* Empties the stack of batches into the bitmaps; if the depot is held, only when the caller is
- * patient. Returns blocks moved. */
+/* The stack of a shard; NULL: not made yet. */
+enum { SHARD_STACK_BYTES = CACHE_LINE_BYTES };
+struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
+
+/* As the functions of batch.h, over the stacks of all shards: a batch goes to the caller's own, and
+ * comes from the caller's own or else from another. */
+bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
+                         uint32_t batches_max);
+size_t depot_take_from_shards(struct depot *depot, void **out);
+bool depot_batch_holds(struct depot *depot, const void *block);
+size_t depot_batch_count(struct depot *depot);
+size_t depot_batch_blocks(struct depot *depot);
+verdict depot_verify_stacks(struct depot *depot);
+
+ALWAYS_INLINE bool depot_batch_give(struct depot *depot, void *const *blocks, size_t count,
+                                    uint32_t batches_max)
+{
+    if (likely(shard_count == 1))
+        return batch_give(&depot->batches, blocks, count, batches_max);
+    return depot_give_in_shard(depot, blocks, count, batches_max);
+}
+
+ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
+{
+    return likely(shard_count == 1) ? batch_take(&depot->batches, out)
+                                    : depot_take_from_shards(depot, out);
+}
+
+/* Empties a stack of the depot's, or all of them, into the bitmaps; if the depot is held, only when
+ * the caller is patient. Returns blocks moved. */
+size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
 size_t depot_drain(struct depot *depot, bool is_patient);
 
 /* Retires at most REFILL_MAX slabs that are wholly free; if the depot is held, only when the caller

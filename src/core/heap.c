@@ -14,6 +14,7 @@
 #include "core/purge.h"
 #include "core/rows.h"
 #include "core/sampled.h"
+#include "core/shard.h"
 #include "core/shelf.h"
 #include "core/thread.h"
 #include "mem/meta.h"
@@ -57,6 +58,7 @@ static void start_now(void)
     heap_configure(&facts, &settings);
     cpu_count = facts.cpu_count;
     home_start(cpu_count);
+    shard_start(settings.shards, cpu_count);
     cores_start(settings.cores, facts.core_limit);
     heap_apply(&settings);
     span_on_shortage = collect;

@@ -20,6 +20,7 @@ struct heap_settings {
     uint32_t purge_delay_ms;
     size_t cache_bytes_each;
     enum cores_use cores;
+    unsigned shards; /* 0: as the machine has them */
     bool stops_on_misuse;
     bool stops_on_foreign;
 };

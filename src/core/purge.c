@@ -91,20 +91,35 @@ static size_t cool_caches(bool is_all)
     return cooled;
 }
 
-/* Batches whose stack did not move since the last look go to the bitmaps, and empty slabs to the
- * spans. */
+/* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
+ * did. */
+static bool tidy_stacks(struct depot *depot, bool is_all, size_t *work)
+{
+    bool is_idle = true;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        struct batch_stack *stack = depot_stack(depot, shard);
+        if (stack == NULL)
+            continue;
+        if (!batch_is_idle(stack) && !is_all) {
+            is_idle = false;
+            continue;
+        }
+        lock_acquire(&purge_lock, RANK_PURGE);
+        *work += batch_count(stack) > 0 ? depot_drain_stack(depot, stack, is_all) : 0;
+        batch_settle(stack);
+        lock_release(&purge_lock, RANK_PURGE);
+    }
+    return is_idle;
+}
+
+/* Idle batches go to the bitmaps, and the empty slabs of idle depots to the spans. */
 static size_t tidy_depots(bool is_all)
 {
     size_t work = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        uint32_t tag = (uint32_t)(load(&depot->batches.full.top, RELAXED) >> 32);
-        bool is_idle = is_all || tag == load(&depot->drain_tag, RELAXED);
-        store(&depot->drain_tag, tag, RELAXED);
-        if (!is_idle)
+        if (!tidy_stacks(depot, is_all, &work))
             continue;
         lock_acquire(&purge_lock, RANK_PURGE);
-        work += batch_count(&depot->batches) > 0 ? depot_drain(depot, is_all) : 0;
-        batch_settle(&depot->batches);
         size_t retired = depot_retire_empty(depot, is_all);
         work += retired;
         while (retired == REFILL_MAX)

@@ -33,6 +33,7 @@ static struct heap_settings settings_now(void)
         .purges_when_idle = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cores = (enum cores_use)option_value(OPTION_cores),
+        .shards = (unsigned)option_value(OPTION_shards),
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .stops_on_misuse = option_value(OPTION_misuse) != 0,
         .stops_on_foreign = option_value(OPTION_foreign) != 0,

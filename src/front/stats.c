@@ -45,7 +45,7 @@ struct stats_bin stats_read_bin(struct depot *depot)
     return (struct stats_bin){
         .slabs = slabs,
         .taken_blocks = taken,
-        .cached_blocks = cached_in_bin(depot->bin) + batch_blocks(&depot->batches),
+        .cached_blocks = cached_in_bin(depot->bin) + depot_batch_blocks(depot),
     };
 }
 
@@ -182,6 +182,8 @@ int stats_write_text(int fd)
     text_format(&text, "calmalloc " CALM_VERSION_TEXT " statistics; caches by %s", cached_by());
     if (cores_refusal() != NULL)
         text_format(&text, ": %s", cores_refusal());
+    if (shard_count > 1)
+        text_format(&text, "; batches in %u shards", shard_count);
     text_add_char(&text, '\n');
     for (size_t i = 0; i < FIELDS; i++) {
         text_add_column(&text, fields[i].value, 20);
@@ -229,6 +231,8 @@ int stats_write_json(int fd)
     text_format(&text, ",\"caches_by\":\"%s\"", cached_by());
     if (cores_refusal() != NULL)
         text_format(&text, ",\"no_cores\":\"%s\"", cores_refusal());
+    text_add_char(&text, ',');
+    add_json_number(&text, "shards", shard_count);
     text_add_char(&text, ',');
     learned_report_json(&text);
     text_add(&text, "\"classes\":[");

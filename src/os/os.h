@@ -57,6 +57,16 @@ void os_name(void *start, size_t size, const char *name);
  * smaps. */
 size_t os_resident_bytes(const void *start, size_t size);
 
+/* The number of the CPU the calling thread runs on; UINT_MAX where the kernel does not say. */
+unsigned os_cpu(void);
+
+/*
+ * Which CPUs share a last-level cache: writes the group of each CPU below `cpus`, at most 255
+ * groups with numbers from 0 in the order of their first CPUs; 0 for CPUs that share with none this
+ * process may use. Returns how many groups; 1 where it cannot be known. While the process starts.
+ */
+unsigned os_cache_groups(uint8_t *group_of_cpu, unsigned cpus);
+
 /* Milliseconds on a clock that never goes back; a few milliseconds coarse, and cheap. */
 uint64_t os_clock_ms(void);
 

@@ -14,6 +14,7 @@ enum { BLOCKS = 12, BLOCK_BYTES = 64 };
 static char blocks[BLOCKS];        /* their addresses are the blocks */
 static unsigned times_out[BLOCKS]; /* how often each is out of the stack */
 static struct batch_stack stack;
+unsigned shard_count = 1;
 static _Alignas(64) char memory[4 * CHUNK_BATCHES * sizeof(struct batch)];
 static size_t memory_used;
 
@@ -54,7 +55,7 @@ static void begin(void)
         memory[i] = 0;
     memory_used = 0;
     atomic_store(&numbers_used, 0);
-    atomic_store(&unused.list.top, 0);
+    atomic_store(&unused[0].list.top, 0);
     atomic_store(&stack.full.top, 0);
     atomic_store(&stack.empty.top, 0);
     for (unsigned i = 0; i < BLOCKS; i++)
@@ -95,7 +96,7 @@ static void end(void)
     if (length != batch_count(&stack))
         explore_fail("the stack's count is not its length");
     walk(&stack.empty, is_met);
-    walk(&unused.list, is_met);
+    walk(&unused[0].list, is_met);
     for (uint32_t number = 1; number <= atomic_load(&numbers_used); number++)
         if (!is_met[number])
             explore_fail("a batch was lost");

@@ -24,6 +24,7 @@ extern "C" {
 #include "core/purge.h"
 #include "core/registry.h"
 #include "core/rows.h"
+#include "core/shard.h"
 #include "core/shelf.h"
 #include "core/sampled.h"
 #include "core/slab.h"

@@ -14,7 +14,7 @@ from trouble import Trouble
 
 VERSION = 2  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
-DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX = 1 << 16, 1 << 16, 1 << 19
+DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 
@@ -155,13 +155,22 @@ class Watched:
                 continue
             slabs = unsigned(data, facts["depot.slabs"], 4)
             taken = max(0, slabs * self.class_capacity[size_class] - unsigned(data, facts["depot.free_blocks"], 8))
-            batched = self.batched(unsigned(data, facts["depot.batches"], 8))
+            batched = sum(self.batched(top) for top in self.tops_of(data))
             for holding in self.holdings(frame, number):
                 holding.slabs += slabs
                 holding.blocks += taken
                 holding.bytes += taken * self.class_bytes[size_class]
                 holding.cached_blocks += batched
                 holding.cached_bytes += batched * self.class_bytes[size_class]
+
+    def tops_of(self, data):
+        """The words of a depot's stacks of batches, one for each shard; all but the first lie elsewhere."""
+        facts, tops = self.facts, [unsigned(data, self.facts["depot.batches"], 8)]
+        others, shards = unsigned(data, facts["depot.others"], 8), self.number("depot.shards", size=4)
+        if others != 0 and 1 < shards <= SHARDS_MAX:
+            stacks = self.process.read(others, (shards - 1) * facts["depot.stack_bytes"])
+            tops += [unsigned(stacks, i * facts["depot.stack_bytes"], 8) for i in range(shards - 1)]
+        return tops
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -73,6 +74,12 @@ void os_start(struct os_facts *out)
         .core_limit = core_limit,
         .is_secure = getauxval(AT_SECURE) != 0,
     };
+}
+
+unsigned os_cpu(void)
+{
+    unsigned cpu;
+    return system_call(SYS_getcpu, (long)&cpu, 0, 0, 0, 0, 0) == 0 ? cpu : UINT_MAX;
 }
 
 uint64_t os_clock_ms(void)

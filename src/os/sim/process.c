@@ -36,6 +36,19 @@ void os_start(struct os_facts *out)
     };
 }
 
+/* Two cores, one cache. */
+unsigned os_cpu(void)
+{
+    return os_thread_id() % SIM_CPUS;
+}
+
+unsigned os_cache_groups(uint8_t *group_of_cpu, unsigned cpus)
+{
+    for (unsigned cpu = 0; cpu < cpus; cpu++)
+        group_of_cpu[cpu] = 0;
+    return 1;
+}
+
 uint64_t os_clock_ms(void)
 {
     return load(&now_ms, RELAXED);

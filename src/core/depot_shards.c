@@ -1,0 +1,111 @@
+/*
+ * depot_shards.c: a depot's stacks of batches, one for each shard.
+ *
+ * The stack of shard 0 is part of the depot. The others, a line each, are made when the first batch
+ * is given in one of their shards, and never unmade. A batch is given to the giver's own stack and
+ * taken from the taker's own, or else from the next one that has any: nothing lies where nobody
+ * finds it.
+ *
+ * Owner: any thread, lock-free. D3: each stack has its shard's number. Checked by depot_verify().
+ * Design: docs/design/shards.md
+ */
+#include "core/depot.h"
+#include "mem/meta.h"
+
+struct shard_stack {
+    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches;
+};
+_Static_assert(sizeof(struct shard_stack) == SHARD_STACK_BYTES, "a line each");
+
+struct batch_stack *depot_stack(struct depot *depot, unsigned shard)
+{
+    if (shard == 0)
+        return &depot->batches;
+    struct shard_stack *others = load(&depot->others, ACQUIRE);
+    return others == NULL ? NULL : &others[shard - 1].batches;
+}
+
+/* Two threads may both make them; the loser's stay unused. */
+static void make_others(struct depot *depot)
+{
+    size_t count = shard_count - 1;
+    struct shard_stack *made = meta_alloc(count * sizeof *made, CACHE_LINE_BYTES), *others = NULL;
+    if (made == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
+        made[i].batches.shard = (uint32_t)i + 1;
+    compare_swap(&depot->others, &others, made, RELEASE, RELAXED);
+}
+
+bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
+                         uint32_t batches_max)
+{
+    unsigned shard = shard_here();
+    struct batch_stack *stack = depot_stack(depot, shard);
+    if (unlikely(stack == NULL)) {
+        make_others(depot);
+        stack = depot_stack(depot, shard);
+    }
+    return batch_give(stack != NULL ? stack : &depot->batches, blocks, count, batches_max);
+}
+
+size_t depot_take_from_shards(struct depot *depot, void **out)
+{
+    unsigned here = shard_here();
+    size_t count = 0;
+    for (unsigned i = 0; i < shard_count && count == 0; i++) {
+        struct batch_stack *stack = depot_stack(depot, shard_after(here, i));
+        count = stack == NULL ? 0 : batch_take(stack, out);
+    }
+    return count;
+}
+
+size_t depot_batch_count(struct depot *depot)
+{
+    size_t count = 0;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        const struct batch_stack *stack = depot_stack(depot, shard);
+        count += stack == NULL ? 0 : batch_count(stack);
+    }
+    return count;
+}
+
+size_t depot_batch_blocks(struct depot *depot)
+{
+    size_t blocks = 0;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        const struct batch_stack *stack = depot_stack(depot, shard);
+        blocks += stack == NULL ? 0 : batch_blocks(stack);
+    }
+    return blocks;
+}
+
+bool depot_batch_holds(struct depot *depot, const void *block)
+{
+    bool is_held = false;
+    for (unsigned shard = 0; shard < shard_count && !is_held; shard++) {
+        const struct batch_stack *stack = depot_stack(depot, shard);
+        is_held = stack != NULL && batch_holds(stack, block);
+    }
+    return is_held;
+}
+
+size_t depot_drain(struct depot *depot, bool is_patient)
+{
+    size_t moved = 0;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        struct batch_stack *stack = depot_stack(depot, shard);
+        moved += stack == NULL ? 0 : depot_drain_stack(depot, stack, is_patient);
+    }
+    return moved;
+}
+
+verdict depot_verify_stacks(struct depot *depot)
+{
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        const struct batch_stack *stack = depot_stack(depot, shard);
+        if (stack != NULL && stack->shard != shard)
+            return "D3: a stack of batches has another shard's number";
+    }
+    return NULL;
+}

@@ -435,7 +435,6 @@ class Holder
     std::thread thread_;
 };
 
-/* Seen to hang with lock_acquire() in try_lock(). */
 TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
 {
     calm_test::Random random(31);
@@ -496,8 +495,7 @@ TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* What came while the lock was held is in the lists again after as many turns as it needs. Seen to
- * fail with merge_pending() that forgets what it popped. */
+/* What came while the lock was held is in the lists again after as many turns as it needs. */
 TEST_F(SpanTest, WhatIsPendingIsMergedByWhoeverHasTheLockNext)
 {
     std::vector<struct span> spans;

@@ -1,6 +1,6 @@
 /*
  * names.c: tells bookkeeping apart: by the tables that the heap has, and by what was asked of
- * meta_alloc and meta_try_alloc, which the linker leads through here.
+ * meta_alloc, which the linker leads through here.
  */
 #include "names.h"
 
@@ -20,8 +20,6 @@ static size_t piece_count;
 
 void *__real_meta_alloc(size_t bytes, size_t align);
 void *__wrap_meta_alloc(size_t bytes, size_t align);
-void *__real_meta_try_alloc(size_t bytes, size_t align);
-void *__wrap_meta_try_alloc(size_t bytes, size_t align);
 
 /* Pieces come in rising order but for where a chunk begins. */
 static void *noted(void *piece, size_t bytes)
@@ -35,11 +33,6 @@ static void *noted(void *piece, size_t bytes)
 void *__wrap_meta_alloc(size_t bytes, size_t align)
 {
     return noted(__real_meta_alloc(bytes, align), bytes);
-}
-
-void *__wrap_meta_try_alloc(size_t bytes, size_t align)
-{
-    return noted(__real_meta_try_alloc(bytes, align), bytes);
 }
 
 static size_t piece_bytes(uintptr_t address, uintptr_t *start)

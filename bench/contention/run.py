@@ -86,7 +86,7 @@ class Program:
             extra = ["-fsanitize=thread"] if path in watched else []
             subprocess.run(flags + extra + ["-c", path, "-o", target], check=True)
             objects.append(target)
-        wraps = "-Wl,--wrap=meta_alloc,--wrap=meta_try_alloc"
+        wraps = "-Wl,--wrap=meta_alloc"
         subprocess.run([self.options.cc, "-no-pie", wraps] + objects + ["-o", self.path], check=True)
         self.symbols = read_symbols(self.path)
 

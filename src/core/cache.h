@@ -59,8 +59,7 @@ struct cache {
 
     _Atomic uintptr_t state;
 
-    /* Under the lock of core/thread.c. */
-    struct cache *next_unused;
+    _Atomic uint32_t below_unused; /* of core/thread.c, as a number of metadata */
 
     /* The owner's. */
     uint32_t core;            /* in whose slot it is                                       */

@@ -83,14 +83,14 @@ static uintptr_t owned_here(void)
     return (uintptr_t)&area_of_thread | CACHE_OWNED;
 }
 
-/* Adds a cache to those of the cores, owned by the calling thread. NULL: there are enough, there is
- * no memory, or, unless it may wait, another thread is at it. */
-static struct cache *add(bool may_wait)
+/* Adds a cache to those of the cores, owned by the calling thread. NULL: there are enough, or there
+ * is no memory. */
+static struct cache *add(void)
 {
     uint32_t count = load(&made, ACQUIRE), taken = count + 1;
     if (count >= cache_limit || !compare_swap(&made, &count, taken, ACQ_REL, RELAXED))
         return NULL;
-    struct cache *cache = may_wait ? registry_make(true) : registry_try_make();
+    struct cache *cache = registry_make(true);
     if (cache == NULL) { /* the number is free again, unless another was taken meanwhile */
         compare_swap(&made, &taken, count, RELAXED, RELAXED);
         return NULL;
@@ -100,11 +100,11 @@ static struct cache *add(bool may_wait)
     return cache;
 }
 
-/* The first thread that works on a core's cache makes one for each; it alone may wait. */
+/* The first thread that works on a core's cache makes one for each. */
 static void stock(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct cache *cache = add(true);
+        struct cache *cache = add();
         if (cache != NULL)
             store(&cache->state, CACHE_SPARE, RELEASE);
     }
@@ -147,7 +147,7 @@ static struct cache *take_spare(void)
             compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
             return visited(cache);
     }
-    struct cache *added = add(false);
+    struct cache *added = add();
     return added != NULL ? visited(added) : NULL;
 }
 

@@ -111,26 +111,20 @@ static void fork_before(void)
     purge_fork_lock();
     fork_signals.is_quiet = is_quiet;
     fork_signals.before = signals;
-    thread_fork_lock();
     depot_fork_lock();
     shelf_fork_lock();
     region_fork_lock();
-    slab_fork_lock();
     span_fork_lock();
-    meta_fork_lock();
 }
 
 static void fork_in_parent(void)
 {
     bool is_quiet = fork_signals.is_quiet;
     uint64_t signals = fork_signals.before;
-    meta_fork_unlock();
     span_fork_unlock();
-    slab_fork_unlock();
     region_fork_unlock();
     shelf_fork_unlock();
     depot_fork_unlock();
-    thread_fork_unlock();
     purge_fork_unlock();
     if (is_quiet)
         os_signals_restore(signals);
@@ -139,9 +133,7 @@ static void fork_in_parent(void)
 static void fork_in_child(void)
 {
     lock_start();
-    meta_fork_reset();
     span_fork_reset();
-    slab_fork_reset();
     region_fork_reset();
     depot_fork_reset();
     shelf_fork_reset();

@@ -48,11 +48,6 @@ struct cache *registry_make(bool is_for_cores)
     return enrol(meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
 }
 
-struct cache *registry_try_make(void)
-{
-    return enrol(meta_try_alloc(CACHE_BYTES, _Alignof(struct cache)), true);
-}
-
 void registry_cool(struct cache *cache)
 {
     size_t header = offsetof(struct cache, entries);

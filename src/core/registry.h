@@ -13,11 +13,8 @@ struct cache *registry_newest(void);
 /* How many there are. */
 size_t registry_count(void);
 
-/* An empty cache, in CACHE_OWNED, for threads or for cores. NULL: no memory. */
+/* An empty cache, in CACHE_OWNED, for threads or for cores. Waits for nobody. NULL: no memory. */
 struct cache *registry_make(bool is_for_cores);
-
-/* One for cores; waits for nobody. NULL: no memory, or another thread is at it. */
-struct cache *registry_try_make(void);
 
 /* Gives back the pages of an empty cache, which is all zeros behind its header. Its owner. */
 void registry_cool(struct cache *cache);

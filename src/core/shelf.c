@@ -1,6 +1,9 @@
 /*
  * shelf.c: a few freed large blocks of each size, kept for reuse.
  *
+ * Nobody waits for a shelf that is held: its blocks come from the spans, and go there, until it is
+ * free.
+ *
  * Owner: any thread, under the lock of the shelf (RANK_DEPOT: a shelf is a depot of spans).
  * Invariant H1: shelved == sum over shelves of count * units, at most SHELVED_UNITS_MAX.
  * Design: docs/design/large.md
@@ -43,9 +46,8 @@ void *shelf_pop(size_t units)
 {
     struct shelf *shelf = shelf_of(units);
     void *block = NULL;
-    if (load(&shelf->count, RELAXED) == 0)
+    if (load(&shelf->count, RELAXED) == 0 || !lock_try_briefly(&shelf->lock, RANK_DEPOT))
         return NULL;
-    lock_acquire(&shelf->lock, RANK_DEPOT);
     size_t count = load(&shelf->count, RELAXED);
     shelf->is_touched = true;
     if (count > 0) {
@@ -81,15 +83,16 @@ static size_t reserve(size_t units, size_t count)
 void shelf_give(size_t units, void *const *blocks, size_t count)
 {
     struct shelf *shelf = shelf_of(units);
-    size_t reserved = reserve(units, count);
-    lock_acquire(&shelf->lock, RANK_DEPOT);
-    size_t before = load(&shelf->count, RELAXED);
-    size_t put = size_min(reserved, BLOCKS_A_SHELF - before);
-    shelf->is_touched = true;
-    for (size_t i = 0; i < put; i++)
-        shelf->blocks[before + i] = blocks[i];
-    set_count(shelf, before + put);
-    lock_release(&shelf->lock, RANK_DEPOT);
+    size_t reserved = reserve(units, count), put = 0;
+    if (lock_try_briefly(&shelf->lock, RANK_DEPOT)) {
+        size_t before = load(&shelf->count, RELAXED);
+        put = size_min(reserved, BLOCKS_A_SHELF - before);
+        shelf->is_touched = true;
+        for (size_t i = 0; i < put; i++)
+            shelf->blocks[before + i] = blocks[i];
+        set_count(shelf, before + put);
+        lock_release(&shelf->lock, RANK_DEPOT);
+    }
     if (put < reserved)
         fetch_sub(&shelved, (reserved - put) * units, RELAXED);
     if (put > 0)
@@ -102,7 +105,7 @@ bool shelf_holds(size_t units, const void *block)
 {
     struct shelf *shelf = shelf_of(units);
     bool is_here = false;
-    lock_acquire(&shelf->lock, RANK_DEPOT);
+    lock_acquire(&shelf->lock, RANK_DEPOT); /* what looks like a second free may wait */
     for (uint32_t i = 0; i < load(&shelf->count, RELAXED); i++)
         is_here = is_here || shelf->blocks[i] == block;
     lock_release(&shelf->lock, RANK_DEPOT);
@@ -115,7 +118,8 @@ size_t shelf_drain(bool is_all)
     for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
         struct shelf *shelf = shelf_of(units);
         void *blocks[BLOCKS_A_SHELF];
-        lock_acquire(&shelf->lock, RANK_DEPOT);
+        if (!lock_try_briefly(&shelf->lock, RANK_DEPOT))
+            continue;
         size_t count = is_all || !shelf->is_touched ? load(&shelf->count, RELAXED) : 0;
         for (size_t i = 0; i < count; i++)
             blocks[i] = shelf->blocks[i];

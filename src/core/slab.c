@@ -1,48 +1,60 @@
 /*
  * slab.c: carving a unit into blocks, and the bitmap of the free ones.
  *
- * Bookkeeping is kept for reuse in lists by its number of lines; it is never given back, so that a
+ * Bookkeeping is kept for reuse in stacks by its number of lines; it is never given back, so that a
  * stale pointer to it can always be read (the depot's lock then decides what it means).
  *
- * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The lists of
- * unused bookkeeping: slabs.lock (RANK_SLAB). Invariant B1: popcount(free_map) == free_count.
- * Checked by slab_verify(). Design: docs/design/depots.md
+ * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The stacks of
+ * unused bookkeeping: any thread, lock-free (base/tagged_stack.h). Invariant B1: popcount(free_map)
+ * == free_count. Checked by slab_verify(). Design: docs/design/depots.md
  */
 #include "core/slab.h"
 
+#include "base/tagged_stack.h"
 #include "core/rows.h"
 #include "mem/meta.h"
 #include "mem/span.h"
-#include "os/lock.h"
 
 enum { LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES, EVERY_PAGE = -1 };
 
-static struct {
-    _Alignas(CACHE_LINE_BYTES) struct lock lock;
-} slabs;
-static struct slab *unused[LINES_MAX + 1]; /* by lines; linked through free_map[0] as an address */
+static struct tagged_stack unused[LINES_MAX + 1]; /* by lines */
 
 static unsigned slab_lines(unsigned class)
 {
     return 1 + (class_facts[class].map_words + 7u) / 8u;
 }
 
+static _Atomic uint32_t *below_of(uint32_t number)
+{
+    return &((struct slab *)meta_at(number))->below;
+}
+
 static struct slab *bookkeeping_acquire(unsigned lines)
 {
-    lock_acquire(&slabs.lock, RANK_SLAB);
-    struct slab *slab = unused[lines];
-    if (slab != NULL)
-        unused[lines] = (struct slab *)(uintptr_t)slab->free_map[0];
-    lock_release(&slabs.lock, RANK_SLAB);
-    return slab != NULL ? slab : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
+    uint32_t number = tagged_pop(&unused[lines], below_of);
+    return number != 0 ? meta_at(number)
+                       : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
 }
 
 static void bookkeeping_release(struct slab *slab, unsigned lines)
 {
-    lock_acquire(&slabs.lock, RANK_SLAB);
-    slab->free_map[0] = (uintptr_t)unused[lines];
-    unused[lines] = slab;
-    lock_release(&slabs.lock, RANK_SLAB);
+    tagged_push(&unused[lines], meta_number(slab), below_of);
+}
+
+/* All but `below`, which a thread may look at that was stopped while this was unused. */
+static void fill(struct slab *slab, unsigned bin, struct span span)
+{
+    uint16_t capacity = class_facts[bin_class(bin)].capacity;
+    slab->unit = (uint32_t)span.unit;
+    slab->capacity = capacity;
+    slab->bin = (bin_index)bin;
+    slab->free_count = capacity;
+    slab->list = SLAB_UNLISTED;
+    slab->is_pinned = false;
+    slab->next = 0;
+    slab->previous = 0;
+    slab->tick = 0;
+    slab->dropped = span.is_zero ? (uint32_t)EVERY_PAGE : 0;
 }
 
 struct slab *slab_carve(unsigned bin)
@@ -56,14 +68,7 @@ struct slab *slab_carve(unsigned bin)
         bookkeeping_release(slab, slab_lines(bin_class(bin)));
         return NULL;
     }
-    *slab = (struct slab){
-        .unit = (uint32_t)span.unit,
-        .bin = (bin_index)bin,
-        .capacity = facts->capacity,
-        .free_count = facts->capacity,
-        .list = SLAB_UNLISTED,
-        .dropped = span.is_zero ? (uint32_t)EVERY_PAGE : 0,
-    };
+    fill(slab, bin, span);
     for (unsigned word = 0; word < facts->map_words; word++)
         slab->free_map[word] = UINT64_MAX;
     if (facts->capacity % 64 != 0)
@@ -170,19 +175,4 @@ verdict slab_verify(const struct slab *slab)
     if (region_kind(slab->unit) != slab->bin)
         return "B2: the unit map and a slab name different bins";
     return NULL;
-}
-
-void slab_fork_lock(void)
-{
-    lock_acquire(&slabs.lock, RANK_SLAB);
-}
-
-void slab_fork_unlock(void)
-{
-    lock_release(&slabs.lock, RANK_SLAB);
-}
-
-void slab_fork_reset(void)
-{
-    lock_reset(&slabs.lock);
 }

@@ -25,9 +25,10 @@ struct slab {
     bool is_pinned;      /* the purger has some of its free blocks: it stays here     */
     uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
     uint32_t previous;
-    uint32_t tick;    /* purge tick of the last change                             */
-    uint32_t dropped; /* by page of the unit: nothing resident, unless used since  */
-    uint32_t padding[8];
+    uint32_t tick;          /* purge tick of the last change                             */
+    uint32_t dropped;       /* by page of the unit: nothing resident, unless used since  */
+    _Atomic uint32_t below; /* among unused ones, as numbers of metadata                */
+    uint32_t padding[7];
     uint64_t free_map[];
 };
 _Static_assert(offsetof(struct slab, free_map) == 64,
@@ -84,9 +85,5 @@ ALWAYS_INLINE char *slab_start(const struct slab *slab)
 {
     return region_address(slab->unit);
 }
-
-void slab_fork_lock(void);
-void slab_fork_unlock(void);
-void slab_fork_reset(void);
 
 #endif

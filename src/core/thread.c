@@ -7,17 +7,20 @@
  * ended threads wait as they are for the next threads; the others are emptied, and so are those few
  * when the purger finds them unused.
  *
- * Owner: the registry, under registry_lock (RANK_REGISTRY).
+ * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). Signals are
+ * blocked while a cache is in no stack and no thread's: a handler that allocates would take a
+ * second one, and one that ends the thread would lose it.
  * Design: docs/design/threads.md
  */
 #include "core/thread.h"
 
+#include "base/tagged_stack.h"
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/home.h"
 #include "core/purge.h"
 #include "core/registry.h"
-#include "os/lock.h"
+#include "mem/meta.h"
 #include "os/os.h"
 
 enum {
@@ -28,12 +31,11 @@ enum {
     UNUSED_WARM = 4,      /* caches of ended threads kept as they are                */
 };
 
-static struct lock registry_lock;
-static struct cache *warm; /* unused caches that still hold blocks */
-static struct cache *cold; /* unused caches that are empty         */
-static unsigned warm_count;
+static struct tagged_stack warm; /* unused caches that still hold blocks */
+static struct tagged_stack cold; /* unused caches that are empty         */
+static _Atomic unsigned warm_count;
 static _Atomic size_t attached;
-static unsigned cpus = 1;
+static _Atomic unsigned cpus = 1;
 static bool is_hooked;
 
 static _Thread_local uint8_t attaches; /* of this thread */
@@ -43,29 +45,37 @@ size_t thread_count(void)
     return load(&attached, RELAXED);
 }
 
-/* What each thread has however much the others hold. */
-static void share_budget(void)
+static void share(size_t threads)
 {
-    size_t threads = size_max(load(&attached, RELAXED), 1);
     for (unsigned is_span = 0; is_span < 2; is_span++) {
         struct cache_budget *budget = &cache_budgets[is_span];
-        size_t share = size_min(load(&budget->each, RELAXED),
-                                load(&budget->all, RELAXED) / threads);
-        store(&budget->fair, is_span ? share : size_max(share, FAIR_MIN), RELAXED);
+        size_t each = size_min(load(&budget->each, RELAXED),
+                               load(&budget->all, RELAXED) / size_max(threads, 1));
+        atomic_store(&budget->fair, is_span ? each : size_max(each, FAIR_MIN));
     }
+}
+
+/* What each thread has however much the others hold. Whoever stores last has looked afterwards
+ * whether the number is still the same. */
+static void share_budget(void)
+{
+    size_t threads = atomic_load(&attached), seen;
+    do {
+        seen = threads;
+        share(seen);
+        threads = atomic_load(&attached);
+    } while (threads != seen); /* each turn is another thread's progress */
 }
 
 void thread_set_budget(size_t bytes_each, unsigned cpu_count)
 {
-    lock_acquire(&registry_lock, RANK_REGISTRY);
-    cpus = cpu_count;
+    store(&cpus, cpu_count, RELAXED);
     for (unsigned is_span = 0; is_span < 2; is_span++) {
         size_t each = is_span ? bytes_each * SPANS_PER_SMALL : bytes_each;
         store(&cache_budgets[is_span].each, each, RELAXED);
         store(&cache_budgets[is_span].all, each * CACHES_A_CPU * cpu_count, RELAXED);
     }
     share_budget();
-    lock_release(&registry_lock, RANK_REGISTRY);
 }
 
 size_t thread_cache_bytes_limit(void)
@@ -78,41 +88,58 @@ size_t thread_cache_bytes_limit(void)
     return limit;
 }
 
-static void unused_push(struct cache **list, struct cache *cache)
+static _Atomic uint32_t *below_of(uint32_t number)
 {
-    cache->next_unused = *list;
-    *list = cache;
+    return &((struct cache *)meta_at(number))->below_unused;
 }
 
-static struct cache *unused_pop(struct cache **list)
+static void unused_push(struct tagged_stack *stack, struct cache *cache)
 {
-    struct cache *cache = *list;
+    tagged_push(stack, meta_number(cache), below_of);
+}
+
+static struct cache *unused_pop(struct tagged_stack *stack)
+{
+    uint32_t number = tagged_pop(stack, below_of);
+    return number == 0 ? NULL : meta_at(number);
+}
+
+static struct cache *warm_pop(void)
+{
+    struct cache *cache = unused_pop(&warm);
     if (cache != NULL)
-        *list = cache->next_unused;
+        fetch_sub(&warm_count, 1, RELAXED);
     return cache;
 }
 
-/* Gives the calling thread a cache of its own. */
-static struct cache *attach(void)
+/* Gives the calling thread a cache of its own. Signals are blocked. */
+static struct cache *attach_quietly(void)
 {
-    if (attaches >= ATTACHES_MAX)
-        return NULL;
-    lock_acquire(&registry_lock, RANK_REGISTRY);
-    struct cache *cache = unused_pop(&warm);
-    warm_count -= cache != NULL;
+    struct cache *cache = warm_pop();
     if (cache == NULL)
         cache = unused_pop(&cold);
     if (cache == NULL)
         cache = registry_make(false);
-    if (cache != NULL) {
-        store(&cache->state, CACHE_OWNED, RELAXED);
-        fetch_add(&attached, 1, RELAXED);
-        share_budget();
-    }
-    lock_release(&registry_lock, RANK_REGISTRY);
     if (cache == NULL)
         return NULL;
-    cache_of_thread = cache;
+    cache_of_thread = cache; /* a handler that forks finds it spare, or this thread's */
+    store(&cache->state, CACHE_OWNED, RELAXED);
+    atomic_fetch_add(&attached, 1);
+    share_budget();
+    return cache;
+}
+
+static struct cache *attach(void)
+{
+    uint64_t signals;
+    if (attaches >= ATTACHES_MAX)
+        return NULL;
+    bool is_quiet = os_signals_block(&signals);
+    struct cache *cache = attach_quietly();
+    if (is_quiet)
+        os_signals_restore(signals);
+    if (cache == NULL)
+        return NULL;
     home_enter(cache->home);
     if (is_hooked) {
         attaches++;
@@ -126,25 +153,35 @@ static void retire(struct cache *cache)
 {
     cache_empty(cache);
     registry_cool(cache);
-    lock_acquire(&registry_lock, RANK_REGISTRY);
     unused_push(&cold, cache);
-    lock_release(&registry_lock, RANK_REGISTRY);
 }
 
-/* Keeps a few caches as they are, blocks and all, for the threads that come next; empties the
- * others. */
-static void detach(struct cache *cache)
+/* Takes the thread's cache from it, and keeps a few as they are, blocks and all, for the threads
+ * that come next. Signals are blocked. Returns whether it is kept. */
+static bool detach_quietly(struct cache *cache)
 {
-    size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
-    lock_acquire(&registry_lock, RANK_REGISTRY);
-    bool is_kept = warm_count < UNUSED_WARM;
+    bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM;
+    store(&cache->state, CACHE_SPARE, RELAXED);
+    if (cache_of_thread == cache)
+        cache_of_thread = &cache_none;
     if (is_kept)
         unused_push(&warm, cache);
-    warm_count += is_kept;
-    fetch_sub(&attached, 1, RELAXED);
-    store(&cache->state, CACHE_SPARE, RELAXED);
+    else
+        fetch_sub(&warm_count, 1, RELAXED);
+    atomic_fetch_sub(&attached, 1);
     share_budget();
-    lock_release(&registry_lock, RANK_REGISTRY);
+    return is_kept;
+}
+
+/* Those that are not kept are emptied. */
+static void detach(struct cache *cache)
+{
+    uint64_t signals;
+    size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
+    bool is_quiet = os_signals_block(&signals);
+    bool is_kept = detach_quietly(cache);
+    if (is_quiet)
+        os_signals_restore(signals);
     if (is_kept)
         purge_note(capacity);
     else
@@ -153,10 +190,7 @@ static void detach(struct cache *cache)
 
 bool thread_cool_one(void)
 {
-    lock_acquire(&registry_lock, RANK_REGISTRY);
-    struct cache *cache = unused_pop(&warm);
-    warm_count -= cache != NULL;
-    lock_release(&registry_lock, RANK_REGISTRY);
+    struct cache *cache = warm_pop();
     if (cache != NULL)
         retire(cache);
     return cache != NULL;
@@ -168,7 +202,6 @@ static void give_up(void)
     struct cache *cache = cache_of_thread;
     if (cache == &cache_none)
         return;
-    cache_of_thread = &cache_none;
     if (is_hooked) {
         attaches = 0; /* it is not the thread's end */
         os_thread_exit_arm(NULL);
@@ -180,7 +213,7 @@ struct cache *thread_cache(void)
 {
     if (!heap_start())
         return NULL;
-    if (cores_join(load(&attached, RELAXED), cpus)) {
+    if (cores_join(load(&attached, RELAXED), load(&cpus, RELAXED))) {
         give_up();
         if (!home_is_entered())
             home_enter(home_next());
@@ -193,8 +226,6 @@ struct cache *thread_cache(void)
  * thread that lives on does. */
 static void on_thread_exit(void *value)
 {
-    if (cache_of_thread == value)
-        cache_of_thread = &cache_none;
     detach(value);
 }
 
@@ -207,19 +238,8 @@ void thread_start(void)
         os_thread_exit_arm(cache_of_thread);
 }
 
-void thread_fork_lock(void)
-{
-    lock_acquire(&registry_lock, RANK_REGISTRY);
-}
-
-void thread_fork_unlock(void)
-{
-    lock_release(&registry_lock, RANK_REGISTRY);
-}
-
 void thread_fork_adopt(void)
 {
-    lock_reset(&registry_lock);
     cores_fork_adopt();
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (cache != cache_of_thread && !cache->is_for_cores &&
@@ -227,5 +247,7 @@ void thread_fork_adopt(void)
             registry_adopt(cache);
             detach(cache);
         }
+    store(&attached, cache_of_thread != &cache_none, RELAXED);
+    share_budget();
     registry_recount();
 }

@@ -26,9 +26,6 @@ void thread_set_budget(size_t bytes_each, unsigned cpu_count);
 /* What all caches may hold at most, with as many as there are now. */
 size_t thread_cache_bytes_limit(void);
 
-void thread_fork_lock(void);
-void thread_fork_unlock(void);
-
 /* In the child: the caches of threads that do not exist here are emptied for reuse. After all other
  * locks are reset. */
 void thread_fork_adopt(void);

@@ -1,7 +1,8 @@
 /*
  * extent.c: moves the front of a reserved range; see extent.h.
  *
- * Owner: whoever owns the extent serialises extent_commit; anyone may read the front.
+ * Owner: any thread, lock-free: `committed` only grows, by compare-and-swap. Several threads may
+ * have the kernel commit the same pages, which changes nothing: docs/protocols/front.md.
  */
 #include "mem/extent.h"
 
@@ -20,22 +21,37 @@ int extent_reserve(struct extent *extent, size_t size, size_t align, const char 
     return 0;
 }
 
-int extent_commit(struct extent *extent, size_t needed, size_t step)
+/* F2 release: whoever sees the front may write below it; pairs with loads of `committed`. */
+static void raise(struct extent *extent, size_t front)
 {
     size_t committed = load(&extent->committed, RELAXED);
-    if (needed <= committed)
-        return 0;
-    if (needed > extent->reserved)
-        return NO_MEMORY;
-    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->reserved);
-    int error = os_counted(os_commit(extent->start + committed, target - committed));
-    if (error != 0 && target > needed) { /* the step is a wish; what is needed may still fit */
-        target = needed;
-        error = os_counted(os_commit(extent->start + committed, target - committed));
-    }
+    while (committed < front &&
+           !compare_swap(&extent->committed, &committed, front, RELEASE, RELAXED))
+        continue; /* each turn is another thread's progress */
+}
+
+/* From where the front was seen. */
+static int commit_to(struct extent *extent, size_t committed, size_t target)
+{
+    int error = os_counted(os_commit(extent->start + committed, target - committed)); /* F1 */
     if (error != 0)
         return error;
     os_name(extent->start + committed, target - committed, extent->name);
-    store(&extent->committed, target, RELEASE);
+    raise(extent, target);
     return 0;
+}
+
+int extent_commit(struct extent *extent, size_t needed, size_t step)
+{
+    size_t committed = load(&extent->committed, ACQUIRE);
+    if (needed <= committed)
+        return 0;
+    if (needed > load(&extent->reserved, RELAXED))
+        return NO_MEMORY;
+    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->reserved);
+    int error = commit_to(extent, committed, target);
+    if (error != 0 && target > needed) /* the step is a wish; what is needed may still fit */
+        error = commit_to(extent, committed, needed);
+    /* Another thread may have done it, and then have used what lies there in its own way. */
+    return needed <= load(&extent->committed, ACQUIRE) ? 0 : error;
 }

@@ -19,8 +19,8 @@ struct extent {
 /* Reserves `size` bytes aligned to `align`. Returns 0 or -ENOMEM. */
 int extent_reserve(struct extent *extent, size_t size, size_t align, const char *name);
 
-/* Moves the front up to at least `needed` bytes and at most a `step` beyond. One caller at a time.
- * 0 or -ENOMEM. */
+/* Moves the front up to at least `needed` bytes and at most a `step` beyond. Any thread, which
+ * waits for none. 0 or -ENOMEM. */
 int extent_commit(struct extent *extent, size_t needed, size_t step);
 
 #endif

@@ -3,26 +3,30 @@
  *
  * Memory is zero because it is fresh. A chunk that is full is left behind; its remainder is lost,
  * which is bounded by the largest request. A request larger than a chunk gets a chunk of its own.
+ * A chunk's facts lie in its first line. Chunks are never unmapped, so a piece has a number: its
+ * chunk's, and which line of it.
  *
- * Owner: any thread, under meta.lock (RANK_META), which is held across the kernel calls of a
- * growth; nobody asks for metadata while holding a depot or the spans.
+ * Owner: any thread, lock-free: docs/protocols/front.md.
  */
 #include "mem/meta.h"
 
 #include "base/bits.h"
 #include "mem/extent.h"
-#include "os/lock.h"
 #include "os/os.h"
 
-enum { CHUNKS_MAX = 1024, COMMIT_STEP = 64 * 1024 };
+enum { CHUNKS_MAX = 1024, COMMIT_STEP = 64 * 1024, LINE_NUMBER_BITS = 22 };
+
+struct chunk {
+    struct extent extent;
+    _Atomic size_t used; /* bytes, these included */
+};
+_Static_assert(sizeof(struct chunk) <= CACHE_LINE_BYTES, "line 0 of a chunk, which no piece has");
 
 static struct {
-    struct lock lock;
     size_t chunk_bytes;
     size_t page_bytes;
-    size_t used; /* bytes of the newest chunk */
     _Atomic size_t chunk_count;
-    struct extent chunks[CHUNKS_MAX];
+    _Atomic(struct chunk *) chunks[CHUNKS_MAX];
 } meta;
 
 void meta_start(size_t chunk_bytes, size_t page_bytes)
@@ -31,64 +35,105 @@ void meta_start(size_t chunk_bytes, size_t page_bytes)
     meta.page_bytes = page_bytes;
 }
 
-static bool chunk_open(size_t bytes)
+/* A chunk that nobody knows yet, with room for `bytes` at least. */
+static struct chunk *chunk_make(size_t bytes)
 {
-    size_t count = load(&meta.chunk_count, RELAXED);
+    struct extent made;
+    size_t least = align_up(bytes + CACHE_LINE_BYTES, meta.page_bytes);
+    size_t size = size_max(meta.chunk_bytes, least);
+    if (least < bytes || (extent_reserve(&made, size, meta.page_bytes, "calmalloc meta") != 0 &&
+                          extent_reserve(&made, least, meta.page_bytes, "calmalloc meta") != 0))
+        return NULL;
+    if (extent_commit(&made, meta.page_bytes, COMMIT_STEP) != 0) {
+        os_release(made.start, made.reserved);
+        return NULL;
+    }
+    struct chunk *chunk = (struct chunk *)(void *)made.start;
+    chunk->extent = made;
+    store(&chunk->used, CACHE_LINE_BYTES, RELAXED);
+    return chunk;
+}
+
+/* Has a chunk behind the first `count`, this thread's or another's. False: no memory. */
+static bool chunk_open(size_t count, size_t bytes)
+{
     if (count == CHUNKS_MAX)
         return false;
-    size_t size = size_max(meta.chunk_bytes, align_up(bytes, meta.page_bytes));
-    if (extent_reserve(&meta.chunks[count], size, meta.page_bytes, "calmalloc meta") != 0 &&
-        extent_reserve(&meta.chunks[count], align_up(bytes, meta.page_bytes), meta.page_bytes,
-                       "calmalloc meta") != 0)
+    struct chunk *chunk = chunk_make(bytes), *expected = NULL;
+    /* F4 release: publishes the chunk's facts; pairs with chunk_at(). */
+    if (chunk != NULL && !compare_swap(&meta.chunks[count], &expected, chunk, RELEASE, RELAXED))
+        os_release(chunk, load(&chunk->extent.reserved, RELAXED));
+    if (load(&meta.chunks[count], RELAXED) == NULL)
         return false;
-    meta.used = 0;
-    store(&meta.chunk_count, count + 1, RELEASE);
+    size_t seen = count; /* F5: whoever comes first counts it */
+    compare_swap(&meta.chunk_count, &seen, count + 1, RELEASE, RELAXED);
     return true;
 }
 
-/* Whether the newest chunk has room; only then does a failure to take mean that the kernel refused.
- */
-static bool chunk_fits(size_t bytes, size_t align)
+static struct chunk *chunk_at(size_t index)
 {
-    size_t count = load(&meta.chunk_count, RELAXED);
-    return count > 0 && align_up(meta.used, align) + bytes <= meta.chunks[count - 1].reserved;
+    return load(&meta.chunks[index], ACQUIRE);
 }
 
-static void *chunk_take(size_t bytes, size_t align)
+/* Whether the chunk has room; only then does a failure to take mean that the kernel refused. */
+static bool chunk_fits(struct chunk *chunk, size_t bytes, size_t align)
 {
-    struct extent *chunk = &meta.chunks[load(&meta.chunk_count, RELAXED) - 1];
-    size_t start = align_up(meta.used, align);
-    if (extent_commit(chunk, align_up(start + bytes, meta.page_bytes), COMMIT_STEP) != 0)
-        return NULL;
-    meta.used = start + bytes;
-    return chunk->start + start;
+    size_t reserved = load(&chunk->extent.reserved, RELAXED);
+    size_t start = align_up(load(&chunk->used, RELAXED), align);
+    return start <= reserved && bytes <= reserved - start;
 }
 
-/* Under the lock, which it releases. */
-static void *alloc_locked(size_t bytes, size_t align)
+static void *chunk_take(struct chunk *chunk, size_t bytes, size_t align)
 {
-    bool is_room = chunk_fits(bytes, align) || chunk_open(bytes);
-    void *result = is_room ? chunk_take(bytes, align) : NULL;
-    lock_release(&meta.lock, RANK_META);
-    return result;
+    size_t used = load(&chunk->used, RELAXED);
+    for (;;) { /* each turn is another thread's progress */
+        size_t start = align_up(used, align);
+        if (extent_commit(&chunk->extent, align_up(start + bytes, meta.page_bytes), COMMIT_STEP) !=
+            0)
+            return NULL;
+        if (compare_swap(&chunk->used, &used, start + bytes, RELAXED, RELAXED)) /* F3 */
+            return chunk->extent.start + start;
+    }
 }
 
 void *meta_alloc(size_t bytes, size_t align)
 {
-    lock_acquire(&meta.lock, RANK_META);
-    return alloc_locked(bytes, align);
+    for (;;) { /* as chunk_take() */
+        size_t count = load(&meta.chunk_count, ACQUIRE);
+        struct chunk *chunk = count == 0 ? NULL : chunk_at(count - 1);
+        if (chunk == NULL || !chunk_fits(chunk, bytes, align)) {
+            if (!chunk_open(count, bytes))
+                return NULL;
+            continue;
+        }
+        void *piece = chunk_take(chunk, bytes, align);
+        if (piece != NULL || chunk_fits(chunk, bytes, align))
+            return piece;
+    }
 }
 
-void *meta_try_alloc(size_t bytes, size_t align)
+uint32_t meta_number(const void *piece)
 {
-    return lock_try_briefly(&meta.lock, RANK_META) ? alloc_locked(bytes, align) : NULL;
+    for (size_t i = load(&meta.chunk_count, ACQUIRE); i-- > 0;) {
+        const struct chunk *chunk = chunk_at(i);
+        size_t offset = (size_t)((uintptr_t)piece - (uintptr_t)chunk);
+        if (offset < load(&chunk->extent.reserved, RELAXED))
+            return (uint32_t)(i << LINE_NUMBER_BITS | offset / CACHE_LINE_BYTES);
+    }
+    return 0;
+}
+
+void *meta_at(uint32_t number)
+{
+    size_t line = number & ((1u << LINE_NUMBER_BITS) - 1);
+    return (char *)chunk_at(number >> LINE_NUMBER_BITS) + line * CACHE_LINE_BYTES;
 }
 
 size_t meta_mapped_bytes(void)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < load(&meta.chunk_count, ACQUIRE); i++)
-        bytes += load(&meta.chunks[i].committed, ACQUIRE);
+        bytes += load(&chunk_at(i)->extent.committed, ACQUIRE);
     return bytes;
 }
 
@@ -96,7 +141,7 @@ size_t meta_reserved_bytes(void)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < load(&meta.chunk_count, ACQUIRE); i++)
-        bytes += meta.chunks[i].reserved;
+        bytes += load(&chunk_at(i)->extent.reserved, RELAXED);
     return bytes;
 }
 
@@ -104,21 +149,6 @@ size_t meta_resident_bytes(void)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < load(&meta.chunk_count, ACQUIRE); i++)
-        bytes += os_resident_bytes(meta.chunks[i].start, load(&meta.chunks[i].committed, ACQUIRE));
+        bytes += os_resident_bytes(chunk_at(i), load(&chunk_at(i)->extent.committed, ACQUIRE));
     return bytes;
-}
-
-void meta_fork_lock(void)
-{
-    lock_acquire(&meta.lock, RANK_META);
-}
-
-void meta_fork_unlock(void)
-{
-    lock_release(&meta.lock, RANK_META);
-}
-
-void meta_fork_reset(void)
-{
-    lock_reset(&meta.lock);
 }

@@ -11,20 +11,17 @@
 void meta_start(size_t chunk_bytes, size_t page_bytes);
 
 /* `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL. Any
- * thread. */
+ * thread, which waits for none. */
 void *meta_alloc(size_t bytes, size_t align);
 
-/* The same, or NULL when another thread is at it. Waits for nobody. */
-void *meta_try_alloc(size_t bytes, size_t align);
+/* The number of a piece that is aligned to a line and near the start of its chunk, as pieces no
+ * larger than a chunk are; never 0. And the piece. */
+uint32_t meta_number(const void *piece);
+void *meta_at(uint32_t number);
 
 /* Bytes readable and writable, and bytes of them that are resident. */
 size_t meta_mapped_bytes(void);
 size_t meta_resident_bytes(void);
 size_t meta_reserved_bytes(void);
-
-/* Held across fork, so that the child finds the allocator whole. */
-void meta_fork_lock(void);
-void meta_fork_unlock(void);
-void meta_fork_reset(void);
 
 #endif

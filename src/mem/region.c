@@ -6,9 +6,9 @@
  * last part, so that the region stays one range and an address still tells its unit by one
  * subtraction. Unit 0 is never handed out: 0 means "no unit".
  *
- * Owner: the front, under region_lock (RANK_GROW), which is held across the kernel calls of a
- * growth. Invariant R1: the map is committed as a whole, the tags for every unit below the front.
- * Design: docs/design/region.md
+ * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. The end of what is
+ * reserved, which moves only under a limit, under region_lock (RANK_GROW). Invariant R1: the map is
+ * committed as a whole, the tags for every unit below the front. Design: docs/design/region.md
  */
 #include "mem/region.h"
 
@@ -120,22 +120,30 @@ int region_start(const struct os_facts *facts)
     return 0;
 }
 
-/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. */
-static bool region_extend(size_t needed)
+/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. Under the
+ * lock. */
+static void extend_locked(size_t needed)
 {
     size_t room = (map_table.reserved / sizeof(uint16_t) << UNIT_SHIFT);
-    if (room <= heap.reserved)
-        return false;
-    for (size_t bytes = align_down(room - heap.reserved, REGION_ALIGN); bytes >= REGION_ALIGN;
+    size_t reserved = load(&heap.reserved, RELAXED);
+    if (reserved >= needed || room <= reserved)
+        return;
+    for (size_t bytes = align_down(room - reserved, REGION_ALIGN); bytes >= REGION_ALIGN;
          bytes = align_down(bytes / 2, REGION_ALIGN)) {
-        if (heap.reserved + bytes < needed)
-            return false;
-        if (os_counted(os_extend(heap.start + heap.reserved, bytes)) == 0) {
-            store(&heap.reserved, heap.reserved + bytes, RELAXED);
-            return true;
+        if (reserved + bytes < needed)
+            return;
+        if (os_counted(os_extend(heap.start + reserved, bytes)) == 0) {
+            store(&heap.reserved, reserved + bytes, RELAXED);
+            return;
         }
     }
-    return false;
+}
+
+static void region_extend(size_t needed)
+{
+    lock_acquire(&region_lock, RANK_GROW);
+    extend_locked(needed);
+    lock_release(&region_lock, RANK_GROW);
 }
 
 static int commit_units(size_t units)
@@ -147,31 +155,44 @@ static int commit_units(size_t units)
     return error;
 }
 
+static size_t units_reserved(void)
+{
+    return load(&heap.reserved, RELAXED) >> UNIT_SHIFT;
+}
+
+/* F1: makes at least `units` from `front` on usable, more where that is possible. Returns the end,
+ * or 0. */
+static size_t commit_from(size_t front, size_t units)
+{
+    size_t step = size_min(size_max(front / 8, STEP_UNITS_MIN), STEP_UNITS_MAX);
+    size_t least = front + units, end = front + size_max(units, step);
+    if (least < front || least >= SIZE_MAX >> UNIT_SHIFT)
+        return 0;
+    if (end > units_reserved())
+        end = least;
+    if (end > units_reserved())
+        region_extend(end << UNIT_SHIFT);
+    int error = commit_units(end);
+    if (error != 0 && end > least)
+        error = commit_units(end = least);
+    return error == 0 ? end : 0;
+}
+
 int region_grow(size_t units, size_t *first, size_t *count)
 {
-    lock_acquire(&region_lock, RANK_GROW);
-    size_t front = size_max(load(&region.units, RELAXED), 1);
-    size_t step = size_min(size_max(front / 8, STEP_UNITS_MIN), STEP_UNITS_MAX);
-    size_t end = front + size_max(units, step);
-    if (end < front || end > heap.reserved >> UNIT_SHIFT) {
-        end = front + units;
-        if (end >= front && end > heap.reserved >> UNIT_SHIFT && end < SIZE_MAX >> UNIT_SHIFT)
-            region_extend(end << UNIT_SHIFT);
+    size_t seen = load(&region.units, RELAXED);
+    for (;;) { /* each turn is another thread's progress */
+        size_t front = size_max(seen, 1), end = commit_from(front, units);
+        if (end == 0)
+            return -12;
+        /* F3: the tables are committed first: who sees the front may index them. Pairs with loads
+         * of `units`. */
+        if (compare_swap(&region.units, &seen, end, RELEASE, RELAXED)) {
+            *first = front;
+            *count = end - front;
+            return 0;
+        }
     }
-    int error = end < front || end >= SIZE_MAX >> UNIT_SHIFT ? -12 : commit_units(end);
-    if (error != 0 && end > front + units) {
-        end = front + units;
-        error = commit_units(end);
-    }
-    if (error == 0) {
-        *first = front;
-        *count = end - front;
-        /* The tables are committed first: who sees the front may index them. Pairs with loads of
-         * `units`. */
-        store(&region.units, end, RELEASE);
-    }
-    lock_release(&region_lock, RANK_GROW);
-    return error;
 }
 
 int region_renew(size_t unit, size_t units)
@@ -189,7 +210,7 @@ size_t region_mapped_bytes(void)
 
 size_t region_reserved_bytes(void)
 {
-    return heap.reserved + map_table.reserved + tag_table.reserved;
+    return load(&heap.reserved, RELAXED) + map_table.reserved + tag_table.reserved;
 }
 
 size_t region_resident_bytes(void)

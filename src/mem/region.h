@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "base/bits.h"
 #include "os/os.h"
 
 enum {
@@ -29,11 +30,11 @@ enum unit_kind {
 
 /* Facts of a span, kept at its first unit, and its length also at its last. */
 struct span_tag {
-    /* Under the span lock. */
+    /* Under the span lock; of a used or pending span, whoever has it, but for `state`. */
     uint32_t units;
-    uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
+    _Atomic uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
     uint32_t previous;
-    uint8_t state;       /* enum span_state, at both ends */
+    uint8_t state;       /* enum span_state: of a listed span, at both ends; else SPAN_USED */
     bool is_moved : 1;   /* pages came from elsewhere: a mapping of its own */
     bool is_sampled : 1; /* its free is told: core/sampled.h              */
     uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
@@ -61,7 +62,8 @@ int region_start(const struct os_facts *facts);
 
 /*
  * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
- * and zero. Returns 0 or -ENOMEM. Any thread; must not hold the span lock.
+ * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but where address space is
+ * limited; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 
@@ -99,6 +101,13 @@ ALWAYS_INLINE bool region_holds(size_t unit)
 ALWAYS_INLINE char *region_address(size_t unit)
 {
     return region.base + (unit << UNIT_SHIFT);
+}
+
+/* The first unit from `unit` on whose address is a multiple. */
+ALWAYS_INLINE size_t region_aligned(size_t unit, size_t align_units)
+{
+    size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
+    return align_up(unit + skew, align_units) - skew;
 }
 
 ALWAYS_INLINE uint32_t region_kind(size_t unit)

@@ -7,6 +7,10 @@
  * first few spans are tried, then the next list up, whose spans all fit. Each owner has lists of
  * its own, of which only those in use are ever touched.
  *
+ * Who does not get the lock in a bounded number of looks, because its holder does not run, takes
+ * and gives spans that are pending (mem/pending.h), and takes from the front. Whoever has the lock
+ * next merges them.
+ *
  * Owner: any thread, under span_lock (RANK_SPAN). No system call is made while it is held.
  * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in
  * the same state. S3: dirty_units == sum of dirty spans.   S4: every free span is in the list of
@@ -18,6 +22,7 @@
 
 #include "base/bits.h"
 #include "mem/extent.h"
+#include "mem/pending.h"
 #include "mem/region.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -30,6 +35,7 @@ enum {
     LIST_WORDS = (LIST_COUNT + 63) / 64,
     TRIES_IN_LIST = 8,
     PURGE_BATCH = 32,
+    MERGE_MAX = 16, /* pending spans, each time the lock is taken */
 };
 
 struct span_lists {
@@ -41,11 +47,11 @@ static struct lock span_lock;
 static struct span_lists nobodys[2];                 /* dirty, clean */
 static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
-static uint32_t owned_units[SPAN_OWNER_LIMIT];       /* taken of nobody's so far */
-static unsigned purge_hand;                          /* the owner whose spans are purged next */
+static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
+static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units);
-static size_t dirty_units;
-static size_t dirty_units_least; /* since span_idle_bytes was asked last */
+static _Atomic size_t dirty_units; /* in lists */
+static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
 
 static struct span_lists *lists_of(unsigned owner, unsigned state)
 {
@@ -56,18 +62,21 @@ static struct span_lists *lists_of(unsigned owner, unsigned state)
 int span_start_owners(size_t page_bytes)
 {
     struct extent made;
-    size_t bytes = align_up(2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists), page_bytes);
+    size_t lists_bytes = 2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists);
+    size_t bytes = align_up(lists_bytes + pending_bytes(), page_bytes);
     if (owners_lists != NULL)
         return 0;
     int error = extent_reserve(&made, bytes, page_bytes, "calmalloc owners");
     if (error != 0)
         return error;
     error = extent_commit(&made, bytes, 0);
-    if (error != 0)
+    if (error != 0) {
         os_release(made.start, bytes);
-    else
-        owners_lists = (struct span_lists *)(void *)made.start;
-    return error;
+        return error;
+    }
+    owners_lists = (struct span_lists *)(void *)made.start;
+    pending_start_owners(made.start + lists_bytes);
+    return 0;
 }
 
 static bool is_empty(const struct span_lists *in)
@@ -86,6 +95,12 @@ static unsigned list_of(size_t units)
     return EXACT_MAX + (top - 5) * EIGHTHS + (unsigned)(units >> (top - 3) & (EIGHTHS - 1));
 }
 
+/* Under the lock; others only peek. */
+static void count_dirty(size_t more, size_t fewer)
+{
+    store(&dirty_units, load(&dirty_units, RELAXED) + more - fewer, RELAXED);
+}
+
 static void list_push(size_t unit, size_t units, unsigned state)
 {
     struct span_tag *tag = &region.tags[unit];
@@ -97,13 +112,14 @@ static void list_push(size_t unit, size_t units, unsigned state)
     tag->units = (uint32_t)units;
     tag->state = (uint8_t)state;
     tag->previous = 0;
-    tag->next = in->heads[list];
-    if (tag->next != 0)
-        region.tags[tag->next].previous = (uint32_t)unit;
+    uint32_t next = in->heads[list];
+    store(&tag->next, next, RELAXED); /* who takes what is pending may read it, and think no more */
+    if (next != 0)
+        region.tags[next].previous = (uint32_t)unit;
     in->heads[list] = (uint32_t)unit;
     in->used[list / 64] |= (uint64_t)1 << list % 64;
     if (state == SPAN_DIRTY) {
-        dirty_units += units;
+        count_dirty(units, 0);
         dirty_owners[tag->owner / 64] |= (uint64_t)1 << tag->owner % 64;
     }
 }
@@ -114,27 +130,25 @@ static void list_remove(size_t unit)
     unsigned state = tag->state;
     struct span_lists *in = lists_of(tag->owner, state);
     unsigned list = list_of(tag->units);
-    if (tag->next != 0)
-        region.tags[tag->next].previous = tag->previous;
+    uint32_t next = load(&tag->next, RELAXED);
+    if (next != 0)
+        region.tags[next].previous = tag->previous;
     if (tag->previous != 0)
-        region.tags[tag->previous].next = tag->next;
+        store(&region.tags[tag->previous].next, next, RELAXED);
     else
-        in->heads[list] = tag->next;
+        in->heads[list] = next;
     if (in->heads[list] == 0)
         in->used[list / 64] &= ~((uint64_t)1 << list % 64);
     if (state == SPAN_DIRTY)
-        dirty_units -= tag->units;
+        count_dirty(0, tag->units);
     tag->state = SPAN_USED;
     region.tags[unit + tag->units - 1].state = SPAN_USED;
 }
 
-/* Marks [unit, unit + units) as one used span. */
+/* Notes that the used units from `unit` on are one span. Whoever has them. */
 static void tag_used(size_t unit, size_t units)
 {
     region.tags[unit].units = (uint32_t)units;
-    region.tags[unit].state = SPAN_USED;
-    region.tags[unit + units - 1].units = (uint32_t)units;
-    region.tags[unit + units - 1].state = SPAN_USED;
 }
 
 /* Whether a free span of `state` and `owner` begins or ends at the unit. */
@@ -173,21 +187,14 @@ static unsigned list_from(const struct span_lists *in, unsigned list)
     return LIST_COUNT;
 }
 
-/* The first unit from `unit` on whose address is a multiple. */
-static size_t aligned_from(size_t unit, size_t align_units)
-{
-    size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
-    return align_up(unit + skew, align_units) - skew;
-}
-
 /* The first unit of one of the first few spans of a list in which `units` fit, or 0. */
 static size_t find_in(const struct span_lists *in, unsigned list, size_t units, size_t align_units)
 {
     size_t unit = in->heads[list];
     for (unsigned tries = 0; tries < TRIES_IN_LIST && unit != 0; tries++) {
-        if (aligned_from(unit, align_units) + units <= unit + region.tags[unit].units)
+        if (region_aligned(unit, align_units) + units <= unit + region.tags[unit].units)
             return unit;
-        unit = region.tags[unit].next;
+        unit = load(&region.tags[unit].next, RELAXED);
     }
     return 0;
 }
@@ -225,14 +232,7 @@ static void carve(size_t unit, size_t first, size_t units)
  * in no list. */
 static void note_least(void)
 {
-    dirty_units_least = size_min(dirty_units_least, dirty_units);
-}
-
-/* Has nobody's units be `owner`'s. The ends are tagged as used: no other thread reads the owner. */
-static void stamp(size_t unit, size_t units, unsigned owner)
-{
-    for (size_t i = unit; i < unit + units; i++)
-        region.tags[i].owner = (uint16_t)owner;
+    dirty_units_least = size_min(dirty_units_least, load(&dirty_units, RELAXED));
 }
 
 /* From the lists of `from`, dirty spans first. */
@@ -241,7 +241,7 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
     for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
         size_t unit = find(lists_of(from, state), units, align_units);
         if (unit != 0) {
-            size_t first = aligned_from(unit, align_units);
+            size_t first = region_aligned(unit, align_units);
             carve(unit, first, units);
             note_least();
             return (struct span){first, units, state == SPAN_CLEAN};
@@ -250,42 +250,133 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
     return (struct span){0, 0, false};
 }
 
-/* From the lists of `owner`, or else nobody's. */
-static struct span take(size_t units, size_t align_units, unsigned owner)
+/* What was nobody's is `owner`'s from now on. The ends are tagged as used: no other thread reads
+ * the owner. */
+static void own(size_t unit, size_t units, unsigned owner)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
+    if (owner == 0)
+        return;
+    fetch_add(&owned_units[owner], (uint32_t)units, RELAXED);
+    for (size_t i = unit; i < unit + units; i++)
+        region.tags[i].owner = (uint16_t)owner;
+}
+
+/* A few of the spans that came while the lock was held. Under the lock. Returns how many. */
+static size_t merge_pending(void)
+{
+    size_t merged = 0;
+    for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
+        for (unsigned i = 0; i < MERGE_MAX && unlikely(pending_units(state) > 0); i++) {
+            struct span span = pending_pop(state);
+            if (span.unit == 0)
+                break;
+            insert(span.unit, span.units, state);
+            merged++;
+        }
+    }
+    return merged;
+}
+
+/* Takes the lock if it is free soon, and merges what came while it was not. */
+static bool try_lock(void)
+{
+    if (!lock_try_briefly(&span_lock, RANK_SPAN))
+        return false;
+    merge_pending();
+    return true;
+}
+
+static void unlock(void)
+{
+    lock_release(&span_lock, RANK_SPAN);
+}
+
+/* From the lists of `owner`, or else nobody's. Under the lock, which it releases. */
+static struct span take_locked(size_t units, size_t align_units, unsigned owner)
+{
     struct span span = take_from(owner, units, align_units);
     bool is_nobodys = span.unit == 0 && owner != 0;
     if (is_nobodys)
         span = take_from(0, units, align_units);
+    unlock();
     if (is_nobodys && span.unit != 0)
-        owned_units[owner] += (uint32_t)units;
-    lock_release(&span_lock, RANK_SPAN);
-    if (is_nobodys && span.unit != 0)
-        stamp(span.unit, units, owner);
+        own(span.unit, units, owner);
     return span;
 }
 
-/* From the lists, or from the front. */
+/* The same of what is pending, while another thread has the lock. */
+static struct span take_pending(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = pending_take(units, align_units, owner);
+    if (span.unit == 0 && owner != 0) {
+        span = pending_take(units, align_units, 0);
+        own(span.unit, span.units, owner);
+    }
+    if (span.unit != 0)
+        tag_used(span.unit, units);
+    return span;
+}
+
+/* Waits for the lock, and has all that is pending merged before it says no. */
+static struct span take_last(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span;
+    size_t merged;
+    do {
+        lock_acquire(&span_lock, RANK_SPAN);
+        merged = merge_pending();
+        span = take_locked(units, align_units, owner);
+    } while (span.unit == 0 && merged > 0);
+    return span;
+}
+
+/* Gives back spans of at least one unit each. */
+static void give(const struct span *spans, size_t count)
+{
+    bool is_locked = try_lock();
+    for (size_t i = 0; i < count; i++) {
+        unsigned state = spans[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY;
+        if (is_locked)
+            insert(spans[i].unit, spans[i].units, state);
+        else
+            pending_put(spans[i].unit, spans[i].units, state);
+    }
+    if (is_locked)
+        unlock();
+}
+
+/* Gives back fresh units around those that are kept. */
+static void give_around(size_t first, size_t count, size_t kept, size_t units)
+{
+    struct span spans[2];
+    size_t parts = 0, behind = kept + units;
+    if (kept > first)
+        spans[parts++] = (struct span){first, kept - first, true};
+    if (behind < first + count)
+        spans[parts++] = (struct span){behind, first + count - behind, true};
+    if (parts > 0)
+        give(spans, parts);
+}
+
+/*
+ * From the lists, or from the front. While the lock is held, perhaps by a thread that does not run,
+ * of what is pending instead of the lists; only where the front cannot move either it is waited
+ * for.
+ */
 static struct span take_or_grow(size_t units, size_t align_units, unsigned owner)
 {
-    struct span span = take(units, align_units, owner);
+    bool is_locked = try_lock();
+    struct span span = is_locked ? take_locked(units, align_units, owner)
+                                 : take_pending(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;
     if (region_grow(units + align_units - 1, &first, &count) != 0)
-        return span;
-    size_t aligned = aligned_from(first, align_units);
-    lock_acquire(&span_lock, RANK_SPAN);
+        return take_last(units, align_units, owner);
+    size_t aligned = region_aligned(first, align_units);
     tag_used(aligned, units);
-    if (aligned > first)
-        insert(first, aligned - first, SPAN_CLEAN);
-    if (aligned + units < first + count)
-        insert(aligned + units, first + count - aligned - units, SPAN_CLEAN);
-    if (owner != 0)
-        owned_units[owner] += (uint32_t)units;
-    lock_release(&span_lock, RANK_SPAN);
-    stamp(aligned, owner != 0 ? units : 0, owner);
+    own(aligned, units, owner);
+    give_around(first, count, aligned, units);
     return (struct span){aligned, units, true};
 }
 
@@ -299,10 +390,13 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner)
 
 void span_release(size_t unit, size_t units, bool is_zero)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
     ASSERT(region.tags[unit].state == SPAN_USED);
+    if (!try_lock()) {
+        pending_put(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
+        return;
+    }
     insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
-    lock_release(&span_lock, RANK_SPAN);
+    unlock();
 }
 
 /* The span ends at the front: grows the region, which continues it unless another thread grows it
@@ -314,15 +408,11 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
     if (region_grow(more, &first, &count) != 0)
         return false;
     bool is_ours = first == unit + units_old;
-    lock_acquire(&span_lock, RANK_SPAN);
-    if (is_ours)
+    if (is_ours) {
+        own(first, more, owner);
         tag_used(unit, units_new);
-    if (!is_ours || count > more)
-        insert(is_ours ? first + more : first, is_ours ? count - more : count, SPAN_CLEAN);
-    if (is_ours && owner != 0)
-        owned_units[owner] += (uint32_t)more;
-    lock_release(&span_lock, RANK_SPAN);
-    stamp(first, is_ours && owner != 0 ? more : 0, owner);
+    }
+    give_around(first, count, first, is_ours ? more : 0);
     return is_ours;
 }
 
@@ -333,7 +423,8 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     unsigned owner = region.tags[unit].owner;
     if (behind == load(&region.units, RELAXED))
         return extend_front(unit, units_old, units_new);
-    lock_acquire(&span_lock, RANK_SPAN);
+    if (!try_lock())
+        return false;
     const struct span_tag *tag = &region.tags[behind];
     bool is_free = behind < load(&region.units, RELAXED) && tag->state != SPAN_USED;
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
@@ -342,19 +433,18 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
         carve(behind, behind, more);
         tag_used(unit, units_new);
         note_least();
-        owned_units[owner] += is_nobodys ? (uint32_t)more : 0;
     }
-    lock_release(&span_lock, RANK_SPAN);
-    stamp(behind, is_room && is_nobodys ? more : 0, owner);
+    unlock();
+    if (is_room && is_nobodys)
+        own(behind, more, owner);
     return is_room;
 }
 
 void span_shrink(size_t unit, size_t units_old, size_t units_new)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
+    struct span tail = {unit + units_new, units_old - units_new, false};
     tag_used(unit, units_new);
-    insert(unit + units_new, units_old - units_new, SPAN_DIRTY);
-    lock_release(&span_lock, RANK_SPAN);
+    give(&tail, 1);
 }
 
 /* Takes dirty spans of an owner, the longest first, out of its lists, until `claimed` is full or
@@ -387,20 +477,35 @@ static unsigned dirty_owner(unsigned owner)
     return word * 64 + bit_lowest(here);
 }
 
+/* Of those that are pending. */
+static size_t claim_pending(struct span *claimed, size_t units_max)
+{
+    size_t count = 0;
+    while (count < PURGE_BATCH && units_max > 0) {
+        struct span span = pending_pop(SPAN_DIRTY);
+        if (span.unit == 0)
+            break;
+        claimed[count++] = span;
+        units_max -= size_min(units_max, span.units);
+    }
+    return count;
+}
+
 /* Takes up to PURGE_BATCH dirty spans, of the owner at the hand first: nobody else can touch them
  * then. */
 static size_t claim_dirty(struct span *claimed, size_t units_max)
 {
     size_t count = 0;
-    lock_acquire(&span_lock, RANK_SPAN);
-    while (dirty_units > 0 && count < PURGE_BATCH && units_max > 0) {
+    if (!try_lock())
+        return claim_pending(claimed, units_max);
+    while (load(&dirty_units, RELAXED) > 0 && count < PURGE_BATCH && units_max > 0) {
         purge_hand = dirty_owner(purge_hand);
         units_max = claim_of(purge_hand, claimed, &count, units_max);
         if (is_empty(lists_of(purge_hand, SPAN_DIRTY)))
             dirty_owners[purge_hand / 64] &= ~((uint64_t)1 << purge_hand % 64);
     }
     note_least();
-    lock_release(&span_lock, RANK_SPAN);
+    unlock();
     return count;
 }
 
@@ -418,37 +523,32 @@ size_t span_purge(size_t bytes_max)
         is_failed = is_failed || !claimed[i].is_zero;
         purged += claimed[i].is_zero ? bytes : 0;
     }
-    lock_acquire(&span_lock, RANK_SPAN);
-    for (size_t i = 0; i < count; i++)
-        insert(claimed[i].unit, claimed[i].units, claimed[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY);
-    lock_release(&span_lock, RANK_SPAN);
+    if (count > 0)
+        give(claimed, count);
     return purged;
 }
 
 size_t span_dirty_bytes(void)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
-    size_t units = dirty_units;
-    lock_release(&span_lock, RANK_SPAN);
-    return units << UNIT_SHIFT;
+    return (load(&dirty_units, RELAXED) + pending_units(SPAN_DIRTY)) << UNIT_SHIFT;
 }
 
+/* While the lock is held, what nobody has taken of what came meanwhile. */
 size_t span_idle_bytes(void)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
+    if (!try_lock())
+        return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
-    dirty_units_least = dirty_units;
-    lock_release(&span_lock, RANK_SPAN);
+    dirty_units_least = load(&dirty_units, RELAXED);
+    unlock();
     return units << UNIT_SHIFT;
 }
 
 size_t span_owned_bytes(void)
 {
     size_t units = 0;
-    lock_acquire(&span_lock, RANK_SPAN);
     for (unsigned owner = 1; owner < SPAN_OWNER_LIMIT; owner++)
-        units += owned_units[owner];
-    lock_release(&span_lock, RANK_SPAN);
+        units += load(&owned_units[owner], RELAXED);
     return units << UNIT_SHIFT;
 }
 
@@ -476,7 +576,8 @@ static verdict verify_lists(unsigned owner, unsigned state, size_t *units_listed
     for (unsigned list = 0; list < LIST_COUNT; list++) {
         if ((in->heads[list] != 0) != ((in->used[list / 64] >> list % 64 & 1) != 0))
             return "S4: the bitmap of span lists disagrees with the lists";
-        for (size_t unit = in->heads[list]; unit != 0; unit = region.tags[unit].next) {
+        for (size_t unit = in->heads[list]; unit != 0;
+             unit = load(&region.tags[unit].next, RELAXED)) {
             verdict found = verify_free(unit, owner, state);
             if (found != NULL)
                 return found;
@@ -494,7 +595,7 @@ static verdict verify_owners(void)
     for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++)
         units[region.tags[unit].owner]++;
     for (unsigned owner = 1; owner < SPAN_OWNER_LIMIT; owner++)
-        if (units[owner] != owned_units[owner])
+        if (units[owner] != load(&owned_units[owner], RELAXED))
             return "S6: a unit has changed its owner";
     return NULL;
 }
@@ -503,17 +604,19 @@ verdict span_verify(void)
 {
     size_t dirty = 0, clean = 0;
     lock_acquire(&span_lock, RANK_SPAN);
+    while (merge_pending() > 0)
+        continue;
     verdict found = verify_owners();
     for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && found == NULL; owner++) {
-        if (owner != 0 && owned_units[owner] == 0)
+        if (owner != 0 && load(&owned_units[owner], RELAXED) == 0)
             continue;
         found = verify_lists(owner, SPAN_DIRTY, &dirty);
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
     }
-    if (found == NULL && dirty != dirty_units)
+    if (found == NULL && dirty != load(&dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
-    lock_release(&span_lock, RANK_SPAN);
+    unlock();
     return found;
 }
 

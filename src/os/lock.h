@@ -6,10 +6,10 @@
  * docs/protocols/lock.md has the table. Locks are taken in rising rank only; CHECKS 2 keeps a mask
  * of what a thread holds and stops on a wrong order.
  *
- * Nobody can do without a lock other than a depot's. So its holder takes no signals: a handler that
- * never returns, or ends the thread, cannot keep it. Who waits for it does take them. A depot's
- * lock is taken too often for that. Its word names the holder, and who waits long for a holder that
- * has ended takes the lock over, and is told.
+ * What a lock other than a depot's guards is not mended. So its holder takes no signals: a handler
+ * that never returns, or ends the thread, cannot keep it. Who waits for it does take them. A
+ * depot's lock is taken too often for that. Its word names the holder, and who waits long for a
+ * holder that has ended takes the lock over, and is told.
  */
 #ifndef CALM_OS_LOCK_H
 #define CALM_OS_LOCK_H
@@ -21,16 +21,7 @@
 
 /* Outermost first. Several depots are held at once by fork, and two, one of them only tried, where
  * a slab moves. */
-enum lock_rank {
-    RANK_PURGE,
-    RANK_REGISTRY,
-    RANK_DEPOTS,
-    RANK_DEPOT,
-    RANK_GROW,
-    RANK_SLAB,
-    RANK_SPAN,
-    RANK_META
-};
+enum lock_rank { RANK_PURGE, RANK_DEPOTS, RANK_DEPOT, RANK_GROW, RANK_SPAN };
 
 /* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. */
 enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };

@@ -26,6 +26,13 @@ MUTANTS = [
      "made[i].batches.shard = (uint32_t)i;", "D3"),
     ("shards", "src/core/batch.c", "number = pop(&unused[shard_after(stack->shard, i)].list);", "break;",
      "batch could be given"),
+    ("pending", "src/base/tagged_stack.h", "((before >> TAGGED_NUMBER_BITS) + 1) << TAGGED_NUMBER_BITS",
+     "(before >> TAGGED_NUMBER_BITS) << TAGGED_NUMBER_BITS", "two hands|lost"),
+    ("pending", "src/base/tagged_stack.h", "if (compare_swap(&stack->top, &top, tagged_word(top, below), ACQUIRE, "
+     "ACQUIRE))", "store(&stack->top, tagged_word(top, below), RELAXED);", "two hands|lost"),
+    ("pending", "src/mem/pending.c", "push(owner, state, unit, all);",
+     "tagged_push(&stacks[i], (uint32_t)unit, link_of);", "lost"),
+    ("pending", "src/mem/pending.c", "if (is_more) fetch_or(word, bit, RELEASE);", "", "lost"),
     ("lock", "src/os/lock.c", "(now == LOCK_FREE ? held : now) | LOCK_WAITED;",
      "now == LOCK_FREE ? held : now | LOCK_WAITED;", "wake-up was lost|too many steps"),
     ("lock", "src/os/lock.h", "& LOCK_WAITED) != 0))", "& LOCK_WAITED) == 1))", "wake-up was lost"),
@@ -132,6 +139,8 @@ def run_mutant(source_dir, shim, compiler, mutant):
         changed = re.sub(pattern, lambda found: replacement, original)
         if path == "src/os/lock.h":
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
+        if path == "src/mem/pending.c":
+            changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 1")
         with open(copy, "w") as file:
             file.write(changed)
         tests = os.path.join(source_dir, "tests", "model")

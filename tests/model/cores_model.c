@@ -139,11 +139,6 @@ struct cache *registry_make(bool is_for_cores)
     return cache;
 }
 
-struct cache *registry_try_make(void)
-{
-    return registry_make(true);
-}
-
 static void clear_arrays(struct cache *cache)
 {
     __builtin_memset((void *)cache_entry_at(cache, OFFSET), 0, ENTRY_BYTES);

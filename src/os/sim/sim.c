@@ -85,9 +85,9 @@ bool sim_enter(enum sim_call kind)
 
 bool sim_enter_kernel(enum sim_call kind, const char *name)
 {
-    uint32_t forbidden = 1u << RANK_DEPOT | 1u << RANK_SLAB | 1u << RANK_SPAN;
+    uint32_t forbidden = 1u << RANK_DEPOT | 1u << RANK_SPAN;
     if ((lock_ranks_held & forbidden) != 0)
-        sim_stop("%s under a depot, slab or span lock (held ranks: bits %u)", name,
+        sim_stop("%s under a depot's or the spans' lock (held ranks: bits %u)", name,
                  (unsigned)lock_ranks_held);
     return sim_enter(kind);
 }

@@ -3,7 +3,7 @@
  *
  * The simulator has real memory underneath, checks every precondition of os.h and stops the program
  * with one sentence when one is broken, counts calls by kind, and fails them on demand. At CHECKS 2
- * it also holds law L3: no kernel call under a depot, slab or span lock. Its clock and its random
+ * it also holds law L3: no kernel call under a depot's or the spans' lock. Its clock and its random
  * bytes are the same in every run.
  *
  * A failure before main, where no test can speak yet, is asked for by the environment:

@@ -27,7 +27,23 @@ static bool enter(std::map<uintptr_t, size_t> *pieces, const void *start, size_t
     return true;
 }
 
-/* Seen to fail with `meta.used = start` in chunk_take: the second piece met the first. */
+/* What a piece's number leads back to. */
+static void expect_numbered(void *piece)
+{
+    uint32_t number = meta_number(piece);
+    EXPECT_NE(number, 0u);
+    EXPECT_EQ(meta_at(number), piece);
+}
+
+TEST(Meta, APieceIsFoundByItsNumberInWhicheverChunkItIs)
+{
+    meta_start(chunk_bytes, page);
+    EXPECT_EQ(meta_number(&chunk_bytes), 0u);
+    for (unsigned i = 0; i < 200; i++)
+        expect_numbered(meta_alloc(static_cast<size_t>(64) * (1 + i * 7), 64));
+}
+
+/* Seen to fail with `start` as the new `used` in chunk_take: the second piece met the first. */
 TEST(Meta, PiecesAreZeroAlignedAndApart)
 {
     meta_start(chunk_bytes, page);

@@ -87,11 +87,9 @@ class SpanTest : public testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        if (region.base != nullptr)
-            return;
         struct os_facts facts;
         os_start(&facts);
-        ASSERT_EQ(region_start(&facts), 0);
+        ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
         ASSERT_EQ(span_start_owners(facts.page_bytes), 0);
     }
 
@@ -406,5 +404,177 @@ TEST_F(SpanTest, APurgeReachesTheSpansOfEveryOwner)
     while (span_purge(SIZE_MAX) > 0)
         continue;
     EXPECT_EQ(span_dirty_bytes(), 0u);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* A thread that takes the lock of the spans and keeps it, as one that is stopped there does. */
+class Holder
+{
+  public:
+    Holder()
+    {
+        thread_ = std::thread([this] {
+            span_fork_lock();
+            is_held_ = true;
+            while (!is_over_)
+                std::this_thread::yield();
+            span_fork_unlock();
+        });
+        while (!is_held_)
+            std::this_thread::yield();
+    }
+
+    ~Holder()
+    {
+        is_over_ = true;
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> is_held_{false}, is_over_{false};
+    std::thread thread_;
+};
+
+TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
+{
+    calm_test::Random random(31);
+    std::vector<struct span> live;
+    std::map<size_t, unsigned> owner_of;
+    size_t units_half = 0;
+    const unsigned steps = 20000;
+    {
+        Holder holder;
+        for (unsigned step = 0; step < steps; step++) {
+            if (live.size() < 40 && random.below(2) == 0) {
+                size_t align = static_cast<size_t>(1) << random.below(3);
+                unsigned owner = static_cast<unsigned>(random.below(3));
+                struct span span = span_acquire(1 + random.below(20), align, owner);
+                ASSERT_NE(span.unit, 0u);
+                expect_aligned(span, align);
+                if (span.is_zero) {
+                    ASSERT_TRUE(calm_test::is_zero(region_address(span.unit), UNIT_BYTES));
+                }
+                for (size_t u = span.unit; u < span.unit + span.units; u++) {
+                    ASSERT_EQ(region.tags[u].owner, owner);
+                    if (owner != 0) {
+                        ASSERT_EQ(owner_of.emplace(u, owner).first->second, owner);
+                    }
+                    ASSERT_EQ(*region_address(u), 0) << "handed out twice";
+                    *region_address(u) = 1;
+                }
+                live.push_back(span);
+            } else if (!live.empty()) {
+                std::swap(live[random.below(live.size())], live.back());
+                struct span span = live.back();
+                for (size_t u = span.unit; u < span.unit + span.units; u++)
+                    *region_address(u) = 0;
+                if (span.units > 1 && random.below(4) == 0) {
+                    span_shrink(span.unit, span.units, span.units - 1);
+                    live.back().units--;
+                    for (size_t u = span.unit; u < span.unit + span.units - 1; u++)
+                        *region_address(u) = 1;
+                    continue;
+                }
+                span_release(span.unit, span.units, false);
+                live.pop_back();
+            }
+            if (step % 500 == 0)
+                span_purge(SIZE_MAX);
+            if (step == steps / 2)
+                units_half = region.units;
+        }
+        EXPECT_GT(span_dirty_bytes(), 0u);
+        EXPECT_LT(region.units - units_half, units_half / 4) << "what is pending is taken again";
+    }
+    for (const struct span &span : live)
+        span_release(span.unit, span.units, false);
+    EXPECT_EQ(span_verify(), nullptr);
+    while (span_purge(SIZE_MAX) > 0)
+        continue;
+    EXPECT_EQ(span_dirty_bytes(), 0u);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* What came while the lock was held is in the lists again after as many turns as it needs. */
+TEST_F(SpanTest, WhatIsPendingIsMergedByWhoeverHasTheLockNext)
+{
+    std::vector<struct span> spans;
+    for (unsigned i = 0; i < 200; i++)
+        spans.push_back(span_acquire(1 + i % 50, 1, i % 3));
+    size_t units = 0;
+    {
+        Holder holder;
+        for (const struct span &span : spans) {
+            span_release(span.unit, span.units, false);
+            units += span.units;
+        }
+        EXPECT_EQ(span_dirty_bytes(), units << UNIT_SHIFT);
+    }
+    for (unsigned i = 0; i < 30; i++)
+        span_idle_bytes();
+    EXPECT_EQ(span_idle_bytes(), units << UNIT_SHIFT) << "all of it is in lists";
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+TEST_F(SpanTest, APurgeGivesBackWhatIsPendingWhileTheLockIsHeld)
+{
+    struct span span = span_acquire(64, 1, 0);
+    memset(region_address(span.unit), 1, 64 << UNIT_SHIFT);
+    size_t resident = region_resident_bytes();
+    Holder holder;
+    span_release(span.unit, 64, false);
+    EXPECT_EQ(span_purge(SIZE_MAX), 64u << UNIT_SHIFT);
+    EXPECT_EQ(resident - region_resident_bytes(), 64u << UNIT_SHIFT);
+    EXPECT_EQ(span_dirty_bytes(), 0u);
+    struct span again = span_acquire(64, 1, 0);
+    EXPECT_EQ(again.unit, span.unit);
+    EXPECT_TRUE(again.is_zero);
+    span_release(again.unit, 64, true);
+}
+
+/* With threads that take the lock and go, and one that has it most of the time. */
+TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
+{
+    std::atomic<bool> is_over{false}, is_shared{false};
+    std::thread holder([&] {
+        while (!is_over) {
+            span_fork_lock();
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+            span_fork_unlock();
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+    });
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 3; t++) {
+        threads.emplace_back([&, t] {
+            calm_test::Random random(700 + t);
+            std::vector<struct span> mine;
+            for (unsigned step = 0; step < 20000; step++) {
+                if (mine.size() < 20 && random.below(2) == 0) {
+                    struct span span = span_acquire(1 + random.below(20), 1, 0);
+                    for (size_t u = 0; u < span.units; u++)
+                        *reinterpret_cast<size_t *>(region_address(span.unit + u)) = t + 1;
+                    mine.push_back(span);
+                } else if (!mine.empty()) {
+                    std::swap(mine[random.below(mine.size())], mine.back());
+                    for (size_t u = 0; u < mine.back().units; u++)
+                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) !=
+                            t + 1)
+                            is_shared = true;
+                    span_release(mine.back().unit, mine.back().units, false);
+                    mine.pop_back();
+                }
+                if (step % 500 == 0)
+                    span_purge(1 << 22);
+            }
+            for (const struct span &span : mine)
+                span_release(span.unit, span.units, false);
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    is_over = true;
+    holder.join();
+    EXPECT_FALSE(is_shared);
     EXPECT_EQ(span_verify(), nullptr);
 }

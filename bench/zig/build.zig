@@ -1,11 +1,11 @@
-//! Builds the loads with one allocator: -Dallocator=calm, smp or c.
+//! Builds the loads with one allocator: -Dallocator=calm, smp, c or floor.
 
 const std = @import("std");
 
-const Name = enum { calm, smp, c };
+const Name = enum { calm, smp, c, floor };
 
 pub fn build(b: *std.Build) void {
-    const name = b.option(Name, "allocator", "calm, smp (the standard library's) or c (libc's)") orelse .calm;
+    const name = b.option(Name, "allocator", "calm, smp (the standard library's), c (libc's) or floor (none)") orelse .calm;
     const target = b.standardTargetOptions(.{});
     const module = b.createModule(.{
         .root_source_file = b.path("src/main.zig"),

@@ -7,7 +7,7 @@ Builds the program once with each allocator, with the newest pinned Zig, then ru
 each load the medians and ours over smp's. All must compute the same. --share is the part of what was published that is
 done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON to FILE
 (.jsonl.gz), after one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in
-build/bench/zig.
+build/bench/zig. The allocator `floor` never frees a small block: what no allocator can go below, for symmetric only.
 """
 import argparse
 import gzip
@@ -27,7 +27,7 @@ from harness.loads import chosen, stop, turn  # noqa: E402
 
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(ROOT, "build", "bench")
 LOADS = ("symmetric", "asymmetric", "mpsc")
-ALLOCATORS = ("calm", "smp", "c")
+ALLOCATORS = ("calm", "smp", "c", "floor")
 SEED, THREADS, ROUNDS, TASKS, STRINGS, PRODUCERS = 1, 2, 20, 2000, 10_000_000, 4
 FIGURES = {
     "symmetric": ("seconds", "cpu_s", "peak_rss_kib", "bytes_a_string"),
@@ -97,14 +97,17 @@ def judge(load, lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--loads", default=",".join(LOADS))
-    parser.add_argument("--allocators", default=",".join(ALLOCATORS))
+    parser.add_argument("--allocators", default="calm,smp,c")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--ms", type=int, default=8000)
     parser.add_argument("--out", help="append each run to FILE, compressed")
     options = parser.parse_args()
     loads = chosen(options.loads, LOADS, "load")
-    programs = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
+    allocators = chosen(options.allocators, ALLOCATORS, "allocator")
+    if "floor" in allocators and loads != ["symmetric"]:
+        stop("floor frees nothing small, so it is for --loads symmetric alone.")
+    programs = {name: built(name) for name in allocators}
     records = [{"kind": "header", "machine": machine.describe(), "zig": zig.versions()[0]}]
     for load in loads:
         lines = {name: [] for name in programs}

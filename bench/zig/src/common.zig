@@ -10,6 +10,7 @@ pub const gpa: std.mem.Allocator = switch (options.allocator) {
     .calm => @import("calmalloc").allocator,
     .smp => std.heap.smp_allocator,
     .c => std.heap.c_allocator,
+    .floor => @import("floor.zig").allocator,
 };
 
 pub fn fail(comptime format: []const u8, values: anytype) noreturn {

@@ -355,6 +355,8 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    if (UNIT_BYTES / page < 10)
+        GTEST_SKIP() << "a slab has too few pages";
     unsigned bin = bin_for(46, 48);
     std::vector<void *> blocks = taken_from(bin, 1365);
     size_t unit = region_unit(blocks[0]);

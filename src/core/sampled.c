@@ -28,15 +28,27 @@ static void *small(unsigned class)
     return blocks[0];
 }
 
-static void *large(size_t bytes, size_t align, bool is_zeroed, unsigned owner)
+/* Straight from the spans. */
+static void *large_placed(size_t bytes, size_t align, bool is_zeroed, unsigned owner)
 {
     bool is_zero;
     void *block = large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), owner,
                                 &is_zero);
     if (block == NULL)
         return NULL;
-    large_mark_sampled(block);
     return is_zeroed && !is_zero ? __builtin_memset(block, 0, bytes) : block;
+}
+
+/* As the heap has it, from caches and shelves; then marked. */
+static void *large(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset)
+{
+    void *block = bytes <= MEDIUM_MAX || align > UNIT_BYTES
+                      ? large_placed(bytes, align, is_zeroed, offset_owner(cohort_offset))
+                  : is_zeroed ? heap_alloc_zeroed(bytes, cohort_offset)
+                              : heap_alloc_slow(bytes, cohort_offset);
+    if (block != NULL)
+        large_mark_sampled(block);
+    return block;
 }
 
 void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset)
@@ -45,7 +57,7 @@ void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_
         return NULL;
     unsigned class = class_aligned(bytes, align);
     if (class == 0 || rows_are_apart)
-        return large(bytes, align, is_zeroed, offset_owner(cohort_offset));
+        return large(bytes, align, is_zeroed, cohort_offset);
     void *block = small(class);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
 }

@@ -531,6 +531,8 @@ NOINLINE void cache_free_slow(void *block)
 
 void cache_empty(struct cache *cache)
 {
+    if (unlikely(cache->has_sampled))
+        sampled_drop(cache);
     for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
         for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
             cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));

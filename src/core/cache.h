@@ -77,6 +77,8 @@ struct cache {
 
     uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
 
+    bool has_sampled; /* of core/sampled.h: blocks were put on entries without arrays */
+
     /* Of core/armed.h, for who counts requests (site/sample.c). */
     uint32_t armed_start;             /* the count that the others are of                     */
     uint64_t armed_drawn;             /* by class: whether `unarmed` says something           */

@@ -266,6 +266,8 @@ NOINLINE void heap_free_odd(void *block)
     case POINTER_LARGE:
         kind = region_kind(region_unit(block));
         if (kind == UNIT_HEAD)
+            kind = large_tell_free(block);
+        if (kind == UNIT_HEAD)
             large_release(block);
         else
             free_cached(block, kind, "free of");

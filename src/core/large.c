@@ -57,16 +57,24 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     return region_address(span.unit);
 }
 
+unsigned large_tell_free(void *block)
+{
+    size_t unit = region_unit(block);
+    struct span_tag *tag = &region.tags[unit];
+    if (unlikely(tag->is_sampled)) {
+        tag->is_sampled = false;
+        sampled_on_free(block);
+        mark(unit, 0, 1, head_kind(unit, tag->units));
+    }
+    return region_kind(unit);
+}
+
 void large_release(void *block)
 {
     size_t unit = region_unit(block);
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
     bool is_zero = false;
-    if (unlikely(tag->is_sampled)) {
-        tag->is_sampled = false;
-        sampled_on_free(block);
-    }
     if (tag->is_moved) {
         is_zero = region_renew(unit, units) == 0;
         tag->is_moved = false;
@@ -108,6 +116,7 @@ static void *move_by_kernel(void *block, size_t units_old, size_t units, unsigne
     int error = target == NULL ? 0 : os_counted(os_move(block, target, units_old << UNIT_SHIFT));
     if (target != NULL && error == 0) {
         region.tags[region_unit(target)].is_moved = true;
+        large_tell_free(block);
         large_release(block);
         return target;
     }

@@ -33,8 +33,13 @@ void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner);
  * span of the owner. NULL: neither can be done; nothing changed. */
 void *large_resize(void *block, size_t bytes, unsigned owner);
 
-/* Has the free of a live large block told (core/sampled.h): from now on no cache takes it. */
+/* Has the free of a live large block told (core/sampled.h): from now on the map has UNIT_HEAD for
+ * it, so that its free comes to large_tell_free(). */
 void large_mark_sampled(void *block);
+
+/* Tells the free of a large block whose kind is UNIT_HEAD, if that is wanted; then it is as any
+ * other. Its kind from now on. */
+unsigned large_tell_free(void *block);
 bool large_is_sampled(const void *block);
 
 /* Usable bytes of the large block at `block`. */

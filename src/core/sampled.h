@@ -1,9 +1,9 @@
 /*
  * sampled.h: blocks whose free is told to whoever samples requests, at no cost to other frees.
  *
- * Small ones are of a cohort that no cache ever holds a block of: a free finds no room and takes
- * the slow path, where the bin says why. Large ones are marked in their span's tag, and in the map
- * as blocks that no cache would hold. Design: docs/design/profiler.md
+ * Small ones are of a cohort that caches have no arrays for: a free finds no room and takes the
+ * slow path, where the bin says why. Large ones are marked in their span's tag, and in the map as
+ * blocks that no cache would hold. Design: docs/design/profiler.md
  */
 #ifndef CALM_CORE_SAMPLED_H
 #define CALM_CORE_SAMPLED_H
@@ -39,6 +39,9 @@ bool sampled_is(const void *block);
 
 /* The slow half of the free of a small one. */
 void sampled_free(void *block, unsigned bin);
+
+/* Gives back those that the cache keeps. Owner, or when nobody owns it. */
+void sampled_drop(struct cache *cache);
 
 /* Whether a bin's blocks are sampled ones. */
 ALWAYS_INLINE bool bin_is_sampled(unsigned bin)

@@ -1,17 +1,26 @@
 /*
- * poisson.c: the logarithm bit by bit, by squaring; the exponential by its series.
+ * poisson.c: the logarithm and the exponential by their series.
  *
- * Owner: nobody; no state. Numbers are fixed point: Q48 has 48 bits behind the point. Design:
+ * Owner: nobody; no state. Numbers are fixed point: Q62 has 62 bits behind the point. Design:
  * docs/design/sampling.md
  */
 #include "site/poisson.h"
 
-enum { LOG_BITS = 48, HALVINGS = 6, EXP_BITS = 31, RATIO_BITS = 24, TERMS = 10 };
+enum {
+    LOG_BITS = 62,
+    DISTANCE_BITS = 57,
+    HALVINGS = 6,
+    EXP_BITS = 31,
+    RATIO_BITS = 24,
+    TERMS = 10
+};
 
 /* From this many times the rate on, a request is sampled all but surely. */
 enum { SURE_RATIO = 40 };
 
-static const uint64_t ln_2 = 0xB17217F7D1CF79AB; /* Q64 */
+#define ONE ((uint64_t)1 << LOG_BITS)
+static const uint64_t ln_2 = 0xB17217F7D1CF79AB;   /* Q64 */
+static const uint64_t root_2 = 0x5A827999FCEF3242; /* Q62 */
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -28,28 +37,32 @@ uint64_t poisson_random(uint64_t *state)
     return x ^ x >> 31;
 }
 
-/* The binary logarithm of value >= 1, in Q48: squaring doubles a logarithm, so it brings out one
- * bit after the other. */
-static uint64_t log2_of(uint64_t value)
+/*
+ * The natural logarithm of a number from 1 to 2 in Q62, in Q62: with s = (x - r) / (x + r) for r,
+ * the root of 2, it is ln r + 2 (s + s^3/3 + s^5/5 + ...), and s is at most 0.172 either way.
+ */
+static uint64_t log_of(uint64_t value)
 {
-    unsigned shift = (unsigned)__builtin_clzll(value);
-    uint64_t mantissa = value << shift; /* Q63, at least 1 */
-    uint64_t log = (uint64_t)(63 - shift) << LOG_BITS;
-    for (unsigned bit = LOG_BITS; bit-- > 0;) {
-        mantissa = multiply_high(mantissa, mantissa); /* Q62 */
-        if (mantissa >> 63 != 0)
-            log |= (uint64_t)1 << bit;
-        else
-            mantissa <<= 1;
-    }
-    return log;
+    static const uint64_t inverse_of_odd[] = {ONE / 19, ONE / 17, ONE / 15, ONE / 13, ONE / 11,
+                                              ONE / 9,  ONE / 7,  ONE / 5,  ONE / 3,  ONE};
+    bool is_below = value < root_2;
+    uint64_t apart = is_below ? root_2 - value : value - root_2, sum = 0;
+    uint64_t s = (uint64_t)(((wide)apart << LOG_BITS) / (value + root_2));
+    uint64_t square = multiply_high(s << 2, s << 2); /* Q64 */
+    UNROLLED
+    for (unsigned i = 0; i < sizeof inverse_of_odd / sizeof inverse_of_odd[0]; i++)
+        sum = inverse_of_odd[i] + multiply_high(sum, square);
+    uint64_t rest = 2 * multiply_high(s << 2, sum);
+    return is_below ? (ln_2 >> 3) - rest : (ln_2 >> 3) + rest;
 }
 
 uint64_t poisson_distance(uint64_t rate, uint64_t random)
 {
     uint64_t chance = random != 0 ? random : 1; /* of 2^64 */
-    uint64_t halvings = ((uint64_t)64 << LOG_BITS) - log2_of(chance);
-    return (uint64_t)((wide)multiply_high(halvings, ln_2) * rate >> LOG_BITS);
+    unsigned shift = (unsigned)__builtin_clzll(chance);
+    uint64_t part = log_of(chance << shift >> 1) >> (LOG_BITS - DISTANCE_BITS);
+    uint64_t all = (shift + 1) * (ln_2 >> (64 - DISTANCE_BITS));
+    return all < part ? 0 : (uint64_t)((wide)(all - part) * rate >> DISTANCE_BITS);
 }
 
 /* exp(-ratio) in Q31, for a ratio in Q24 from 1 to SURE_RATIO. */

@@ -84,7 +84,7 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
     if (bytes > MEDIUM_MAX)
         return second_alloc(bytes, 1, is_zeroed, site, frame);
     uint32_t entry_offset = offset + home_offset(bytes);
-    void *block = bytes > SMALL_MAX ? cache_pop(entry_offset) : NULL;
+    void *block = is_zeroed && bytes > SMALL_MAX ? cache_pop(entry_offset) : NULL;
     if (block == NULL)
         block = sample_armed_again(entry_offset);
     if (likely(block != NULL))

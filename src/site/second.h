@@ -62,6 +62,15 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
     return site_alloc_own(bytes, offset, site);
 }
 
+/* A request that is counted by an armed entry, which has a block for most of medium size. */
+NOINLINE static void *site_alloc_counted(size_t bytes, uint32_t offset, const void *site,
+                                         const void *frame)
+{
+    bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
+    void *block = is_medium ? cache_pop(offset + home_offset(bytes)) : NULL;
+    return block != NULL ? block : second_alloc_counted(bytes, false, offset, site, frame);
+}
+
 /* A plain request of any size, with what site_offset() said of its site. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
                                     const void *frame)
@@ -70,7 +79,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *s
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
     if (offset != DIVERTED_OFFSET)
-        return second_alloc_counted(bytes, false, offset, site, frame);
+        return site_alloc_counted(bytes, offset, site, frame);
     void *block = second_alloc_quick(bytes, site);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "os/linux/stack_parts.h"
+#include "os/linux/stack_short.h"
 
 enum {
     FP_FRAME_BYTES_MAX = 256 << 10, /* further away is no frame pointer */
@@ -290,6 +291,44 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return count;
 }
 
+/*
+ * Walks on by short rows, from a frame whose stack pointer is known: adds callers up to `max`, and
+ * leaves the walk where there is no such row. STEP_END: there are no more callers. An unknown frame
+ * pointer counts as 0, which no frame lies above.
+ */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static enum step walk_short(
+    struct walk *walk, uintptr_t *callers, size_t *count, size_t max)
+{
+    uintptr_t pc = walk->frame.pc, sp = walk->frame.registers[STACK_SP], fp = 0;
+    enum step result = STEP_CANNOT;
+    for (; *count < max; callers[(*count)++] = pc) {
+        uint64_t row = short_find(pc - 1), word;
+        uintptr_t cfa = (short_is_by_fp(row) ? fp : sp) + short_cfa_bytes(row);
+        if (unlikely(cfa <= sp || cfa % sizeof word != 0 || short_fp_bytes(row) > cfa - sp))
+            break;
+        if (unlikely(cfa > walk->memory.end &&
+                     !stack_memory_read(&walk->memory, cfa - sizeof word, &word)))
+            break;
+        if (short_fp_bytes(row) != 0)
+            fp = *(const volatile uintptr_t *)(cfa - short_fp_bytes(row));
+        pc = *(const volatile uintptr_t *)(cfa - sizeof word);
+        sp = cfa;
+        if (unlikely(pc < ADDRESS_MIN)) {
+            result = STEP_END;
+            break;
+        }
+    }
+    if (*count == max || short_is_end(short_find(pc - 1)))
+        result = STEP_END;
+    walk->memory.low = sp;
+    walk->frame.pc = pc;
+    walk->frame.known = 0;
+    stack_set(&walk->frame, STACK_SP, sp);
+    if (fp != 0)
+        stack_set(&walk->frame, STACK_FP, fp);
+    return result;
+}
+
 size_t os_stack_from(uintptr_t caller, uintptr_t sp, uintptr_t *callers, size_t max)
 {
     uintptr_t below = sp - sizeof(uintptr_t), here = (uintptr_t)__builtin_frame_address(0);
@@ -298,19 +337,22 @@ size_t os_stack_from(uintptr_t caller, uintptr_t sp, uintptr_t *callers, size_t 
         return 0;
     struct walk walk;
     stack_memory_begin(&walk.memory, below, true);
-    walk.memory.low = sp;
     walk.tables = (struct stack_tables){0};
     walk.code_page = 0;
-    walk.frame.known = 0;
-    stack_set(&walk.frame, STACK_SP, sp);
+    walk.frame.registers[STACK_SP] = sp;
     walk.frame.pc = caller;
     walk.frame.is_exact = false;
-    size_t count = 0;
-    for (enum step result = STEP_DONE; result == STEP_DONE && walk.frame.pc >= ADDRESS_MIN;) {
-        callers[count++] = walk.frame.pc;
-        result = count < max ? step_kept(&walk, walk.frame.pc - 1) : STEP_END;
+    callers[0] = caller;
+    size_t count = 1;
+    enum step result = walk_short(&walk, callers, &count, max);
+    while (result != STEP_END && count < max) {
+        result = step_kept(&walk, walk.frame.pc - 1);
         if (result == STEP_CANNOT)
             return 0;
+        if (walk.frame.pc < ADDRESS_MIN)
+            break;
+        if (result == STEP_DONE)
+            callers[count++] = walk.frame.pc;
     }
     return count;
 }

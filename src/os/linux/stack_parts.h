@@ -7,6 +7,7 @@
  *     stack_bytes.h   reading them
  *     stack_cfi.c     what an entry says of one address: where the caller's registers are
  *     stack_rows.c    what was found so before
+ *     stack_short.h   the commonest of that, in a word each
  *
  * Tables are trusted to be mapped, as the dynamic linker states, and for nothing else: every read
  * is within the module, every loop bounded, and a table that makes no sense is as good as none.

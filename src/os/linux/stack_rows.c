@@ -17,6 +17,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "os/linux/stack_parts.h"
+#include "os/linux/stack_short.h"
 #include "os/stack.h"
 
 enum {
@@ -158,7 +159,9 @@ void stack_rows_keep(const struct stack_tables *tables, const struct stack_entry
     struct stack_kept kept = {.index = entry->index};
     if (!abridge(entry, row, &kept.brief))
         return;
-    if (!is_lasting(tables)) {
+    if (is_lasting(tables)) {
+        short_keep(pc, &kept.brief);
+    } else {
         kept.header = tables->header;
         if (!stack_tables_digest(tables, kept.index, &kept.digest))
             return;

@@ -175,6 +175,71 @@ TEST(Sample, LoopsAsLongAsABatchAreNoBlindSpot)
         expect_unbiased({64, length * (20000 / length), length, 1600});
 }
 
+/* Blocks of many sizes, of which half stay; what stays, 8 MB, is some 470 times the rate. By
+ * chance alone one seed in 370 lies further than three standard deviations off, and a sample's
+ * weight makes the deviation of bytes a little less than one over the root of the samples. */
+TEST(Sample, InUseBytesAreKnownToThreeOverTheRootOfTheSamples)
+{
+    enum { BLOCKS = 20000, RATE = 16 * 1024, OUTSIDE_MAX = 2 };
+    unsigned outside = 0;
+    double sum = 0, exact = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const uintptr_t site = new_site();
+        std::vector<void *> live;
+        const uint64_t samples_before = profile_facts().samples;
+        calm_test::Random random(7);
+        exact = 0;
+        start(RATE, seed);
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            size_t bytes = 16 + random.below(1500);
+            void *block = front_alloc(bytes, site_at(site), nullptr);
+            if (i % 2 == 0) {
+                heap_free(block);
+                continue;
+            }
+            live.push_back(block);
+            exact += static_cast<double>(bytes);
+        }
+        sample_stop();
+        double got = static_cast<double>(profile_of(site).sum.live_bytes);
+        double samples = static_cast<double>(profile_facts().samples - samples_before) / 2;
+        outside += std::fabs(got / exact - 1) > 3 / std::sqrt(samples);
+        sum += got;
+        for (void *block : live)
+            heap_free(block);
+    }
+    EXPECT_NEAR(sum / SEEDS, exact, exact / 100);
+    EXPECT_LE(outside, OUTSIDE_MAX);
+}
+
+/* One per cent of the bytes asked for leaks, from a site of its own. */
+TEST(Sample, ALeakOfOnePerCentIsTheFirstLine)
+{
+    const uintptr_t leak = new_site();
+    uintptr_t churn[8];
+    for (uintptr_t &site : churn)
+        site = new_site();
+    start(1 << 19, 11);
+    std::vector<void *> leaked;
+    std::vector<void *> live(64);
+    for (unsigned i = 0; i < 3000000; i++) { /* 900 MB */
+        void *&block = live[i % live.size()];
+        heap_free(block);
+        block = front_alloc(300, site_at(churn[i % 8]), nullptr);
+        if (i % 100 == 0)
+            leaked.push_back(front_alloc(300, site_at(leak), nullptr));
+    }
+    sample_stop();
+    Wanted all = profile_of(0);
+    EXPECT_EQ(all.site_of_most, leak);
+    EXPECT_NEAR(static_cast<double>(all.most_live_bytes), 9e6,
+                9e6 * 3 / std::sqrt(9e6 / (1 << 19)));
+    for (void *block : live)
+        heap_free(block);
+    for (void *block : leaked)
+        heap_free(block);
+}
+
 /* Seen to fail with a free of sampled blocks that is not told. */
 TEST(Sample, ALeakComesFirst)
 {
@@ -307,6 +372,19 @@ TEST_F(SampleAll, AnotherThreadMayFree)
             heap_free(block);
     }).join();
     expect(0, 0, 500);
+}
+
+TEST_F(SampleAll, ABlockGoesRoundWithoutItsDepot)
+{
+    void *first = front_alloc(300, site_at(site), nullptr);
+    void *second = front_alloc(300, site_at(site), nullptr);
+    heap_free(second);
+    heap_free(first); /* to the depot: one is kept */
+    EXPECT_EQ(front_alloc(300, site_at(site), nullptr), second);
+    EXPECT_EQ(front_alloc(300, site_at(site), nullptr), first);
+    heap_free(first);
+    heap_free(second);
+    expect(0, 0, 4);
 }
 
 TEST_F(SampleAll, AForksChildHasACopyOfItsOwn)

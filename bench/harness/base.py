@@ -12,7 +12,12 @@ BENCH = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCH.parent
 CACHE = Path(os.environ.get("CALM_BENCH_CACHE") or REPOSITORY / "build" / "bench")
 PROGRAMS = BENCH / "programs"
-POOLS = {"pool": "0", "pool_lazy": "1"}  # pools/pool_malloc.c, and its CALM_POOL_LAZY
+# pools/pool_malloc.c under its environments; workloads/lat.c reads CALM_POOL_OWN.
+POOLS = {
+    "pool": {"CALM_POOL_LAZY": "0"},
+    "pool_lazy": {"CALM_POOL_LAZY": "1"},
+    "pool_own": {"CALM_POOL_LAZY": "0", "CALM_POOL_OWN": "1"},
+}
 FLOOR = "floor"  # the library of controls/floor.c, the least that an allocator can do: no peer
 
 

@@ -57,10 +57,11 @@ def _pool(name: str) -> Library:
         made.parent.mkdir(parents=True, exist_ok=True)
         part = made.with_suffix(f".part{os.getpid()}")
         include = f"-I{REPOSITORY / 'include'}"
-        command = [build.COMPILER, *build.FLAGS, include, "-shared", "-fPIC", "-o", part, source, archive]
+        shared = ["-shared", "-fPIC", "-Wl,-Bsymbolic"]
+        command = [build.COMPILER, *build.FLAGS, include, *shared, "-o", part, source, archive]
         run(command, f"Building {source.name}")
         part.rename(made)
-    return Library(name, str(made), sha256=digest(made), env={"CALM_POOL_LAZY": POOLS[name]})
+    return Library(name, str(made), sha256=digest(made), env=dict(POOLS[name]))
 
 
 def _named(text: str) -> Library:

@@ -24,7 +24,7 @@ enum { SLOTS = 128, HEAD = 4096, ALIGN_MIN = 16 };
 
 static const size_t sizes[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1 << 20};
 static const uint32_t shares[] = {2, 2, 8, 3, 3, 5, 50, 3, 6, 6, 6, 6};
-enum { CLASSES = sizeof sizes / sizeof *sizes };
+enum { CLASSES = sizeof sizes / sizeof *sizes, LARGEST = 1 << 20 };
 
 static calm_pool *pools[SLOTS];
 static _Atomic int slots_used;
@@ -125,17 +125,20 @@ static void *refused(void)
 static __attribute__((noinline)) void *malloc_slow(size_t bytes)
 {
     void *block = NULL;
-    if (bytes > sizes[CLASSES - 1])
+    if (bytes > LARGEST)
         block = map_large(bytes, ALIGN_MIN);
     else if (own == NULL && open_slot() != NULL)
         block = calm_pool_alloc(own, bytes);
     return block != NULL ? block : refused();
 }
 
+/* An exhausted class says NULL and leaves errno as it was, so that the call is the last thing done.
+ */
 void *malloc(size_t bytes)
 {
-    void *block = __builtin_expect(own != NULL, 1) ? calm_pool_alloc(own, bytes) : NULL;
-    return __builtin_expect(block != NULL, 1) ? block : malloc_slow(bytes);
+    if (__builtin_expect(own == NULL || bytes > LARGEST, 0))
+        return malloc_slow(bytes);
+    return calm_pool_alloc(own, bytes);
 }
 
 static __attribute__((noinline)) void free_elsewhere(void *block)
@@ -187,7 +190,7 @@ void *memalign(size_t align, size_t bytes)
 {
     calm_pool *pool = own_pool();
     void *block = NULL;
-    if (align <= CALM_POOL_ALIGN_MAX && bytes <= sizes[CLASSES - 1] && pool != NULL)
+    if (align <= CALM_POOL_ALIGN_MAX && bytes <= LARGEST && pool != NULL)
         block = calm_pool_alloc_aligned(pool, bytes, align < ALIGN_MIN ? ALIGN_MIN : align);
     else if ((align & (align - 1)) == 0)
         block = map_large(bytes, align);
@@ -208,6 +211,22 @@ int posix_memalign(void **out, size_t align, size_t bytes)
         return ENOMEM;
     *out = block;
     return 0;
+}
+
+/* --- for workloads that know of pools --- */
+
+/* The calling thread's pool, for those that call it by its own interface. */
+calm_pool *pool_malloc_own(void)
+{
+    return own_pool();
+}
+
+/* The most instructions of calm_pool_alloc, as this configuration has it. */
+unsigned pool_malloc_bound(void)
+{
+    struct calm_pool_config config = {sizes, shares, CLASSES, slot_bytes, CALM_POOL_SPILL, NULL, 0};
+    struct calm_pool_limits limits;
+    return calm_pool_bound(&config, &limits) == CALM_OK ? limits.alloc.instructions : 0;
 }
 
 size_t malloc_usable_size(void *block)

@@ -26,7 +26,12 @@ def call_fields(call: str) -> Tuple[str, ...]:
     )
 
 
-def single_calls(name: str, program: str, *args, why: str, quick: Tuple[str, ...] = ()) -> Tuple[Row, ...]:
+NOTHING = ("nothing_p9999_ns", "nothing_max_ns", "nothing_over_1us_share")
+
+
+def single_calls(
+    name: str, program: str, *args, why: str, quick: Tuple[str, ...] = (), fields: Tuple[str, ...] = ()
+) -> Tuple[Row, ...]:
     """Two rows of the same work, one for the tail of malloc and one for that of free."""
     return tuple(
         number(
@@ -35,7 +40,7 @@ def single_calls(name: str, program: str, *args, why: str, quick: Tuple[str, ...
             program,
             *args,
             why=f"{why}: {call}'s P99.9",
-            fields=call_fields(call) + ("grain_ns", "empty_p999_ns"),
+            fields=call_fields(call) + ("grain_ns", "empty_p999_ns") + fields,
             series=("malloc_ns", "free_ns"),
             quick=call in quick,
         )
@@ -62,9 +67,19 @@ ROWS: Tuple[Row, ...] = (
     ),
     *single_calls("lat-64", "lat", 1, 64, N(5_000_000), why="one block of 64 B at a time"),
     *single_calls(
-        "tail-churn-64", "churn", 0, 262_144, 64, N(2_500_000), why="262,144 live of 64 B", quick=("free",)
+        "tail-churn-64",
+        "churn",
+        0,
+        262_144,
+        64,
+        N(2_500_000),
+        why="262,144 live of 64 B",
+        quick=("free",),
+        fields=NOTHING,
     ),
-    *single_calls("tail-churn-1024", "churn", 0, 262_144, 1024, N(1_500_000), why="262,144 live of 1024 B"),
+    *single_calls(
+        "tail-churn-1024", "churn", 0, 262_144, 1024, N(1_500_000), why="262,144 live of 1024 B", fields=NOTHING
+    ),
     *(
         number(
             f"drift-{size}",
@@ -94,7 +109,41 @@ ROWS: Tuple[Row, ...] = (
         )
         for order, number_of_order, how in ORDERS
     ),
-    tail("throughput-64", "batch", 64, 100_000, N(200), why="100,000 mallocs of 64 B, then their frees in order"),
+    *(
+        tail(
+            f"throughput-{size}",
+            "batch",
+            size,
+            blocks,
+            N(rounds),
+            why=f"{blocks:,} mallocs of {size} B, then their frees in order",
+        )
+        for size, blocks, rounds in (
+            (16, 100_000, 200),
+            (64, 100_000, 200),
+            (256, 100_000, 100),
+            (1024, 100_000, 50),
+            (4096, 10_000, 500),
+        )
+    ),
+    *(
+        number(
+            f"owner-{name}",
+            "malloc_p9999_ns",
+            "owner",
+            is_remote,
+            64,
+            N(1_000_000),
+            why=f"P99.99 of a malloc whose blocks of 64 B {how}",
+            fields=call_fields("malloc") + ("most_instructions", "calls_counted", "bound_instructions"),
+            series=("malloc_ns",),
+            default=False,
+        )
+        for name, is_remote, how in (
+            ("local", 0, "another core reads and hands back"),
+            ("remote", 1, "another core reads and frees"),
+        )
+    ),
     *(
         number(
             f"footprint-{name}",
@@ -123,14 +172,17 @@ ROWS: Tuple[Row, ...] = (
             low,
             high,
             N(operations),
+            then,
             why=f"the most instructions of any single call, 262,144 live of {what}",
             fields=("most_instructions_malloc", "most_instructions_free", "calls_counted"),
             repeats_max=1,
             default=False,
         )
-        for name, low, high, what, operations in (
-            ("64", 64, 64, "64 B", 64_000_000),
-            ("mixed", 16, 1015, "16 to 1015 B", 8_000_000),
+        for name, low, high, what, operations, then in (
+            ("64", 64, 64, "64 B", 64_000_000, 0),
+            ("1024", 1024, 1024, "1024 B", 16_000_000, 0),
+            ("mixed", 16, 1015, "16 to 1015 B", 8_000_000, 0),
+            ("64-then-1024", 64, 64, "64 B, which are freed, then of 1024 B", 2_000_000, 1024),
         )
     ),
     number(

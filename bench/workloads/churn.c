@@ -2,7 +2,8 @@
  * churn SEED WINDOWS LIVE BYTES OPERATIONS: keeps LIVE blocks of one size and OPERATIONS times
  * frees a random one and allocates another. WINDOWS 0 times each free and each malloc for itself;
  * else the operations are cut into that many windows of equal length and each window is timed as a
- * whole.
+ * whole. With each of them goes a measurement of nothing, `nothing_...`: what the machine alone
+ * does to as many measurements at the same time.
  *
  * Measures the tail of calls that miss the caches of the allocator and of the processor, and
  * whether operations get slower while the heap gets older. Each block carries its slot's number in
@@ -18,7 +19,7 @@ static void **slots;
 static uint32_t live;
 static size_t bytes;
 static uint64_t random_state, check;
-static struct tail mallocs, frees;
+static struct tail mallocs, frees, nothings;
 static double windows[WINDOWS_MAX][2];
 
 static void run_single(uint64_t operations)
@@ -28,6 +29,8 @@ static void run_single(uint64_t operations)
         timed_free(&frees, slots[slot], bytes, slot);
         slots[slot] = timed_malloc(&mallocs, bytes, slot);
         check += slot;
+        uint64_t before = ticks_before(), after = ticks_after();
+        tail_add(&nothings, before, after);
     }
 }
 
@@ -98,6 +101,7 @@ int main(int argc, char **argv)
         tail_result_empty();
         tail_result("malloc", &mallocs);
         tail_result("free", &frees);
+        tail_result("nothing", &nothings);
     }
     for (unsigned i = 0; i < window_count; i++) {
         double before = clock_total.wall;

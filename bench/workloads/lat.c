@@ -6,6 +6,9 @@
  * Measures the shortest way through an allocator and how far it scatters. 64 witnesses of the same
  * size stay alive and must keep their contents. Does not measure locality, growth or refills: the
  * block that comes back is the one that just went.
+ *
+ * CALM_POOL_OWN=1 in the environment calls a library of pools by its own interface in the first
+ * form, as programs do that use pools; else its pools stand behind malloc and free.
  */
 #include "tail.h"
 
@@ -13,6 +16,50 @@ enum { TOGETHER = 32, WITNESSES = 64 };
 
 static void *witnesses[WITNESSES];
 static struct tail pairs, mallocs, frees;
+
+static struct {
+    void *pool;
+    void *(*alloc)(void *, size_t);
+    int (*free)(void *, void *);
+} own;
+
+/* Whether there is a pool to be called by its own interface. */
+static bool find_own(void)
+{
+    void *(*pool)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "pool_malloc_own");
+    if (getenv("CALM_POOL_OWN") == NULL || pool == NULL)
+        return false;
+    own.pool = pool();
+    own.alloc = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "calm_pool_alloc");
+    own.free = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "calm_pool_free");
+    return true;
+}
+
+static inline unsigned char pair_of_own(size_t bytes, unsigned char tag)
+{
+    volatile unsigned char *block = own.alloc(own.pool, bytes);
+    if (block == NULL)
+        fail("calm_pool_alloc(%zu) returned NULL", bytes);
+    *block = tag;
+    tag = *block;
+    if (own.free(own.pool, (void *)block) != 0)
+        fail("calm_pool_free refused a block");
+    return tag;
+}
+
+static uint64_t run_own(uint64_t seed, size_t bytes, uint64_t count)
+{
+    uint64_t check = 0;
+    pairs.calls_each = TOGETHER;
+    for (uint64_t i = 0; i < count; i += TOGETHER) {
+        uint64_t before = ticks_before();
+        for (uint64_t j = i; j < i + TOGETHER; j++)
+            check += pair_of_own(bytes, (unsigned char)(seed + j));
+        uint64_t after = ticks_after();
+        tail_add(&pairs, before, after);
+    }
+    return check;
+}
 
 static uint64_t run_together(uint64_t seed, size_t bytes, uint64_t count)
 {
@@ -53,8 +100,11 @@ int main(int argc, char **argv)
         witnesses[i] = allocate(bytes, 0);
         stamp_put(witnesses[i], bytes, ~(uint64_t)i);
     }
+    bool is_own = find_own();
     start_clock();
-    uint64_t check = single ? run_single(seed, bytes, count) : run_together(seed, bytes, count);
+    uint64_t check = single   ? run_single(seed, bytes, count)
+                     : is_own ? run_own(seed, bytes, count)
+                              : run_together(seed, bytes, count);
     stop_clock();
     for (unsigned i = 0; i < WITNESSES; i++) {
         stamp_verify(witnesses[i], bytes, ~(uint64_t)i);

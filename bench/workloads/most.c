@@ -1,21 +1,21 @@
 /*
- * most SEED LIVE LOW HIGH OPERATIONS: the most instructions of any single call. Keeps LIVE blocks
- * of LOW to HIGH bytes; an operation frees a random one and allocates another.
+ * most SEED LIVE LOW HIGH OPERATIONS THEN: the most instructions of any single call. Fills LIVE
+ * slots with blocks of LOW to HIGH bytes; an operation frees a random one and allocates another; at
+ * the end all are freed. With THEN above 0 the same follows with blocks of THEN bytes, in the heap
+ * that the first part leaves.
  *
  * The whole sequence runs twice from the same state: first in a child that times each call and
  * notes the slowest ones, then here, where those and the first calls are executed one instruction
- * at a time and counted (the processor's trap flag). So what is printed is the most that was
- * counted: a call that was never slow is taken to be short, and the true most can only be more. The
- * count is that of the call and its return, the kernel's not included. x86-64 only. Does not
- * measure time.
+ * at a time and counted (stepped.h). So what is printed is the most that was counted: a call that
+ * was never slow is taken to be short, and the true most can only be more. Does not measure time,
+ * nor the kernel's work. x86-64 only.
  */
-#include "workload.h"
+#include "stepped.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { SLOWEST = 128, FIRST = 200 };
+enum { SLOWEST = 256, FIRST = 400 };
 
 struct slow {
     uint64_t call;
@@ -24,83 +24,21 @@ struct slow {
 
 static struct slow *slowest; /* shared with the child; [0] is the least slow of them */
 static void **slots;
-static uint32_t *bytes_of;
 static uint32_t live;
-static uint64_t low, high;
 static uint64_t check;
-static volatile uint64_t steps;
+static bool is_timed;
+static uint64_t call, next; /* the number of this call, and the next of the slowest ones */
+static uint64_t most_malloc, most_free, counted;
 
-static uint64_t most[2], empty_steps;
-static uint64_t counted;
-
-#if defined(__x86_64__)
 static inline uint64_t ticks(void)
 {
+#if defined(__x86_64__)
     unsigned lower, upper;
     __asm__ volatile("lfence; rdtsc" : "=a"(lower), "=d"(upper) : : "memory");
     return (uint64_t)upper << 32 | lower;
-}
-
-static inline void trap_on(void)
-{
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-}
-
-static inline void trap_off(void)
-{
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
-}
 #else
-static inline uint64_t ticks(void)
-{
-    fail("counting instructions needs x86-64");
     return 0;
-}
-
-static inline void trap_on(void) {}
-
-static inline void trap_off(void) {}
 #endif
-
-static void on_step(int number)
-{
-    (void)number;
-    steps++;
-}
-
-static void *(*volatile call_malloc)(size_t) = malloc;
-static void (*volatile call_free)(void *) = free;
-
-static __attribute__((noinline)) void *empty_malloc(size_t bytes)
-{
-    __asm__ volatile("" : : "r"(bytes));
-    return NULL;
-}
-
-static void *(*volatile call_empty)(size_t) = empty_malloc;
-
-static __attribute__((noinline)) void *stepped_malloc(void *(*function)(size_t), size_t bytes)
-{
-    steps = 0;
-    trap_on();
-    void *block = function(bytes);
-    trap_off();
-    return block;
-}
-
-static __attribute__((noinline)) void stepped_free(void *block)
-{
-    steps = 0;
-    trap_on();
-    call_free(block);
-    trap_off();
-}
-
-static void keep_count(unsigned kind)
-{
-    uint64_t count = steps > empty_steps ? steps - empty_steps : 0;
-    most[kind] = count > most[kind] ? count : most[kind];
-    counted++;
 }
 
 static int by_call(const void *a, const void *b)
@@ -110,7 +48,7 @@ static int by_call(const void *a, const void *b)
 }
 
 /* Keeps the SLOWEST slowest, the least of them first: a heap of fixed size. */
-static void note_slow(uint64_t call, uint64_t spent)
+static void note_slow(uint64_t spent)
 {
     if (spent <= slowest[0].ticks)
         return;
@@ -124,94 +62,102 @@ static void note_slow(uint64_t call, uint64_t spent)
     slowest[at] = (struct slow){call, spent};
 }
 
-static void put_new(uint32_t slot, void *block, uint64_t operation)
+static bool is_stepped(void)
 {
-    if (block == NULL)
-        fail("malloc(%u) returned NULL", bytes_of[slot]);
-    *(volatile unsigned char *)block = (unsigned char)operation;
-    slots[slot] = block;
-    check += operation & 0xff;
+    call++;
+    while (next < SLOWEST && slowest[next].call < call)
+        next++;
+    return !is_timed && (call <= FIRST || (next < SLOWEST && slowest[next].call == call));
 }
 
-static void run(uint64_t seed, uint64_t operations, bool is_timed)
+static void keep_count(uint64_t *most)
 {
-    uint64_t random = random_stream(seed, 0), next = 0;
-    for (uint64_t i = 0; i < operations; i++) {
-        uint32_t slot = random_below(&random, live);
-        uint32_t bytes = (uint32_t)(low + random_below(&random, (uint32_t)(high - low + 1)));
-        for (unsigned kind = 0; kind < 2; kind++) {
-            uint64_t call = 2 * i + kind;
-            while (next < SLOWEST && slowest[next].call < call)
-                next++;
-            bool is_stepped = !is_timed &&
-                              (i < FIRST || (next < SLOWEST && slowest[next].call == call));
-            uint64_t before = is_timed ? ticks() : 0;
-            void *block = slots[slot];
-            if (kind == 0 && is_stepped)
-                stepped_free(block);
-            else if (kind == 0)
-                call_free(block);
-            else
-                block = is_stepped ? stepped_malloc(call_malloc, bytes) : call_malloc(bytes);
-            if (is_timed)
-                note_slow(call, ticks() - before);
-            if (is_stepped)
-                keep_count(kind);
-            if (kind == 1) {
-                bytes_of[slot] = bytes;
-                put_new(slot, block, i);
-            }
-        }
+    *most = stepped_count() > *most ? stepped_count() : *most;
+    counted++;
+}
+
+static void fill_slot(uint32_t slot, uint32_t bytes)
+{
+    void *block;
+    if (is_stepped()) {
+        block = stepped_malloc(call_malloc, bytes);
+        keep_count(&most_malloc);
+    } else {
+        uint64_t before = is_timed ? ticks() : 0;
+        block = call_malloc(bytes);
+        if (is_timed)
+            note_slow(ticks() - before);
     }
+    if (block == NULL)
+        fail("malloc(%u) returned NULL", bytes);
+    *(volatile unsigned char *)block = (unsigned char)call;
+    slots[slot] = block;
+    check += call & 0xff;
+}
+
+static void empty_slot(uint32_t slot)
+{
+    if (is_stepped()) {
+        stepped_free(slots[slot]);
+        keep_count(&most_free);
+    } else {
+        uint64_t before = is_timed ? ticks() : 0;
+        call_free(slots[slot]);
+        if (is_timed)
+            note_slow(ticks() - before);
+    }
+}
+
+static void run_part(uint64_t *random, uint64_t low, uint64_t high, uint64_t operations)
+{
+    uint32_t sizes = (uint32_t)(high - low + 1);
+    for (uint32_t slot = 0; slot < live; slot++)
+        fill_slot(slot, (uint32_t)low + random_below(random, sizes));
+    for (uint64_t i = 0; i < operations; i++) {
+        uint32_t slot = random_below(random, live);
+        empty_slot(slot);
+        fill_slot(slot, (uint32_t)low + random_below(random, sizes));
+    }
+    for (uint32_t slot = 0; slot < live; slot++)
+        empty_slot(slot);
 }
 
 int main(int argc, char **argv)
 {
     uint64_t seed = argument(argc, argv, 1, "seed");
     live = (uint32_t)argument(argc, argv, 2, "live");
-    low = argument(argc, argv, 3, "low");
-    high = argument(argc, argv, 4, "high");
+    uint64_t low = argument(argc, argv, 3, "low"), high = argument(argc, argv, 4, "high");
     uint64_t operations = argument(argc, argv, 5, "operations");
-    if (low < 16 || high < low || high > UINT32_MAX)
+    uint64_t then = argument(argc, argv, 6, "then");
+    if (low < 16 || high < low || high > UINT32_MAX || then > UINT32_MAX)
         fail("blocks of at least 16 bytes, and no more than 32 bits");
-    size_t table = live * (sizeof *slots + sizeof *bytes_of) + SLOWEST * sizeof *slowest;
+    size_t table = live * sizeof *slots + SLOWEST * sizeof *slowest;
     char *memory = mmap(NULL, table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         fail("no memory for the slots");
     slowest = (struct slow *)(void *)memory;
     slots = (void **)(void *)(slowest + SLOWEST);
-    bytes_of = (uint32_t *)(void *)(slots + live);
-    for (uint32_t slot = 0; slot < live; slot++) {
-        bytes_of[slot] = (uint32_t)low;
-        slots[slot] = allocate(low, 0);
-    }
-    void **kept = mmap(NULL, live * sizeof *kept, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (kept == MAP_FAILED)
-        fail("no memory for the slots");
-    memcpy(kept, slots, live * sizeof *kept);
+    call_free(call_malloc(low)); /* what makes the heap ready is not the question */
     pid_t child = fork();
-    if (child == 0) {
-        run(seed, operations, true);
-        _exit(0);
+    is_timed = child == 0;
+    if (child != 0) {
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+            fail("the timed pass failed");
+        qsort(slowest, SLOWEST, sizeof *slowest, by_call);
+        stepped_begin();
     }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
-        fail("the timed pass failed");
-    memcpy(slots, kept, live * sizeof *kept);
-    qsort(slowest, SLOWEST, sizeof *slowest, by_call);
-    struct sigaction action = {.sa_handler = on_step};
-    sigaction(SIGTRAP, &action, NULL);
-    stepped_malloc(call_empty, low);
-    empty_steps = steps - 1; /* an empty function is its return */
+    uint64_t random = random_stream(seed, 0);
     start_clock();
-    run(seed, operations, false);
+    run_part(&random, low, high, operations);
+    if (then != 0)
+        run_part(&random, then, then, operations);
     stop_clock();
-    for (uint32_t slot = 0; slot < live; slot++)
-        free(slots[slot]);
-    result_number("most_instructions", (double)(most[0] > most[1] ? most[0] : most[1]));
-    result_number("most_instructions_malloc", (double)most[1]);
-    result_number("most_instructions_free", (double)most[0]);
+    if (is_timed)
+        _exit(0);
+    result_number("most_instructions", (double)(most_malloc > most_free ? most_malloc : most_free));
+    result_number("most_instructions_malloc", (double)most_malloc);
+    result_number("most_instructions_free", (double)most_free);
     result_number("calls_counted", (double)counted);
     return result_print(check);
 }

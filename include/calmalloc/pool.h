@@ -178,22 +178,20 @@ bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING
 size_t calm_pool_usable_size(const calm_pool *pool, const void *block) CALM_NONBLOCKING;
 
 /*
- * One cache line a pool that any core may read at any time. The owner writes it in each call that
- * changes something, each field by itself: read fields with calm_pool_watch_free and the like, or
- * with __atomic_load_n. Two fields may be of two moments, one call apart.
+ * One cache line of a pool that any core may read at any time. The owner writes it in each call
+ * that changes something, each field by itself: read fields with calm_pool_watch_free and the like,
+ * or with __atomic_load_n. Two fields may be of two moments, one call apart.
  *
  * How fresh: allocations and the owner's frees are in it when the call returns. Remote frees are in
  * it once the cursor has come by, so that what it says is free is free, and maybe more.
  */
 struct calm_pool_occupancy {
-    uint64_t free_bytes;     /* in free blocks that the owner knows of                      */
     uint32_t remote_backlog; /* remote frees that the last whole passes of the cursor found */
     uint16_t classes;
-    uint16_t
-        is_coded; /* 0: known.blocks holds; 1: known.code, when there are more than 12 classes */
+    uint16_t is_coded; /* 0: known.blocks holds; 1: known.code, with more than 14 classes */
     union {
-        uint32_t blocks[12]; /* free blocks by class */
-        uint8_t code[48];    /* 4 bits a class, low half first: 0 none, n at least 2^(n-1) */
+        uint32_t blocks[14]; /* free blocks by class */
+        uint8_t code[56];    /* 4 bits a class, low half first: 0 none, n at least 2^(n-1) */
     } known;
 };
 
@@ -214,11 +212,9 @@ static inline uint32_t calm_pool_watch_free(const struct calm_pool_occupancy *wa
     return code == 0 ? 0 : (uint32_t)1 << (code - 1);
 }
 
-/* Bytes in the free blocks of all classes, as of the owner's last call. Any thread. */
-static inline uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch)
-{
-    return __atomic_load_n(&watch->free_bytes, __ATOMIC_RELAXED);
-}
+/* Bytes in the free blocks of all classes, as of the owner's last call. `watch` is a pool's own
+ * line, not a copy. Any thread. Cost: a loop over the classes. */
+uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch);
 
 /* Remote frees that the cursor's last whole passes found. Any thread. */
 static inline uint32_t calm_pool_watch_backlog(const struct calm_pool_occupancy *watch)

@@ -13,7 +13,7 @@
 
 /* EXEC_FACTS_VERSION changes when a fact comes to mean something else, or is gone that was there.
  */
-enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 1 };
+enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 2 };
 
 static struct calm_exec *_Atomic running[RUNNING_MAX];
 
@@ -73,7 +73,11 @@ static const struct watch_fact line_facts[] = {
     FACT_NUMBER("line.service_ns", offsetof(struct watch_line, service_ns)),
     FACT_NUMBER("line.latency_ns", offsetof(struct watch_line, latency_ns)),
     FACT_NUMBER("line.free_blocks", offsetof(struct watch_line, free_blocks)),
-    FACT_NUMBER("pool.free_bytes", offsetof(struct calm_pool, watch.free_bytes)),
+    FACT_NUMBER("pool.class_count", offsetof(struct calm_pool, class_count)),
+    FACT_NUMBER("pool.classes", offsetof(struct calm_pool, classes)),
+    FACT_NUMBER("pool.class_bytes", sizeof(struct pool_class)),
+    FACT_NUMBER("pool.class_stride", offsetof(struct pool_class, stride)),
+    FACT_NUMBER("pool.class_count_of", offsetof(struct pool_class, count)),
     FACT_NUMBER("pool.backlog", offsetof(struct calm_pool, watch.remote_backlog)),
     FACTS_END,
 };

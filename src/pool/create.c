@@ -26,7 +26,7 @@ static uint64_t inverse_of(uint64_t odd)
 /* All blocks free, and none of them freed by another thread. */
 static void fill_map(struct pool_class *class)
 {
-    for (uint32_t w = 0; w < class->words; w++) {
+    for (uint32_t w = 0; w < class_words(class); w++) {
         uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
         uint64_t all = blocks == 64 ? UINT64_MAX : level_bit(blocks) - 1;
         store(&class->free[w], all, RELAXED);
@@ -45,7 +45,6 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
         .inverse = inverse_of(plan->stride >> shift),
         .stride = plan->stride,
         .blocks = plan->blocks,
-        .words = plan->words,
         .align = (uint16_t)plan->align,
         .shift = (uint8_t)shift,
         .index = (uint8_t)(class - pool->classes),
@@ -53,7 +52,7 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
         .far = (uint64_t *)(start + plan->far_at),
         .hot_word = (pool_word *)(start + plan->map_at),
         .hot_start = start + plan->blocks_at,
-        .free_known = plan->blocks,
+        .counted = plan->blocks,
         .least_free = plan->blocks,
     };
     __builtin_memset(class->near, 0, plan->meta_end - plan->near_at);
@@ -102,12 +101,15 @@ static void fill_watch(calm_pool *pool)
     for (uint32_t i = 0; i < pool->class_count; i++) {
         uint32_t blocks = pool->classes[i].blocks;
         unsigned code = bit_highest(blocks) + 1 < 15 ? bit_highest(blocks) + 1 : 15;
-        watch->free_bytes += blocks * pool->classes[i].stride;
-        if (watch->is_coded)
+        pool->classes[i].count = &pool->classes[i].counted;
+        if (watch->is_coded) {
             watch->known.code[i / 2] = (uint8_t)(watch->known.code[i / 2] | code << (i % 2 * 4));
-        else
+        } else {
             watch->known.blocks[i] = blocks;
+            pool->classes[i].count = (_Atomic uint32_t *)&watch->known.blocks[i];
+        }
     }
+    store(&pool->detours, watch->is_coded ? POOL_IS_CODED : 0, RELAXED);
 }
 
 static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,

@@ -7,7 +7,7 @@
  * its calls have no locked instruction; after that its frees have one, and so has handing out a
  * block that was freed since: of two frees at once one is then told.
  *
- * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `was_remote` and a counter, no more.
+ * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `detours` and a counter, no more.
  * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md
  */
 #include "pool/pool.h"
@@ -27,24 +27,38 @@ ALWAYS_INLINE unsigned code_of(uint32_t blocks)
     return code > 15 ? 15 : code;
 }
 
-/* With more than POOL_EXACT_MAX classes. */
+/* With more than POOL_EXACT_MAX classes; else the count is in the watch line itself. */
 static NOINLINE void publish_coded(calm_pool *pool, const struct pool_class *class)
 {
     uint8_t *pair = &pool->watch.known.code[class->index >> 1];
     unsigned shift = (class->index & 1) * 4;
-    unsigned codes = (*pair & ~(15u << shift)) | code_of(class->free_known) << shift;
+    unsigned codes = (*pair & ~(15u << shift)) | code_of(load(&class->counted, RELAXED)) << shift;
     __atomic_store_n(pair, (uint8_t)codes, __ATOMIC_RELAXED);
 }
 
-ALWAYS_INLINE void publish(calm_pool *pool, const struct pool_class *class, uint64_t free_bytes)
+ALWAYS_INLINE bool is_coded(const calm_pool *pool)
 {
-    struct calm_pool_occupancy *watch = &pool->watch;
-    __atomic_store_n(&watch->free_bytes, free_bytes, __ATOMIC_RELAXED);
-    if (unlikely(watch->is_coded)) {
-        publish_coded(pool, class);
-        return;
-    }
-    __atomic_store_n(&watch->known.blocks[class->index], class->free_known, __ATOMIC_RELAXED);
+    return pool->watch.is_coded != 0;
+}
+
+ALWAYS_INLINE bool was_remote(const calm_pool *pool)
+{
+    return (load(&pool->detours, RELAXED) & POOL_WAS_REMOTE) != 0;
+}
+
+/* The owner alone writes a count. */
+ALWAYS_INLINE void count_more(struct pool_class *class, uint32_t blocks)
+{
+    store(class->count, load(class->count, RELAXED) + blocks, RELAXED);
+}
+
+ALWAYS_INLINE void count_taken(struct pool_class *class)
+{
+    uint32_t left = load(class->count, RELAXED) - 1;
+    store(class->count, left, RELAXED);
+    if (left < class->least_free)
+        class->least_free = left;
+    class->allocs++;
 }
 
 ALWAYS_INLINE void make_hot(calm_pool *pool, struct pool_class *class, uint32_t w)
@@ -104,13 +118,13 @@ ALWAYS_INLINE uint32_t drain_group(calm_pool *pool, struct pool_class *class)
     class->cursor++;
     if (found != 0) {
         store(word, word_with(free, found), RELAXED);
-        class->free_known += count;
+        count_more(class, count);
         class->found_now += count;
         class->remote_frees += count;
         if (free == 0)
             raise_word(pool, class, w);
     }
-    if (class->cursor == class->words << pool->group_shift)
+    if (class->cursor == class_words(class) << pool->group_shift)
         end_pass(pool, class);
     return count;
 }
@@ -126,8 +140,8 @@ static NOINLINE uint32_t drain_class(calm_pool *pool, struct pool_class *class)
     uint32_t found = drain_group(pool, class);
     if (pool->is_drained_twice)
         found += drain_second(pool, class);
-    if (found != 0)
-        publish(pool, class, pool->watch.free_bytes + found * class->stride);
+    if (found != 0 && is_coded(pool))
+        publish_coded(pool, class);
     return found;
 }
 
@@ -138,23 +152,22 @@ ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t
     pool_word *word = class->hot_word;
     uint64_t after;
     uint32_t i = word_take(free, &after);
+    count_taken(class);
     store(word, after, RELAXED);
     /* S4: the mark of the last free goes before the block does. */
     if (is_shared && (load(word_freed(class, word), RELAXED) & level_bit(i)) != 0)
         fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);
-    char *block = class->hot_start + i * class->stride;
-    pool->latest = (struct pool_latest){block, i, class};
-    class->allocs++;
-    class->free_known--;
-    if (class->free_known < class->least_free)
-        class->least_free = class->free_known;
-    publish(pool, class, pool->watch.free_bytes - class->stride);
+    char *block = class->hot_start + i * (uint32_t)class->stride;
+    pool->latest = (struct pool_latest){block, free, class};
     return block;
 }
 
 static NOINLINE void *hand_out_any(calm_pool *pool, struct pool_class *class)
 {
-    return hand_out(pool, class, load(class->hot_word, RELAXED), load(&pool->was_remote, RELAXED));
+    void *block = hand_out(pool, class, load(class->hot_word, RELAXED), was_remote(pool));
+    if (is_coded(pool))
+        publish_coded(pool, class);
+    return block;
 }
 
 static NOINLINE void *refuse(calm_pool *pool)
@@ -190,7 +203,7 @@ static NOINLINE void *alloc_slow(calm_pool *pool, struct pool_class *class,
     if (class->blocks == 0)
         return refuse(pool);
     leave_word(pool, class);
-    if (load(&pool->was_remote, RELAXED))
+    if (was_remote(pool))
         drain_in_turns(pool, class, other);
     if (class->hot != POOL_NONE)
         return hand_out_any(pool, class);
@@ -210,7 +223,7 @@ ALWAYS_INLINE struct pool_class *lender_of(calm_pool *pool, struct pool_class *c
 ALWAYS_INLINE void *alloc_from(calm_pool *pool, struct pool_class *class)
 {
     uint64_t free = load(class->hot_word, RELAXED);
-    if (unlikely(free == 0) || unlikely(load(&pool->was_remote, RELAXED)))
+    if (unlikely(free == 0) || unlikely(load(&pool->detours, RELAXED) != 0))
         return alloc_slow(pool, class, lender_of(pool, class));
     return hand_out(pool, class, free, false);
 }
@@ -284,17 +297,11 @@ ALWAYS_INLINE bool give(const struct pool_place *at)
            (fetch_or(word_freed(at->class, at->word), bit, RELEASE) & bit) == 0;
 }
 
-ALWAYS_INLINE void note_freed(calm_pool *pool, struct pool_class *class)
-{
-    class->free_known++;
-    publish(pool, class, pool->watch.free_bytes + class->stride);
-}
-
 /* Once others free, too, the owner's free is a mark of the same kind: of two at once one is told.
  */
 ALWAYS_INLINE bool may_free(const calm_pool *pool, const struct pool_place *at)
 {
-    if (unlikely(load(&pool->was_remote, RELAXED)))
+    if (unlikely(was_remote(pool)))
         return give(at);
     return (load(at->word, RELAXED) & level_bit(at->i)) == 0;
 }
@@ -312,7 +319,11 @@ static NOINLINE int free_any(calm_pool *pool, void *block)
     }
     uint64_t free = load(at.word, RELAXED);
     store(at.word, level_with(free, at.i), RELAXED);
-    note_freed(pool, at.class);
+    if (at.word == at.class->hot_word && at.class == pool->latest.of)
+        pool->latest.word = level_with(pool->latest.word, at.i);
+    count_more(at.class, 1);
+    if (unlikely(is_coded(pool)))
+        publish_coded(pool, at.class);
     if (unlikely(free == 0))
         raise_word(pool, at.class, at.w);
     return CALM_OK;
@@ -326,18 +337,19 @@ EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
     if (block != latest->block)
         return free_any(pool, block);
     latest->block = NULL;
-    if (unlikely(load(&pool->was_remote, RELAXED)))
+    if (unlikely(load(&pool->detours, RELAXED) != 0))
         return free_any(pool, block); /* another thread may have freed it */
     struct pool_class *class = latest->of;
-    store(class->hot_word, level_with(load(class->hot_word, RELAXED), latest->i), RELAXED);
-    note_freed(pool, class);
+    store(class->hot_word, latest->word, RELAXED);
+    count_more(class, 1);
     return CALM_OK;
 }
 
 EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
-    if (unlikely(!load(&pool->was_remote, RELAXED)))
-        store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */
+    uint32_t detours = load(&pool->detours, RELAXED);
+    if (unlikely((detours & POOL_WAS_REMOTE) == 0)) /* before S3: no free can be left unseen */
+        store(&pool->detours, detours | POOL_WAS_REMOTE, RELAXED);
     if (block == NULL)
         return CALM_OK;
     struct pool_place at = {0};
@@ -353,7 +365,7 @@ EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
     struct pool_class *class = &pool->classes[pool->drain_next];
     pool->drain_next = pool->drain_next + 1 < pool->class_count ? pool->drain_next + 1 : 0;
-    return load(&pool->was_remote, RELAXED) ? drain_class(pool, class) : 0;
+    return was_remote(pool) ? drain_class(pool, class) : 0;
 }
 
 EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING

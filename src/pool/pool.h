@@ -10,9 +10,10 @@
  * Invariants, held by pool_verify():
  *   P1 bits behind a class's last block are 0 in both planes.
  *   P2 `near` has exactly the words with a bit of `free`, and `hot`, which may have none left.
- *   P3 free_known is the number of bits of `free`.
+ *   P3 the count at count_at is the number of bits of `free`.
  *   P4 hot is the lowest word that `near` has, or POOL_NONE; hot_word and hot_start are its own.
- *   P5 the watch line says what free_known says.
+ *   P5 the watch line says no more than the counts.
+ *   P6 latest.word is hot_word with the block that was handed out last, as long as that is used.
  */
 #ifndef CALM_POOL_POOL_H
 #define CALM_POOL_POOL_H
@@ -23,13 +24,19 @@
 #include "pool/levels.h"
 
 enum {
-    POOL_TABLE_BYTES = 1024, /* sizes up to this find their class in a table            */
+    POOL_TABLE_BYTES = 4096, /* sizes up to this find their class in a table            */
     POOL_KIB = 1024,         /* above, those from one KiB to the next are of one class mostly */
     POOL_GRANULES = 256,     /* parts of the blocks' range that each have a table entry */
     POOL_MIXED = 0,          /* an entry: several classes lie in this part              */
     POOL_ALIGNS = 13,        /* 2^0 to 2^12 */
     POOL_DRAIN_TWICE = 128,  /* from this drain_max on a drain looks at two words       */
-    POOL_EXACT_MAX = 12,     /* classes whose free blocks the watch line counts exactly */
+    POOL_EXACT_MAX = 14,     /* classes whose free blocks are counted in the watch line */
+};
+
+/* What keeps the owner's calls from the shortest way: bits of calm_pool.detours. */
+enum {
+    POOL_WAS_REMOTE = 1, /* a remote free was ever begun; for good          */
+    POOL_IS_CODED = 2,   /* more than POOL_EXACT_MAX classes; from the start */
 };
 
 #define POOL_NONE UINT32_MAX
@@ -46,10 +53,10 @@ struct pool_class {
     uint64_t *near;
     uint64_t *far;
     uint32_t blocks; /* 0: what is behind the last class, for requests of no class */
-    uint32_t words;  /* of a plane; that of `freed` follows that of `free`         */
     uint16_t align;
     uint8_t shift; /* stride is its odd part << shift */
     uint8_t index;
+    _Atomic uint32_t *count; /* of its free blocks: in the watch line, or `counted` */
 
     /* The owner's. */
     _Alignas(CACHE_LINE_BYTES) pool_word *hot_word; /* or a word that is 0 for ever */
@@ -58,7 +65,7 @@ struct pool_class {
     uint64_t allocs;
     uint64_t remote_frees;
     uint32_t hot;
-    uint32_t free_known;
+    _Atomic uint32_t counted; /* free blocks, where the watch line has codes                */
     uint32_t least_free;
     uint32_t cursor; /* the group of blocks that the next drain looks at            */
     uint32_t found_now, found_last; /* remote frees of this pass of the cursor, of the last */
@@ -70,7 +77,7 @@ _Static_assert(sizeof(struct pool_class) == 2 * CACHE_LINE_BYTES,
  * was freed, or once hot has moved on from its word. */
 struct pool_latest {
     void *block;
-    uint32_t i; /* of its bit in hot_word */
+    uint64_t word; /* what hot_word is once the block is free again */
     struct pool_class *of;
 };
 
@@ -97,7 +104,7 @@ struct calm_pool {
     uint16_t class_of_kib[POOL_KIB]; /* sizes above, by size - 1; or POOL_MIXED */
 
     /* Any thread, seldom. */
-    _Alignas(CACHE_LINE_BYTES) _Atomic bool was_remote; /* a remote free was ever begun; for good */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t detours;
     _Atomic uint64_t remote_misuses;
 
     /* The owner's. */
@@ -108,7 +115,8 @@ struct calm_pool {
     uint32_t drain_next; /* the class that calm_pool_drain comes to next */
     bool spill_turn;     /* whether the last look was at a class that was to lend */
 
-    /* The owner writes, anyone reads. */
+    /* The owner writes, anyone reads. Up to POOL_EXACT_MAX classes have their counts here and
+     * nowhere else, so that there is nothing to copy. */
     _Alignas(CACHE_LINE_BYTES) struct calm_pool_occupancy watch;
 
     pool_word nothing; /* what hot_word of an exhausted class points to */
@@ -120,10 +128,16 @@ _Static_assert(offsetof(struct calm_pool, classes) + (KEYS + 1) * sizeof(struct 
                    UINT16_MAX,
                "a class is told by 16 bits");
 
+/* Words of a plane; that of `freed` follows that of `free`. */
+ALWAYS_INLINE uint32_t class_words(const struct pool_class *of)
+{
+    return (of->blocks + 63) >> LEVEL_BITS;
+}
+
 /* The word of remote frees that belongs to a word of `free`. */
 ALWAYS_INLINE pool_word *word_freed(const struct pool_class *of, pool_word *free)
 {
-    return free + of->words;
+    return free + class_words(of);
 }
 
 /* What a free of `block` would say; CALM_OK and the bytes that may be used. Any thread. */

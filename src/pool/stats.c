@@ -18,12 +18,22 @@ EXPORT void calm_pool_stats_read(const calm_pool *pool, struct calm_pool_stats *
             .block_bytes = (size_t)pool->declared[i],
             .stride_bytes = class->stride,
             .blocks = class->blocks,
-            .free_blocks = class->free_known,
+            .free_blocks = load(class->count, RELAXED),
             .least_free = class->least_free,
             .allocs = class->allocs,
             .remote_frees = class->remote_frees,
         };
     }
+}
+
+EXPORT uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch)
+{
+    const calm_pool *pool = (const calm_pool *)((uintptr_t)watch -
+                                                offsetof(struct calm_pool, watch));
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < pool->class_count; i++)
+        bytes += load(pool->classes[i].count, RELAXED) * pool->classes[i].stride;
+    return bytes;
 }
 
 static bool is_raised(const struct pool_class *class, uint32_t w)
@@ -34,7 +44,7 @@ static bool is_raised(const struct pool_class *class, uint32_t w)
 /* L1: the upper levels say of the lower what is so. */
 static bool levels_agree(const struct pool_class *class)
 {
-    uint32_t near_words = (class->words + 63) / 64;
+    uint32_t near_words = (class_words(class) + 63) / 64;
     for (uint32_t n = 0; n < near_words; n++)
         if ((class->near[n] != 0) != ((class->far[n >> LEVEL_BITS] & level_bit(n & 63)) != 0))
             return false;
@@ -57,7 +67,7 @@ static bool is_hot_right(const calm_pool *pool, const struct pool_class *class, 
 static verdict verify_words(const calm_pool *pool, const struct pool_class *class)
 {
     uint32_t known = 0, lowest = POOL_NONE;
-    for (uint32_t w = 0; w < class->words; w++) {
+    for (uint32_t w = 0; w < class_words(class); w++) {
         pool_word *word = &class->free[w];
         uint64_t free = load(word, RELAXED);
         uint64_t either = free | load(word_freed(class, word), ACQUIRE);
@@ -72,15 +82,24 @@ static verdict verify_words(const calm_pool *pool, const struct pool_class *clas
         if (is_raised(class, w) && lowest == POOL_NONE)
             lowest = w;
     }
-    if (known != class->free_known)
+    if (known != load(class->count, RELAXED))
         return "P3: free blocks do not sum up";
     return is_hot_right(pool, class, lowest) ? NULL
                                              : "P4: hot is not the first word that has blocks";
 }
 
+static bool is_latest_right(const calm_pool *pool)
+{
+    const struct pool_latest *latest = &pool->latest;
+    if (latest->block == NULL || load(&pool->detours, RELAXED) != 0)
+        return true;
+    uint64_t live = latest->word ^ load(latest->of->hot_word, RELAXED);
+    return live != 0 && (live & (live - 1)) == 0 && (latest->word & live) != 0 &&
+           latest->block == latest->of->hot_start + bit_lowest(live) * latest->of->stride;
+}
+
 verdict pool_verify(const calm_pool *pool)
 {
-    uint64_t bytes = 0;
     for (uint32_t i = 0; i < pool->class_count; i++) {
         const struct pool_class *class = &pool->classes[i];
         if (!levels_agree(class))
@@ -88,9 +107,8 @@ verdict pool_verify(const calm_pool *pool)
         verdict found = verify_words(pool, class);
         if (found != NULL)
             return found;
-        bytes += (uint64_t)class->free_known * class->stride;
-        if (calm_pool_watch_free(&pool->watch, i) > class->free_known)
+        if (calm_pool_watch_free(&pool->watch, i) > load(class->count, RELAXED))
             return "P5: the watch line says more than is free";
     }
-    return bytes == pool->watch.free_bytes ? NULL : "P5: the watch line's bytes do not sum up";
+    return is_latest_right(pool) ? NULL : "P6: the block handed out last would be freed wrongly";
 }

@@ -85,17 +85,18 @@ MUTANTS = [
      "if ((load(at->word, RELAXED) & bit) != 0) return false; pool_word *one = word_freed(at->class, at->word); "
      "uint64_t had = load(one, RELAXED); store(one, had | bit, RELEASE); return (had & bit) == 0;",
      "not exactly one|lost"),
-    ("pool", "src/pool/pool.c", "if (unlikely(!load(&pool->was_remote, RELAXED))) "
-     "store(&pool->was_remote, true, RELAXED); /* before S3, so that no free can be left unseen */", "",
+    ("pool", "src/pool/pool.c", "if (unlikely((detours & POOL_WAS_REMOTE) == 0)) "
+     "/* before S3: no free can be left unseen */ "
+     "store(&pool->detours, detours | POOL_WAS_REMOTE, RELAXED);", "(void)detours;",
      "lost|not exactly one|a free block was freed"),
     ("pool", "src/pool/pool.c", "if (free == 0) raise_word(pool, class, w); } if", "} if", "lost|P2"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);", "(void)0;",
      "live block|cannot be freed|not exactly one|is live that was freed|came back twice"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);",
      "store(word_freed(class, word), 0, RELAXED);", "lost|not exactly one|is live that was freed"),
-    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->was_remote, RELAXED))) return give(at); return", "return",
+    ("pool", "src/pool/pool.c", "if (unlikely(was_remote(pool))) return give(at); return", "return",
      "not exactly one|a free block was freed"),
-    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->was_remote, RELAXED))) return free_any(pool, block); "
+    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->detours, RELAXED) != 0)) return free_any(pool, block); "
      "/* another thread may have freed it */", "", "not exactly one|twice"),
     ("pool", "src/pool/pool.c", "store(at.word, level_with(free, at.i), RELAXED);",
      "store(at.word, level_with(free, at.i), RELAXED); store(word_freed(at.class, at.word), 0, RELAXED);",

@@ -138,7 +138,7 @@ static void end(void)
         if (tried[i] > 0 && calm_pool_free(pool, blocks[i]) != CALM_EDOUBLE)
             explore_fail("a free block was freed");
     }
-    for (unsigned i = 0; i < 2 * pool->classes[0].words; i++)
+    for (unsigned i = 0; i < 2 * class_words(&pool->classes[0]); i++)
         calm_pool_drain(pool);
     verdict found = pool_verify(pool);
     if (found != NULL)

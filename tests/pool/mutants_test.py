@@ -19,6 +19,9 @@ MUTANTS = {
                                         "        return error;", ["single"]),
     "what was handed out last may be freed twice": ("pool.c", "    latest->block = NULL;\n", "", ["plain"]),
     "what was handed out last is freed in another word": ("pool.c", "    pool->latest.block = NULL;\n", "", ["plain"]),
+    "what was handed out last takes back what was freed since": (
+        "pool.c", "        pool->latest.word = level_with(pool->latest.word, at.i);\n", "        (void)0;\n",
+        ["plain"]),
     "a word is left though it has blocks": ("pool.c", "load(class->hot_word, RELAXED) != 0)\n        return;",
                                             "load(class->hot_word, RELAXED) > 1)\n        return;", ["single"]),
     "an empty word stays in the levels": ("pool.c", "        levels_clear(&class->root, class->far, class->near, "
@@ -26,7 +29,7 @@ MUTANTS = {
                                           "        (void)0;\n    make_hot(pool, class, w);", ["plain"]),
     "a remote free is forgotten": ("pool.c", "        if (free == 0)\n            raise_word(pool, class, w);\n", "",
                                    ["single"]),
-    "remote frees are not counted": ("pool.c", "        class->free_known += count;\n", "", ["single"]),
+    "remote frees are not counted": ("pool.c", "        count_more(class, count);\n", "", ["single"]),
     "a remote free's mark outlives it": ("pool.c", "        fetch_and(word_freed(class, word), ~level_bit(i), "
                                          "RELAXED);", "        (void)0;", ["single"]),
     "a free does not lower the first word": ("pool.c", "    if (w > class->hot)\n        return;\n",

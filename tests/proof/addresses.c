@@ -54,7 +54,6 @@ static pool_word maps[COUNT][2 * WORDS];
 static void any_class(struct pool_class *class, pool_word *map)
 {
     class->free = map;
-    class->words = WORDS;
     class->blocks = anything % (WORDS * 64 + 1);
     class->blocks_at = anything;
     class->stride = anything;

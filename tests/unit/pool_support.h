@@ -74,7 +74,7 @@ inline void drain_all(calm_pool *pool)
 {
     size_t calls = 0;
     for (uint32_t i = 0; i < pool->class_count; i++)
-        calls = std::max<size_t>(calls, pool->classes[i].words);
+        calls = std::max<size_t>(calls, class_words(&pool->classes[i]));
     for (size_t i = 0; i < calls * pool->class_count * 65; i++)
         calm_pool_drain(pool);
 }

@@ -5,8 +5,8 @@ import say
 from facts import tables, text_of, unsigned
 from process_memory import Gone
 
-MAGIC, VERSION = "calmexec facts", 1  # EXEC_FACTS_VERSION of src/exec/running.c
-CORES_MAX, NAME_BYTES = 1024, 32
+MAGIC, VERSION = "calmexec facts", 2  # EXEC_FACTS_VERSION of src/exec/running.c
+CORES_MAX, CLASSES_MAX, NAME_BYTES = 1024, 64, 32
 BAR = 10
 
 
@@ -88,13 +88,23 @@ class Executors:
             return unsigned(worker, facts["worker." + name], size)
 
         pool = of("pool")
-        free, backlog = self.process.read_all([(pool + facts["pool.free_bytes"], 8), (pool + facts["pool.backlog"], 4)])
+        backlog = self.process.read(pool + facts["pool.backlog"], 4)
         load = unsigned(line, facts["line.load"], 8)
         return Core(number, of("cpu", 4), of("is_pinned", 1) != 0, of("doze", 4) == facts["doze.asleep"], of("done"),
                     of("stolen"), of("sleeps"), of("busy_ns"), load >> facts["line.work_bits"],
                     unsigned(line, facts["line.service_ns"], 4), unsigned(line, facts["line.latency_ns"], 4),
-                    of("whole_bytes"), unsigned(free, 0, 8), unsigned(backlog, 0, 4),
+                    of("whole_bytes"), self.free_bytes(facts, pool), unsigned(backlog, 0, 4),
                     [unsigned(line, facts["line.free_blocks"] + 2 * index, 2) for index in range(classes)])
+
+    def free_bytes(self, facts, pool):
+        """What the free blocks of a pool come to: its classes' counts times what their blocks take."""
+        count = min(unsigned(self.process.read(pool + facts["pool.class_count"], 4), 0, 4), CLASSES_MAX)
+        size = facts["pool.class_bytes"]
+        data = self.process.read(pool + facts["pool.classes"], count * size)
+        classes = [data[number * size:(number + 1) * size] for number in range(count)]
+        counts = self.process.read_all([(unsigned(each, facts["pool.class_count_of"], 8), 4) for each in classes])
+        return sum(unsigned(free, 0, 4) * unsigned(each, facts["pool.class_stride"], 8)
+                   for free, each in zip(counts, classes))
 
 
 def rate(now, before, seconds):

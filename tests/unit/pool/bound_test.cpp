@@ -49,7 +49,8 @@ calm_pool_limits limits_of(std::vector<size_t> sizes, unsigned flags, uint32_t d
 /* The figures themselves are held against the object code by the tests bound.*. */
 TEST(Bound, EachFeatureOfAConfigurationAddsToTheCostOfWhatItChangesAndToNothingElse)
 {
-    const std::vector<size_t> many = {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208};
+    const std::vector<size_t> many = {16,  32,  48,  64,  80,  96,  112, 128,
+                                      144, 160, 176, 192, 208, 224, 240};
     const calm_pool_limits one = limits_of({64}, 0, 64), two = limits_of({64, 128}, 0, 64);
     const struct {
         const char *what;
@@ -57,7 +58,7 @@ TEST(Bound, EachFeatureOfAConfigurationAddsToTheCostOfWhatItChangesAndToNothingE
         bool alloc, aligned, free, remote, drain;
     } steps[] = {
         {"a second class", one, two, false, false, true, true, false},
-        {"a large class", two, limits_of({64, 2048}, 0, 64), true, false, false, false, false},
+        {"a large class", two, limits_of({64, 8192}, 0, 64), true, false, false, false, false},
         {"spill", two, limits_of({64, 128}, CALM_POOL_SPILL, 64), true, true, false, false, false},
         {"two words", two, limits_of({64, 128}, 0, 128), true, true, false, false, true},
         {"many classes", two, limits_of(many, 0, 64), true, true, true, false, true},

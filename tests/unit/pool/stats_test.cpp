@@ -41,7 +41,7 @@ TEST(Verify, FindsEachInvariantBroken)
     Pool owner({{64}, {100}, 1 << 20});
     calm_pool *pool = owner;
     struct pool_class *one = &pool->classes[0];
-    pool_word *last = &one->free[one->words - 1];
+    pool_word *last = &one->free[class_words(one) - 1];
     ASSERT_NE(one->blocks % 64, 0u);
     calm_pool_alloc(pool, 64);
     ASSERT_EQ(pool_verify(pool), nullptr);
@@ -62,11 +62,11 @@ TEST(Verify, FindsEachInvariantBroken)
     EXPECT_EQ(broken(), "P2");
     one->near[0] ^= 32;
 
-    one->free_known--;
+    pool->watch.known.blocks[0]--;
     EXPECT_EQ(broken(), "P3");
-    one->free_known += 2;
+    pool->watch.known.blocks[0] += 2;
     EXPECT_EQ(broken(), "P3");
-    one->free_known--;
+    pool->watch.known.blocks[0]--;
 
     one->hot = 1;
     EXPECT_EQ(broken(), "P4");
@@ -82,12 +82,24 @@ TEST(Verify, FindsEachInvariantBroken)
     EXPECT_EQ(broken(), "L1");
     one->root ^= 1;
 
-    pool->watch.free_bytes += 64;
-    EXPECT_EQ(broken(), "P5");
-    pool->watch.free_bytes -= 64;
-    pool->watch.known.blocks[0]++;
-    EXPECT_EQ(broken(), "P5");
-    pool->watch.known.blocks[0]--;
+    pool->latest.word ^= 4;
+    EXPECT_EQ(broken(), "P6");
+    pool->latest.word ^= 4;
+    EXPECT_EQ(pool_verify(pool), nullptr);
+}
+
+TEST(Verify, FindsACodedWatchLineThatSaysMoreThanIsFree)
+{
+    std::vector<size_t> sizes;
+    for (size_t i = 0; i < 20; i++)
+        sizes.push_back(16 + 16 * i);
+    Pool made({sizes, std::vector<uint32_t>(20, 5), 1 << 20});
+    struct calm_pool *pool = made;
+    ASSERT_EQ(pool_verify(pool), nullptr);
+    pool->watch.known.code[0]++;
+    ASSERT_NE(pool_verify(pool), nullptr);
+    EXPECT_EQ(std::string(pool_verify(pool)).substr(0, 2), "P5");
+    pool->watch.known.code[0]--;
     EXPECT_EQ(pool_verify(pool), nullptr);
 }
 

@@ -98,11 +98,9 @@ pub struct calm_pool_config {
 }
 
 /// One cache line a pool that any thread may read at any time, each field atomically.
-#[repr(C, align(8))]
+#[repr(C)]
 #[derive(Debug)]
 pub struct calm_pool_occupancy {
-    /// In free blocks that the owner knows of; atomic.
-    pub free_bytes: u64,
     /// Remote frees that the last whole passes of the cursor found; atomic.
     pub remote_backlog: u32,
     /// How many classes; constant.
@@ -110,7 +108,7 @@ pub struct calm_pool_occupancy {
     /// 0: `known` is free blocks by class, 32 bits each; 1: 4 bits a class, low half first. Constant.
     pub is_coded: u16,
     /// Free blocks as `is_coded` says; atomic.
-    pub known: [u32; 12],
+    pub known: [u32; 14],
 }
 
 /// What happened in one class of a pool.
@@ -236,6 +234,8 @@ extern "C" {
     pub fn calm_pool_usable_size(pool: *const calm_pool, block: *const c_void) -> usize;
     /// The pool's line, valid until destroy. Any thread.
     pub fn calm_pool_watch(pool: *const calm_pool) -> *const calm_pool_occupancy;
+    /// Bytes in the free blocks of the pool whose own line this is. Any thread.
+    pub fn calm_pool_watch_bytes(watch: *const calm_pool_occupancy) -> u64;
     /// Fills `out`. Owner only.
     pub fn calm_pool_stats_read(pool: *const calm_pool, out: *mut calm_pool_stats);
     /// What a pool of this configuration would be. Returns 0, or the code that `calm_pool_create` would.

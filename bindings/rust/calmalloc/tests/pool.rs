@@ -312,7 +312,7 @@ fn any_thread_sees_how_full_a_pool_is() {
     assert_eq!((remote.free_blocks(2), remote.free_bytes()), (all, bytes));
     assert_eq!((remote.free_blocks(4), remote.backlog()), (0, 0));
 
-    // More than 12 classes: powers of two.
+    // More than 14 classes: powers of two.
     let many = (1..=20).fold(PoolConfig::new(1 << 20), |config, n| {
         config.class(n * 16, 5)
     });

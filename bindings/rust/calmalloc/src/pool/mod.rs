@@ -57,7 +57,7 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU8, AtomicUsize, Ordering};
 
 /// What any thread may use of a pool, and the thread that allocated from it last.
 #[derive(Debug)]
@@ -74,11 +74,10 @@ unsafe impl Sync for Shared {}
 /// `sys::calm_pool_occupancy` as one reads it while the owner writes.
 #[repr(C)]
 struct Line {
-    free_bytes: AtomicU64,
     remote_backlog: AtomicU32,
     classes: u16,
     is_coded: u16,
-    known: [AtomicU32; 12],
+    known: [AtomicU32; 14],
 }
 const _: () =
     assert!(std::mem::size_of::<Line>() == std::mem::size_of::<sys::calm_pool_occupancy>());
@@ -257,7 +256,8 @@ impl PoolRemote<'_> {
 
     /// Bytes in free blocks, as the owner knows: never more than there are.
     pub fn free_bytes(&self) -> u64 {
-        self.line().free_bytes.load(Ordering::Relaxed)
+        // SAFETY: any thread may call this; the line is the pool's own.
+        unsafe { sys::calm_pool_watch_bytes(sys::calm_pool_watch(self.0.raw.as_ptr())) }
     }
 
     /// Blocks that other threads freed and the owner had not met yet, as of the last look at all of them.
@@ -265,7 +265,7 @@ impl PoolRemote<'_> {
         self.line().remote_backlog.load(Ordering::Relaxed)
     }
 
-    /// Free blocks of a class, as the owner knows. In a pool of more than 12 classes a power of two that is at most
+    /// Free blocks of a class, as the owner knows. In a pool of more than 14 classes a power of two that is at most
     /// that number and more than half of it, up to 16384. 0 past the last class.
     pub fn free_blocks(&self, class: usize) -> u32 {
         let line = self.line();
@@ -276,7 +276,7 @@ impl PoolRemote<'_> {
             return line.known[class].load(Ordering::Relaxed);
         }
         let codes: *const AtomicU8 = line.known.as_ptr().cast();
-        // SAFETY: there are 48 bytes of two classes each, and no pool has more than 64 classes.
+        // SAFETY: there are 56 bytes of two classes each, and no pool has more than 64 classes.
         let pair = unsafe { (*codes.add(class / 2)).load(Ordering::Relaxed) };
         match pair >> (class % 2 * 4) & 15 {
             0 => 0,

@@ -8,7 +8,8 @@
 BUILD_DIR has calm_simulator and calm_exec_real. Each row is N runs of the executor with different seeds. A run records
 when each task came and how long it had its worker, and the simulator is given just that, REPLAYS times: an idle worker
 takes so long to begin as it took in the middle, and from 40 % less to 40 % more. Where those replays spread, a few
-tasks decide. A run in which tasks had their workers 10 % longer than they asked was disturbed, and is repeated. `drawn` is the simulator alone: it knows neither the kernel's timer nor what else the machine did.
+tasks decide. A run in which tasks had their workers 10 % longer than they asked was disturbed, and is repeated. `drawn`
+is the simulator alone: it knows neither the kernel's timer nor what else the machine did.
 
 --traces keeps recorded runs in DIR, and replays those that are there instead of running the executor. Prints a table
 in Markdown; exit code 1 when P50, P99, or the share of tasks rejected or failed for want of a block differ by more than

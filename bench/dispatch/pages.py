@@ -320,7 +320,8 @@ def cost(lines):
 def clocked(lines):
     """Of several rounds the one with the least middle: the others were disturbed more."""
     out = ["## ns a decision", "", "By the clock, of the machine that recorded it (Xeon, 2.5 GHz, 2 CPUs): middle, and"
-           " 99th percentile, of the decisions of a run at load 0.7 with pools, less what reading the clock takes at least."
+           " 99th percentile, of the decisions of a run at load 0.7 with pools, less what reading the clock takes at"
+           " least."
            " Between decisions the simulator uses the caches. The best of three rounds. `slow`: a quarter of the cores"
            " takes four times as long. `its end`: what is learned when a task ends, every second one."
            " Made by `study.py run SIMULATOR clock`.", ""]
@@ -441,7 +442,8 @@ def write(results):
     out = ["# Dispatch policies: all figures", "",
            "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
            " `bench/dispatch/study.py run SIMULATOR` writes; options of each run are in `bench/dispatch/sets.py`."
-           " Nothing here but the last table depends on the machine: the simulator's time is its own. Ten seeds; mean and half-width of"
+           " Nothing here but `ns a decision` depends on the machine: the simulator's time is its own."
+           " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
            " [What follows from them](dispatch.md).", ""]
     for part in (bound, equal, throughput, unequal, tight, refused, sizes, others, change, watched, cost, clocked):

@@ -50,3 +50,8 @@ SETS = {
 # Trained on one traffic, judged on another: learned weights alone, neither learning nor falling back.
 TRAIN = "--policy learned --load 0.7 --tasks 400000 --seed 1000 --seeds 1 " + SLOW
 JUDGE = "--policy learned --load 0.7 --tasks 80000 --frozen --arm learned " + SLOW
+
+# By the clock, calm_exec_cost: cores, and how long after the last task's begin the next is submitted.
+CLOCKED = (2, 8, 64, 256)
+GAPS_NS = (20000, 1000000)
+CLOCK_ROUNDS = 3

@@ -6,7 +6,8 @@
 Each round runs every server in another order. A run is one redis-benchmark of one command with 50 clients, not
 pipelined or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second;
 calmq with two workers shares both with the client.
-Raw lines, one JSON object a run, go to the file; the tables, medians with the least and the most, to standard output.
+Raw lines, one JSON object a run, are added to the file; the tables, medians with the least and the most, go to standard
+output.
 """
 import argparse
 import gzip
@@ -168,16 +169,20 @@ def main():
     parser.add_argument("--report", help="only makes the tables of a file")
     parser.add_argument("--skip-full", action="store_true")
     options = parser.parse_args()
-    lines = []
     if options.report:
         with gzip.open(options.report, "rt") as file:
             report([json.loads(line) for line in file])
         return
-    speed(options, lines.append)
-    if not options.skip_full:
-        full(options, lines.append)
-    with gzip.open(options.out, "wt") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    lines = []
+    with gzip.open(options.out, "at") as file:
+        def write(line):
+            lines.append(line)
+            file.write(json.dumps(line) + "\n")
+            file.flush()  # what was measured stays, whatever ends the rest
+        if options.rounds > 0:
+            speed(options, write)
+        if not options.skip_full:
+            full(options, write)
     report(lines)
 
 

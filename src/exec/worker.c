@@ -195,6 +195,13 @@ static uint32_t victim(struct calm_worker *worker)
     return core < exec->cores && core != worker->core ? core : POLICY_NOBODY;
 }
 
+/* What others freed counts, so that a task is not turned away for want of what is there. */
+static bool has_block(struct calm_worker *worker, uint32_t class)
+{
+    return class >= WATCH_CLASSES || watch_free(worker->line, class) > 0 ||
+           (take_back(worker, worker->exec->classes) && watch_free(worker->line, class) > 0);
+}
+
 /* Takes the oldest task that was not sent and waits at a core that the policy names, if this one
  * has a block for it; else it goes back, to the end, and the thief looks no more until there is
  * news, so that it does not turn the others' inboxes round and round. */
@@ -208,9 +215,8 @@ static bool steal(struct calm_worker *worker)
     if (job == NULL)
         return false;
     watch_oldest(from->line, job->submitted_ns);
-    bool has_block = job->class >= WATCH_CLASSES || watch_free(worker->line, job->class) > 0;
-    worker->lacks_block = !has_block;
-    if (!has_block && move(worker, &from->inbox, job, &from->inbox))
+    worker->lacks_block = !has_block(worker, job->class);
+    if (worker->lacks_block && move(worker, &from->inbox, job, &from->inbox))
         return false;
     watch_left(from->line, job->hint_ns);
     watch_submitted(worker->line, job->hint_ns);

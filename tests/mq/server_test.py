@@ -5,6 +5,7 @@
 COUNTER is a library that counts calls of malloc. Exit 77 when LOOP is not to be had here.
 """
 import atexit
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import unittest
 
 from support import Client, Refused, Server, encode
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM, COUNTER, LOOP = sys.argv[1:4]
 MESSAGE = 16 << 10
 
@@ -231,6 +233,27 @@ class Commands(unittest.TestCase):
         self.assertGreaterEqual(used, 10000 // 512)
         self.assertEqual(info["loop"], LOOP)
         self.client.ask("DEL", "shown")
+
+    def test_calm_top_shows_each_cores_occupancy_as_it_is(self):
+        # Seen to fail: with a worker that publishes only after tasks, not after what it serves.
+        def free_blocks():
+            time.sleep(0.1)  # a worker says it at the end of its round, the reply is sent before
+            words = [os.path.join(ROOT, "calm"), "top", "--once", "--json", str(self.server.process.pid)]
+            found = json.loads(subprocess.run(words, check=True, capture_output=True, timeout=60).stdout)
+            executor, = found["executors"]
+            return [core["free_blocks"][0] for core in executor["cores"]]
+
+        def free_by_info():
+            info = self.server.info()
+            return [int(info["core%d" % core]["free"]) for core in range(2)]
+
+        empty = free_blocks()
+        self.client.ask("LPUSH", "shown", b"x" * 10000)
+        full = free_blocks()
+        self.assertEqual(full, free_by_info())
+        self.assertGreaterEqual(sum(empty) - sum(full), 10000 // 512)
+        self.client.ask("DEL", "shown")
+        self.assertEqual(free_blocks(), empty)
 
 
 class Limits(unittest.TestCase):

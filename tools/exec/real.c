@@ -174,6 +174,19 @@ static double extra_of(const struct record *record)
     return (double)(record->ended_ns - record->begun_ns) - (double)record->service_ns;
 }
 
+/* By how much longer tasks had their workers than they asked, over what they asked: what the
+ * kernel's timer and others on the machine took. */
+static double late_of(const struct record *records, uint64_t tasks)
+{
+    double extra = 0, asked = 0;
+    for (uint64_t i = 0; i < tasks; i++)
+        if (records[i].ended_ns > 0 && !records[i].has_failed) {
+            extra += extra_of(&records[i]);
+            asked += (double)records[i].service_ns;
+        }
+    return asked > 0 ? extra / asked : 0;
+}
+
 /* How long a task waited for a worker that had nothing else to do; below 0: it had. */
 static double wake_of(const struct record *record)
 {
@@ -235,16 +248,18 @@ static void print(const struct settings *settings, const char *traffic, double l
     }
     printf("{\"policy\": \"%s\", \"cores\": %u, \"load\": %g, \"traffic\": \"%s\", \"seed\": %llu, "
            "\"tasks\": %llu, \"service\": %g, \"offered\": %llu, \"rejected\": %llu, \"failed\": "
-           "%llu, \"extra_ns\": %.0f, \"wake_ns\": %.0f, \"sojourn\": {\"mean\": %.6g, \"p50\": "
+           "%llu, \"extra_ns\": %.0f, \"late\": %.4f, \"wake_ns\": %.0f, \"sojourn\": {\"mean\": "
+           "%.6g, \"p50\": "
            "%.6g, \"p90\": %.6g, "
            "\"p99\": %.6g, \"max\": %.6g}}\n",
            settings->policy, settings->cores, load, traffic,
            (unsigned long long)settings->traffic.seed, (unsigned long long)settings->tasks,
            settings->traffic.service_ns, (unsigned long long)(settings->tasks - warmup),
            (unsigned long long)rejected, (unsigned long long)failed,
-           middle(extra_of, records, settings->tasks), middle(wake_of, records, settings->tasks),
-           quantiles_mean(&sojourn), quantiles_at(&sojourn, 0.5), quantiles_at(&sojourn, 0.9),
-           quantiles_at(&sojourn, 0.99), (double)sojourn.most);
+           middle(extra_of, records, settings->tasks), late_of(records, settings->tasks),
+           middle(wake_of, records, settings->tasks), quantiles_mean(&sojourn),
+           quantiles_at(&sojourn, 0.5), quantiles_at(&sojourn, 0.9), quantiles_at(&sojourn, 0.99),
+           (double)sojourn.most);
 }
 
 /* --- what it is asked --- */

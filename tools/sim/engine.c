@@ -61,6 +61,8 @@ static void task_leave(struct engine *engine, uint32_t index, uint64_t *count)
 {
     struct engine_parts *parts = engine->parts;
     struct task *task = &parts->tasks[index];
+    if (task->home < engine->options.cores)
+        parts->cores[task->home].places--;
     *count += task->is_counted;
     engine->all_left++;
     count_system(engine, -1);
@@ -286,6 +288,8 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     struct core *from = &parts->cores[victim], *to = &parts->cores[thief];
     struct task *task = &parts->tasks[from->inbox.head];
     uint32_t index = inbox_pop(parts, victim);
+    if (has_blocks(engine, task))
+        take_back(parts, thief);
     if (has_blocks(engine, task) && to->free[task->class] == 0) {
         queue_push(parts, &from->inbox, index);
         return false;
@@ -409,10 +413,13 @@ static void place(struct engine *engine, uint32_t index, uint32_t task_index)
     struct engine_parts *parts = engine->parts;
     struct core *core = &parts->cores[index];
     struct task *task = &parts->tasks[task_index];
-    if (watch_count(&parts->published[index]) >= engine->options.inbox_capacity) {
+    uint32_t capacity = engine->options.inbox_capacity;
+    if (watch_count(&parts->published[index]) >= capacity || core->places >= capacity) {
         task_leave(engine, task_index, &engine->counts.rejected);
         return;
     }
+    task->home = index;
+    core->places++;
     double from = parts->busy_until_ns[index];
     from = from > parts->now_ns ? from : parts->now_ns;
     parts->busy_until_ns[index] = from + task->service_ns * core->slow_factor;
@@ -538,6 +545,7 @@ static void on_arrival(struct engine *engine)
                                             .hint_ns = next->hint_ns,
                                             .class = next->class,
                                             .hold_ns = next->hold_ns,
+                                            .home = NO_TASK,
                                             .is_counted = is_counted};
         if (parts->held.count > 0)
             queue_push(parts, &parts->held, index); /* behind those before it */

@@ -19,6 +19,7 @@ struct task {
     uint32_t hint_ns;
     uint32_t class;
     uint32_t ticket;
+    uint32_t home; /* the core in whose inbox it has its place, also while a thief runs it */
     uint32_t next; /* in a queue, or among the unused */
     bool is_counted;
 };
@@ -32,6 +33,7 @@ struct core {
     struct queue inbox;
     uint32_t running;    /* task, or NO_TASK */
     uint32_t on_the_way; /* tasks            */
+    uint32_t places;     /* of its inbox that are taken, until their tasks have ended */
     double begun_ns;
     double slow_factor;
     /* Blocks of each class: free, taken by a running task or kept after one, and freed by others.

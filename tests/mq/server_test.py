@@ -235,7 +235,6 @@ class Commands(unittest.TestCase):
         self.client.ask("DEL", "shown")
 
     def test_calm_top_shows_each_cores_occupancy_as_it_is(self):
-        # Seen to fail: with a worker that publishes only after tasks, not after what it serves.
         def free_blocks():
             time.sleep(0.1)  # a worker says it at the end of its round, the reply is sent before
             words = [os.path.join(ROOT, "calm"), "top", "--once", "--json", str(self.server.process.pid)]

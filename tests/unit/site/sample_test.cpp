@@ -374,19 +374,6 @@ TEST_F(SampleAll, AnotherThreadMayFree)
     expect(0, 0, 500);
 }
 
-TEST_F(SampleAll, ABlockGoesRoundWithoutItsDepot)
-{
-    void *first = front_alloc(300, site_at(site), nullptr);
-    void *second = front_alloc(300, site_at(site), nullptr);
-    heap_free(second);
-    heap_free(first); /* to the depot: one is kept */
-    EXPECT_EQ(front_alloc(300, site_at(site), nullptr), second);
-    EXPECT_EQ(front_alloc(300, site_at(site), nullptr), first);
-    heap_free(first);
-    heap_free(second);
-    expect(0, 0, 4);
-}
-
 TEST_F(SampleAll, AForksChildHasACopyOfItsOwn)
 {
     void *block = front_alloc(100, site_at(site), nullptr);

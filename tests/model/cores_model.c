@@ -39,6 +39,7 @@ enum place { IN_DEPOT, IN_A_CACHE, HELD };
 
 struct region region;
 _Atomic uint64_t os_failed_calls;
+unsigned shard_count = 1;
 
 static _Atomic uint16_t map[1];
 static _Alignas(UNIT_BYTES) uint64_t blocks[BLOCKS];

@@ -238,9 +238,27 @@ void thread_start(void)
         os_thread_exit_arm(cache_of_thread);
 }
 
+/* Calls those spare that are in a stack; says how many. */
+static unsigned note_spare(struct tagged_stack *stack)
+{
+    unsigned count = 0;
+    for (uint32_t number = (uint32_t)load(&stack->top, RELAXED); number != 0;
+         number = load(below_of(number), RELAXED)) {
+        store(&((struct cache *)meta_at(number))->state, CACHE_SPARE, RELAXED);
+        count++;
+    }
+    return count;
+}
+
+/* A cache that is in no stack was a thread's, or in the hand of one that took it or put it back. */
 void thread_fork_adopt(void)
 {
     cores_fork_adopt();
+    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
+        if (!cache->is_for_cores)
+            store(&cache->state, CACHE_OWNED, RELAXED);
+    note_spare(&cold);
+    store(&warm_count, note_spare(&warm), RELAXED);
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (cache != cache_of_thread && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {

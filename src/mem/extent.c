@@ -41,17 +41,28 @@ static int commit_to(struct extent *extent, size_t committed, size_t target)
     return 0;
 }
 
-int extent_commit(struct extent *extent, size_t needed, size_t step)
+static int commit(struct extent *extent, size_t committed, size_t needed, size_t step)
 {
-    size_t committed = load(&extent->committed, ACQUIRE);
-    if (needed <= committed)
-        return 0;
-    if (needed > load(&extent->reserved, RELAXED))
-        return NO_MEMORY;
     size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->reserved);
     int error = commit_to(extent, committed, target);
     if (error != 0 && target > needed) /* the step is a wish; what is needed may still fit */
         error = commit_to(extent, committed, needed);
-    /* Another thread may have done it, and then have used what lies there in its own way. */
-    return needed <= load(&extent->committed, ACQUIRE) ? 0 : error;
+    return error;
+}
+
+int extent_commit(struct extent *extent, size_t needed, size_t step)
+{
+    size_t committed = load(&extent->committed, ACQUIRE);
+    if (needed > committed && needed > load(&extent->reserved, RELAXED))
+        return NO_MEMORY;
+    while (committed < needed) {
+        size_t seen = committed;
+        int error = commit(extent, seen, needed, step);
+        committed = load(&extent->committed, ACQUIRE);
+        /* Another thread may have moved the front, and then have used what lies below it in its
+         * own way: a failure means nothing then. */
+        if (error != 0 && committed == seen)
+            return error;
+    }
+    return 0;
 }

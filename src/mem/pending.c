@@ -11,6 +11,7 @@
 #include "base/tagged_stack.h"
 
 enum { EXACT_MAX = 32, DOUBLINGS = 24, STACK_COUNT = EXACT_MAX + DOUBLINGS };
+enum { JOIN_MAX = 4096 }; /* spans in one thread's hand */
 
 struct pending {
     struct tagged_stack stacks[2][STACK_COUNT]; /* dirty, clean */
@@ -43,7 +44,8 @@ static _Atomic uint32_t *link_of(uint32_t unit)
 
 static unsigned stack_of(size_t units)
 {
-    return units <= EXACT_MAX ? (unsigned)units - 1 : EXACT_MAX + bit_highest(units) - 5;
+    return units <= EXACT_MAX ? (unsigned)units - 1
+                              : EXACT_MAX + bit_highest(units) - bit_highest(EXACT_MAX);
 }
 
 static struct tagged_stack *stacks_of(unsigned owner, unsigned state)
@@ -52,14 +54,11 @@ static struct tagged_stack *stacks_of(unsigned owner, unsigned state)
     return of->stacks[state - SPAN_DIRTY];
 }
 
-/* The bit comes after the push: whoever clears it looks at the stacks afterwards. */
+/* The bit is set in any case: were it only looked at, the look could come before the push. */
 static void push(unsigned owner, unsigned state, size_t unit, size_t units)
 {
-    _Atomic uint64_t *word = &used[state - SPAN_DIRTY][owner / 64];
-    uint64_t bit = (uint64_t)1 << owner % 64;
     tagged_push(&stacks_of(owner, state)[stack_of(units)], (uint32_t)unit, link_of);
-    if ((load(word, RELAXED) & bit) == 0)
-        fetch_or(word, bit, RELEASE);
+    fetch_or(&used[state - SPAN_DIRTY][owner / 64], (uint64_t)1 << owner % 64, RELEASE);
 }
 
 /* Counted before it can be taken, so that the count is never less than there is. */
@@ -107,34 +106,114 @@ struct span pending_take(size_t units, size_t align_units, unsigned owner)
     return (struct span){0, 0, false};
 }
 
-/* Any of an owner's; says whether there may be more. */
-static struct span pop_of(unsigned owner, unsigned state, bool *is_more)
+/* Any of an owner's. */
+static struct span pop_of(unsigned owner, unsigned state)
 {
     struct tagged_stack *stacks = stacks_of(owner, state);
-    *is_more = false;
     for (unsigned i = STACK_COUNT; i-- > 0;) {
         size_t unit = tagged_pop(&stacks[i], link_of);
-        *is_more = *is_more || (uint32_t)load(&stacks[i].top, RELAXED) != 0 || unit != 0;
         if (unit != 0)
             return popped(unit, region.tags[unit].units, state);
     }
     return (struct span){0, 0, false};
 }
 
+static bool has_some(unsigned owner, unsigned state)
+{
+    const struct tagged_stack *stacks = stacks_of(owner, state);
+    for (unsigned i = 0; i < STACK_COUNT; i++)
+        if ((uint32_t)load(&stacks[i].top, RELAXED) != 0)
+            return true;
+    return false;
+}
+
+/* A bit is cleared when nothing was found, and then looked after: what was pushed before is seen,
+ * and whoever pushes later sets it again. */
 struct span pending_pop(unsigned state)
 {
     for (unsigned i = 0; i < SPAN_OWNER_LIMIT / 64; i++) {
         _Atomic uint64_t *word = &used[state - SPAN_DIRTY][i];
         for (uint64_t left = load(word, ACQUIRE); left != 0; left &= left - 1) {
             uint64_t bit = left & -left;
-            bool is_more;
-            fetch_and(word, ~bit, ACQ_REL);
-            struct span span = pop_of(i * 64 + bit_lowest(left), state, &is_more);
-            if (is_more)
-                fetch_or(word, bit, RELEASE);
+            unsigned owner = i * 64 + bit_lowest(left);
+            struct span span = pop_of(owner, state);
             if (span.unit != 0)
                 return span;
+            fetch_and(word, ~bit, ACQ_REL);
+            if (has_some(owner, state))
+                fetch_or(word, bit, RELEASE);
         }
     }
     return (struct span){0, 0, false};
+}
+
+/* Takes spans in hand, the shortest first, before those of `chain`, and notes their state. They
+ * stay counted. */
+static uint32_t chain_of(unsigned owner, unsigned state, uint32_t chain, size_t *count)
+{
+    struct tagged_stack *stacks = stacks_of(owner, state);
+    size_t most = *count + JOIN_MAX;
+    uint32_t unit;
+    for (unsigned i = 0; i < STACK_COUNT; i++)
+        while (*count < most && (unit = tagged_pop(&stacks[i], link_of)) != 0) {
+            region.tags[unit].previous = state;
+            store(link_of(unit), chain, RELAXED);
+            chain = unit;
+            (*count)++;
+        }
+    return chain;
+}
+
+/* Two chains in rising order made one. */
+static uint32_t zipped(uint32_t one, uint32_t other)
+{
+    _Atomic uint32_t first, *end = &first;
+    while (one != 0 && other != 0) {
+        uint32_t *least = one < other ? &one : &other;
+        store(end, *least, RELAXED);
+        end = link_of(*least);
+        *least = load(end, RELAXED);
+    }
+    store(end, one != 0 ? one : other, RELAXED);
+    return load(&first, RELAXED);
+}
+
+/* Takes the first `count` >= 1 of a chain off it, and puts them in order. */
+static uint32_t sorted(uint32_t *chain, size_t count)
+{
+    if (count > 1) {
+        uint32_t one = sorted(chain, count / 2);
+        return zipped(one, sorted(chain, count - count / 2));
+    }
+    uint32_t unit = *chain;
+    *chain = load(link_of(unit), RELAXED);
+    store(link_of(unit), 0, RELAXED);
+    return unit;
+}
+
+/* A pending span takes in its neighbour, and is dirty if one of them is. */
+static void take_in(struct span_tag *tag, const struct span_tag *behind)
+{
+    if (tag->previous != behind->previous) {
+        uint32_t clean = tag->previous == SPAN_CLEAN ? tag->units : behind->units;
+        fetch_add(&counts[0], clean, RELAXED);
+        fetch_sub(&counts[1], clean, RELAXED);
+        tag->previous = SPAN_DIRTY;
+    }
+    tag->units += behind->units;
+}
+
+void pending_join(unsigned owner)
+{
+    size_t count = 0;
+    uint32_t chain = chain_of(owner, SPAN_DIRTY, 0, &count);
+    chain = chain_of(owner, SPAN_CLEAN, chain, &count);
+    uint32_t unit = count == 0 ? 0 : sorted(&chain, count), next;
+    for (; unit != 0; unit = next) {
+        struct span_tag *tag = &region.tags[unit];
+        next = load(&tag->next, RELAXED);
+        for (; next != 0 && next == unit + tag->units; next = load(link_of(next), RELAXED))
+            take_in(tag, &region.tags[next]);
+        push(owner, tag->previous, unit, tag->units);
+    }
 }

@@ -21,6 +21,10 @@ void pending_put(size_t unit, size_t units, unsigned state);
  * pending. */
 struct span pending_take(size_t units, size_t align_units, unsigned owner);
 
+/* Makes neighbours among some of an owner's one span each, without which there would be ever more
+ * and ever shorter ones. */
+void pending_join(unsigned owner);
+
 /* Takes a span of a state, whole, whoever's it is. */
 struct span pending_pop(unsigned state);
 

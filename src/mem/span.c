@@ -304,12 +304,22 @@ static struct span take_locked(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
+/* Before the front moves, or what is nobody's is taken for ever, neighbours become one. */
+static struct span take_pending_of(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = pending_take(units, align_units, owner);
+    if (span.unit != 0)
+        return span;
+    pending_join(owner);
+    return pending_take(units, align_units, owner);
+}
+
 /* The same of what is pending, while another thread has the lock. */
 static struct span take_pending(size_t units, size_t align_units, unsigned owner)
 {
-    struct span span = pending_take(units, align_units, owner);
+    struct span span = take_pending_of(units, align_units, owner);
     if (span.unit == 0 && owner != 0) {
-        span = pending_take(units, align_units, 0);
+        span = take_pending_of(units, align_units, 0);
         own(span.unit, span.units, owner);
     }
     if (span.unit != 0)

@@ -32,7 +32,10 @@ MUTANTS = [
      "ACQUIRE))", "store(&stack->top, tagged_word(top, below), RELAXED);", "two hands|lost"),
     ("pending", "src/mem/pending.c", "push(owner, state, unit, all);",
      "tagged_push(&stacks[i], (uint32_t)unit, link_of);", "lost"),
-    ("pending", "src/mem/pending.c", "if (is_more) fetch_or(word, bit, RELEASE);", "", "lost"),
+    ("pending", "src/mem/pending.c", "if (has_some(owner, state)) fetch_or(word, bit, RELEASE);", "", "lost"),
+    ("pending", "src/mem/pending.c", "tag->units += behind->units;", "", "lost|not joined"),
+    ("pending", "src/mem/pending.c", "push(owner, tag->previous, unit, tag->units);",
+     "if (next != 0) push(owner, tag->previous, unit, tag->units);", "lost|not joined"),
     ("lock", "src/os/lock.c", "(now == LOCK_FREE ? held : now) | LOCK_WAITED;",
      "now == LOCK_FREE ? held : now | LOCK_WAITED;", "wake-up was lost|too many steps"),
     ("lock", "src/os/lock.h", "& LOCK_WAITED) != 0))", "& LOCK_WAITED) == 1))", "wake-up was lost"),
@@ -141,7 +144,7 @@ def run_mutant(source_dir, shim, compiler, mutant):
         if path == "src/os/lock.h":
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
         if path == "src/mem/pending.c":
-            changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 1")
+            changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 2")
         with open(copy, "w") as file:
             file.write(changed)
         tests = os.path.join(source_dir, "tests", "model")

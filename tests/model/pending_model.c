@@ -67,6 +67,15 @@ static void end(void)
         explore_fail("what is pending was lost count of");
 }
 
+static void end_joined(void)
+{
+    pending_join(0);
+    take(4);
+    if (hands[1] != 1 || hands[4] != 1)
+        explore_fail("neighbours were not joined");
+    end();
+}
+
 static void take_one(void)
 {
     take(1);
@@ -97,6 +106,17 @@ static void take_aligned(void)
     got(pending_take(1, 2, 0));
 }
 
+static void join_all(void)
+{
+    pending_join(0);
+}
+
+/* What is in another's hand is not found, but all that is left after both is. */
+static void take_three(void)
+{
+    got(pending_take(3, 1, 0));
+}
+
 static void merge(void)
 {
     for (unsigned i = 0; i < 3 && pop() != 0; i++)
@@ -119,6 +139,9 @@ int main(void)
          begin,
          {take_aligned, merge},
          end},
+        {"pending: join against take and put", 3, 2, begin, {join_all, take_two_put_one}, end},
+        {"pending: join against join", 2, 2, begin, {join_all, join_all}, end_joined},
+        {"pending: join, take and merge", 2, 3, begin, {join_all, take_three, merge}, end},
         {"pending: put, take and merge", 2, 3, begin, {put_two, take_aligned, merge}, end},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

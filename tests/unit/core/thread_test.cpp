@@ -245,6 +245,27 @@ TEST(Thread, AChildForgetsACacheWhoseOwnerWasMovingBlocksAbout)
     EXPECT_EQ(status, 0);
 }
 
+/* Seen to fail while a child adopted those caches only whose threads had them. */
+TEST(Thread, AChildFindsACacheThatWasInNoStackAndNoThreads)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
+    use_no_cores();
+    void *block = calm_malloc(100);
+    int status = fork_beside([](struct cache *cache, struct cache_entry *) {
+        store(&cache->state, CACHE_SPARE, RELAXED); /* as its thread's end does before the push */
+        EXPECT_EQ(forked([] {
+                      size_t before = caches_made();
+                      std::thread([] { work(5, 100); }).join();
+                      return caches_made() == before ? in_child() : 6;
+                  }),
+                  0);
+        store(&cache->state, CACHE_OWNED, RELAXED);
+    });
+    EXPECT_EQ(status, 0);
+    calm_free(block);
+}
+
 TEST(Thread, AChildMayForkAgainAndStartThreads)
 {
     if (calm_test::is_sanitized)

@@ -75,7 +75,7 @@ TEST(Meta, APieceLargerThanAChunkGetsAChunkOfItsOwn)
 TEST(Meta, ItsFiguresAreInOrderAndAgreeWithWhatWasWritten)
 {
     meta_start(chunk_bytes, page);
-    ASSERT_NE(meta_alloc(1, 1), nullptr); /* the chunk's own facts are on a page of it, too */
+    ASSERT_NE(meta_alloc(1, 1), nullptr); /* there is a chunk, whose facts are resident */
     size_t resident_before = meta_resident_bytes();
     void *piece = meta_alloc(512 * 1024, page);
     ASSERT_NE(piece, nullptr);

@@ -96,16 +96,23 @@ TEST_F(Sampled, ATrimGivesBackWhatTheCacheKeeps)
  * back, too. Seen to fail with sampled_drop() doing nothing. */
 TEST_F(Sampled, NothingStaysBehindOfThreadsThatEnded)
 {
-    constexpr unsigned threads = 12;
+    constexpr unsigned threads = 6;
     std::vector<std::thread> running;
     std::atomic<unsigned> kept{0};
+    std::atomic<bool> may_end{false};
     for (unsigned i = 0; i < threads; i++)
         running.emplace_back([&] {
+            heap_free(calm_test::alloc_in_cohort(64, 0));
             heap_free(sampled(200));
             kept++;
-            while (kept < threads)
+            while (!may_end)
                 std::this_thread::yield();
         });
+    while (kept < threads)
+        std::this_thread::yield();
+    const size_t kept_by_all = load(&cores_are_used, RELAXED) ? 0 : threads;
+    EXPECT_GE(cached(200), kept_by_all);
+    may_end = true;
     for (std::thread &thread : running)
         thread.join();
     heap_trim();

@@ -4,8 +4,9 @@
  * No site's cohort has part in it: depots of COHORT_SAMPLED neither lend nor borrow slabs, so a
  * sampled block stays one until it is freed. All threads come under the same name, which keeps
  * whole batches away; only a depot that is held puts a block aside as one. A thread's cache keeps
- * the last one freed of each class, as the `first` of an entry that has no array: so nothing else
- * of the cache ever sees it but who looks for a block that is free.
+ * the last one freed of each class up to SAMPLED_KEPT_MAX bytes, as the `first` of an entry that
+ * has no array: so nothing else of the cache ever sees it but who looks for a block that is free,
+ * or counts such blocks.
  *
  * Owner: an entry's `first` is its thread's; depots and spans have their own locks. Design:
  * docs/design/profiler.md
@@ -91,7 +92,8 @@ void sampled_free(void *block, unsigned bin)
 {
     sampled_on_free(block);
     struct cache *cache = cache_own();
-    if (cache == NULL || load(&cache->entries[bin].first, RELAXED) != NULL) {
+    if (cache == NULL || bin_bytes(bin) > SAMPLED_KEPT_MAX ||
+        load(&cache->entries[bin].first, RELAXED) != NULL) {
         depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
         return;
     }
@@ -108,4 +110,11 @@ void sampled_drop(struct cache *cache)
         if (block != NULL)
             depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
     }
+}
+
+void sampled_drop_own(void)
+{
+    struct cache *cache = cache_own();
+    if (cache != NULL)
+        sampled_drop(cache);
 }

@@ -40,8 +40,17 @@ bool sampled_is(const void *block);
 /* The slow half of the free of a small one. */
 void sampled_free(void *block, unsigned bin);
 
+/* Freed ones that a cache keeps for the next samples: one of each class, up to so many bytes. */
+enum {
+    SAMPLED_KEPT_MAX = SMALL_MAX,   /* a block */
+    SAMPLED_KEPT_BYTES = 12 * 1024, /* all of a cache's; no less than the classes' sum */
+};
+
 /* Gives back those that the cache keeps. Owner, or when nobody owns it. */
 void sampled_drop(struct cache *cache);
+
+/* As sampled_drop, of the calling thread's cache, if it has one. */
+void sampled_drop_own(void);
 
 /* Whether a bin's blocks are sampled ones. */
 ALWAYS_INLINE bool bin_is_sampled(unsigned bin)

@@ -12,6 +12,7 @@
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/registry.h"
+#include "core/sampled.h"
 #include "core/armed.h"
 #include "core/shelf.h"
 #include "core/thread.h"
@@ -95,7 +96,8 @@ void stats_read(struct calm_stats *out)
     *out = (struct calm_stats){
         .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
-        .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit(),
+        .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
+                              SAMPLED_KEPT_BYTES * registry_count(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +

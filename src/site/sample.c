@@ -280,6 +280,7 @@ void sample_stop(void)
     if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return;
     site_count_all(false, 0);
+    sampled_drop_own(); /* other threads' caches keep theirs until they end or trim */
     fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
     store(&sample_state, SAMPLING_OFF, RELEASE);
 }

@@ -44,9 +44,10 @@ struct span_lists {
 };
 
 static struct lock span_lock;
-static struct span_lists nobodys[2];                 /* dirty, clean */
-static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
-static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
+static _Atomic bool is_stuck;           /* its holder did not run when it was last waited for */
+static struct span_lists nobodys[2];    /* dirty, clean */
+static struct span_lists *owners_lists; /* the same of owner 1, 2, ... in a mapping */
+static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64];   /* who may have dirty spans */
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units);
@@ -282,6 +283,21 @@ static bool try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
+    if (unlikely(load(&is_stuck, RELAXED)))
+        store(&is_stuck, false, RELAXED);
+    merge_pending();
+    return true;
+}
+
+/* Waits for a holder that runs. One that does not is waited for once. */
+static bool wait_lock(void)
+{
+    if (load(&is_stuck, RELAXED))
+        return false;
+    if (!lock_try_patiently(&span_lock, RANK_SPAN)) {
+        store(&is_stuck, true, RELAXED);
+        return false;
+    }
     merge_pending();
     return true;
 }
@@ -378,6 +394,8 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     bool is_locked = try_lock();
     struct span span = is_locked ? take_locked(units, align_units, owner)
                                  : take_pending(units, align_units, owner);
+    if (span.unit == 0 && !is_locked && wait_lock())
+        span = take_locked(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;

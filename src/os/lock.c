@@ -5,7 +5,7 @@
  */
 #include "os/lock.h"
 
-enum { LONG_MS = 20 };
+enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8 };
 
 _Thread_local uint32_t lock_ranks_held;
 _Thread_local uint32_t lock_holder_id;
@@ -126,6 +126,16 @@ void lock_wait_quietly(struct lock *lock)
         return;
     while (!take_quietly(lock, take_after_sleep))
         os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, UINT64_MAX);
+}
+
+bool lock_wait_patiently(struct lock *lock)
+{
+    for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++) {
+        if (take_quietly(lock, take_after_sleep))
+            return true;
+        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS);
+    }
+    return false;
 }
 
 void lock_release_quiet(struct lock *lock)

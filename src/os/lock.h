@@ -83,6 +83,19 @@ ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
+/* For a lock that is held without signals: sleeps a bounded time, long enough for a holder that
+ * runs, or is about to. False: its holder does not run. */
+bool lock_wait_patiently(struct lock *lock);
+
+ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank)
+{
+    ASSERT(rank != RANK_DEPOT);
+    if (!lock_wait_patiently(lock))
+        return false;
+    lock_note_acquired(rank);
+    return true;
+}
+
 void lock_wait(struct lock *lock);
 void lock_wait_quietly(struct lock *lock);
 void lock_release_quiet(struct lock *lock);

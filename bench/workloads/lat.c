@@ -26,8 +26,10 @@ static struct {
 /* Whether there is a pool to be called by its own interface. */
 static bool find_own(void)
 {
+    if (getenv("CALM_POOL_OWN") == NULL)
+        return false; /* looking for a name that is not there would allocate */
     void *(*pool)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "pool_malloc_own");
-    if (getenv("CALM_POOL_OWN") == NULL || pool == NULL)
+    if (pool == NULL)
         return false;
     own.pool = pool();
     own.alloc = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "calm_pool_alloc");

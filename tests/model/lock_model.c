@@ -41,7 +41,8 @@ void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
     explore_point();
     uint32_t holder = expected & ~LOCK_WAITED;
-    bool is_over = timeout_ms != UINT64_MAX && has_ended[holder - THREAD_FIRST];
+    bool is_over = timeout_ms != UINT64_MAX &&
+                   (holder < THREAD_FIRST || has_ended[holder - THREAD_FIRST]);
     if (atomic_load(word) == expected && !is_over)
         explore_sleep(word);
 }

@@ -617,7 +617,7 @@ struct Taker {
 /* Seen to fail with a line that is written at a task's end only. */
 TEST(Exec, ACoreSaysAtOnceWhatARunningTaskHasTaken)
 {
-    Config config(1, 16 * 1024);
+    Config config(1, 22 * 1024);
     Exec exec(config);
     std::vector<void *> blocks;
     Gate gate;
@@ -635,7 +635,7 @@ TEST(Exec, ACoreSaysAtOnceWhatARunningTaskHasTaken)
  * back by idle workers only. */
 TEST(Exec, ACoreThatIsNeverIdleTakesBackWhatOthersFree)
 {
-    Config config(1, 16 * 1024);
+    Config config(1, 22 * 1024);
     Exec exec(config);
     std::vector<void *> blocks, none;
     Gate first, second;

@@ -35,7 +35,8 @@ enum {
     LIST_WORDS = (LIST_COUNT + 63) / 64,
     TRIES_IN_LIST = 8,
     PURGE_BATCH = 32,
-    MERGE_MAX = 16, /* pending spans, each time the lock is taken */
+    MERGE_MAX = 16,    /* pending spans, each time the lock is taken */
+    MERGE_TURNS = 256, /* before the front moves */
 };
 
 struct span_lists {
@@ -356,6 +357,18 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
+/* After all that is pending was merged, some each time the lock is taken. */
+static struct span take_merged(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = {0, 0, false};
+    for (unsigned turn = 0; turn < MERGE_TURNS && span.unit == 0; turn++) {
+        if (pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) == 0 || !try_lock())
+            break;
+        span = take_locked(units, align_units, owner);
+    }
+    return span;
+}
+
 /* Gives back spans of at least one unit each. */
 static void give(const struct span *spans, size_t count)
 {
@@ -396,6 +409,8 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
                                  : take_pending(units, align_units, owner);
     if (span.unit == 0 && !is_locked && wait_lock())
         span = take_locked(units, align_units, owner);
+    if (span.unit == 0)
+        span = take_merged(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;

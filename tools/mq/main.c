@@ -135,7 +135,8 @@ static bool start_exec(void)
         .events = &events};
     int error = calm_exec_start(&config, &server.exec);
     if (error == CALM_EBYTES_SMALL || error == CALM_ESHARE_SMALL)
-        return complain("a core's memory holds nothing", "start with more --memory, or fewer --cores");
+        return complain("a core's memory holds nothing",
+                        "start with more --memory, or fewer --cores");
     return error == 0 || complain("the cores do not start", calm_exec_strerror(error));
 }
 

@@ -88,6 +88,15 @@ static const char *name_piece(uintptr_t address)
     return bytes == 0 ? NULL : "slab bookkeeping";
 }
 
+/* The line that a chunk of metadata begins with: how far it is used. Its first piece is behind. */
+static bool begins_chunk(uintptr_t address)
+{
+    for (size_t i = 0; i < piece_count; i++)
+        if (address < pieces[i].start && pieces[i].start - address <= 4096)
+            return address % 4096 < CACHE_LINE_BYTES;
+    return false;
+}
+
 void name_write(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exact)
 {
     uintptr_t map = (uintptr_t)region.map, tags = (uintptr_t)region.tags;
@@ -103,6 +112,8 @@ void name_write(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exact)
         kind = "span tags";
     else if (address - (uintptr_t)core_slots < sizeof core_slots)
         kind = "core slots";
+    else if (kind == NULL && begins_chunk(address))
+        kind = "front of the metadata";
     if (kind != NULL)
         snprintf(name, NAME_MAX_BYTES, "%s", kind);
     else

@@ -17,36 +17,13 @@
 
 enum { STREAMS = 4, RING = 1024, STEP_EVERY = 1 << 13, STAMP_BYTES = 16 };
 
-/* One way between the two threads. */
-static struct ring {
-    _Alignas(128) atomic_size_t filled;
-    _Alignas(128) atomic_size_t taken;
-    _Alignas(128) void *blocks[RING];
-} there[STREAMS], back[STREAMS];
+#include "ring.h"
+
+static struct ring there[STREAMS], back[STREAMS];
 
 static uint64_t bytes, operations, check, most, counted;
 static bool is_remote;
 static struct tail mallocs;
-
-static bool ring_give(struct ring *ring, void *block)
-{
-    size_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-    if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == RING)
-        return false;
-    ring->blocks[filled % RING] = block;
-    atomic_store_explicit(&ring->filled, filled + 1, memory_order_release);
-    return true;
-}
-
-static void *ring_take(struct ring *ring)
-{
-    size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    if (taken == atomic_load_explicit(&ring->filled, memory_order_acquire))
-        return NULL;
-    void *block = ring->blocks[taken % RING];
-    atomic_store_explicit(&ring->taken, taken + 1, memory_order_release);
-    return block;
-}
 
 /* Cores that the process may use, one for each of the two where there are two. */
 static void pin(unsigned index)

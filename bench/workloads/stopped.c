@@ -31,13 +31,9 @@ enum { OTHERS_MAX = 3, SLOTS = 4096, RING = 1024, BURST = 256, SWAP_EVERY = 8 };
 enum { BYTES_MIN = 16, BYTES_SPAN = 1009, LEFT_OUT = 77, PATIENCE_MS = 5000 };
 enum { LONG_US = 20, STOPS_MAX = 10000 };
 
-/* One way between the victim and one other; a full ring takes nothing, an empty one gives NULL. */
-struct ring {
-    _Alignas(128) atomic_size_t filled;
-    _Alignas(128) atomic_size_t taken;
-    _Alignas(128) uint64_t *blocks[RING];
-};
+#include "ring.h"
 
+/* Between the victim and each other. */
 static struct ring to_victim[OTHERS_MAX], from_victim[OTHERS_MAX];
 static struct other {
     _Alignas(128) struct tail running;
@@ -69,26 +65,6 @@ static struct shared {
     atomic_int wish;  /* 0 let go, 1 hold */
     atomic_int state; /* 0 let go, 1 held, negative: -errno of ptrace */
 } *shared;
-
-static bool ring_give(struct ring *ring, uint64_t *block)
-{
-    size_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-    if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == RING)
-        return false;
-    ring->blocks[filled % RING] = block;
-    atomic_store_explicit(&ring->filled, filled + 1, memory_order_release);
-    return true;
-}
-
-static uint64_t *ring_take(struct ring *ring)
-{
-    size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    if (taken == atomic_load_explicit(&ring->filled, memory_order_acquire))
-        return NULL;
-    uint64_t *block = ring->blocks[taken % RING];
-    atomic_store_explicit(&ring->taken, taken + 1, memory_order_release);
-    return block;
-}
 
 static uint64_t *block_new(uint64_t *random, uint64_t *allocated)
 {

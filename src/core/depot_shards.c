@@ -60,24 +60,24 @@ size_t depot_take_from_shards(struct depot *depot, void **out)
     return count;
 }
 
-size_t depot_batch_count(struct depot *depot)
+static size_t sum(struct depot *depot, size_t (*of)(const struct batch_stack *))
 {
-    size_t count = 0;
+    size_t all = 0;
     for (unsigned shard = 0; shard < shard_count; shard++) {
         const struct batch_stack *stack = depot_stack(depot, shard);
-        count += stack == NULL ? 0 : batch_count(stack);
+        all += stack == NULL ? 0 : of(stack);
     }
-    return count;
+    return all;
+}
+
+size_t depot_batch_count(struct depot *depot)
+{
+    return sum(depot, batch_count);
 }
 
 size_t depot_batch_blocks(struct depot *depot)
 {
-    size_t blocks = 0;
-    for (unsigned shard = 0; shard < shard_count; shard++) {
-        const struct batch_stack *stack = depot_stack(depot, shard);
-        blocks += stack == NULL ? 0 : batch_blocks(stack);
-    }
-    return blocks;
+    return sum(depot, batch_blocks);
 }
 
 bool depot_batch_holds(struct depot *depot, const void *block)

@@ -15,18 +15,9 @@ static char blocks[BLOCKS];        /* their addresses are the blocks */
 static unsigned times_out[BLOCKS]; /* how often each is out of the stack */
 static struct batch_stack stack;
 unsigned shard_count = 1;
-static _Alignas(64) char memory[4 * CHUNK_BATCHES * sizeof(struct batch)];
-static size_t memory_used;
 
-void *meta_alloc(size_t bytes, size_t align)
-{
-    (void)align;
-    if (memory_used + bytes > sizeof memory)
-        return NULL;
-    void *result = memory + memory_used;
-    memory_used += bytes;
-    return result;
-}
+#define MEMORY_BYTES (4 * CHUNK_BATCHES * sizeof(struct batch))
+#include "bump_meta.h"
 
 static void give(unsigned first, unsigned count)
 {

@@ -18,22 +18,13 @@ static unsigned shard_now[EXPLORE_THREADS_MAX]; /* where each thread runs */
 static char blocks[BLOCKS];                     /* their addresses are the blocks */
 static unsigned times_out[BLOCKS];              /* how often each is out of the stacks */
 static struct depot depot;
-static _Alignas(64) char memory[MEMORY_CHUNKS * CHUNK_BATCHES * sizeof(struct batch)];
-static size_t memory_used;
+
+#define MEMORY_BYTES (MEMORY_CHUNKS * CHUNK_BATCHES * sizeof(struct batch))
+#include "bump_meta.h"
 
 unsigned shard_here(void)
 {
     return shard_now[explore_self()];
-}
-
-void *meta_alloc(size_t bytes, size_t align)
-{
-    (void)align;
-    if (memory_used + bytes > sizeof memory)
-        return NULL;
-    void *result = memory + memory_used;
-    memory_used += bytes;
-    return result;
 }
 
 static bool give(unsigned first)

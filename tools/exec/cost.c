@@ -89,14 +89,7 @@ static int decide(const char *name, uint32_t cores, uint64_t tasks, uint32_t slo
     policy.finished = timed->finished != NULL ? finished : NULL;
     policy.steal = timed->steal != NULL ? steal : NULL;
     struct engine_options options = {.policy = &policy,
-                                     .traffic = {.service = SERVICE_EXPONENTIAL,
-                                                 .service_ns = 1000,
-                                                 .classes = 4,
-                                                 .class_skew = 1,
-                                                 .keys = 1024,
-                                                 .hold_ns = 20000,
-                                                 .remote = 0.5,
-                                                 .seed = 1},
+                                     .traffic = traffic_usual,
                                      .cores = cores,
                                      .load = 0.7,
                                      .tasks = tasks,

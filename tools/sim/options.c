@@ -294,14 +294,7 @@ static const char *check(struct sim_options *options, double warmup)
 
 const char *options_read(struct sim_options *options, int count, char **words)
 {
-    *options = (struct sim_options){.engine = {.traffic = {.service = SERVICE_EXPONENTIAL,
-                                                           .service_ns = 1000,
-                                                           .classes = 4,
-                                                           .class_skew = 1,
-                                                           .keys = 1024,
-                                                           .hold_ns = 20000,
-                                                           .remote = 0.5,
-                                                           .seed = 1},
+    *options = (struct sim_options){.engine = {.traffic = traffic_usual,
                                                .cores = 16,
                                                .tasks = 200000,
                                                .slow_factor = 1,

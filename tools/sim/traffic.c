@@ -12,6 +12,15 @@
 
 #include "exec/policy_parts.h"
 
+const struct traffic_options traffic_usual = {.service = SERVICE_EXPONENTIAL,
+                                              .service_ns = 1000,
+                                              .classes = 4,
+                                              .class_skew = 1,
+                                              .keys = 1024,
+                                              .hold_ns = 20000,
+                                              .remote = 0.5,
+                                              .seed = 1};
+
 static const double long_share = 0.005, long_ratio = 500;
 static const double pareto_exponent = 1.5, pareto_reach = 10000;
 static const double burst_rate = 1.8, burst_tasks = 100;

@@ -33,6 +33,9 @@ struct traffic_options {
     const struct traffic_task *trace; /* NULL, or recorded tasks that come instead of drawn ones */
 };
 
+/* What is drawn where nobody says otherwise. */
+extern const struct traffic_options traffic_usual;
+
 struct traffic {
     struct traffic_options options;
     uint64_t arrivals, services, classes, keys, holds; /* streams */

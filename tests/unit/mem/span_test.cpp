@@ -264,38 +264,45 @@ TEST_F(SpanTest, IdleBytesAreTheLeastThereWereAndALittleWorkDoesNotHideThem)
     EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
 }
 
+/* A thread's spans of up to 20 units, each unit of which has the thread's number while it is the
+ * thread's. Says whether all were served and no unit had another number. */
+static bool has_units_of_its_own(size_t number, unsigned seed, unsigned steps)
+{
+    calm_test::Random random(seed);
+    std::vector<struct span> mine;
+    bool is_own = true;
+    for (unsigned step = 0; step < steps; step++) {
+        if (mine.size() < 20 && random.below(2) == 0) {
+            struct span span = span_acquire(1 + random.below(20), 1, 0);
+            if (span.unit == 0)
+                return false;
+            for (size_t u = 0; u < span.units; u++)
+                *reinterpret_cast<size_t *>(region_address(span.unit + u)) = number;
+            mine.push_back(span);
+        } else if (!mine.empty()) {
+            std::swap(mine[random.below(mine.size())], mine.back());
+            for (size_t u = 0; u < mine.back().units; u++)
+                if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) != number)
+                    is_own = false;
+            span_release(mine.back().unit, mine.back().units, false);
+            mine.pop_back();
+        }
+        if (step % 500 == 0)
+            span_purge(1 << 22);
+    }
+    for (const struct span &span : mine)
+        span_release(span.unit, span.units, false);
+    return is_own;
+}
+
 TEST_F(SpanTest, ThreadsNeverShareAUnit)
 {
     std::atomic<bool> is_shared{false};
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; t++) {
         threads.emplace_back([&, t] {
-            calm_test::Random random(900 + t);
-            std::vector<struct span> mine;
-            for (unsigned step = 0; step < 2500; step++) {
-                if (mine.size() < 20 && random.below(2) == 0) {
-                    struct span span = span_acquire(1 + random.below(20), 1, 0);
-                    if (span.unit == 0) {
-                        is_shared = true;
-                        return;
-                    }
-                    for (size_t u = 0; u < span.units; u++)
-                        *reinterpret_cast<size_t *>(region_address(span.unit + u)) = t + 1;
-                    mine.push_back(span);
-                } else if (!mine.empty()) {
-                    std::swap(mine[random.below(mine.size())], mine.back());
-                    for (size_t u = 0; u < mine.back().units; u++)
-                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) !=
-                            t + 1)
-                            is_shared = true;
-                    span_release(mine.back().unit, mine.back().units, false);
-                    mine.pop_back();
-                }
-                if (step % 500 == 0)
-                    span_purge(1 << 22);
-            }
-            for (const struct span &span : mine)
-                span_release(span.unit, span.units, false);
+            if (!has_units_of_its_own(t + 1, 900 + t, 2500))
+                is_shared = true;
         });
     }
     for (std::thread &thread : threads)
@@ -547,28 +554,8 @@ TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 3; t++) {
         threads.emplace_back([&, t] {
-            calm_test::Random random(700 + t);
-            std::vector<struct span> mine;
-            for (unsigned step = 0; step < 20000; step++) {
-                if (mine.size() < 20 && random.below(2) == 0) {
-                    struct span span = span_acquire(1 + random.below(20), 1, 0);
-                    for (size_t u = 0; u < span.units; u++)
-                        *reinterpret_cast<size_t *>(region_address(span.unit + u)) = t + 1;
-                    mine.push_back(span);
-                } else if (!mine.empty()) {
-                    std::swap(mine[random.below(mine.size())], mine.back());
-                    for (size_t u = 0; u < mine.back().units; u++)
-                        if (*reinterpret_cast<size_t *>(region_address(mine.back().unit + u)) !=
-                            t + 1)
-                            is_shared = true;
-                    span_release(mine.back().unit, mine.back().units, false);
-                    mine.pop_back();
-                }
-                if (step % 500 == 0)
-                    span_purge(1 << 22);
-            }
-            for (const struct span &span : mine)
-                span_release(span.unit, span.units, false);
+            if (!has_units_of_its_own(t + 1, 700 + t, 20000))
+                is_shared = true;
         });
     }
     for (std::thread &thread : threads)

@@ -61,6 +61,24 @@ TEST(Lock, ATryTakesAFreeLockAndRefusesAHeldOne)
     lock_release(&lock, RANK_SPAN);
 }
 
+TEST(Lock, APatientWaitEndsWithTheHolderOrAfterAWhile)
+{
+    struct lock lock = {};
+    lock_acquire(&lock, RANK_SPAN);
+    std::thread([&] {
+        EXPECT_FALSE(lock_try_patiently(&lock, RANK_SPAN)) << "a holder that stays away";
+    }).join();
+    std::thread waiter([&] {
+        while (!lock_try_patiently(&lock, RANK_SPAN))
+            continue;
+        lock_release(&lock, RANK_SPAN);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    lock_release(&lock, RANK_SPAN);
+    waiter.join();
+    EXPECT_EQ(load(&lock.state, RELAXED), static_cast<uint32_t>(LOCK_FREE));
+}
+
 /* Seen to fail with two thousand million looks: the waiter used 300 ms of processor time. */
 TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
 {

@@ -27,7 +27,7 @@ enum {
     UNITS_A_STEP = 64,
     SLAB_LOOKS = 4, /* that a slab must be unchanged before its pages are dropped */
     IDLE_LOOKS_MAX = 2 * SLAB_LOOKS,
-    STACK_BYTES = 256 * 1024,
+    STACK_BYTES = 128 * 1024,
     ENDING_MS_MAX = 10, /* to wait for a helper that is on its way out */
 };
 

@@ -114,9 +114,9 @@ void os_set_errno(int error);
 /*
  * Starts `body` on a helper thread that the C library does not know: all signals blocked, `stack`
  * of `size` bytes (page aligned, kept until the thread has ended, which clears *alive to 0 and
- * wakes it). At most one at a time. `body` may call functions of this header only, and must not
- * touch thread-local storage. -EPERM where helper threads cannot run (sanitizers, a seccomp
- * filter).
+ * wakes it). At most one at a time. Its thread-local storage is all zeros at first, whatever the
+ * variables' initial values, so `body` may call only what knows that: nothing of the C library.
+ * -EPERM where helper threads cannot run (sanitizers, a seccomp filter), -ENOMEM without room.
  */
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
 

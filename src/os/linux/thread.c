@@ -2,10 +2,10 @@
  * thread.c: the helper thread, and the C library's hooks for thread exit and fork.
  *
  * The helper is made by the kernel alone: pthread_create would allocate, and would count as a
- * thread of the program in the C library's eyes. It has storage of its own where the C library
- * expects thread-local storage, so that a stray access reads zeros instead of another thread's
- * data. It does not share the working directory's structure (no CLONE_FS), which unshare and setns
- * look at.
+ * thread of the program in the C library's eyes. Each has storage of its own where thread-local
+ * storage is expected, fresh from the kernel, so that what the library keeps for a thread begins as
+ * zero and is never that of an earlier helper. It does not share the working directory's structure
+ * (no CLONE_FS), which unshare and setns look at.
  */
 #define _GNU_SOURCE
 
@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "base/bits.h"
 #include "os/linux/syscall.h"
 
 #if defined(__has_feature)
@@ -34,12 +35,15 @@
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
 static _Atomic long helper_id;
+static _Thread_local char own; /* somewhere in what the library keeps for a thread */
+
+/* Of the helper: whoever starts one has both. */
+static void *storage;
+static size_t storage_bytes;
 
 enum {
-    FAKE_TLS_BYTES =
-        128 *
-        1024, /* above the thread pointer 1 KiB, below it the rest; at the high end of the stack */
-    FAKE_TLS_ABOVE = 1024,
+    OWN_BYTES_MAX = 64 *
+                    1024, /* a multiple of any page; more than the library keeps for a thread */
     HELPER_FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                    CLONE_SETTLS | CLONE_CHILD_CLEARTID,
     SIGNAL_SET_BYTES = 8,
@@ -138,15 +142,42 @@ void os_signals_restore(uint64_t before)
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, SIGNAL_SET_BYTES, 0, 0);
 }
 
+/*
+ * Zeros on both sides of a thread pointer, as far as the library's own variables are from the
+ * calling thread's: a program with much thread-local storage of its own puts ours far away. The
+ * earlier helper's, which has ended, goes back.
+ */
+static int renew_storage(char **pointer)
+{
+    intptr_t distance = &own - (char *)__builtin_thread_pointer();
+    size_t reach = align_up((size_t)(distance < 0 ? -distance : distance), OWN_BYTES_MAX) +
+                   OWN_BYTES_MAX;
+    if (storage != NULL)
+        os_release(storage, storage_bytes);
+    storage = NULL;
+    storage_bytes = 2 * reach;
+    int error = os_reserve(storage_bytes, OWN_BYTES_MAX, &storage);
+    if (error != 0)
+        return error;
+    error = os_commit(storage, storage_bytes);
+    if (error != 0)
+        return error;
+    *pointer = (char *)storage + reach;
+    *(void **)(void *)*pointer = *pointer; /* where x86-64 reads the pointer itself */
+    return 0;
+}
+
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
 {
     if (UNDER_SANITIZER || is_under_valgrind())
         return -EPERM;
-    char *tls = (char *)stack + size - FAKE_TLS_ABOVE;
-    *(void **)(void *)tls = tls; /* x86-64 reads its own address at the thread pointer */
+    char *tls;
+    int error = renew_storage(&tls);
+    if (error != 0)
+        return error;
     uint64_t all = UINT64_MAX, before = 0;
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES, 0, 0);
-    long result = clone_helper(body, (char *)stack + size - FAKE_TLS_BYTES, tls, alive);
+    long result = clone_helper(body, (char *)stack + size, tls, alive);
     os_signals_restore(before);
     store(&helper_id, result, RELAXED);
     return result < 0 ? (int)result : 0;

@@ -101,6 +101,36 @@ TEST(ThreadHooks, AHelperRunsWithAllSignalsBlockedAndClearsItsWordWhenItEnds)
     EXPECT_EQ(helper_mask | cannot_be_blocked, UINT64_MAX);
 }
 
+/* A program's own, so that the library's lies far from the thread pointer. */
+static thread_local char much_of_the_program[300 * 1024];
+static uint32_t found_id;
+static uint32_t learned_id;
+
+extern "C" void learning_body(void)
+{
+    found_id = lock_holder_id;
+    learned_id = lock_holder_id = lock_learn_id();
+}
+
+TEST(ThreadHooks, AHelperKnowsNothingOfAnEarlierOnesNumberInLocks)
+{
+    much_of_the_program[0] = 1;
+    std::set<uint32_t> ids;
+    for (unsigned round = 1; round <= 3; round++) {
+        helper_alive = 1;
+        int result = os_helper_start(learning_body, helper_stack, sizeof helper_stack,
+                                     &helper_alive);
+        if (result == -EPERM)
+            GTEST_SKIP() << "no helper thread can run here";
+        ASSERT_EQ(result, 0);
+        os_helper_join(&helper_alive, 5000);
+        ASSERT_EQ(__atomic_load_n(&helper_alive, __ATOMIC_ACQUIRE), 0u);
+        EXPECT_EQ(found_id, 0u);
+        ids.insert(learned_id);
+        EXPECT_EQ(ids.size(), round);
+    }
+}
+
 static std::atomic<int> exits_seen;
 
 TEST(ThreadHooks, AnArmedThreadsValueReachesTheHookAndAnUnarmedThreadDoesNot)

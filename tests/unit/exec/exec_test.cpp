@@ -700,6 +700,44 @@ TEST(Exec, StealingEmptiesTheInboxOfABusyCore)
         EXPECT_EQ(count_of, 1u);
 }
 
+/* Turned away, the first task would go behind the others. Seen to fail with a look at free blocks
+ * that does not take back first. */
+TEST(Exec, AThiefTakesBackWhatOthersFreedBeforeItTurnsATaskAway)
+{
+    Config config(2, 22 * 1024);
+    config.config.policy = "steal";
+    Exec exec(config);
+    Gate robbed, busy;
+    robbed.hold(exec.exec, 0);
+    std::vector<void *> blocks;
+    Taker taker{1024, 100, &blocks, &busy};
+    calm_task task = task_of(Taker::run, taker);
+    ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
+    wait_for([&] { return busy.inside == 1; });
+    struct Payload {
+        std::vector<uint32_t> *order; /* of one worker */
+        uint32_t number;
+    };
+    std::vector<uint32_t> order;
+    for (uint32_t i = 0; i < 3; i++) {
+        Payload payload{&order, i};
+        calm_task next = task_of(
+            [](calm_worker *, void *p) {
+                static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
+            },
+            payload);
+        next.block_bytes = 1024;
+        ASSERT_EQ(calm_exec_submit(exec.exec, &next), 0);
+    }
+    EXPECT_EQ(exec.core(0).in_flight, 4u) << "core 1 has no block";
+    for (void *block : blocks)
+        EXPECT_EQ(calm_exec_free(exec.exec, block), 0);
+    busy.is_open = true;
+    wait_for([&] { return exec.core(1).done == 4; });
+    EXPECT_EQ(order, (std::vector<uint32_t>{0, 1, 2}));
+    EXPECT_EQ(exec.core(1).stolen, 3u);
+}
+
 /* Seen to fail with tasks that are sent among the others, and with a worker that, before it sleeps,
  * takes what was sent to others for work. */
 TEST(Exec, WhatWasSentWaitsForItsCoreInOrderAndLetsOthersSleep)

@@ -1,5 +1,5 @@
 /*
- * verify.c: walks the simulated executor and holds it to its invariants E1 to E3 (engine.h).
+ * verify.c: walks the simulated executor and holds it to its invariants E1 to E4 (engine.h).
  */
 #include "parts.h"
 
@@ -14,11 +14,14 @@ static bool has_its_blocks(const struct core *core)
 verdict engine_verify(const struct engine *engine)
 {
     const struct engine_parts *parts = engine->parts;
-    uint64_t inside = parts->held.count + parts->waiting.count;
+    uint64_t placed = 0, places = 0;
     for (uint32_t i = 0; i < engine->options.cores; i++) {
         const struct core *core = &parts->cores[i];
         uint32_t here = core->inbox.count + (core->running != NO_TASK) + core->on_the_way;
-        inside += here;
+        placed += here;
+        places += core->places;
+        if (core->places > engine->options.inbox_capacity)
+            return "E4: more places of an inbox are taken than it has";
         if (watch_count(&parts->lines[i]) != here)
             return "E2: a line's count is not what its core has";
         if (here == 0 && load_work_ns(load(&parts->lines[i].load, RELAXED)) != 0)
@@ -26,6 +29,9 @@ verdict engine_verify(const struct engine *engine)
         if (!has_its_blocks(core))
             return "E3: blocks were lost or made";
     }
+    if (places != placed)
+        return "E4: places were lost or kept, as tasks that were stolen keep theirs";
+    uint64_t inside = placed + parts->held.count + parts->waiting.count;
     if (engine->in_system != inside || engine->all_offered != engine->all_left + inside)
         return "E1: tasks were lost or made";
     return NULL;

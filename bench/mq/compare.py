@@ -75,7 +75,8 @@ def run(process, port, name, command, pipeline, requests):
               re.findall(r"^([\d.]+)% <= ([\d.]+) milliseconds \(cum", out, re.M)]
     at = {want: next(ms for share, ms in points if share >= want) for want in (50, 99, 99.9)}
     return {"kind": "speed", "server": name, "command": command, "pipeline": pipeline, "requests": requests,
-            "rate": rate, "cpu_us": (cpu_ns(process) - before) / requests / 1000, "p50_ms": at[50], "p99_ms": at[99], "p999_ms": at[99.9]}
+            "rate": rate, "cpu_us": (cpu_ns(process) - before) / requests / 1000, "p50_ms": at[50], "p99_ms": at[99],
+            "p999_ms": at[99.9]}
 
 
 def speed(options, write):
@@ -148,7 +149,7 @@ def spread(values, form):
 
 def report(lines):
     runs = [line for line in lines if line["kind"] == "speed"]
-    print("| command | at a time | server | requests a second | server's CPU, us a request | P50, ms | P99, ms | P99.9, ms |\n"
+    print("| command | at a time | server | requests a second | CPU us a request | P50, ms | P99, ms | P99.9, ms |\n"
           "|---|--:|---|--:|--:|--:|--:|--:|")
     for pipeline in (1, PIPELINE):
         for command in ("lpush", "rpop"):
@@ -157,7 +158,8 @@ def report(lines):
                       if (run["command"], run["pipeline"], run["server"]) == (command, pipeline, name)]
                 if of:
                     cells = [spread([run["rate"] / 1000 for run in of], "%.0fk")]
-                    cells += [spread([run[key] for run in of], "%.2f") for key in ("cpu_us", "p50_ms", "p99_ms", "p999_ms")
+                    cells += [spread([run[key] for run in of], "%.2f")
+                              for key in ("cpu_us", "p50_ms", "p99_ms", "p999_ms")
                               if all(key in run for run in of)]
                     print("| %s | %d | %s | %s |" % (command.upper(), pipeline, name, " | ".join(cells)))
     print("\n| server | item, bytes | items until full | payload share of the limit | memory grew by "

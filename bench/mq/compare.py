@@ -159,8 +159,7 @@ def report(lines):
                 if of:
                     cells = [spread([run["rate"] / 1000 for run in of], "%.0fk")]
                     cells += [spread([run[key] for run in of], "%.2f")
-                              for key in ("cpu_us", "p50_ms", "p99_ms", "p999_ms")
-                              if all(key in run for run in of)]
+                              for key in ("cpu_us", "p50_ms", "p99_ms", "p999_ms")]
                     print("| %s | %d | %s | %s |" % (command.upper(), pipeline, name, " | ".join(cells)))
     print("\n| server | item, bytes | items until full | payload share of the limit | memory grew by "
           "| refusal, median | taken before one fits |\n|---|--:|--:|--:|--:|--:|--:|")

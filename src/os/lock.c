@@ -124,18 +124,21 @@ void lock_wait_quietly(struct lock *lock)
 {
     if (lock_look_quietly(lock))
         return;
+    /* For a while at a time: who was woken instead may be stopped before it looks. */
     while (!take_quietly(lock, take_after_sleep))
-        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, UINT64_MAX);
+        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, LONG_MS);
 }
 
+/* It tries after its last sleep too, and leaves the mark: the one wake-up of a release may have
+ * ended that sleep, and is then not lost to others that sleep. */
 bool lock_wait_patiently(struct lock *lock)
 {
-    for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++) {
-        if (take_quietly(lock, take_after_sleep))
-            return true;
+    for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) {
+        if (sleeps == PATIENT_SLEEPS)
+            return false;
         os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS);
     }
-    return false;
+    return true;
 }
 
 void lock_release_quiet(struct lock *lock)

@@ -47,6 +47,12 @@ MUTANTS = [
     ("lock", "src/os/lock.c", "lock->is_inherited = true;", "", "nobody was told|two threads are inside"),
     ("lock", "src/os/lock.c", "|| !os_thread_has_ended(holder))", "|| holder == 0)",
      "two threads are inside|that lives"),
+    ("lock", "src/os/lock.c", "for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) { "
+     "if (sleeps == PATIENT_SLEEPS) return false; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } "
+     "return true;",
+     "for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++) { if (take_quietly(lock, take_after_sleep)) "
+     "return true; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } return false;",
+     "wake-up was lost"),
     ("cache", "src/core/cache.h", "store(&entry->top, (uint32_t)below, RELAXED); if (CHECKS >= 1)",
      "store(&entry->top, (uint32_t)top, RELAXED); if (CHECKS >= 1)",
      "not what lies there|newest block"),
@@ -143,6 +149,8 @@ def run_mutant(source_dir, shim, compiler, mutant):
         changed = re.sub(pattern, lambda found: replacement, original)
         if path == "src/os/lock.h":
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
+        if path == "src/os/lock.c":
+            changed = changed.replace("PATIENT_SLEEPS = 8", "PATIENT_SLEEPS = 1")
         if path == "src/mem/pending.c":
             changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 2")
         with open(copy, "w") as file:

@@ -14,7 +14,7 @@
 
 enum { POINTS_MAX = 4096, STACK_BYTES = 128 * 1024, NOBODY = -1, PICKED = 0x80 };
 
-enum thread_state { READY, SLEEPING, STOPPED, DONE };
+enum thread_state { READY, SLEEPING, DOZING, STOPPED, DONE };
 
 static struct {
     ucontext_t context;
@@ -60,9 +60,21 @@ static unsigned take_choice(unsigned count)
     return choice;
 }
 
+/* Time passes once nobody can go on: those that only doze can then. */
+static void end_dozes(void)
+{
+    for (unsigned i = 0; i < thread_count; i++)
+        if (threads[i].state == READY)
+            return;
+    for (unsigned i = 0; i < thread_count; i++)
+        if (threads[i].state == DOZING)
+            threads[i].state = READY;
+}
+
 /* Which thread goes on: the running one first, then the others that can. */
 static int choose(void)
 {
+    end_dozes();
     int can[EXPLORE_THREADS_MAX];
     unsigned count = 0;
     bool can_stay = running != NOBODY && threads[running].state == READY;
@@ -140,19 +152,30 @@ void explore_stop(void)
     _longjmp(scheduler, 1);
 }
 
-void explore_sleep(const void *channel)
+static void wait_as(enum thread_state state, const void *channel)
 {
-    threads[running].state = SLEEPING;
+    threads[running].state = state;
     threads[running].channel = channel;
     if (_setjmp(threads[running].place) == 0)
         _longjmp(scheduler, 1);
     begin_step();
 }
 
+void explore_sleep(const void *channel)
+{
+    wait_as(SLEEPING, channel);
+}
+
+void explore_doze(const void *channel)
+{
+    wait_as(DOZING, channel);
+}
+
 void explore_wake(const void *channel, uint32_t count)
 {
     for (unsigned i = 0; i < thread_count && count > 0; i++)
-        if (threads[i].state == SLEEPING && threads[i].channel == channel) {
+        if ((threads[i].state == SLEEPING || threads[i].state == DOZING) &&
+            threads[i].channel == channel) {
             threads[i].state = READY;
             count--;
         }

@@ -53,4 +53,7 @@ void explore_stop(void);
 void explore_sleep(const void *channel);
 void explore_wake(const void *channel, uint32_t count);
 
+/* As explore_sleep, but for a time that is over once nobody else can go on. */
+void explore_doze(const void *channel);
+
 #endif

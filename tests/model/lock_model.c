@@ -3,7 +3,8 @@
  * a depot's lock whose holder ended is taken over once, by one who is told.
  *
  * os_wait and os_wake are the kernel's promise: a wait compares and falls asleep in one step. A
- * wait that ends by time is one whose holder has ended; others would only be looked at again.
+ * patient wait may end by time at once, or when nobody else can go on. Of the others only one whose
+ * holder has ended does: in the library they all do, but nobody may have to rely on that.
  */
 #include "explore.h"
 
@@ -41,9 +42,14 @@ void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
     explore_point();
     uint32_t holder = expected & ~LOCK_WAITED;
-    bool is_over = timeout_ms != UINT64_MAX &&
-                   (holder < THREAD_FIRST || has_ended[holder - THREAD_FIRST]);
-    if (atomic_load(word) == expected && !is_over)
+    bool is_over = timeout_ms == PATIENT_MS
+                       ? explore_pick(2) == 1
+                       : holder >= THREAD_FIRST && has_ended[holder - THREAD_FIRST];
+    if (is_over || atomic_load(word) != expected)
+        return;
+    if (timeout_ms == PATIENT_MS)
+        explore_doze(word);
+    else
         explore_sleep(word);
 }
 
@@ -112,6 +118,14 @@ static void try_once(void)
     lock_release(&lock, RANK_SPAN);
 }
 
+static void patient(void)
+{
+    if (!lock_try_patiently(&lock, RANK_SPAN))
+        return;
+    enter();
+    lock_release(&lock, RANK_SPAN);
+}
+
 static void enter_depot(void)
 {
     if (lock_was_inherited(&lock)) {
@@ -170,6 +184,8 @@ int main(void)
         {"lock: two threads, twice each", 4, 2, begin, {twice, twice}, end},
         {"lock: three threads", 3, 3, begin, {once, once, once}, end},
         {"lock: three threads, one only tries", 2, 3, begin, {twice, once, try_once}, end},
+        {"lock: three threads, one is patient", 3, 3, begin, {patient, once, once}, end},
+        {"lock: four threads, two are patient", 2, 4, begin, {patient, patient, once, once}, end},
         {"lock: a depot's, three threads", 3, 3, begin, {once_depot, once_depot, once_depot}, end},
         {"lock: the holder ends, two want it",
          3,

@@ -80,6 +80,24 @@ TEST(Lock, APatientWaitEndsWithTheHolderOrAfterAWhile)
     EXPECT_EQ(load(&lock.state, RELAXED), static_cast<uint32_t>(LOCK_FREE));
 }
 
+/* As when who was woken is stopped before it looks. Seen to hang with a wait that has no end. */
+TEST(Lock, AWakeUpThatNobodyTurnsToIsNotMissedForEver)
+{
+    struct lock lock = {};
+    lock_acquire(&lock, RANK_SPAN);
+    std::thread waiter([&] {
+        lock_acquire(&lock, RANK_SPAN);
+        lock_release(&lock, RANK_SPAN);
+    });
+    while ((load(&lock.state, RELAXED) & LOCK_WAITED) == 0)
+        std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    store(&lock.state, LOCK_FREE, RELEASE); /* and no wake-up */
+    waiter.join();
+    lock_acquire(&lock, RANK_SPAN);
+    lock_release(&lock, RANK_SPAN);
+}
+
 /* Seen to fail with two thousand million looks: the waiter used 300 ms of processor time. */
 TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
 {

@@ -2,19 +2,27 @@
  * stepped.c: counts the instructions of real calls, one step at a time, and compares the most with
  * what calm_pool_bound says.
  *
- *   bound_stepped SEED CALLS
+ *   bound_stepped SEED CALLS [remote]
  *
  * The child makes random calls on a pool, right ones and wrong ones, each between two breakpoints;
  * the parent steps from the operation's first instruction until it has returned. A pool for each
  * set of features that has bounds of its own (pool/bound.c). Fails when a call took more than that
- * pool's bound, or when an operation was not seen. Exit code 77: this machine does not allow
+ * pool's bound, or when an operation was not seen.
+ *
+ * remote: a second thread, which is not stepped, frees what the first one passes to it, right and
+ * wrong, and some of it again and again, so that words change between any two instructions of the
+ * owner's call; on every fifth pool: each feature alone or beside another, and all. Fails as well
+ * when that thread freed nothing during the calls. Exit code 77: this machine does not allow
  * tracing.
  */
 #define _GNU_SOURCE
 #include "calmalloc/pool.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +34,7 @@
 
 enum { ALLOC, ALLOC_ALIGNED, FREE, FREE_REMOTE, DRAIN, KINDS };
 enum { LIVE_MAX = 4096, STEPS_MAX = 100000, SKIP = 77, POOLS = 16, CLASSES = 20 };
+enum { PASSED = 64, AGAIN = 32, FREED_WANTED = 20, CALLS_MORE = 50, REMOTE_POOLS = 5 };
 
 /* A pool's number says what it has. */
 enum { WITH_SPILL = 1, WITH_CODES = 2, WITH_TWO_WORDS = 4, WITH_LARGE = 8 };
@@ -38,6 +47,7 @@ static struct shared {
     volatile int kind;
     volatile uint64_t entry;
     volatile bool is_over;
+    volatile uint64_t freed_meanwhile; /* by the other thread, during a call that was stepped */
 } *shared;
 
 static uint64_t random_state;
@@ -107,6 +117,35 @@ static void keep(void *block)
         live[live_count++] = block;
 }
 
+/* The thread that frees meanwhile, of one pool. */
+static calm_pool *freers_pool; /* NULL: there is no such thread */
+static _Atomic(void *) passed[PASSED];
+static _Atomic uint64_t freed;
+
+static void *free_meanwhile(void *unused)
+{
+    void *again[AGAIN] = {0};
+    for (unsigned at = 0;; at++) {
+        void *block = atomic_exchange(&passed[at % PASSED], NULL);
+        if (block != NULL)
+            again[at % AGAIN] = block;
+        if (calm_pool_free_remote(freers_pool, again[at % AGAIN]) == CALM_OK &&
+            again[at % AGAIN] != NULL)
+            atomic_fetch_add(&freed, 1);
+        if (at % PASSED == 0)
+            sched_yield();
+    }
+    return unused;
+}
+
+/* Whether the other thread will free the block, if there is such a thread and it has room. */
+static bool pass(void *block)
+{
+    void *nothing = NULL;
+    return freers_pool != NULL && next_random(2) == 0 &&
+           atomic_compare_exchange_strong(&passed[next_random(PASSED)], &nothing, block);
+}
+
 static void call_one(calm_pool *pool, size_t largest)
 {
     uint64_t what = next_random(20);
@@ -124,6 +163,8 @@ static void call_one(calm_pool *pool, size_t largest)
         call_free(pool, block);
     } else if (what < 18) {
         void *block = some_block();
+        if (pass(block))
+            return;
         announce(FREE_REMOTE, (uint64_t)calm_pool_free_remote);
         call_remote(pool, block);
     } else {
@@ -132,15 +173,31 @@ static void call_one(calm_pool *pool, size_t largest)
     }
 }
 
-static int run_child(unsigned index, unsigned calls)
+static bool begin_freer(calm_pool *pool)
+{
+    pthread_t freer;
+    freers_pool = pool;
+    return pthread_create(&freer, NULL, free_meanwhile, NULL) == 0;
+}
+
+static int run_child(unsigned index, unsigned calls, bool is_remote)
 {
     struct calm_pool_config config = config_of(index);
     calm_pool *pool;
     if (calm_pool_create(&config, &pool) != CALM_OK || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         return SKIP;
     raise(SIGSTOP);
-    for (unsigned i = 0; i < calls; i++)
+    if (is_remote && !begin_freer(pool))
+        return SKIP;
+    /* Where the other thread seldom gets a processor, it takes more calls until it has done much.
+     */
+    for (unsigned i = 0; i < calls || (is_remote && shared->freed_meanwhile < FREED_WANTED &&
+                                       i < calls * CALLS_MORE);
+         i++) {
+        uint64_t before = atomic_load(&freed);
         call_one(pool, sizes[config.classes - 1]);
+        shared->freed_meanwhile += atomic_load(&freed) - before;
+    }
     shared->is_over = true;
     __asm__ volatile("int3");
     return 0;
@@ -215,17 +272,22 @@ static int judge(unsigned index, const long most[KINDS], const long seen[KINDS])
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    bool is_remote = argc == 4 && strcmp(argv[3], "remote") == 0;
+    if (argc != 3 && !is_remote) {
+        fprintf(stderr,
+                "bound_stepped: give a seed, the number of calls, and `remote` or nothing\n");
         return 2;
+    }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int wrong = shared == MAP_FAILED;
-    for (unsigned index = 0; index < POOLS && wrong == 0; index++) {
+    for (unsigned index = 0; index < POOLS && wrong == 0; index += is_remote ? REMOTE_POOLS : 1) {
         long most[KINDS] = {0}, seen[KINDS] = {0};
         random_state = strtoull(argv[1], NULL, 10) * UINT64_C(0x9e3779b97f4a7c15) + index + 1;
         shared->is_over = false;
+        shared->freed_meanwhile = 0;
         pid_t pid = fork();
         if (pid == 0)
-            _exit(run_child(index, (unsigned)strtoul(argv[2], NULL, 10)));
+            _exit(run_child(index, (unsigned)strtoul(argv[2], NULL, 10), is_remote));
         bool is_followed = follow(pid, most, seen);
         int status;
         kill(pid, SIGKILL);
@@ -235,6 +297,10 @@ int main(int argc, char **argv)
             return WIFEXITED(status) && WEXITSTATUS(status) == SKIP ? SKIP : 1;
         }
         wrong = judge(index, most, seen);
+        if (is_remote) {
+            printf("pool %u: %" PRIu64 " remote frees meanwhile\n", index, shared->freed_meanwhile);
+            wrong |= shared->freed_meanwhile == 0;
+        }
     }
     return wrong;
 }

@@ -178,6 +178,13 @@ ROWS = (
         fields=RESIDENT_FIELDS,
         series=("resident_kib",),
     ),
+    threads(
+        "asymmetric-time",
+        "asymmetric",
+        N(3_000_000),
+        why="the same in short runs: the two threads' turns differ from run to run",
+        slices=8,
+    ),
     number(
         "asymmetric-memory-full",
         "resident_max_kib",

@@ -3,7 +3,8 @@
 One library is measured under two names, `one` and `two`. It is also measured below the wrapper of controls/delay.c,
 without a delay (`plain`) and with one (`slow`): the two differ in the delay alone, not in the wrapper's own cost. The
 delay of a row is chosen from runs before it: the wrapper counts the calls, a larger delay shows how much of it reaches
-the row's figure (calls outside the timed part do not), and a tenth of the figure follows.
+the row's figure (calls outside the timed part do not), and a tenth of the figure follows. Rows whose figure is no time
+have no delay: of them only the two names are compared.
 """
 
 import statistics
@@ -16,7 +17,7 @@ from . import build, peers, plan
 from .base import Stop, note
 from .libraries import Library
 from .measure import RawFile, Settings, run_once
-from .results import Ratio, digest_samples, value_of
+from .results import Ratio, digest_samples, number_of, value_of
 
 NAMES = ("one", "two", "plain", "slow")
 WRAPPED = NAMES[2:]
@@ -28,6 +29,7 @@ PAIRS_A_GAIN = 5  # of runs without and with a delay, at least; and two of each 
 CALLS_MIN = 20
 TURNS_A_SECOND = 2.5e9  # a first guess, put right by the trial
 FEW_TURNS = 64  # below so many a call, they are spent every 64th call: fractions of a cycle
+OF_ONE_CALL = ("malloc_", "free_", "held_")  # figures that every call must be delayed for
 TIES_WANTED, FOUND_WANTED = 0.95, 0.90
 
 
@@ -71,19 +73,20 @@ class Delays(plan.Fit):
         return statistics.median(ratios) - 1
 
     def _calibrate(self, row, library: Library) -> Dict:
-        if not row.is_time:
-            return {"reason": "its figure is no time of a whole run"}
+        if not row.is_disturbable:
+            return {"reason": "its figure is no time"}
         try:
             calls = self._count(row, library)
             if calls < CALLS_MIN:
                 return {"reason": "it makes too few calls", "calls": calls}
             without = self._figure(row, _delayed(library, 0, 1))
-            wanted = TRIAL * without * TURNS_A_SECOND / calls  # turns a call
+            seconds_a_call = without / calls if row.is_time else without * 1e-9
+            wanted = TRIAL * seconds_a_call * TURNS_A_SECOND  # turns a call
             for _ in range(TRIALS_MAX):
-                turns, every = _spread(wanted)
+                turns, every = _spread(row, wanted)
                 gain = self._gain(row, library, turns, every)
                 if TRIAL_USABLE[0] <= gain <= TRIAL_USABLE[1]:
-                    turns, every = _spread(turns / every * DELAY / gain)
+                    turns, every = _spread(row, turns / every * DELAY / gain)
                     return {"reason": "", "calls": calls, "turns": turns, "every": every, "trial_gain": round(gain, 4)}
                 wanted = turns / every * min(10.0, max(0.1, TRIAL / max(gain, 1e-9)))
             return {"reason": "its timed part makes too few calls for a delay to reach it", "calls": calls}
@@ -103,9 +106,10 @@ def _pairs(row) -> int:
     return max(PAIRS_A_GAIN, 2 * row.slices)
 
 
-def _spread(turns_a_call: float) -> Tuple[int, int]:
+def _spread(row, turns_a_call: float) -> Tuple[int, int]:
     """Turns, and every how many calls they are spent."""
-    every = FEW_TURNS if turns_a_call < FEW_TURNS else 1
+    is_of_one_call = number_of(row).startswith(OF_ONE_CALL)
+    every = FEW_TURNS if turns_a_call < FEW_TURNS and not is_of_one_call else 1
     return max(1, round(turns_a_call * every)), every
 
 
@@ -125,7 +129,7 @@ def _libraries(base: Library) -> List[Library]:
 def run(label: str, rows: List, base: Library, settings: Settings, out: Optional[Path]) -> str:
     measured = _libraries(base)
     plan.announce(label, rows, measured, settings)
-    more = max((2 + 2 * TRIALS_MAX * _pairs(row) for row in rows if row.is_time), default=0)
+    more = max((2 + 2 * TRIALS_MAX * _pairs(row) for row in rows if row.is_disturbable), default=0)
     note(f"Rows of time take up to {more} runs more, to choose their delay.")
     out = out or plan.default_file(label, rows, measured, settings)
     delays = Delays(settings)

@@ -2,6 +2,8 @@
 
 from .row import N, one
 
+ORDER_FIELDS = ("first_alloc_ns", "free_ns", "alloc_again_ns", "free_again_ns")
+
 ROWS = (
     one("pairs-16", "pairs", 16, N(20_000_000), slices=10, counted=100_000),
     one("pairs-64", "pairs", 64, N(20_000_000), slices=10, counted=100_000, quick=True),
@@ -38,9 +40,37 @@ ROWS = (
     one(
         "batch", "batch", 64, 1000, N(12_500), why="1000 mallocs, then 1000 frees", slices=10, counted=100, quick=True
     ),
-    one("order-lifo", "order", 0, 1_000_000, N(4), why="1M of 64 B, freed last first", counted=1),
-    one("order-fifo", "order", 1, 1_000_000, N(4), why="1M of 64 B, freed first first", counted=1),
-    one("order-random", "order", 2, 1_000_000, N(2), why="1M of 64 B, freed at random", counted=1, quick=True),
+    one(
+        "order-lifo",
+        "order",
+        0,
+        1_000_000,
+        N(4),
+        why="1M of 64 B, freed last first",
+        fields=ORDER_FIELDS,
+        counted=1,
+    ),
+    one(
+        "order-fifo",
+        "order",
+        1,
+        1_000_000,
+        N(4),
+        why="1M of 64 B, freed first first",
+        fields=ORDER_FIELDS,
+        counted=1,
+    ),
+    one(
+        "order-random",
+        "order",
+        2,
+        1_000_000,
+        N(2),
+        why="1M of 64 B, freed at random",
+        fields=ORDER_FIELDS,
+        counted=1,
+        quick=True,
+    ),
     one("large-pingpong", "large", 0, N(60_000), why="64 KiB to 16 MiB in turn", slices=4, counted=500),
     one("large-grow", "large", 1, N(60), why="64 KiB to 16 MiB by realloc, filled", slices=4),
     one("churn-64", "replace", 1, 262_144, 64, 64, N(4_000_000), why="262,144 live of 64 B", counted=200_000),

@@ -87,6 +87,7 @@ SECONDS = {
     "symmetric-memory": 0.6,
     "symmetric-memory-full": 3.7,
     "asymmetric": 1.2,
+    "asymmetric-time": 1.2,
     "asymmetric-memory-full": 3.9,
     "mpsc": 8.0,
     "mpsc-full": 110.0,

@@ -34,15 +34,41 @@ def stopped(name, how, why) -> Row:
 
 ROWS = (
     threads("medium-t8", "replace", 8, 200, 32 << 10, 1 << 20, N(25_000), why="medium-t1 on eight threads"),
-    threads("larson-t2", "larson", 2, 1000, 16, 500, N(200), 100_000, why="slots handed to successor threads"),
-    threads("larson-t8", "larson", 8, 1000, 16, 500, N(200), 25_000, why="slots handed to successor threads"),
-    threads("remote-t2-r90", "remote", 2, 90, N(5_000_000), why="90 % freed by the next thread"),
-    threads("remote-t8-r90", "remote", 8, 90, N(1_000_000), why="90 % freed by the next thread", quick=True),
-    threads("xmalloc-t2", "handover", 0, 2, N(100_000), 64, 64, why="one allocates, one frees, batches of 120"),
     threads(
-        "handover-t2", "handover", 1, 2, N(40_000), 16, 512, why="everything freed by the other, batches of 120"
+        "larson-t2", "larson", 2, 1000, 16, 500, N(200), 100_000, why="slots handed to successor threads", slices=4
     ),
-    threads("handover-t8", "handover", 1, 8, N(10_000), 16, 512, why="everything freed by the next, batches of 120"),
+    threads(
+        "larson-t8", "larson", 8, 1000, 16, 500, N(200), 25_000, why="slots handed to successor threads", slices=4
+    ),
+    threads("remote-t2-r90", "remote", 2, 90, N(5_000_000), why="90 % freed by the next thread", slices=5),
+    threads(
+        "remote-t8-r90", "remote", 8, 90, N(1_000_000), why="90 % freed by the next thread", slices=5, quick=True
+    ),
+    threads(
+        "xmalloc-t2", "handover", 0, 2, N(100_000), 64, 64, why="one allocates, one frees, batches of 120", slices=5
+    ),
+    threads(
+        "handover-t2",
+        "handover",
+        1,
+        2,
+        N(40_000),
+        16,
+        512,
+        why="everything freed by the other, batches of 120",
+        slices=5,
+    ),
+    threads(
+        "handover-t8",
+        "handover",
+        1,
+        8,
+        N(10_000),
+        16,
+        512,
+        why="everything freed by the next, batches of 120",
+        slices=5,
+    ),
     threads(
         "xmalloc-t8",
         "handover",
@@ -52,12 +78,23 @@ ROWS = (
         64,
         64,
         why="four allocate, four free, batches of 120",
+        slices=5,
         quick=True,
     ),
-    threads("slots-t8", "replace", 8, 1000, 64, 64, N(5_000_000), why="1000 live blocks of 64 B on eight threads"),
-    threads("remote-t2-r0", "remote", 2, 0, N(8_000_000), why="nothing crosses threads"),
-    threads("remote-t8-r0", "remote", 8, 0, N(2_000_000), why="nothing crosses threads"),
-    threads("remote-t16-r50", "remote", 16, 50, N(300_000), why="half freed by the next thread"),
+    threads(
+        "slots-t8",
+        "replace",
+        8,
+        1000,
+        64,
+        64,
+        N(5_000_000),
+        why="1000 live blocks of 64 B on eight threads",
+        slices=5,
+    ),
+    threads("remote-t2-r0", "remote", 2, 0, N(8_000_000), why="nothing crosses threads", slices=5),
+    threads("remote-t8-r0", "remote", 8, 0, N(2_000_000), why="nothing crosses threads", slices=5),
+    threads("remote-t16-r50", "remote", 16, 50, N(300_000), why="half freed by the next thread", slices=5),
     threads("remote-t32-r90", "remote", 32, 90, N(100_000), why="90 % freed by the next thread"),
     threads(
         "remote-any-t8-r90",
@@ -68,6 +105,7 @@ ROWS = (
         2048,
         1,
         why="90 % freed by any other thread",
+        slices=5,
         quick=True,
     ),
     threads("remote-any-t16-r50", "remote", 16, 50, N(200_000), 2048, 1, why="half freed by any other thread"),
@@ -139,6 +177,13 @@ ROWS = (
         why="one makes strings of 7 to 35 B, one frees them",
         fields=RESIDENT_FIELDS,
         series=("resident_kib",),
+    ),
+    threads(
+        "asymmetric-time",
+        "asymmetric",
+        N(3_000_000),
+        why="the same in short runs: the two threads' turns differ from run to run",
+        slices=8,
     ),
     number(
         "asymmetric-memory-full",

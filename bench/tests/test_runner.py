@@ -512,13 +512,31 @@ class Controls(unittest.TestCase):
             self.assertEqual(found["reason"], "")
             self.assertAlmostEqual(share * found["turns"] / found["every"] * calls * 1e-9 / 2, 0.1, places=3)
 
+    def test_a_tail_is_delayed_in_every_call_and_a_mean_of_calls_need_not_be(self):
+        """Of a machine where a call takes 100 ns, and a nanosecond for each turn of its delay."""
+        for name, field in (("lat-64-malloc", "malloc_p999_ns"), ("lat-64", "pair32_p50_ns")):
+
+            def ran(_row, library, _settings):
+                if "CALM_DELAY_COUNT" in library.env:
+                    Path(library.env["CALM_DELAY_COUNT"]).write_text("1000000\n")
+                turns = int(library.env.get("CALM_DELAY_TURNS", 0)) / int(library.env.get("CALM_DELAY_EVERY", 1))
+                return {**sample(name, library.name, 0, 3), "result": {field: 100 + turns}}
+
+            delays = prove.Delays(measure.Settings(7, 1, 1))
+            row = next(row for row in rows_module.ROWS if row.name == name)
+            with unittest.mock.patch.object(prove, "run_once", ran):
+                found = delays._calibrate(row, libraries.Library("slow", "", under="x"))
+            self.assertEqual(found["reason"], "")
+            self.assertEqual(found["every"], 1 if name == "lat-64-malloc" else prove.FEW_TURNS)
+            self.assertAlmostEqual(found["turns"] / found["every"], 10, places=0)
+
     def test_a_run_of_the_controls(self):
         out = FOLDER / "prove.jsonl"
         library = faulty(0, "sound")
         arguments = ("--without-calm", "--lib", f"mine={library}", "--rows", "batch|tiny", "--scale", "0.2")
         done = bench("prove", *arguments, "--rounds", "3", "--tries", "1", "--out", str(out))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("tiny has no delay: its figure is no time of a whole run", done.stdout)
+        self.assertIn("tiny has no delay: its figure is no time", done.stdout)
         self.assertRegex(done.stdout, r"of 2 rows of one library under two names are ties")
         delays = [json.loads(line) for line in out.read_text().splitlines() if json.loads(line)["kind"] == "delay"]
         # On a busy machine a delay may not be found; then the row is left out, and the words say so.

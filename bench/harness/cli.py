@@ -203,7 +203,13 @@ def _callgrind(parser: Parser, argv: List[str]) -> int:
 def _prove(parser: Parser, argv: List[str]) -> int:
     _add_choice(parser)
     _add_settings(parser)
+    parser.add_argument(
+        "--show", type=Path, nargs="+", metavar="FILE", help="print what such runs recorded, and measure nothing"
+    )
     options = parser.parse_args(argv)
+    if options.show:
+        print(prove.show(options.show))
+        return 0
     label, chosen, found = _rows_of(options.set, options.rows, "general")
     mine = libraries.ours(options.lib, not options.without_calm)
     if len(mine) != 1:

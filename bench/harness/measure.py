@@ -308,6 +308,11 @@ def read(path: Path) -> Tuple[List[Dict], List[Dict]]:
     return [line for line in lines if line["kind"] == "header"], [line for line in lines if line["kind"] == "sample"]
 
 
+def read_others(path: Path) -> List[Dict]:
+    """Lines of a raw file that are neither."""
+    return [line for line in _lines(path) if line["kind"] not in ("header", "sample")]
+
+
 def _repair(path: Path) -> None:
     """Ends a last line that was cut off, so that what is appended starts a line of its own."""
     if not path.is_file():

@@ -11,13 +11,16 @@ import statistics
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
-from . import build, peers, plan
+import rows as rows_module
+
+from . import build, measure, peers, plan
 from .base import Stop, note
 from .libraries import Library
 from .measure import RawFile, Settings, run_once
-from .results import Ratio, digest_samples, number_of, value_of
+from .report_data import FOREIGN_LIMIT, PackedFile
+from .results import Ratio, Results, digest_samples, number_of, value_of
 
 NAMES = ("one", "two", "plain", "slow")
 WRAPPED = NAMES[2:]
@@ -147,7 +150,25 @@ def _cells(pair: Optional[Ratio]) -> List[str]:
 
 def render(rows: List, raw: RawFile, delays: Dict[str, Dict], settings: Settings) -> str:
     samples = [line for lines in raw.cells.values() for line in lines]
-    results = digest_samples(rows, list(NAMES), samples, settings.foreign_limit)
+    return _render([(digest_samples(rows, list(NAMES), samples, settings.foreign_limit), delays)])
+
+
+def show(files: Sequence[Path]) -> str:
+    """The table of controls that were recorded, of several runs as one; nothing is measured."""
+    parts = []
+    for path in files:
+        packed = PackedFile(path)
+        headers, samples = measure.read(packed)
+        if not {each["name"] for head in headers for each in head["libraries"]} >= set(NAMES):
+            raise Stop(f"{path} was not written by `./calm bench prove`; `./calm bench report` reads it.")
+        measured = {sample["row"] for sample in samples}
+        rows = [row for row in rows_module.ROWS if row.name in measured]
+        delays = {line["row"]: line for line in measure.read_others(packed) if line["kind"] == "delay"}
+        parts.append((digest_samples(rows, list(NAMES), samples, FOREIGN_LIMIT), delays))
+    return _render(parts)
+
+
+def _render(parts: Sequence[Tuple[Results, Dict[str, Dict]]]) -> str:
     lines = [
         "# The lab's own controls",
         "",
@@ -158,19 +179,20 @@ def render(rows: List, raw: RawFile, delays: Dict[str, Dict], settings: Settings
         "|---|--:|--:|---|--:|--:|---|",
     ]
     alike, seeing, reasons = [], [], []
-    for row in rows:
-        same, slowed = results.ratio(row, "one", "two"), results.ratio(row, "slow", "plain")
-        lines.append(f"| {row.name} | " + " | ".join(_cells(same) + _cells(slowed)) + " |")
-        if same and same.verdict != "?":
-            alike.append(same.is_tie)
-        if slowed and slowed.smallest_visible is not None and slowed.smallest_visible < DELAY:
-            seeing.append(slowed.verdict == "slower")
-        reason = delays.get(row.name, {}).get("reason")
-        if reason:
-            reasons.append(f"- {row.name} has no delay: {reason}.")
+    for results, delays in parts:
+        for row in results.rows:
+            same, slowed = results.ratio(row, "one", "two"), results.ratio(row, "slow", "plain")
+            lines.append(f"| {row.name} | " + " | ".join(_cells(same) + _cells(slowed)) + " |")
+            if same and same.verdict != "?":
+                alike.append(same.is_tie)
+            if slowed and slowed.smallest_visible is not None and slowed.smallest_visible < DELAY:
+                seeing.append(slowed.verdict == "slower")
+            reason = delays.get(row.name, {}).get("reason")
+            if reason:
+                reasons.append(f"- {row.name} has no delay: {reason}.")
+        reasons += [f"- {row} under {name} failed: {words}." for (row, name), words in sorted(results.failures.items())]
     lines += ["", _verdict("rows of one library under two names are ties", alike, TIES_WANTED)]
     lines += [_verdict(f"rows that could have seen {DELAY:.0%} found the slower library", seeing, FOUND_WANTED)]
-    lines += [f"- {row} under {name} failed: {words}." for (row, name), words in sorted(results.failures.items())]
     return "\n".join(lines + reasons)
 
 

@@ -51,7 +51,7 @@ class RatioPanel:
     disturbed: Set[str] = field(default_factory=set)  # rows during which others used the processors
 
 
-class _RawFile:
+class PackedFile:
     """Looks like a path to measure.read(), and unpacks what is compressed."""
 
     def __init__(self, path: Path):
@@ -240,7 +240,7 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, flo
     builds: Dict[str, Tuple] = {}
     scales: Dict[str, float] = {}
     for path in files:
-        heads, lines = measure.read(_RawFile(path))
+        heads, lines = measure.read(PackedFile(path))
         for head in heads:
             for key in ("processor", "cores", "kernel"):
                 if headers and head["machine"][key] != headers[0]["machine"][key]:

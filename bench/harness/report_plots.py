@@ -36,6 +36,7 @@ PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 TIE = "#8f8f8f"
 LANE_INCHES = 0.085  # of one peer within a row
 WIDTH_INCHES = 8.6
+RATIO_MIN, RATIO_MAX = 0.02, 50.0  # that an axis shows; what lies beyond is an arrow with its number at the edge
 TALL_INCHES = 8  # above that, the numbers of the axis are at the top, too
 NOTE_COLUMNS = 110
 WIDE_RANGE = 8  # the largest over the smallest: from there on a linear axis hides what most of a curve does
@@ -97,6 +98,10 @@ def _ratio_ticks(low: float, high: float) -> List[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
+def _within(ratio: float) -> float:
+    return min(max(ratio, RATIO_MIN), RATIO_MAX)
+
+
 def _row_label(panel: RatioPanel, row: str) -> str:
     failed = panel.failed.get(row)
     mark = " †" if row in panel.disturbed else ""
@@ -112,7 +117,7 @@ def _notes(panel: RatioPanel) -> List[str]:
 
 
 def _ratio_axis(axes, values: List[float], label: str) -> None:
-    low, high = min(values + [0.8]) / 1.06, max(values + [1.25]) * 1.06
+    low, high = _within(min(values + [0.8])) / 1.06, _within(max(values + [1.25])) * 1.06
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(FixedLocator(_ratio_ticks(low, high)))
@@ -123,6 +128,10 @@ def _ratio_axis(axes, values: List[float], label: str) -> None:
     axes.grid(axis="x", color=TIE, alpha=0.35, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.set_xlabel(label)
+
+
+def _edge_note(ratios: List[float]) -> str:
+    return ", at the edge those beyond it" if any(_within(ratio) != ratio for ratio in ratios) else ""
 
 
 def _legend(axes, peers: Sequence[str], looks: Looks, dots: Sequence[Dot] = ()) -> None:
@@ -140,7 +149,14 @@ def _legend(axes, peers: Sequence[str], looks: Looks, dots: Sequence[Dot] = ()) 
 def _draw_dot(axes, dot: Dot, height: float, looks: Looks) -> None:
     colour, marker, _ = looks[dot.peer]
     colour = TIE if dot.is_tie else colour
-    axes.plot([dot.low, dot.high], [height, height], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
+    ends = [_within(dot.low), _within(dot.high)]
+    axes.plot(ends, [height, height], color=colour, linewidth=1.4, solid_capstyle="butt", zorder=2)
+    if _within(dot.ratio) != dot.ratio:
+        is_low = dot.ratio < 1
+        axes.annotate(f"{'◂ ' if is_low else ''}{dot.ratio:.1g}{'' if is_low else ' ▸'}", (_within(dot.ratio), height),
+                      color=colour, fontsize=7, va="center", ha="left" if is_low else "right", zorder=4,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+        return
     fill = "none" if dot.is_single else "full"
     axes.plot([dot.ratio], [height], color=colour, marker=marker, markersize=4.2, fillstyle=fill, linestyle="",
               zorder=3)
@@ -187,17 +203,18 @@ def draw_summary(means: Dict[Tuple[str, str], List[float]], groups: List[str], p
                 continue
             height = index + (place - (len(peers) - 1) / 2) * lane
             colour, marker, _ = looks[peer]
-            axes.plot(ratios, [height] * len(ratios), color=colour, marker="|", markersize=4.5, linestyle="",
+            shown = [_within(ratio) for ratio in ratios]
+            axes.plot(shown, [height] * len(shown), color=colour, marker="|", markersize=4.5, linestyle="",
                       alpha=0.65, zorder=2)
             mean = statistics.geometric_mean(ratios)
-            axes.plot([mean], [height], color=colour, marker=marker, markersize=7, linestyle="", zorder=3)
+            axes.plot([_within(mean)], [height], color=colour, marker=marker, markersize=7, linestyle="", zorder=3)
             reach += ratios
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.set_yticks(range(len(groups)), groups)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     _ratio_axis(axes, reach, f"{ours} over a peer, log scale: left of 1 is better for {ours}\n"
-                             "large: geometric mean of the rows; strokes: the rows")
+                             "large: geometric mean of the rows; strokes: the rows" + _edge_note(reach))
     axes.set_title(f"{ours} against its peers, by group of rows")
     _legend(axes, peers, looks)
     return figure

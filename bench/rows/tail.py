@@ -82,6 +82,24 @@ ROWS: Tuple[Row, ...] = (
     ),
     *(
         number(
+            f"{name}-full",
+            "malloc_p999_ns",
+            program,
+            *args,
+            why=f"{what}: malloc's P99.9, as many calls as were published",
+            fields=call_fields("malloc") + call_fields("free") + ("grain_ns", "empty_p999_ns"),
+            series=("malloc_ns", "free_ns"),
+            repeats_max=3,
+            default=False,
+        )
+        for name, program, args, what in (
+            ("lat-64", "lat", (1, 64, N(20_000_000)), "one block of 64 B at a time"),
+            ("tail-churn-64", "churn", (0, 262_144, 64, N(64_000_000)), "262,144 live of 64 B"),
+            ("tail-churn-1024", "churn", (0, 262_144, 1024, N(64_000_000)), "262,144 live of 1024 B"),
+        )
+    ),
+    *(
+        number(
             f"drift-{size}",
             "window_p90_ns",
             "churn",

@@ -532,6 +532,26 @@ class Pictures(unittest.TestCase):
         self.assertEqual([line.get_color() for line in axes.lines],
                          [report_plots.TIE] * 2 + [report_plots.COLOURS[1]] * 2)
 
+    def test_a_ratio_beyond_the_axis_is_a_number_at_its_edge(self):
+        for far, words in ((2e-5, "◂ 2e-05"), (900.0, "9e+02 ▸")):
+            dots = [report_data.Dot("one", "a", 1.1, 1.0, 1.2, False),
+                    report_data.Dot("two", "a", far, far / 2, far * 2, False)]
+            panel = report_data.RatioPanel("ratios", "g", "t", "over", ["a"], ["one", "two"], dots)
+            looks = report_plots.looks_of(["calm", "a"], "calm")
+            figure = report_plots.draw_ratios(panel, looks)
+            axes = figure.axes[0]
+            self.assertEqual([text.get_text() for text in axes.texts], [words])
+            low, high = axes.get_xlim()
+            self.assertTrue(low <= axes.texts[0].xy[0] <= high)
+            self.assertLess(high / low, 10_000)
+            report_plots.pyplot.close(figure)
+            figure = report_plots.draw_summary({("g", "a"): [1.0, far]}, ["g"], ["a"], "calm", looks)
+            self.assertIn("at the edge", figure.axes[0].get_xlabel())
+            low, high = figure.axes[0].get_xlim()
+            strokes = figure.axes[0].lines[0].get_xdata()
+            self.assertTrue(all(low <= stroke <= high for stroke in strokes))
+            report_plots.pyplot.close(figure)
+
     def test_failures_and_disturbed_rows_are_named(self):
         dots = [report_data.Dot(row, "a", 1.1, 1.0, 1.2, False) for row in ("one", "two")]
         panel = report_data.RatioPanel("ratios", "g", "t", "over", ["a", "b"], ["one", "two", "three"], dots,

@@ -5,6 +5,7 @@ Run with `python3 bench/tests/test_runner.py`. Takes under a minute; needs gcc a
 
 import contextlib
 import fcntl
+import gzip
 import io
 import itertools
 import json
@@ -555,6 +556,9 @@ class Controls(unittest.TestCase):
         self.assertFalse(any(line["failed"] for line in samples))
         again = bench("prove", *arguments, "--rounds", "3", "--tries", "1", "--out", str(out))
         self.assertEqual(again.stdout, done.stdout)
+        packed = out.with_suffix(".jsonl.gz")
+        packed.write_bytes(gzip.compress(out.read_bytes()))
+        self.assertEqual(bench("prove", "--show", str(packed)).stdout, done.stdout)
         # What was found out about a row is not found out again.
         lines = out.read_text().splitlines()
         self.assertEqual(sum(json.loads(line)["kind"] == "delay" for line in lines), 2)
@@ -725,6 +729,7 @@ class Runs(unittest.TestCase):
             ("rport",): "did you mean report?",
             ("report", str(empty)): "cannot be read",
             ("report", str(torn)): "Line 1 of",
+            ("prove", "--show", str(elsewhere)): "was not written by `./calm bench prove`",
             ("report",): "`./calm bench report --help` says more",
             (*usual[:-1], str(elsewhere)): "was measured on another machine (processor differs); use another --out",
             (*usual[:-1], str(torn)): "is no line of a raw file",

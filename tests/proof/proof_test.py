@@ -17,7 +17,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLS = ("frama-c", "why3", "z3", "cvc4")
-SECONDS = 60  # of one goal; most need a tenth of one
+SECONDS = 60  # of one goal by the clock; most need a tenth of one
+SECONDS_AGAIN = 300  # of functions with a goal that was not: a busy machine may have held the provers up
 
 # The functions of one word are proved by what a bit is, the others by what those promise.
 BY_BITS = ("level_bit", "level_with", "level_without", "word_found", "word_with", "keys_below", "level_count")
@@ -62,15 +63,25 @@ def prove(source, reading, functions, seconds):
     return int(found.group(1)), int(found.group(2)), text
 
 
+def is_proved(reading, functions, seconds):
+    """Whether every goal of the functions is proved, and the functions that have one which is not."""
+    proved, goals, text = prove(os.path.join(ROOT, "src"), reading, functions, seconds)
+    print("%s: %d of %d goals proved" % (", ".join(functions), proved, goals), flush=True)
+    failed = re.findall(r"\[Failed\] Goal typed_(\w+)", text)
+    for goal in failed:
+        print("not proved in %d s: %s" % (seconds, goal), flush=True)
+    left = [name for name in functions if any(goal.startswith(name + "_") for goal in failed)]
+    return proved == goals and goals > 0, left
+
+
 def prove_all():
     wrong = 0
     for reading, functions in (("defined", BY_BITS), ("opaque", BY_CONTRACTS)):
-        proved, goals, text = prove(os.path.join(ROOT, "src"), reading, functions, SECONDS)
-        print("%s: %d of %d goals proved" % (", ".join(functions), proved, goals))
-        if proved != goals or goals == 0:
-            wrong = 1
-            print(text)
-    return wrong
+        is_all, left = is_proved(reading, functions, SECONDS)
+        if not is_all and left:
+            is_all, _ = is_proved(reading, left, SECONDS_AGAIN)
+        wrong |= not is_all
+    return int(wrong)
 
 
 def control():

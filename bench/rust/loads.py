@@ -10,7 +10,7 @@ must compute the same. --counts runs each once under callgrind instead, and prin
 the same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each
 after one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in
 build/bench/rust, or CALM_BENCH_CACHE/rust. The allocator `floor` has a list for each size, looks at nothing and is for
-one thread: about the least that a load can take, for json alone, and not run unless named.
+one thread: about the fewest instructions that a load can take, for json alone, and not run unless named.
 """
 import argparse
 import gzip

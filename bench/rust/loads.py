@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Measures calmalloc in Rust programs against the mimalloc and jemalloc crates and the C library.
 
-    loads.py [--loads json,tokio,rayon] [--allocators calm,mimalloc,jemalloc,glibc] [--runs N] [--rounds N] [--counts]
-             [--raw FILE] [--show FILE]
+    loads.py [--loads json,tokio,rayon] [--allocators calm,mimalloc,jemalloc,glibc,floor] [--runs N] [--rounds N]
+             [--counts] [--raw FILE] [--show FILE]
 
 Builds each program once with each allocator as its own (pinned in Cargo.toml), runs them in turn, N times, and prints
 for each load the median of wall time, processor time and peak memory, and ours over the better of the two crates. All
 must compute the same. --counts runs each once under callgrind instead, and prints instructions: the figure that is
 the same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each
 after one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in
-build/bench/rust, or CALM_BENCH_CACHE/rust.
+build/bench/rust, or CALM_BENCH_CACHE/rust. The allocator `floor` has a list for each size, looks at nothing and is for
+one thread: about the fewest instructions that a load can take, for json alone, and not run unless named.
 """
 import argparse
 import gzip
@@ -17,6 +18,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,19 +33,24 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(HERE, "..", "..", "build", "bench")
 LOADS = ("json", "tokio", "rayon")
 ALLOCATORS = ("calm", "mimalloc", "jemalloc", "glibc")
+FLOOR = "floor"
 CRATES = ("mimalloc", "jemalloc")
 FIGURES = (("wall_s", "wall s"), ("cpu_s", "cpu s"), ("peak_rss_kib", "peak KiB"))
 
 
-def built(allocator):
-    """The folder with the programs of one allocator."""
-    folder = os.path.abspath(os.path.join(CACHE, "rust", allocator))
+def built(allocator, loads):
+    """The folder with the programs of one allocator. What does not know the allocator is compiled once for all."""
+    shared, folder = (os.path.abspath(os.path.join(CACHE, "rust", name)) for name in ("target", allocator))
     features = [] if allocator == "glibc" else ["--features", allocator]
-    done = subprocess.run(["cargo", "build", "--release", "--locked", "--target-dir", folder, *features], cwd=HERE,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    programs = itertools.chain.from_iterable(("--bin", load) for load in loads)
+    done = subprocess.run(["cargo", "build", "--release", "--locked", "--target-dir", shared, *programs, *features],
+                          cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         stop("%s was not built:\n%s" % (allocator, done.stderr))
-    return os.path.join(folder, "release")
+    os.makedirs(folder, exist_ok=True)
+    for load in loads:
+        shutil.copy(os.path.join(shared, "release", load), folder)
+    return folder
 
 
 def run(words):
@@ -106,7 +113,10 @@ def main():
     if options.show:
         return shown(options.show)
     loads = chosen(options.loads, LOADS, "load")
-    folders = {name: built(name) for name in chosen(options.allocators, ALLOCATORS, "allocator")}
+    allocators = chosen(options.allocators, (*ALLOCATORS, FLOOR), "allocator")
+    if FLOOR in allocators and loads != ["json"]:
+        stop("floor is for one thread, so it is for --loads json alone.")
+    folders = {name: built(name, loads) for name in allocators}
     arguments = [] if options.rounds is None else [str(options.rounds)]
     raw = [{"machine": machine.describe(), "counts": options.counts, "rounds": options.rounds,
             "options": os.environ.get("CALM_OPTIONS", "")}]

@@ -22,7 +22,7 @@ class Loads(unittest.TestCase):
     def setUpClass(cls):
         fetched(FOLDER)
         cls.loads = load_module()
-        cls.folders = {name: cls.loads.built(name) for name in ("calm", "glibc")}
+        cls.folders = {name: cls.loads.built(name, cls.loads.LOADS) for name in ("calm", "glibc")}
 
     def test_each_computes_the_same_on_both_and_says_what_it_needed(self):
         for load in self.loads.LOADS:

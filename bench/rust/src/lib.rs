@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+#[cfg(feature = "floor")]
+mod floor;
+
 #[cfg(feature = "calm")]
 #[global_allocator]
 static ALLOC: calmalloc::CalMalloc = calmalloc::CalMalloc;
@@ -14,6 +17,10 @@ static ALLOC: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOC: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+#[cfg(feature = "floor")]
+#[global_allocator]
+static ALLOC: floor::Floor = floor::Floor::new();
+
 /// The allocator by name; without a feature it is the C library's.
 pub const ALLOCATOR: &str = if cfg!(feature = "calm") {
     "calm"
@@ -21,6 +28,8 @@ pub const ALLOCATOR: &str = if cfg!(feature = "calm") {
     "mimalloc"
 } else if cfg!(feature = "jemalloc") {
     "jemalloc"
+} else if cfg!(feature = "floor") {
+    "floor"
 } else {
     "glibc"
 };
@@ -55,8 +64,8 @@ pub fn checksum(sum: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// A figure in KiB from /proc/self/status.
-fn status_kib(name: &str) -> u64 {
+/// A figure from /proc/self/status; those of memory are in KiB.
+fn status_number(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
         .lines()
@@ -100,10 +109,12 @@ pub fn report(name: &str, work: impl FnOnce() -> u64) {
         assert!(stats.allocated_bytes > 0, "calmalloc serves nothing");
         assert_eq!(stats.misuses + stats.foreign_frees, 0);
     }
+    #[cfg(feature = "floor")]
+    assert_eq!(status_number("Threads:"), 1, "floor is for one thread");
     println!(
         "{{\"load\": \"{name}\", \"allocator\": \"{ALLOCATOR}\", \"wall_s\": {wall_s:.3}, \"cpu_s\": {:.2}, \
          \"peak_rss_kib\": {}, \"check\": \"{check:016x}\"}}",
         cpu_s(),
-        status_kib("VmHWM:")
+        status_number("VmHWM:")
     );
 }

@@ -166,13 +166,14 @@ class Watched:
 
     def tops_of(self, data):
         """The words of a depot's stacks of batches, two for each shard; all but the first's lie elsewhere."""
-        facts, tops = self.facts, [unsigned(data, self.facts[name], 8) for name in ("depot.batches", "depot.aside")]
+        facts, first = self.facts, self.facts["depot.batches"]
+        places = [facts[name] - first for name in ("depot.batches", "depot.aside") if name in facts]
+        tops = [unsigned(data, first + at, 8) for at in places]
         others, shards = unsigned(data, facts["depot.others"], 8), self.number("depot.shards", size=4)
         if others != 0 and 1 < shards <= SHARDS_MAX:
             stacks = self.process.read(others, (shards - 1) * facts["depot.stack_bytes"])
-            aside = facts["depot.aside"] - facts["depot.batches"]
             tops += [unsigned(stacks, i * facts["depot.stack_bytes"] + at, 8)
-                     for i in range(shards - 1) for at in (0, aside)]
+                     for i in range(shards - 1) for at in places]
         return tops
 
     def batched(self, top):

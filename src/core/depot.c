@@ -1,10 +1,9 @@
 /*
  * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps.
  *
- * A depot is made when its bin is first used and never unmade. Lists hold the slabs that have free
- * blocks, by eighths of their capacity that are free; taking from the fullest first lets the others
- * empty. One wholly free slab stays with its depot, so that a program at the edge of a slab does
- * not carve and retire in turn; the purger takes it.
+ * Lists hold the slabs that have free blocks, by eighths of their capacity that are free; taking
+ * from the fullest first lets the others empty. One wholly free slab stays with its depot, so that
+ * a program at the edge of a slab does not carve and retire in turn; the purger takes it.
  *
  * Nobody who can do otherwise waits for a depot that is held: put_aside(), take_aside().
  *
@@ -19,7 +18,6 @@
 #include "core/purge.h"
 #include "core/rows.h"
 #include "core/sampled.h"
-#include "mem/meta.h"
 #include "os/os.h"
 #include "os/probe.h"
 
@@ -30,39 +28,12 @@ enum {
     HOME_SLABS_MIN = 64,
 };
 
-static _Atomic(struct depot *) depots[BIN_LIMIT];
-static _Atomic(struct depot *) newest;
-static struct lock making; /* held while a depot is made, and across fork: RANK_DEPOTS */
 static struct {
     _Alignas(CACHE_LINE_BYTES) _Atomic size_t count;
 } slabs_in_use;
 _Atomic uint32_t depot_tick;
 size_t depot_lend_share = 16;
 void (*depot_on_growth)(size_t slab_count);
-
-struct depot *depot_of(unsigned bin)
-{
-    return load(&depots[bin], ACQUIRE);
-}
-
-struct depot *depot_newest(void)
-{
-    return load(&newest, ACQUIRE);
-}
-
-static struct depot *depot_make(unsigned bin)
-{
-    lock_acquire(&making, RANK_DEPOTS);
-    struct depot *depot = depot_of(bin);
-    if (depot == NULL && (depot = meta_alloc(sizeof(struct depot), CACHE_LINE_BYTES)) != NULL) {
-        depot->bin = (bin_index)bin;
-        depot->below = depot_newest();
-        store(&newest, depot, RELEASE);
-        store(&depots[bin], depot, RELEASE);
-    }
-    lock_release(&making, RANK_DEPOTS);
-    return depot;
-}
 
 static bool note_user(struct depot *depot, uint32_t user)
 {
@@ -270,6 +241,8 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
+static void put_or_aside(struct depot *depot, void *const *blocks, size_t count);
+
 /* Hands out all blocks of a fresh slab: a batch to `out`, the others as batches. Such a slab
  * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
@@ -289,7 +262,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
         for (size_t j = 0; j < count; j++)
             blocks[j] = start + (i + j) * facts->bytes;
         if (!depot_batch_give(depot, blocks, count, BATCHES_URGENT))
-            depot_put(depot->bin, blocks, count);
+            put_or_aside(depot, blocks, count);
     }
     return first;
 }
@@ -480,19 +453,27 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     return stranger_count;
 }
 
-/* Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
- * aside as a batch, whichever cohorts of the class they are of: true. */
+/*
+ * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
+ * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
+ * the holder is waited for a while, and then the batch lies beside the stack.
+ */
 static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    if (count <= BATCH_BLOCKS && depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
-        purge_note(count * bytes);
-        return true;
+    bool is_batch = count <= BATCH_BLOCKS;
+    if (!is_batch || !depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
+        if (depot_wait_lock(depot))
+            return false;
+        if (!is_batch || !depot_batch_put_aside(depot, blocks, count)) {
+            depot_lock(depot);
+            return false;
+        }
     }
-    depot_lock(depot);
-    return false;
+    purge_note(count * bytes);
+    return true;
 }
 
 /*
@@ -538,6 +519,13 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
     put_locked(depot, blocks, count);
 }
 
+static void put_or_aside(struct depot *depot, void *const *blocks, size_t count)
+{
+    prefetch_maps(blocks, count);
+    if (!put_aside(depot, blocks, count))
+        put_locked(depot, blocks, count);
+}
+
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
@@ -545,9 +533,7 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
     if (note_user(depot, user) && count <= BATCH_BLOCKS &&
         depot_batch_give(depot, blocks, count, batches_max))
         return;
-    prefetch_maps(blocks, count);
-    if (!put_aside(depot, blocks, count))
-        put_locked(depot, blocks, count);
+    put_or_aside(depot, blocks, count);
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
@@ -585,7 +571,7 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_URGENT; i++) {
+    for (unsigned i = 0; i < (is_patient ? BATCHES_ASIDE : BATCHES_URGENT); i++) {
         size_t count = batch_take(stack, blocks);
         if (count == 0)
             break;
@@ -648,40 +634,12 @@ verdict depot_verify(void)
     return NULL;
 }
 
-/* A handler may fork while its thread is inside a depot, which it then has, and keeps. */
-void depot_fork_lock(void)
-{
-    lock_acquire(&making, RANK_DEPOTS);
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        depot->is_kept = lock_is_own(&depot->lock);
-        if (!depot->is_kept)
-            depot_lock(depot);
-    }
-}
-
-void depot_fork_unlock(void)
-{
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        if (!depot->is_kept)
-            lock_release(&depot->lock, RANK_DEPOT);
-    lock_release(&making, RANK_DEPOTS);
-}
-
-void depot_fork_reset(void)
-{
-    lock_reset(&making);
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        if (depot->is_kept)
-            lock_keep(&depot->lock);
-        else
-            lock_reset(&depot->lock);
-}
-
 const struct watch_fact depot_facts[] = {
-    FACT_AT("depot.newest", newest),
+    FACT_AT("depot.newest", depot_list),
     FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
     FACT_NUMBER("depot.below", offsetof(struct depot, below)),
     FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
+    FACT_NUMBER("depot.aside", offsetof(struct depot, batches.aside.top)),
     FACT_NUMBER("depot.others", offsetof(struct depot, others)),
     FACT_NUMBER("depot.stack_bytes", SHARD_STACK_BYTES),
     FACT_AT("depot.shards", shard_count),

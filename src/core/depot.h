@@ -28,6 +28,7 @@ struct depot {
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
     _Atomic uint32_t slab_count;
+    _Atomic uint32_t stuck_holder; /* of the lock, who was last waited for in vain */
 
     /* Under lock. */
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -60,11 +61,24 @@ void depot_put(unsigned bin, void *const *blocks, size_t count);
 void depot_lock(struct depot *depot);
 bool depot_try_lock(struct depot *depot);
 
+/* Waits a while for a holder that was not waited for in vain before. */
+bool depot_wait_lock(struct depot *depot);
+
 /* Whether more than one cache works on the bin, so that whole batches are handed over. */
 bool depot_is_shared(unsigned bin);
 
+/* Every bin's depot, and the newest. Written by depot_make(). */
+extern HIDDEN struct depot *_Atomic depot_table[BIN_LIMIT];
+extern HIDDEN struct depot *_Atomic depot_list;
+
 /* The bin's depot, or NULL when the bin was never used. */
-struct depot *depot_of(unsigned bin);
+ALWAYS_INLINE struct depot *depot_of(unsigned bin)
+{
+    return load(&depot_table[bin], ACQUIRE);
+}
+
+/* Makes the bin's depot if there is none yet. NULL: no memory. */
+struct depot *depot_make(unsigned bin);
 
 /* The newest depot; the others by `below`. */
 struct depot *depot_newest(void);
@@ -81,6 +95,7 @@ struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
  * comes from the caller's own or else from another. */
 bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
+bool depot_batch_put_aside(struct depot *depot, void *const *blocks, size_t count);
 size_t depot_take_from_shards(struct depot *depot, void **out);
 bool depot_batch_holds(struct depot *depot, const void *block);
 size_t depot_batch_count(struct depot *depot);

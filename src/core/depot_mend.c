@@ -52,3 +52,16 @@ bool depot_try_lock(struct depot *depot)
     mend_if_inherited(depot);
     return true;
 }
+
+bool depot_wait_lock(struct depot *depot)
+{
+    uint32_t holder = lock_holder(&depot->lock);
+    if (holder != LOCK_FREE && holder == load(&depot->stuck_holder, RELAXED))
+        return false;
+    if (!lock_try_patiently(&depot->lock, RANK_DEPOT)) {
+        store(&depot->stuck_holder, lock_holder(&depot->lock), RELAXED);
+        return false;
+    }
+    mend_if_inherited(depot);
+    return true;
+}

@@ -37,8 +37,8 @@ static void make_others(struct depot *depot)
     compare_swap(&depot->others, &others, made, RELEASE, RELAXED);
 }
 
-bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
-                         uint32_t batches_max)
+/* The caller's own stack; shard 0's where there is no memory for others. */
+static struct batch_stack *stack_here(struct depot *depot)
 {
     unsigned shard = shard_here();
     struct batch_stack *stack = depot_stack(depot, shard);
@@ -46,7 +46,19 @@ bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
         make_others(depot);
         stack = depot_stack(depot, shard);
     }
-    return batch_give(stack != NULL ? stack : &depot->batches, blocks, count, batches_max);
+    return stack != NULL ? stack : &depot->batches;
+}
+
+bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
+                         uint32_t batches_max)
+{
+    return batch_give(stack_here(depot), blocks, count, batches_max);
+}
+
+bool depot_batch_put_aside(struct depot *depot, void *const *blocks, size_t count)
+{
+    struct batch_stack *stack = shard_count == 1 ? &depot->batches : stack_here(depot);
+    return batch_put_aside(stack, blocks, count);
 }
 
 size_t depot_take_from_shards(struct depot *depot, void **out)

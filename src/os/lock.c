@@ -77,17 +77,33 @@ bool lock_look(struct lock *lock)
     return word != LOCK_FREE && inherit(lock, word, held);
 }
 
+/* Takes a depot's lock, or sleeps so long. */
+static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
+{
+    uint32_t held = lock_held_word(RANK_DEPOT);
+    uint32_t word = take_or_mark(lock, held) | LOCK_WAITED;
+    if (word == (LOCK_FREE | LOCK_WAITED))
+        return true;
+    os_wait(&lock->state, word, sleep_ms);
+    return load(&lock->state, RELAXED) == word && inherit(lock, word, held);
+}
+
 void lock_wait(struct lock *lock)
 {
     if (lock_look(lock))
         return;
-    uint32_t held = lock_held_word(RANK_DEPOT), word;
-    while ((word = take_or_mark(lock, held)) != LOCK_FREE) {
-        os_wait(&lock->state, word | LOCK_WAITED, LONG_MS);
-        if (load(&lock->state, RELAXED) == (word | LOCK_WAITED) &&
-            inherit(lock, word | LOCK_WAITED, held))
-            return;
-    }
+    while (!take_or_sleep(lock, LONG_MS))
+        continue;
+}
+
+/* A patient wait tries after its last sleep too, and leaves the mark: the one wake-up of a release
+ * may have ended that sleep, and is then not lost to others that sleep. */
+bool lock_wait_patiently(struct lock *lock)
+{
+    for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++)
+        if (take_or_sleep(lock, PATIENT_MS))
+            return true;
+    return take_or_mark(lock, lock_held_word(RANK_DEPOT)) == LOCK_FREE;
 }
 
 /* Signals are blocked before the lock is taken, and let through again where it was not. */
@@ -129,9 +145,7 @@ void lock_wait_quietly(struct lock *lock)
         os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, LONG_MS);
 }
 
-/* It tries after its last sleep too, and leaves the mark: the one wake-up of a release may have
- * ended that sleep, and is then not lost to others that sleep. */
-bool lock_wait_patiently(struct lock *lock)
+bool lock_wait_patiently_quietly(struct lock *lock)
 {
     for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) {
         if (sleeps == PATIENT_SLEEPS)

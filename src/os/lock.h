@@ -21,7 +21,7 @@
 
 /* Outermost first. Several depots are held at once by fork, and two, one of them only tried, where
  * a slab moves. */
-enum lock_rank { RANK_PURGE, RANK_DEPOTS, RANK_DEPOT, RANK_GROW, RANK_SPAN };
+enum lock_rank { RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
 
 /* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. */
 enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
@@ -83,14 +83,14 @@ ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
-/* For a lock that is held without signals: sleeps a bounded time, long enough for a holder that
- * runs, or is about to. False: its holder does not run. */
+/* Sleeps a bounded time, long enough for a holder that runs, or is about to. False: its holder does
+ * not run. The second for locks that are held without signals. */
 bool lock_wait_patiently(struct lock *lock);
+bool lock_wait_patiently_quietly(struct lock *lock);
 
 ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank)
 {
-    ASSERT(rank != RANK_DEPOT);
-    if (!lock_wait_patiently(lock))
+    if (!(rank == RANK_DEPOT ? lock_wait_patiently(lock) : lock_wait_patiently_quietly(lock)))
         return false;
     lock_note_acquired(rank);
     return true;
@@ -137,12 +137,18 @@ ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
     return true;
 }
 
+/* LOCK_FREE, or the number of a depot's holder. */
+ALWAYS_INLINE uint32_t lock_holder(const struct lock *lock)
+{
+    return load(&lock->state, RELAXED) & ~LOCK_WAITED;
+}
+
 /* Whether the calling thread holds a depot's lock already: it is in a handler of a signal that came
  * while it did. In a fork's child the lock stays its own, under its new number, until it goes on.
  */
 ALWAYS_INLINE bool lock_is_own(struct lock *lock)
 {
-    return (load(&lock->state, RELAXED) & ~LOCK_WAITED) == lock_held_word(RANK_DEPOT);
+    return lock_holder(lock) == lock_held_word(RANK_DEPOT);
 }
 
 ALWAYS_INLINE void lock_keep(struct lock *lock)
@@ -157,6 +163,13 @@ void lock_start(void);
 ALWAYS_INLINE void lock_reset(struct lock *lock)
 {
     store(&lock->state, LOCK_FREE, RELAXED);
+}
+
+/* The same where the holder, if there is one, is a thread of the parent. */
+ALWAYS_INLINE void lock_orphan(struct lock *lock)
+{
+    lock->is_inherited = true;
+    lock_reset(lock);
 }
 
 #endif

@@ -8,10 +8,10 @@
  *
  *   rt_sigprocmask  about to take the lock of the spans, or a thread's first cache
  *   mprotect        the region's front, or the metadata's, moves
- *   madvise         pages are purged; by hand, as flushes to a depot that a purge has held for good
- *                   wait once its batches are full
+ *   madvise         pages are purged, and what follows it: depots, shelves
  *
- * Seen to hang with a heap that waits for the locks of the spans and of the region's front.
+ * Seen to hang with a heap that waits for the locks of the spans and of the region's front, and
+ * with one whose flush waits for a depot once its stack of batches is full.
  */
 #define _GNU_SOURCE
 
@@ -41,7 +41,7 @@ enum {
     CALLS_MAX = 6,   /* of which one is chosen       */
     SIZE_MAX_HERE = 900 * 1024,
     THREAD_EVERY = 50,
-    BURST = 400, /* within what may lie aside while a depot is held: BATCHES_URGENT */
+    BURST = 4000, /* blocks of one size: more than a stack of batches has room for */
     STACK_BYTES = 128 * 1024,
     LIVES_MAX = 80,
     GROWTH_BYTES = 80 * 1024 * 1024,

@@ -26,6 +26,16 @@ MUTANTS = [
      "made[i].batches.shard = (uint32_t)i;", "D3"),
     ("shards", "src/core/batch.c", "number = pop(&unused[shard_after(stack->shard, i)].list);", "break;",
      "batch could be given"),
+    ("table", "src/core/depot_table.c", "store(&depot_table[top->bin], top, RELEASE); /* M2", "(void)0; /* M2",
+     "two depots"),
+    ("table", "src/core/depot_table.c", "if (compare_swap(&depot_list, &top, made, ACQ_REL, RELAXED)) break;",
+     "store(&depot_list, made, RELEASE); break;", "two depots|not in the list"),
+    ("batch", "src/core/batch.c", "if (compare_swap(&aside.used, &used, used + 1, RELAXED, RELAXED)) "
+     "return BATCHES_MAX + used + 1;", "{ store(&aside.used, used + 1, RELAXED); return BATCHES_MAX + used + 1; }",
+     "twice|two places|lost"),
+    ("batch", "src/core/batch.c", "while (!push(list, number, UNCOUNTED)) continue;", "push(list, number, 0);",
+     "lost"),
+    ("batch", "src/core/batch.c", "return has_aside(stack) ? take_from_aside(stack, out) : 0;", "return 0;", "lost"),
     ("pending", "src/base/tagged_stack.h", "((before >> TAGGED_NUMBER_BITS) + 1) << TAGGED_NUMBER_BITS",
      "(before >> TAGGED_NUMBER_BITS) << TAGGED_NUMBER_BITS", "two hands|lost"),
     ("pending", "src/base/tagged_stack.h", "if (compare_swap(&stack->top, &top, tagged_word(top, below), ACQUIRE, "
@@ -52,6 +62,8 @@ MUTANTS = [
      "return true;",
      "for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++) { if (take_quietly(lock, take_after_sleep)) "
      "return true; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } return false;",
+     "wake-up was lost"),
+    ("lock", "src/os/lock.c", "return take_or_mark(lock, lock_held_word(RANK_DEPOT)) == LOCK_FREE;", "return false;",
      "wake-up was lost"),
     ("cache", "src/core/cache.h", "store(&entry->top, (uint32_t)below, RELAXED); if (CHECKS >= 1)",
      "store(&entry->top, (uint32_t)top, RELAXED); if (CHECKS >= 1)",

@@ -148,6 +148,12 @@ static void try_depot(void)
         enter_depot();
 }
 
+static void patient_depot(void)
+{
+    if (lock_try_patiently(&lock, RANK_DEPOT))
+        enter_depot();
+}
+
 /* Ends while it holds the lock; those that sleep notice in time. */
 static void end_inside(void)
 {
@@ -187,6 +193,18 @@ int main(void)
         {"lock: three threads, one is patient", 3, 3, begin, {patient, once, once}, end},
         {"lock: four threads, two are patient", 2, 4, begin, {patient, patient, once, once}, end},
         {"lock: a depot's, three threads", 3, 3, begin, {once_depot, once_depot, once_depot}, end},
+        {"lock: a depot's, one is patient",
+         3,
+         3,
+         begin,
+         {patient_depot, once_depot, once_depot},
+         end},
+        {"lock: the holder ends, one is patient",
+         2,
+         3,
+         begin,
+         {end_inside, patient_depot, once_depot},
+         end_depot},
         {"lock: the holder ends, two want it",
          3,
          3,

@@ -15,6 +15,7 @@ from trouble import Trouble
 VERSION = 2  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
+BATCHES_READ = 1 << 12  # of one stack
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 
@@ -164,19 +165,22 @@ class Watched:
                 holding.cached_bytes += batched * self.class_bytes[size_class]
 
     def tops_of(self, data):
-        """The words of a depot's stacks of batches, one for each shard; all but the first lie elsewhere."""
-        facts, tops = self.facts, [unsigned(data, self.facts["depot.batches"], 8)]
+        """The words of a depot's stacks of batches, two for each shard; all but the first's lie elsewhere."""
+        facts, first = self.facts, self.facts["depot.batches"]
+        places = [facts[name] - first for name in ("depot.batches", "depot.aside") if name in facts]
+        tops = [unsigned(data, first + at, 8) for at in places]
         others, shards = unsigned(data, facts["depot.others"], 8), self.number("depot.shards", size=4)
         if others != 0 and 1 < shards <= SHARDS_MAX:
             stacks = self.process.read(others, (shards - 1) * facts["depot.stack_bytes"])
-            tops += [unsigned(stacks, i * facts["depot.stack_bytes"], 8) for i in range(shards - 1)]
+            tops += [unsigned(stacks, i * facts["depot.stack_bytes"] + at, 8)
+                     for i in range(shards - 1) for at in places]
         return tops
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""
         facts, blocks = self.facts, 0
         number = top & ((1 << facts["batch.number_bits"]) - 1)
-        for _ in range(255):
+        for _ in range(BATCHES_READ):
             if number == 0:
                 break
             chunk = unsigned(self.process.read(

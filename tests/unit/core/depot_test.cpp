@@ -350,6 +350,84 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
     }
 }
 
+/* Seen to hang where a flush waits for the lock once the stack has no room. */
+TEST_F(DepotTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
+{
+    for (size_t bytes : {112u, 20000u}) {
+        unsigned bin = bin_for(49, bytes);
+        const size_t each = batch_blocks_of(bytes);
+        std::vector<void *> blocks = taken_from(bin, bytes < 1000 ? 50000 : 1200);
+        struct depot *depot = depot_of(bin);
+        lock_acquire(&depot->lock, RANK_DEPOT);
+        std::atomic<bool> is_done{false};
+        std::thread other([&] {
+            for (unsigned turn = 0; turn < 2; turn++) {
+                for (size_t at = 0; at < blocks.size(); at += each)
+                    depot_give(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
+                EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
+                std::set<void *> missing(blocks.begin(), blocks.end());
+                for (void *out[REFILL_MAX]; turn == 0 && !missing.empty();) {
+                    size_t count = depot_take(bin, out, each, user);
+                    for (size_t i = 0; i < count; i++)
+                        ASSERT_EQ(missing.erase(out[i]), 1u);
+                }
+            }
+            is_done = true;
+        });
+        for (unsigned wait = 0; wait < 20000 && !is_done; wait++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(is_done);
+        lock_release(&depot->lock, RANK_DEPOT);
+        other.join();
+        EXPECT_EQ(depot_drain(depot, true), blocks.size());
+        EXPECT_EQ(depot_batch_count(depot), 0u);
+        EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
+    }
+}
+
+/* Seen to hang with a lock for the making of depots that a fork holds. */
+TEST_F(DepotTest, ABinsFirstUseDoesNotWaitForAThreadThatIsStoppedInAFork)
+{
+    depot_fork_lock();
+    std::atomic<bool> is_done{false};
+    unsigned bin = bin_for(50, 64);
+    std::thread other([&] {
+        put_all(bin, taken_from(bin, 100));
+        is_done = true;
+    });
+    for (unsigned wait = 0; wait < 5000 && !is_done; wait++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(is_done);
+    depot_fork_unlock();
+    other.join();
+}
+
+/* Seen to fail where a child leaves such a depot as it is. */
+TEST_F(DepotTest, AChildMendsADepotThatWasMadeBehindItsForksBack)
+{
+    unsigned bin = bin_for(51, 64);
+    std::atomic<bool> is_inside{false}, is_over{false};
+    depot_fork_lock();
+    std::thread other([&] { /* stays inside, in the parent */
+                            put_all(bin, taken_from(bin, 100));
+                            depot_lock(depot_of(bin));
+                            depot_of(bin)->free_blocks = 7;
+                            is_inside = true;
+                            while (!is_over)
+                                std::this_thread::yield();
+    });
+    while (!is_inside)
+        std::this_thread::yield();
+    depot_fork_reset();
+    lock_ranks_held = 0;
+    EXPECT_TRUE(depot_try_lock(depot_of(bin)));
+    EXPECT_EQ(depot_of(bin)->free_blocks,
+              depot_of(bin)->slab_count * class_facts[class_of(64)].capacity);
+    lock_release(&depot_of(bin)->lock, RANK_DEPOT);
+    is_over = true;
+    other.join();
+}
+
 /* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first
  * block only. */
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)

@@ -1,0 +1,74 @@
+/*
+ * depot_table.c: which depots there are. One is made when its bin is first used, and never unmade.
+ *
+ * The list, newest first, is the truth; the table says quickly where a bin's depot is. A depot is
+ * in the list before anybody works on it. Only the newest may be missing in the table: whoever
+ * finds that its maker has not come so far enters it, and nobody waits for a thread that is
+ * stopped.
+ *
+ * Owner: any thread, lock-free. D4: a bin has one depot in the list.
+ * Design: docs/design/depots.md, protocol: docs/protocols/depot-table.md
+ */
+#include "core/depot.h"
+#include "mem/meta.h"
+
+struct depot *_Atomic depot_table[BIN_LIMIT];
+struct depot *_Atomic depot_list;
+static struct depot *newest_at_fork; /* the forker's: newer ones were made behind its back */
+
+struct depot *depot_newest(void)
+{
+    return load(&depot_list, ACQUIRE);
+}
+
+/* Two threads may both make one; the loser's stays unused. */
+struct depot *depot_make(unsigned bin)
+{
+    struct depot *made = NULL;
+    for (;;) { /* each turn but the first is another depot in the list */
+        struct depot *top = load(&depot_list, ACQUIRE); /* M1: pairs with M3 */
+        if (top != NULL)
+            store(&depot_table[top->bin], top, RELEASE); /* M2: for a maker that is not there yet */
+        if (depot_of(bin) != NULL)
+            return depot_of(bin);
+        if (made == NULL && (made = meta_alloc(sizeof *made, CACHE_LINE_BYTES)) == NULL)
+            return NULL;
+        made->bin = (bin_index)bin;
+        made->below = top;
+        /* M3: all below are in the table, and none is this bin's. Release: for M1, M2 included. */
+        if (compare_swap(&depot_list, &top, made, ACQ_REL, RELAXED))
+            break;
+    }
+    store(&depot_table[bin], made, RELEASE); /* M4 */
+    return made;
+}
+
+/* A handler may fork while its thread is inside a depot, which it then has, and keeps. */
+void depot_fork_lock(void)
+{
+    newest_at_fork = depot_newest();
+    for (struct depot *depot = newest_at_fork; depot != NULL; depot = depot->below) {
+        depot->is_kept = lock_is_own(&depot->lock);
+        if (!depot->is_kept)
+            depot_lock(depot);
+    }
+}
+
+void depot_fork_unlock(void)
+{
+    for (struct depot *depot = newest_at_fork; depot != NULL; depot = depot->below)
+        if (!depot->is_kept)
+            lock_release(&depot->lock, RANK_DEPOT);
+}
+
+void depot_fork_reset(void)
+{
+    struct depot *depot = depot_newest();
+    for (; depot != newest_at_fork; depot = depot->below)
+        lock_orphan(&depot->lock); /* who had it is not here, and may have been in the middle */
+    for (; depot != NULL; depot = depot->below)
+        if (depot->is_kept)
+            lock_keep(&depot->lock);
+        else
+            lock_reset(&depot->lock);
+}

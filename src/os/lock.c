@@ -19,13 +19,14 @@ void lock_start(void)
     store(&process, os_process_id(), RELAXED);
 }
 
-/* Not kept by a child of vfork, which writes to its parent's variables. */
+/* Not kept by a child of vfork, which writes to its parent's variables. Its parent's other threads
+ * cannot ask whether it has ended. */
 uint32_t lock_learn_id(void)
 {
     uint32_t id = os_thread_id();
-    if (os_process_id() == load(&process, RELAXED))
-        lock_holder_id = id;
-    return id;
+    if (os_process_id() != load(&process, RELAXED))
+        return id | LOCK_ELSEWHERE;
+    return lock_holder_id = id;
 }
 
 /* Looks a bounded number of times whether it is free, and takes it as `held`. */
@@ -55,12 +56,13 @@ static uint32_t take_or_mark(struct lock *lock, uint32_t held)
     }
 }
 
-/* L4: takes over from a holder that has ended. Not where numbers are those of another process: a
- * child of a fork that the C library did not see. */
+/* L4: takes over from a holder that has ended. Not where numbers are those of another process: in a
+ * child of a fork that the C library did not see, and from a child of vfork. */
 static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
 {
     uint32_t holder = word & ~LOCK_WAITED;
-    if (os_process_id() != load(&process, RELAXED) || !os_thread_has_ended(holder))
+    if ((holder & LOCK_ELSEWHERE) != 0 || os_process_id() != load(&process, RELAXED) ||
+        !os_thread_has_ended(holder))
         return false;
     if (!compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
         return false;

@@ -23,9 +23,11 @@
  * a slab moves. */
 enum lock_rank { RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
 
-/* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. */
+/* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. Numbers of
+ * threads are far below LOCK_ELSEWHERE, which is added to that of a thread of another process. */
 enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
 #define LOCK_WAITED (UINT32_C(1) << 31)
+#define LOCK_ELSEWHERE (UINT32_C(1) << 30)
 
 struct lock {
     _Atomic uint32_t state;

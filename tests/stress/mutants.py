@@ -75,7 +75,7 @@ MUTANTS = {
         "site/intern.c", "return row < COHORT_SAMPLED ? row : row + 1;",
         "return (row < COHORT_SAMPLED ? row : row + 1) & ~1u;", "apart"),
     "a forked child keeps the locks": (
-        "core/heap.c", "    depot_fork_reset();\n", "", "forks"),
+        "core/heap.c", "    span_fork_reset();\n", "", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],

@@ -219,7 +219,7 @@ static void borrow(struct depot *depot)
     if (rows_are_apart || bin_is_sampled(depot->bin))
         return;
     struct depot *lender = lender_for(depot);
-    if (lender == NULL || lender == depot || !lock_try(&lender->lock, RANK_DEPOT))
+    if (lender == NULL || lender == depot || !depot_try_lock_once(lender))
         return;
     struct slab *slab = roomiest(lender);
     if (slab != NULL) {

@@ -56,10 +56,11 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 /* As depot_give, but into the bitmaps in any case. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 
-/* Takes the depot's lock: waits for it, or only looks a bounded number of times. Mends the depot
- * where its last holder ended meanwhile. */
+/* Takes the depot's lock: waits for it, or only looks a bounded number of times, or once. Mends the
+ * depot where its last holder ended meanwhile, or is not in this fork's child. */
 void depot_lock(struct depot *depot);
 bool depot_try_lock(struct depot *depot);
+bool depot_try_lock_once(struct depot *depot);
 
 /* Waits a while for a holder that was not waited for in vain before. */
 bool depot_wait_lock(struct depot *depot);

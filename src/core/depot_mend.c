@@ -53,6 +53,14 @@ bool depot_try_lock(struct depot *depot)
     return true;
 }
 
+bool depot_try_lock_once(struct depot *depot)
+{
+    if (!lock_try(&depot->lock, RANK_DEPOT))
+        return false;
+    mend_if_inherited(depot);
+    return true;
+}
+
 bool depot_wait_lock(struct depot *depot)
 {
     uint32_t holder = lock_holder(&depot->lock);

@@ -152,9 +152,10 @@ static int renew_storage(char **pointer)
     intptr_t distance = &own - (char *)__builtin_thread_pointer();
     size_t reach = align_up((size_t)(distance < 0 ? -distance : distance), OWN_BYTES_MAX) +
                    OWN_BYTES_MAX;
-    if (storage != NULL)
-        os_release(storage, storage_bytes);
-    storage = NULL;
+    void *earlier = storage;
+    storage = NULL; /* first: a fork's child must not release what is another's there */
+    if (earlier != NULL)
+        os_release(earlier, storage_bytes);
     storage_bytes = 2 * reach;
     int error = os_reserve(storage_bytes, OWN_BYTES_MAX, &storage);
     if (error != 0)

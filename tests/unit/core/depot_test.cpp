@@ -428,6 +428,23 @@ TEST_F(DepotTest, AChildMendsADepotThatWasMadeBehindItsForksBack)
     other.join();
 }
 
+/* Its lists and counts are as a thread of the parent left them, in the middle.
+ * Seen to fail with borrow() that takes the lock without mending. */
+TEST_F(DepotTest, WhoBorrowsInAChildMendsTheLenderFirst)
+{
+    depot_lend_share = 4;
+    unsigned lender_bin = bin_for(52, 448), bin = bin_for(53, 448);
+    put_all(bin, taken_from(bin, 1));
+    put_all(lender_bin, taken_from(lender_bin, 1000));
+    struct depot *lender = depot_of(lender_bin);
+    lender->free_blocks += 7; /* as a thread of the parent may leave it in the middle */
+    lock_orphan(&lender->lock);
+    std::vector<void *> blocks = taken_from(bin, 1000);
+    EXPECT_FALSE(lender->lock.is_inherited);
+    EXPECT_EQ(depot_verify(), nullptr);
+    put_all(bin, blocks);
+}
+
 /* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first
  * block only. */
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)

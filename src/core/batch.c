@@ -136,7 +136,7 @@ void batch_set_limit(unsigned cpu_count)
 
 size_t batch_bytes_limit(void)
 {
-    return (size_t)load(&numbers_limit, RELAXED) * BATCH_BYTES;
+    return ((size_t)load(&numbers_limit, RELAXED) + load(&aside.used, RELAXED)) * BATCH_BYTES;
 }
 
 /* An empty batch: the stack's own, so that few threads write the word they all know; or its
@@ -294,6 +294,8 @@ bool batch_holds(const struct batch_stack *stack, const void *block)
 bool batch_is_idle(struct batch_stack *stack)
 {
     uint32_t tag = (uint32_t)(load(&stack->full.top, RELAXED) >> (NUMBER_BITS + COUNT_BITS));
+    if (has_aside(stack))
+        return true;
     bool is_idle = tag == load(&stack->tag_seen, RELAXED);
     store(&stack->tag_seen, tag, RELAXED);
     return is_idle;

@@ -85,7 +85,8 @@ void batch_settle(struct batch_stack *stack);
  */
 bool batch_holds(const struct batch_stack *stack, const void *block);
 
-/* Whether the stack did not move since this was asked last. The purger asks, and nobody else. */
+/* Whether the stack did not move since this was asked last, or has something aside, which is not to
+ * stay there. The purger asks, and nobody else. */
 bool batch_is_idle(struct batch_stack *stack);
 
 /* How many batches the stack has; of those aside at most one is counted. */

@@ -582,6 +582,8 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
         put_locked(depot, blocks, count);
         moved += count;
     }
+    if (moved > 0) /* whoever was waited for in vain may be waited for again */
+        store(&depot->stuck_holder, LOCK_FREE, RELAXED);
     return moved;
 }
 

@@ -70,7 +70,6 @@ static void start_now(void)
     uint64_t mark;
     os_random(&mark, sizeof mark);
     cache_mark = mark | 1;
-    os_refuse_huge(&cache_none, sizeof cache_none);
     bool has_lists = !rows_are_apart || span_start_owners(facts.page_bytes) == 0;
     uint32_t next = has_lists && region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
     store(&start_state, next, RELEASE);
@@ -81,6 +80,8 @@ bool heap_start(void)
 {
     if (likely(load(&start_state, ACQUIRE) == START_DONE))
         return true;
+    /* Before the first write: our variables, which this parts, are long enough for a huge page. */
+    os_refuse_huge(&cache_none, sizeof cache_none);
     uint32_t state = START_NOT_YET;
     if (compare_swap(&start_state, &state, START_RUNNING, ACQUIRE, ACQUIRE)) {
         start_now();

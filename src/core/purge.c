@@ -214,12 +214,15 @@ static void helper_start(void)
         !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
         return;
     store(&helper_state, HELPER_LOOKING, RELAXED);
-    if (os_counted(os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive)) !=
-        0) {
-        store(&purge_settings.is_idle_wanted, false,
-              RELAXED); /* it cannot run here, now or later */
-        store(&helper_alive, 0, RELEASE);
-    }
+    int error = os_counted(
+        os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive));
+    if (error == 0)
+        return;
+    if (error == OS_FORBIDDEN)
+        store(&purge_settings.is_idle_wanted, false, RELAXED);
+    else /* tried again when as much has become free anew */
+        store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
+    store(&helper_alive, 0, RELEASE);
 }
 
 void purge_note(size_t bytes)

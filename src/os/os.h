@@ -118,6 +118,8 @@ void os_set_errno(int error);
  * variables' initial values, so `body` may call only what knows that: nothing of the C library.
  * -EPERM where helper threads cannot run (sanitizers, a seccomp filter), -ENOMEM without room.
  */
+enum { OS_FORBIDDEN = -1 }; /* -EPERM */
+
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
 
 /* Waits until the helper, which has been told to end, is gone from the process; at most

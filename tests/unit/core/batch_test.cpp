@@ -79,7 +79,7 @@ TEST(Batch, WhatWasPutAsideComesWhenTheStackHasNoMore)
     ASSERT_TRUE(heap_start());
     struct batch_stack stack = {};
     void *out[REFILL_MAX];
-    const size_t aside = 400;
+    const size_t aside = 400, limit_before = batch_bytes_limit();
     for (size_t i = 1; i <= aside; i++) {
         void *block = token(i);
         ASSERT_TRUE(batch_put_aside(&stack, &block, 1));
@@ -87,6 +87,8 @@ TEST(Batch, WhatWasPutAsideComesWhenTheStackHasNoMore)
     void *one = token(aside + 1);
     ASSERT_TRUE(batch_give(&stack, &one, 1, 16));
     EXPECT_EQ(batch_blocks(&stack), aside + 1);
+    EXPECT_TRUE(batch_is_idle(&stack)) << "or the purger leaves it where it is";
+    EXPECT_GE(batch_bytes_limit(), limit_before + aside * BATCH_BYTES);
     for (size_t i = 1; i <= aside + 1; i++)
         EXPECT_TRUE(batch_holds(&stack, token(i)));
     for (size_t i = aside + 1; i > 0; i--) {

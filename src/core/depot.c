@@ -576,10 +576,11 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
         if (count == 0)
             break;
         if (is_patient)
-            depot_lock(depot);
+            depot_put(depot->bin, blocks, count);
         else if (put_aside(depot, blocks, count))
             break;
-        put_locked(depot, blocks, count);
+        else
+            put_locked(depot, blocks, count);
         moved += count;
     }
     if (moved > 0) /* whoever was waited for in vain may be waited for again */

@@ -6,6 +6,7 @@
  */
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include <unistd.h>
@@ -294,6 +295,22 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
     EXPECT_EQ(taken_from(bin, 100).size(), 100u);
 }
 
+/* Another thread does its work while this one holds the depot, and must not wait for it. */
+static void while_held(struct depot *depot, unsigned wait_ms, const std::function<void()> &work)
+{
+    lock_acquire(&depot->lock, RANK_DEPOT);
+    std::atomic<bool> is_done{false};
+    std::thread other([&] {
+        work();
+        is_done = true;
+    });
+    for (unsigned wait = 0; wait < wait_ms && !is_done; wait++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(is_done);
+    lock_release(&depot->lock, RANK_DEPOT);
+    other.join();
+}
+
 /* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.
  */
 TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
@@ -302,9 +319,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
         unsigned bin = bin_for(47, bytes);
         std::vector<void *> first = taken_from(bin, 20);
         struct depot *depot = depot_of(bin);
-        lock_acquire(&depot->lock, RANK_DEPOT);
-        std::atomic<bool> is_done{false};
-        std::thread other([&] {
+        while_held(depot, 2000, [&] {
             void *out[REFILL_MAX];
             std::set<void *> seen(first.begin(), first.end());
             for (unsigned turn = 0; turn < 6; turn++) {
@@ -333,13 +348,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
             }
             EXPECT_EQ(depot_purge_unit(region_unit(first[0]), UINT32_MAX, nullptr), 0u);
             EXPECT_EQ(depot_drain(depot, false) + depot_retire_empty(depot, false), 0u);
-            is_done = true;
         });
-        for (unsigned wait = 0; wait < 2000 && !is_done; wait++)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        EXPECT_TRUE(is_done);
-        lock_release(&depot->lock, RANK_DEPOT);
-        other.join();
         depot_drain(depot, true);
         put_all(bin, first);
         size_t cached = 0; /* the thread's cache stays as it is for the next one */
@@ -358,9 +367,7 @@ TEST_F(DepotTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
         const size_t each = batch_blocks_of(bytes);
         std::vector<void *> blocks = taken_from(bin, bytes < 1000 ? 50000 : 1200);
         struct depot *depot = depot_of(bin);
-        lock_acquire(&depot->lock, RANK_DEPOT);
-        std::atomic<bool> is_done{false};
-        std::thread other([&] {
+        while_held(depot, 20000, [&] {
             for (unsigned turn = 0; turn < 2; turn++) {
                 for (size_t at = 0; at < blocks.size(); at += each)
                     depot_give(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
@@ -372,13 +379,7 @@ TEST_F(DepotTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
                         ASSERT_EQ(missing.erase(out[i]), 1u);
                 }
             }
-            is_done = true;
         });
-        for (unsigned wait = 0; wait < 20000 && !is_done; wait++)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        EXPECT_TRUE(is_done);
-        lock_release(&depot->lock, RANK_DEPOT);
-        other.join();
         EXPECT_EQ(depot_drain(depot, true), blocks.size());
         EXPECT_EQ(depot_batch_count(depot), 0u);
         EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);

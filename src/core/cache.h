@@ -62,14 +62,14 @@ struct cache {
     _Atomic uint32_t below_unused; /* of core/thread.c, as a number of metadata */
 
     /* The owner's. */
-    uint32_t core;            /* in whose slot it is                                       */
-    _Atomic uint32_t visits;  /* how often it was taken out of a slot                      */
-    uint32_t visits_seen;     /* by the last look for idle ones: under the purger's lock   */
-    uint32_t arena_used;      /* offset of the first byte no array ever used */
-    uint32_t hand;            /* the row where the search for idle bins goes on */
-    uint32_t refusals;        /* of growth so far                         */
-    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
-    size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
+    uint32_t core;                /* in whose slot it is                                       */
+    _Atomic uint32_t visits;      /* how often it was taken out of a slot                      */
+    _Atomic uint32_t visits_seen; /* by the last look for idle ones: the purger's */
+    uint32_t arena_used;          /* offset of the first byte no array ever used */
+    uint32_t hand;                /* the row where the search for idle bins goes on */
+    uint32_t refusals;            /* of growth so far                         */
+    _Atomic uint32_t edits;       /* not 0 while arrays are being changed, for fork */
+    size_t capacity_bytes[2];     /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
     uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */

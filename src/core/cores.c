@@ -183,8 +183,8 @@ static bool withdraw(struct cache *cache, bool is_all)
 {
     uintptr_t state = load(&cache->state, RELAXED);
     uint32_t visits = load(&cache->visits, RELAXED);
-    bool is_idle = is_all || visits == cache->visits_seen;
-    cache->visits_seen = visits;
+    bool is_idle = is_all || visits == load(&cache->visits_seen, RELAXED);
+    store(&cache->visits_seen, visits, RELAXED);
     if (state >= CACHE_OWNED || !is_idle ||
         !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
         return false;

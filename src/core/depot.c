@@ -241,7 +241,17 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
-static void put_or_aside(struct depot *depot, void *const *blocks, size_t count);
+/* Counts a slab and enters it into the map without the lock. Who mends the depot meanwhile may have
+ * missed it; then the depot is mended once more. */
+static void publish(struct depot *depot, const struct slab *slab)
+{
+    uint32_t mends = load(&depot->mends, ACQUIRE); /* W4: pairs with W2 */
+    fetch_add(&depot->slab_count, 1, RELAXED);
+    store(&region.map[slab->unit], depot->bin, RELEASE);
+    atomic_thread_fence(memory_order_seq_cst); /* W3: before the second look; pairs with W1 */
+    if (unlikely((mends & 1) != 0 || mends != load(&depot->mends, RELAXED)))
+        lock_doubt(&depot->lock);
+}
 
 /* Hands out all blocks of a fresh slab: a batch to `out`, the others as batches. Such a slab
  * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
@@ -250,9 +260,8 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
     char *start = slab_start(slab);
     slab_clear(slab);
-    fetch_add(&depot->slab_count, 1, RELAXED);
+    publish(depot, slab);
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
-    store(&region.map[slab->unit], depot->bin, RELEASE);
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
     for (size_t i = 0; i < first; i++)
         out[i] = start + i * facts->bytes;
@@ -262,14 +271,14 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
         for (size_t j = 0; j < count; j++)
             blocks[j] = start + (i + j) * facts->bytes;
         if (!depot_batch_give(depot, blocks, count, BATCHES_URGENT))
-            put_or_aside(depot, blocks, count);
+            depot_put_or_aside(depot, blocks, count);
     }
     return first;
 }
 
 /*
  * For a refill that finds the lock held, perhaps by a thread that does not run: a batch, or a slab
- * of which all blocks are handed out. 0: the caller must wait, since memory is short.
+ * of which all blocks are handed out. 0: the caller must wait a while, since memory is short.
  */
 static size_t take_aside(struct depot *depot, void **out)
 {
@@ -305,16 +314,16 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
         size_t count = take_aside(depot, out);
         if (count > 0)
             return count;
-        depot_lock(depot);
+        if (!depot_lock_or_fail(depot))
+            return depot_batch_take(depot, out);
     }
     size_t taken = take_locked(depot, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = carve(bin);
-    if (slab == NULL) { /* what was brought together for it may be of use */
-        depot_lock(depot);
-        return take_locked(depot, out, want);
-    }
+    if (slab == NULL) /* what was brought together for it may be of use */
+        return depot_lock_or_fail(depot) ? take_locked(depot, out, want)
+                                         : depot_batch_take(depot, out);
     if (!depot_try_lock(depot))
         return hand_out(depot, slab, out);
     adopt(depot, slab);
@@ -519,7 +528,7 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
     put_locked(depot, blocks, count);
 }
 
-static void put_or_aside(struct depot *depot, void *const *blocks, size_t count)
+void depot_put_or_aside(struct depot *depot, void *const *blocks, size_t count)
 {
     prefetch_maps(blocks, count);
     if (!put_aside(depot, blocks, count))
@@ -533,7 +542,7 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
     if (note_user(depot, user) && count <= BATCH_BLOCKS &&
         depot_batch_give(depot, blocks, count, batches_max))
         return;
-    put_or_aside(depot, blocks, count);
+    depot_put_or_aside(depot, blocks, count);
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
@@ -544,7 +553,8 @@ static bool is_in_slab(unsigned class, const void *block)
         struct depot *depot = depot_of(home);
         if (depot == NULL) /* a unit that is no slab: class 0 */
             return false;
-        depot_lock(depot);
+        if (!depot_lock_or_fail(depot)) /* not known */
+            return false;
         const struct slab *slab = depot_own_slab(depot, unit);
         bool is_free = slab != NULL &&
                        slab_is_free(slab, class_block(class, (uint16_t)(uintptr_t)block));
@@ -573,18 +583,12 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
     size_t moved = 0;
     for (unsigned i = 0; i < (is_patient ? BATCHES_ASIDE : BATCHES_URGENT); i++) {
         size_t count = batch_take(stack, blocks);
-        if (count == 0)
+        bool is_locked = count > 0 && is_patient && depot_lock_or_fail(depot);
+        if (count == 0 || (!is_locked && put_aside(depot, blocks, count)))
             break;
-        if (is_patient)
-            depot_put(depot->bin, blocks, count);
-        else if (put_aside(depot, blocks, count))
-            break;
-        else
-            put_locked(depot, blocks, count);
+        put_locked(depot, blocks, count);
         moved += count;
     }
-    if (moved > 0) /* whoever was waited for in vain may be waited for again */
-        store(&depot->stuck_holder, LOCK_FREE, RELAXED);
     return moved;
 }
 
@@ -592,9 +596,7 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
 {
     struct slab *empty[REFILL_MAX];
     size_t count = 0;
-    if (is_patient)
-        depot_lock(depot);
-    else if (!depot_try_lock(depot))
+    if (!(is_patient ? depot_lock_or_fail(depot) : depot_try_lock(depot)))
         return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
@@ -626,7 +628,8 @@ static verdict verify_one(struct depot *depot)
 verdict depot_verify(void)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        depot_lock(depot);
+        if (!depot_lock_or_fail(depot))
+            continue;
         verdict found = verify_one(depot);
         if (found == NULL)
             found = depot_verify_stacks(depot);

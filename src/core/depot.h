@@ -28,13 +28,13 @@ struct depot {
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
     _Atomic uint32_t slab_count;
-    _Atomic uint32_t stuck_holder; /* of the lock, who was last waited for in vain */
+    _Atomic uint32_t mends; /* times it was made whole, twice each; odd: somebody is at it */
 
     /* Under lock. */
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
     _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                         */
     uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks: 0 the fullest, the last wholly free */
-    bool is_kept;                /* of whoever forks: its own before, in a handler              */
+    bool is_taken;               /* by whoever forks: not in a handler that interrupted it      */
 };
 
 /*
@@ -56,9 +56,11 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 /* As depot_give, but into the bitmaps in any case. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 
-/* Takes the depot's lock: waits for it, or only looks a bounded number of times, or once. Mends the
- * depot where its last holder ended meanwhile, or is not in this fork's child. */
+/* Takes the depot's lock: waits for it, or a second at most, or only looks a bounded number of
+ * times, or once. Mends the depot where its last holder ended meanwhile, or is not in this fork's
+ * child. */
 void depot_lock(struct depot *depot);
+bool depot_lock_or_fail(struct depot *depot);
 bool depot_try_lock(struct depot *depot);
 bool depot_try_lock_once(struct depot *depot);
 
@@ -117,13 +119,13 @@ ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
                                     : depot_take_from_shards(depot, out);
 }
 
-/* Empties a stack of the depot's, or all of them, into the bitmaps; if the depot is held, only when
- * the caller is patient. Returns blocks moved. */
+/* Empties a stack of the depot's, or all of them, into the bitmaps; while the depot is held, only
+ * when the caller is patient, and a second at most. Returns blocks moved. */
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
 size_t depot_drain(struct depot *depot, bool is_patient);
 
-/* Retires at most REFILL_MAX slabs that are wholly free; if the depot is held, only when the caller
- * is patient. Returns how many. */
+/* Retires at most REFILL_MAX slabs that are wholly free; while the depot is held as above. Returns
+ * how many. */
 size_t depot_retire_empty(struct depot *depot, bool is_patient);
 
 /*
@@ -146,12 +148,14 @@ extern size_t depot_lend_share;
 /* Called with the number of slabs in use whenever one is added, outside all locks. */
 extern void (*depot_on_growth)(size_t slab_count);
 
+/* Other threads must be quiet; a depot that is held by one that does not run is passed over. */
 verdict depot_verify(void);
 
 extern const struct watch_fact depot_facts[];
 
+/* For the fork hooks: takes what its holders give up in time; `is_locked`: the parent did. */
 void depot_fork_lock(void);
 void depot_fork_unlock(void);
-void depot_fork_reset(void);
+void depot_fork_reset(bool is_locked);
 
 #endif

@@ -9,9 +9,16 @@
  */
 #include "core/depot_parts.h"
 
-/* The one loop over all units under a lock: once for each thread that ends so. */
+/*
+ * The one loop over all units under a lock: once for each thread that ends so. A slab that is
+ * handed out meanwhile may be in the map too late to be counted here, and in the count too early;
+ * so whoever hands one out sees that we were at it, and wants it done again.
+ */
 static void mend(struct depot *depot)
 {
+    uint32_t mends = load(&depot->mends, RELAXED) | 1;
+    store(&depot->mends, mends, RELAXED);
+    atomic_thread_fence(memory_order_seq_cst); /* W1: before the map is read; pairs with W3 */
     size_t counted = load(&depot->free_blocks, RELAXED), free_blocks = 0;
     uint32_t slabs = 0;
     __builtin_memset(depot->lists, 0, sizeof depot->lists);
@@ -31,6 +38,7 @@ static void mend(struct depot *depot)
     }
     store(&depot->slab_count, slabs, RELAXED);
     depot_count_free(depot, free_blocks, counted);
+    store(&depot->mends, mends + 1, RELEASE); /* W2: after the count; pairs with W4 */
 }
 
 static void mend_if_inherited(struct depot *depot)
@@ -63,13 +71,16 @@ bool depot_try_lock_once(struct depot *depot)
 
 bool depot_wait_lock(struct depot *depot)
 {
-    uint32_t holder = lock_holder(&depot->lock);
-    if (holder != LOCK_FREE && holder == load(&depot->stuck_holder, RELAXED))
+    if (!lock_try_patiently(&depot->lock, RANK_DEPOT, PATIENCE_SHORT))
         return false;
-    if (!lock_try_patiently(&depot->lock, RANK_DEPOT)) {
-        store(&depot->stuck_holder, lock_holder(&depot->lock), RELAXED);
+    mend_if_inherited(depot);
+    return true;
+}
+
+bool depot_lock_or_fail(struct depot *depot)
+{
+    if (!lock_acquire_or_fail(&depot->lock, RANK_DEPOT))
         return false;
-    }
     mend_if_inherited(depot);
     return true;
 }

@@ -76,6 +76,25 @@ static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
     return dropped;
 }
 
+/* The depot is held by a thread that does not run: what was claimed lies aside, as if it had been
+ * freed; the slab stays pinned. */
+static void put_claimed_aside(struct depot *depot, const struct slab *slab, const uint64_t *claimed)
+{
+    size_t bytes = class_facts[bin_class(depot->bin)].bytes, count = 0;
+    void *blocks[BATCH_BLOCKS];
+    for (unsigned block = 0; block < slab->capacity; block++) {
+        if ((claimed[block / 64] >> block % 64 & 1) == 0)
+            continue;
+        blocks[count++] = slab_start(slab) + block * bytes;
+        if (count == BATCH_BLOCKS) {
+            depot_put_or_aside(depot, blocks, count);
+            count = 0;
+        }
+    }
+    if (count > 0)
+        depot_put_or_aside(depot, blocks, count);
+}
+
 size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
 {
     unsigned bin = region_kind(unit);
@@ -101,7 +120,10 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     if (pages == 0)
         return 0;
     uint32_t dropped = drop_runs(region_address(unit), pages, calls);
-    depot_lock(depot);
+    if (!depot_lock_or_fail(depot)) {
+        put_claimed_aside(depot, slab, claimed);
+        return bit_count(dropped) * (size_t)SUB_PAGE;
+    }
     count = 0;
     for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
         count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */

@@ -14,7 +14,6 @@
 
 struct depot *_Atomic depot_table[BIN_LIMIT];
 struct depot *_Atomic depot_list;
-static struct depot *newest_at_fork; /* the forker's: newer ones were made behind its back */
 
 struct depot *depot_newest(void)
 {
@@ -43,32 +42,29 @@ struct depot *depot_make(unsigned bin)
     return made;
 }
 
-/* A handler may fork while its thread is inside a depot, which it then has, and keeps. */
+/* A handler may fork while its thread is inside a depot, which it then has, and keeps. Who is in
+ * another and does not run is not waited for long. */
 void depot_fork_lock(void)
 {
-    newest_at_fork = depot_newest();
-    for (struct depot *depot = newest_at_fork; depot != NULL; depot = depot->below) {
-        depot->is_kept = lock_is_own(&depot->lock);
-        if (!depot->is_kept)
-            depot_lock(depot);
-    }
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
+        depot->is_taken = !lock_is_own(&depot->lock) && depot_lock_or_fail(depot);
 }
 
 void depot_fork_unlock(void)
 {
-    for (struct depot *depot = newest_at_fork; depot != NULL; depot = depot->below)
-        if (!depot->is_kept)
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        bool is_taken = depot->is_taken;
+        depot->is_taken = false;
+        if (is_taken)
             lock_release(&depot->lock, RANK_DEPOT);
+    }
 }
 
-void depot_fork_reset(void)
+/* Some were made behind the fork's back. */
+void depot_fork_reset(bool is_locked)
 {
-    struct depot *depot = depot_newest();
-    for (; depot != newest_at_fork; depot = depot->below)
-        lock_orphan(&depot->lock); /* who had it is not here, and may have been in the middle */
-    for (; depot != NULL; depot = depot->below)
-        if (depot->is_kept)
-            lock_keep(&depot->lock);
-        else
-            lock_reset(&depot->lock);
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        lock_orphan(&depot->lock, is_locked && depot->is_taken);
+        depot->is_taken = false;
+    }
 }

@@ -28,11 +28,18 @@ enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHA
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
 
-/* Under all locks: what the thread that forks had blocked. */
-static struct {
+/* Forks take turns; one that does not get its turn in time takes no lock. */
+static struct lock fork_lock;
+static _Atomic uint32_t fork_turns;
+
+/* Of the thread that forks. */
+static _Thread_local struct {
+    unsigned depth; /* a handler may fork inside */
+    bool has_turn;
+    bool has_purge, has_region, has_spans; /* locks it took */
     bool is_quiet;
-    uint64_t before;
-} fork_signals;
+    uint64_t signals; /* blocked before */
+} at_fork;
 
 /* Memory is short: what lies about unused is brought together, this thread's cache included. */
 static bool collect(size_t units)
@@ -104,44 +111,74 @@ void heap_apply(const struct heap_settings *settings)
     batch_set_limit(cpu_count);
 }
 
-/* Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest. */
+/* Waits while others have their turns. False: one does not come back. */
+static bool fork_turn_begin(void)
+{
+    uint32_t turns;
+    do {
+        turns = load(&fork_turns, RELAXED);
+        if (lock_acquire_or_fail(&fork_lock, RANK_FORK)) {
+            fetch_add(&fork_turns, 1, RELAXED);
+            return true;
+        }
+    } while (turns != load(&fork_turns, RELAXED));
+    return false;
+}
+
+/*
+ * Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest.
+ * Whoever has a lock and does not run is waited for a while; what he has is the child's to mend.
+ */
 static void fork_before(void)
 {
-    uint64_t signals = 0;
-    bool is_quiet = os_signals_block(&signals);
-    purge_fork_lock();
-    fork_signals.is_quiet = is_quiet;
-    fork_signals.before = signals;
+    if (at_fork.depth++ > 0)
+        return;
+    at_fork.is_quiet = os_signals_block(&at_fork.signals);
+    lock_held_word(RANK_DEPOT); /* known to the child */
+    at_fork.has_turn = fork_turn_begin();
+    if (!at_fork.has_turn)
+        return;
+    at_fork.has_purge = purge_fork_lock();
     depot_fork_lock();
     shelf_fork_lock();
-    region_fork_lock();
-    span_fork_lock();
+    at_fork.has_region = region_fork_lock();
+    at_fork.has_spans = span_fork_lock();
 }
 
 static void fork_in_parent(void)
 {
-    bool is_quiet = fork_signals.is_quiet;
-    uint64_t signals = fork_signals.before;
-    span_fork_unlock();
-    region_fork_unlock();
-    shelf_fork_unlock();
-    depot_fork_unlock();
-    purge_fork_unlock();
-    if (is_quiet)
-        os_signals_restore(signals);
+    if (--at_fork.depth > 0)
+        return;
+    if (at_fork.has_turn) {
+        if (at_fork.has_spans)
+            span_fork_unlock();
+        if (at_fork.has_region)
+            region_fork_unlock();
+        shelf_fork_unlock();
+        depot_fork_unlock();
+        if (at_fork.has_purge)
+            purge_fork_unlock();
+        lock_release(&fork_lock, RANK_FORK);
+    }
+    if (at_fork.is_quiet)
+        os_signals_restore(at_fork.signals);
 }
 
 static void fork_in_child(void)
 {
+    bool is_locked = at_fork.has_turn;
     lock_start();
-    span_fork_reset();
+    if (--at_fork.depth > 0)
+        return;
+    lock_reset(&fork_lock);
+    span_fork_reset(is_locked && at_fork.has_spans);
     region_fork_reset();
-    depot_fork_reset();
-    shelf_fork_reset();
+    depot_fork_reset(is_locked);
+    shelf_fork_reset(is_locked);
     purge_fork_reset();
     thread_fork_adopt();
-    if (fork_signals.is_quiet)
-        os_signals_restore(fork_signals.before);
+    if (at_fork.is_quiet)
+        os_signals_restore(at_fork.signals);
 }
 
 void heap_install_hooks(void)

@@ -7,8 +7,9 @@
  * retired, and whole free pages of slabs that did not change are dropped. When a few looks in a row
  * find nothing, it ends. A program that never frees much never has one.
  *
- * Owner: the helper, or a thread that trims, under purge_lock (RANK_PURGE), which is held for one
- * step at a time. Design: docs/design/purge.md
+ * Owner: the helper, or a thread that trims. They take turns, a step each, by purge_lock
+ * (RANK_PURGE), so that a fork comes between two steps. Where whoever has the turn does not run,
+ * the others go on out of turn; only slabs' pages need it. Design: docs/design/purge.md
  */
 #include "core/purge.h"
 
@@ -39,37 +40,55 @@ static struct lock purge_lock;
 static _Atomic size_t noted_bytes;  /* became free since the start          */
 static _Atomic size_t noted_before; /* of them, when the helper ended last  */
 static _Atomic size_t purged_bytes;
-static _Atomic uint32_t helper_alive;
-static _Atomic uint32_t helper_stop;
-static _Atomic uint32_t helper_state; /* docs/protocols/helper.md */
-static size_t hand;                   /* unit where the next look at slabs begins */
+static size_t hand; /* unit where the next look at slabs begins; by whoever has the turn */
 
-static _Alignas(64 * 1024) char helper_stack[STACK_BYTES];
+/* The helper's words, and above them its stack. Zeros in a child that has its own copy, whichever
+ * way it was made: it has no helper. docs/protocols/helper.md */
+static struct {
+    _Alignas(64 * 1024) _Atomic uint32_t alive;
+    _Atomic uint32_t stop;
+    _Atomic uint32_t state;
+    _Alignas(64 * 1024) char stack[STACK_BYTES];
+} of_helper;
+
+/* Whether it was had. */
+static bool turn_begin(void)
+{
+    return lock_acquire_or_fail(&purge_lock, RANK_PURGE);
+}
+
+static void turn_end(bool has_turn)
+{
+    if (has_turn)
+        lock_release(&purge_lock, RANK_PURGE);
+}
 
 static size_t purge_spans(size_t bytes)
 {
     size_t purged = 0;
     for (size_t done = 1; done > 0 && purged < bytes; purged += done) {
-        lock_acquire(&purge_lock, RANK_PURGE);
+        bool has_turn = turn_begin();
         done = span_purge(bytes - purged);
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(has_turn);
     }
     return purged;
 }
 
-/* Looks at up to `units_max` slabs from the hand on. */
+/* Looks at up to `units_max` slabs from the hand on. In turn: what is claimed of a slab is one
+ * purger's. */
 static size_t purge_slabs(size_t units_max, uint32_t tick_oldest, unsigned calls_max)
 {
     size_t purged = 0;
     unsigned calls = 0;
     for (size_t done = 0; done < units_max && calls < calls_max; done += UNITS_A_STEP) {
-        lock_acquire(&purge_lock, RANK_PURGE);
+        if (!turn_begin())
+            break;
         for (unsigned i = 0; i < UNITS_A_STEP; i++) {
             hand = hand + 1 < load(&region.units, RELAXED) ? hand + 1 : 1;
             if (region_holds(hand))
                 purged += depot_purge_unit(hand, tick_oldest, &calls);
         }
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(true);
     }
     return purged;
 }
@@ -80,14 +99,14 @@ static size_t cool_caches(bool is_all)
     size_t cooled = 0;
     bool is_any = true;
     while (is_any && (is_all || cooled == 0)) {
-        lock_acquire(&purge_lock, RANK_PURGE);
+        bool has_turn = turn_begin();
         is_any = thread_cool_one();
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(has_turn);
         cooled += is_any;
     }
-    lock_acquire(&purge_lock, RANK_PURGE);
+    bool has_turn = turn_begin();
     cooled += cores_cool(is_all);
-    lock_release(&purge_lock, RANK_PURGE);
+    turn_end(has_turn);
     return cooled;
 }
 
@@ -104,10 +123,10 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *work)
             is_idle = false;
             continue;
         }
-        lock_acquire(&purge_lock, RANK_PURGE);
+        bool has_turn = turn_begin();
         *work += batch_count(stack) > 0 ? depot_drain_stack(depot, stack, is_all) : 0;
         batch_settle(stack);
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(has_turn);
     }
     return is_idle;
 }
@@ -119,16 +138,16 @@ static size_t tidy_depots(bool is_all)
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         if (!tidy_stacks(depot, is_all, &work))
             continue;
-        lock_acquire(&purge_lock, RANK_PURGE);
+        bool has_turn = turn_begin();
         size_t retired = depot_retire_empty(depot, is_all);
         work += retired;
         while (retired == REFILL_MAX)
             work += retired = depot_retire_empty(depot, is_all);
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(has_turn);
     }
-    lock_acquire(&purge_lock, RANK_PURGE);
+    bool has_turn = turn_begin();
     work += shelf_drain(is_all);
-    lock_release(&purge_lock, RANK_PURGE);
+    turn_end(has_turn);
     return work;
 }
 
@@ -167,7 +186,7 @@ static bool look(void)
     size_t idle = span_idle_bytes();
     uint32_t tick = fetch_add(&depot_tick, 1, RELAXED);
     size_t work = count_purged(purge_spans(idle));
-    if (load(&helper_stop, RELAXED) != 0)
+    if (load(&of_helper.stop, RELAXED) != 0)
         return true;
     work += cool_caches(false);
     work += tidy_depots(false);
@@ -183,9 +202,9 @@ static void look_until_idle(void)
     size_t idle_looks = 0;
     span_idle_bytes();
     while (
-        load(&helper_stop, ACQUIRE) == 0 &&
+        load(&of_helper.stop, ACQUIRE) == 0 &&
         (idle_looks < IDLE_LOOKS_MAX || idle_looks * UNITS_A_LOOK < load(&region.units, RELAXED))) {
-        os_wait(&helper_stop, 0, size_max(load(&purge_settings.delay_ms, RELAXED), 1));
+        os_wait(&of_helper.stop, 0, size_max(load(&purge_settings.delay_ms, RELAXED), 1));
         bool has_worked = look();
         size_t now = load(&noted_bytes, RELAXED);
         idle_looks = has_worked || now != noted ? 0 : idle_looks + 1;
@@ -200,29 +219,31 @@ static void helper(void)
 {
     size_t seen;
     do {
-        store(&helper_state, HELPER_LOOKING, RELAXED);
+        store(&of_helper.state, HELPER_LOOKING, RELAXED);
         look_until_idle();
         seen = load(&noted_before, RELAXED);
-        atomic_store(&helper_state, HELPER_ENDING);
-    } while (atomic_load(&noted_bytes) - seen >= START_BYTES && load(&helper_stop, ACQUIRE) == 0);
+        atomic_store(&of_helper.state, HELPER_ENDING);
+    } while (atomic_load(&noted_bytes) - seen >= START_BYTES &&
+             load(&of_helper.stop, ACQUIRE) == 0);
 }
 
 static void helper_start(void)
 {
     uint32_t expected = 0;
-    if (load(&helper_stop, RELAXED) != 0 ||
-        !compare_swap(&helper_alive, &expected, 1, ACQ_REL, RELAXED))
+    os_forget_in_children(&of_helper, sizeof of_helper);
+    if (load(&of_helper.stop, RELAXED) != 0 ||
+        !compare_swap(&of_helper.alive, &expected, 1, ACQ_REL, RELAXED))
         return;
-    store(&helper_state, HELPER_LOOKING, RELAXED);
+    store(&of_helper.state, HELPER_LOOKING, RELAXED);
     int error = os_counted(
-        os_helper_start(helper, helper_stack, sizeof helper_stack, &helper_alive));
+        os_helper_start(helper, of_helper.stack, sizeof of_helper.stack, &of_helper.alive));
     if (error == 0)
         return;
     if (error == OS_FORBIDDEN)
         store(&purge_settings.is_idle_wanted, false, RELAXED);
     else /* tried again when as much has become free anew */
         store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
-    store(&helper_alive, 0, RELEASE);
+    store(&of_helper.alive, 0, RELEASE);
 }
 
 void purge_note(size_t bytes)
@@ -231,35 +252,35 @@ void purge_note(size_t bytes)
     if (likely(noted - load(&noted_before, RELAXED) < START_BYTES ||
                !load(&purge_settings.is_idle_wanted, RELAXED)))
         return;
-    if (load(&helper_alive, ACQUIRE) != 0 && atomic_load(&helper_state) == HELPER_ENDING)
-        os_helper_join(&helper_alive, ENDING_MS_MAX);
-    if (load(&helper_alive, RELAXED) == 0)
+    if (load(&of_helper.alive, ACQUIRE) != 0 && atomic_load(&of_helper.state) == HELPER_ENDING)
+        os_helper_join(&of_helper.alive, ENDING_MS_MAX);
+    if (load(&of_helper.alive, RELAXED) == 0)
         helper_start();
 }
 
 void purge_helper_stop(void)
 {
     enum { STOP_MS_MAX = 1000 };
-    store(&helper_stop, 1, RELEASE);
-    os_wake(&helper_stop, 1);
-    os_helper_join(&helper_alive, STOP_MS_MAX);
-    store(&helper_stop, 0, RELEASE);
+    store(&of_helper.stop, 1, RELEASE);
+    os_wake(&of_helper.stop, 1);
+    os_helper_join(&of_helper.alive, STOP_MS_MAX);
+    store(&of_helper.stop, 0, RELEASE);
 }
 
-void purge_fork_lock(void)
+bool purge_fork_lock(void)
 {
-    lock_acquire(&purge_lock, RANK_PURGE);
+    return turn_begin();
 }
 
 void purge_fork_unlock(void)
 {
-    lock_release(&purge_lock, RANK_PURGE);
+    turn_end(true);
 }
 
 void purge_fork_reset(void)
 {
     lock_reset(&purge_lock);
-    store(&helper_alive, 0, RELAXED);
-    store(&helper_stop, 0, RELAXED);
+    store(&of_helper.alive, 0, RELAXED);
+    store(&of_helper.stop, 0, RELAXED);
     store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
 }

@@ -30,7 +30,8 @@ size_t purge_bytes(void);
  */
 void purge_helper_stop(void);
 
-void purge_fork_lock(void);
+/* As span_fork_lock() and so on. */
+bool purge_fork_lock(void);
 void purge_fork_unlock(void);
 void purge_fork_reset(void);
 

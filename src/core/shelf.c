@@ -25,7 +25,7 @@ static struct shelf {
     _Alignas(2 * CACHE_LINE_BYTES) struct lock lock;
     _Atomic uint32_t count; /* changed under the lock; some peek */
     bool is_touched;        /* since the purger looked last */
-    bool is_kept;           /* of whoever forks: its own before */
+    bool is_taken;          /* by whoever forks: not its own before */
     void *blocks[BLOCKS_A_SHELF];
 } shelves[SPAN_UNITS_MAX];
 
@@ -36,10 +36,11 @@ static struct shelf *shelf_of(size_t units)
     return &shelves[units - 1];
 }
 
-/* Under the shelf's lock; others only peek. */
+/* Under the shelf's lock; others only peek. Release: a fork's child may find it so, in the hand of
+ * a thread that it does not have, and then the blocks are there. */
 static void set_count(struct shelf *shelf, size_t count)
 {
-    store(&shelf->count, (uint32_t)count, RELAXED);
+    store(&shelf->count, (uint32_t)count, RELEASE);
 }
 
 void *shelf_pop(size_t units)
@@ -105,7 +106,9 @@ bool shelf_holds(size_t units, const void *block)
 {
     struct shelf *shelf = shelf_of(units);
     bool is_here = false;
-    lock_acquire(&shelf->lock, RANK_DEPOT); /* what looks like a second free may wait */
+    if (!lock_acquire_or_fail(&shelf->lock,
+                              RANK_DEPOT)) /* what looks like a second free may wait */
+        return false;
     for (uint32_t i = 0; i < load(&shelf->count, RELAXED); i++)
         is_here = is_here || shelf->blocks[i] == block;
     lock_release(&shelf->lock, RANK_DEPOT);
@@ -140,30 +143,30 @@ size_t shelf_bytes(void)
     return load(&shelved, RELAXED) << UNIT_SHIFT;
 }
 
-/* As depot_fork_lock(). */
+/* As depot_fork_lock() and so on. A shelf is whole after any store to it. */
 void shelf_fork_lock(void)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
-        shelves[i].is_kept = lock_is_own(&shelves[i].lock);
-        if (!shelves[i].is_kept)
-            lock_acquire(&shelves[i].lock, RANK_DEPOT);
-    }
+    for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
+        shelves[i].is_taken = !lock_is_own(&shelves[i].lock) &&
+                              lock_acquire_or_fail(&shelves[i].lock, RANK_DEPOT);
 }
 
 void shelf_fork_unlock(void)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
-        if (!shelves[i].is_kept)
+    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+        bool is_taken = shelves[i].is_taken;
+        shelves[i].is_taken = false;
+        if (is_taken)
             lock_release(&shelves[i].lock, RANK_DEPOT);
+    }
 }
 
-void shelf_fork_reset(void)
+void shelf_fork_reset(bool is_locked)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
-        if (shelves[i].is_kept)
-            lock_keep(&shelves[i].lock);
-        else
-            lock_reset(&shelves[i].lock);
+    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+        lock_orphan(&shelves[i].lock, is_locked && shelves[i].is_taken);
+        shelves[i].is_taken = false;
+    }
 }
 
 const struct watch_fact shelf_facts[] = {

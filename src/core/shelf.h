@@ -35,6 +35,6 @@ extern const struct watch_fact shelf_facts[];
 
 void shelf_fork_lock(void);
 void shelf_fork_unlock(void);
-void shelf_fork_reset(void);
+void shelf_fork_reset(bool is_locked);
 
 #endif

@@ -39,10 +39,12 @@ static size_t cached_in_bin(unsigned bin)
 
 struct stats_bin stats_read_bin(struct depot *depot)
 {
-    depot_lock(depot);
-    size_t slabs = depot->slab_count;
-    size_t taken = slabs * class_facts[bin_class(depot->bin)].capacity - depot->free_blocks;
-    lock_release(&depot->lock, RANK_DEPOT);
+    bool is_locked = depot_lock_or_fail(depot); /* else its numbers may not fit together */
+    size_t slabs = load(&depot->slab_count, RELAXED);
+    size_t blocks = slabs * class_facts[bin_class(depot->bin)].capacity;
+    size_t taken = blocks - size_min(blocks, load(&depot->free_blocks, RELAXED));
+    if (is_locked)
+        lock_release(&depot->lock, RANK_DEPOT);
     return (struct stats_bin){
         .slabs = slabs,
         .taken_blocks = taken,

@@ -7,8 +7,9 @@
  * subtraction. Unit 0 is never handed out: 0 means "no unit".
  *
  * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. The end of what is
- * reserved, which moves only under a limit, under region_lock (RANK_GROW). Invariant R1: the map is
- * committed as a whole, the tags for every unit below the front. Design: docs/design/region.md
+ * reserved, which moves only under a limit, in turns by region_lock (RANK_GROW). Invariant R1: the
+ * map is committed as a whole, the tags for every unit below the front. Design:
+ * docs/design/region.md
  */
 #include "mem/region.h"
 
@@ -120,12 +121,12 @@ int region_start(const struct os_facts *facts)
     return 0;
 }
 
-/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. Under the
- * lock. */
-static void extend_locked(size_t needed)
+/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. Nobody
+ * else can reserve at the same place, so whoever did notes it. */
+static void extend(size_t needed)
 {
     size_t room = (map_table.reserved / sizeof(uint16_t) << UNIT_SHIFT);
-    size_t reserved = load(&heap.reserved, RELAXED);
+    size_t reserved = load(&heap.reserved, ACQUIRE);
     if (reserved >= needed || room <= reserved)
         return;
     for (size_t bytes = align_down(room - reserved, REGION_ALIGN); bytes >= REGION_ALIGN;
@@ -133,17 +134,20 @@ static void extend_locked(size_t needed)
         if (reserved + bytes < needed)
             return;
         if (os_counted(os_extend(heap.start + reserved, bytes)) == 0) {
-            store(&heap.reserved, reserved + bytes, RELAXED);
+            store(&heap.reserved, reserved + bytes, RELEASE);
             return;
         }
     }
 }
 
+/* In turns, so that nobody finds a place taken that is about to be ours; where whoever has the turn
+ * does not run, out of turn. */
 static void region_extend(size_t needed)
 {
-    lock_acquire(&region_lock, RANK_GROW);
-    extend_locked(needed);
-    lock_release(&region_lock, RANK_GROW);
+    bool has_turn = lock_acquire_or_fail(&region_lock, RANK_GROW);
+    extend(needed);
+    if (has_turn)
+        lock_release(&region_lock, RANK_GROW);
 }
 
 static int commit_units(size_t units)
@@ -229,9 +233,9 @@ size_t region_tables_resident_bytes(void)
            os_resident_bytes(tag_table.start, load(&tag_table.committed, ACQUIRE));
 }
 
-void region_fork_lock(void)
+bool region_fork_lock(void)
 {
-    lock_acquire(&region_lock, RANK_GROW);
+    return lock_acquire_or_fail(&region_lock, RANK_GROW);
 }
 
 void region_fork_unlock(void)

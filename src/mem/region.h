@@ -62,8 +62,8 @@ int region_start(const struct os_facts *facts);
 
 /*
  * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
- * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but where address space is
- * limited; must not hold the span lock.
+ * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but, where address space is
+ * limited, a second; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 
@@ -76,7 +76,8 @@ size_t region_resident_bytes(void);
 size_t region_tables_mapped_bytes(void);
 size_t region_tables_resident_bytes(void);
 
-void region_fork_lock(void);
+/* As span_fork_lock() and so on. */
+bool region_fork_lock(void);
 void region_fork_unlock(void);
 void region_fork_reset(void);
 

@@ -45,10 +45,9 @@ struct span_lists {
 };
 
 static struct lock span_lock;
-static _Atomic bool is_stuck;           /* its holder did not run when it was last waited for */
-static struct span_lists nobodys[2];    /* dirty, clean */
-static struct span_lists *owners_lists; /* the same of owner 1, 2, ... in a mapping */
-static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64];   /* who may have dirty spans */
+static struct span_lists nobodys[2];                 /* dirty, clean */
+static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
+static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units);
@@ -284,21 +283,15 @@ static bool try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
-    if (unlikely(load(&is_stuck, RELAXED)))
-        store(&is_stuck, false, RELAXED);
     merge_pending();
     return true;
 }
 
 /* Waits for a holder that runs. One that does not is waited for once. */
-static bool wait_lock(void)
+static bool wait_lock(enum lock_patience patience)
 {
-    if (load(&is_stuck, RELAXED))
+    if (!lock_try_patiently(&span_lock, RANK_SPAN, patience))
         return false;
-    if (!lock_try_patiently(&span_lock, RANK_SPAN)) {
-        store(&is_stuck, true, RELAXED);
-        return false;
-    }
     merge_pending();
     return true;
 }
@@ -344,13 +337,15 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
     return span;
 }
 
-/* Waits for the lock, and has all that is pending merged before it says no. */
+/* Waits long for the lock, and has all that is pending merged before it says no. From a holder that
+ * does not run what came meanwhile is all there is. */
 static struct span take_last(size_t units, size_t align_units, unsigned owner)
 {
     struct span span;
     size_t merged;
     do {
-        lock_acquire(&span_lock, RANK_SPAN);
+        if (!try_lock() && !wait_lock(PATIENCE_LONG))
+            return take_pending(units, align_units, owner);
         merged = merge_pending();
         span = take_locked(units, align_units, owner);
     } while (span.unit == 0 && merged > 0);
@@ -399,15 +394,15 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
 
 /*
  * From the lists, or from the front. While the lock is held, perhaps by a thread that does not run,
- * of what is pending instead of the lists; only where the front cannot move either it is waited
- * for.
+ * of what is pending instead of the lists; only where the front cannot move either it is waited for
+ * long.
  */
 static struct span take_or_grow(size_t units, size_t align_units, unsigned owner)
 {
     bool is_locked = try_lock();
     struct span span = is_locked ? take_locked(units, align_units, owner)
                                  : take_pending(units, align_units, owner);
-    if (span.unit == 0 && !is_locked && wait_lock())
+    if (span.unit == 0 && !is_locked && wait_lock(PATIENCE_SHORT))
         span = take_locked(units, align_units, owner);
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
@@ -646,7 +641,8 @@ static verdict verify_owners(void)
 verdict span_verify(void)
 {
     size_t dirty = 0, clean = 0;
-    lock_acquire(&span_lock, RANK_SPAN);
+    if (!lock_acquire_or_fail(&span_lock, RANK_SPAN))
+        return NULL;
     while (merge_pending() > 0)
         continue;
     verdict found = verify_owners();
@@ -663,17 +659,24 @@ verdict span_verify(void)
     return found;
 }
 
-void span_fork_lock(void)
+bool span_fork_lock(void)
 {
-    lock_acquire(&span_lock, RANK_SPAN);
+    return lock_acquire_or_fail(&span_lock, RANK_SPAN);
 }
 
 void span_fork_unlock(void)
 {
-    lock_release(&span_lock, RANK_SPAN);
+    unlock();
 }
 
-void span_fork_reset(void)
+/* Lists that a thread of the parent has in hand may be half changed. They stay out of use, and
+ * nobody waits for them. */
+void span_fork_reset(bool is_taken)
 {
+    bool is_whole = is_taken || load(&span_lock.state, RELAXED) == LOCK_FREE;
     lock_reset(&span_lock);
+    if (!is_whole) {
+        store(&span_lock.given_up, PATIENCE_LONG, RELAXED);
+        store(&span_lock.state, LOCK_HELD, RELAXED);
+    }
 }

@@ -66,11 +66,13 @@ size_t span_idle_bytes(void);
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);
 
-/* Invariants S1 to S6; span.c lists them. Other threads must be quiet. */
+/* Invariants S1 to S6; span.c lists them. Other threads must be quiet; lists that are held by one
+ * that does not run are passed over. */
 verdict span_verify(void);
 
-void span_fork_lock(void);
+/* For the fork hooks: waits a second at most; false: not taken, and not to be unlocked. */
+bool span_fork_lock(void);
 void span_fork_unlock(void);
-void span_fork_reset(void);
+void span_fork_reset(bool is_taken);
 
 #endif

@@ -5,28 +5,30 @@
  */
 #include "os/lock.h"
 
-enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8 };
+enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
 _Thread_local uint32_t lock_ranks_held;
 _Thread_local uint32_t lock_holder_id;
+_Thread_local uint32_t lock_id_before;
 static _Atomic uint32_t process; /* whose threads the numbers in locks are */
 _Atomic uint64_t os_failed_calls;
 
 void lock_start(void)
 {
     lock_ranks_held = 0;
+    lock_id_before = lock_holder_id;
     lock_holder_id = 0;
     store(&process, os_process_id(), RELAXED);
 }
 
-/* Not kept by a child of vfork, which writes to its parent's variables. Its parent's other threads
- * cannot ask whether it has ended. */
+/* Not kept by a child of vfork, which writes to its parent's variables. Its own number means
+ * nothing to its parent's other threads where its parent cannot be seen. */
 uint32_t lock_learn_id(void)
 {
-    uint32_t id = os_thread_id();
-    if (os_process_id() != load(&process, RELAXED))
-        return id | LOCK_ELSEWHERE;
-    return lock_holder_id = id;
+    uint32_t id = os_thread_id(), owner = load(&process, RELAXED);
+    if (os_process_id() == owner)
+        return lock_holder_id = id;
+    return (os_parent_id() == owner ? id : 0) | LOCK_ELSEWHERE;
 }
 
 /* Looks a bounded number of times whether it is free, and takes it as `held`. */
@@ -56,17 +58,21 @@ static uint32_t take_or_mark(struct lock *lock, uint32_t held)
     }
 }
 
+/* A child of vfork is a process of its own. One that cannot be told from another never ends. */
+static bool is_over(uint32_t holder)
+{
+    uint32_t id = holder & ~LOCK_ELSEWHERE;
+    return id != holder ? id != 0 && os_process_has_ended(id) : os_thread_has_ended(id);
+}
+
 /* L4: takes over from a holder that has ended. Not where numbers are those of another process: in a
- * child of a fork that the C library did not see, and from a child of vfork. */
+ * child of a fork that the C library did not see, and in a child of vfork. */
 static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
 {
-    uint32_t holder = word & ~LOCK_WAITED;
-    if ((holder & LOCK_ELSEWHERE) != 0 || os_process_id() != load(&process, RELAXED) ||
-        !os_thread_has_ended(holder))
+    if (os_process_id() != load(&process, RELAXED) || !is_over(word & ~LOCK_WAITED) ||
+        !compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
         return false;
-    if (!compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
-        return false;
-    lock->is_inherited = true;
+    store(&lock->is_inherited, true, RELAXED);
     return true;
 }
 
@@ -100,7 +106,7 @@ void lock_wait(struct lock *lock)
 
 /* A patient wait tries after its last sleep too, and leaves the mark: the one wake-up of a release
  * may have ended that sleep, and is then not lost to others that sleep. */
-bool lock_wait_patiently(struct lock *lock)
+static bool sleep_a_while(struct lock *lock)
 {
     for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++)
         if (take_or_sleep(lock, PATIENT_MS))
@@ -147,7 +153,7 @@ void lock_wait_quietly(struct lock *lock)
         os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, LONG_MS);
 }
 
-bool lock_wait_patiently_quietly(struct lock *lock)
+static bool sleep_a_while_quietly(struct lock *lock)
 {
     for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) {
         if (sleeps == PATIENT_SLEEPS)
@@ -155,6 +161,19 @@ bool lock_wait_patiently_quietly(struct lock *lock)
         os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS);
     }
     return true;
+}
+
+bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience)
+{
+    if (load(&lock->given_up, RELAXED) >= patience)
+        return false;
+    uint64_t start = os_clock_ms();
+    do
+        if (rank == RANK_DEPOT ? sleep_a_while(lock) : sleep_a_while_quietly(lock))
+            return true;
+    while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
+    store(&lock->given_up, (uint8_t)patience, RELAXED);
+    return false;
 }
 
 void lock_release_quiet(struct lock *lock)

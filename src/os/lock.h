@@ -21,25 +21,33 @@
 
 /* Outermost first. Several depots are held at once by fork, and two, one of them only tried, where
  * a slab moves. */
-enum lock_rank { RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
+enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
+
+/* How long a holder is waited for: long enough for one that runs, or is about to; or, where else
+ * the caller could only fail, a second. */
+enum lock_patience { PATIENCE_NONE, PATIENCE_SHORT, PATIENCE_LONG };
 
 /* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. Numbers of
- * threads are far below LOCK_ELSEWHERE, which is added to that of a thread of another process. */
+ * threads are far below LOCK_ELSEWHERE, which is added to that of a child of vfork. */
 enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
 #define LOCK_WAITED (UINT32_C(1) << 31)
 #define LOCK_ELSEWHERE (UINT32_C(1) << 30)
 
 struct lock {
     _Atomic uint32_t state;
+    _Atomic uint8_t given_up; /* the patience that the holder has outlasted; it clears this */
+
+    /* What the lock guards may be half changed: its last holder ended. The next one clears this. */
+    _Atomic bool is_inherited;
 
     /* The holder's. */
     bool is_quiet;
-    bool is_inherited; /* from a thread that ended: what the lock guards may be half changed */
-    uint64_t signals;  /* blocked before it was taken, where it is quiet */
+    uint64_t signals; /* blocked before it was taken, where it is quiet */
 };
 
 extern _Thread_local uint32_t lock_ranks_held;
 extern _Thread_local uint32_t lock_holder_id; /* of the calling thread; 0: not asked for yet */
+extern _Thread_local uint32_t lock_id_before; /* of a fork's only thread, in the parent */
 
 uint32_t lock_learn_id(void);
 
@@ -85,17 +93,23 @@ ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
-/* Sleeps a bounded time, long enough for a holder that runs, or is about to. False: its holder does
- * not run. The second for locks that are held without signals. */
-bool lock_wait_patiently(struct lock *lock);
-bool lock_wait_patiently_quietly(struct lock *lock);
+/* Sleeps a bounded time. False: its holder does not run. A holder that outlasted as much patience
+ * before is not waited for again. */
+bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience);
 
-ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank)
+ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank,
+                                      enum lock_patience patience)
 {
-    if (!(rank == RANK_DEPOT ? lock_wait_patiently(lock) : lock_wait_patiently_quietly(lock)))
+    if (!lock_wait_patiently(lock, rank, patience))
         return false;
     lock_note_acquired(rank);
     return true;
+}
+
+/* As lock_acquire(), but for a second at most. */
+ALWAYS_INLINE bool lock_acquire_or_fail(struct lock *lock, enum lock_rank rank)
+{
+    return lock_try_briefly(lock, rank) || lock_try_patiently(lock, rank, PATIENCE_LONG);
 }
 
 void lock_wait(struct lock *lock);
@@ -115,6 +129,8 @@ ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
 
 ALWAYS_INLINE void lock_open(struct lock *lock)
 {
+    if (unlikely(load(&lock->given_up, RELAXED) != PATIENCE_NONE))
+        store(&lock->given_up, PATIENCE_NONE, RELAXED);
     /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
     if (unlikely((exchange(&lock->state, LOCK_FREE, RELEASE) & LOCK_WAITED) != 0))
         os_wake(&lock->state, 1);
@@ -133,10 +149,16 @@ ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
 /* Whether the lock's last holder ended while it held it; asked by its new holder, once. */
 ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
 {
-    if (likely(!lock->is_inherited))
+    if (likely(!load(&lock->is_inherited, RELAXED)))
         return false;
-    lock->is_inherited = false;
+    store(&lock->is_inherited, false, RELAXED);
     return true;
+}
+
+/* What the lock guards may be miscounted: the next holder but this one is told as above. */
+ALWAYS_INLINE void lock_doubt(struct lock *lock)
+{
+    store(&lock->is_inherited, true, RELAXED);
 }
 
 /* LOCK_FREE, or the number of a depot's holder. */
@@ -153,25 +175,27 @@ ALWAYS_INLINE bool lock_is_own(struct lock *lock)
     return lock_holder(lock) == lock_held_word(RANK_DEPOT);
 }
 
-ALWAYS_INLINE void lock_keep(struct lock *lock)
-{
-    store(&lock->state, lock_held_word(RANK_DEPOT), RELAXED);
-}
-
 /* Before the first lock, and in a fork's child, where thread numbers are others. */
 void lock_start(void);
 
 /* For a fork's child, where the holder is this thread and sleepers no longer exist. */
 ALWAYS_INLINE void lock_reset(struct lock *lock)
 {
+    store(&lock->given_up, PATIENCE_NONE, RELAXED);
     store(&lock->state, LOCK_FREE, RELAXED);
 }
 
-/* The same where the holder, if there is one, is a thread of the parent. */
-ALWAYS_INLINE void lock_orphan(struct lock *lock)
+/* The same of a depot's lock, which the fork took, or not: then it may be the handler's that
+ * forked, who keeps it, or that of a thread of the parent, who may have been in the middle. */
+ALWAYS_INLINE void lock_orphan(struct lock *lock, bool is_taken)
 {
-    lock->is_inherited = true;
+    uint32_t holder = lock_holder(lock);
+    bool is_own = !is_taken && holder != LOCK_FREE && holder == lock_id_before;
+    if (!is_taken && !is_own && holder != LOCK_FREE)
+        store(&lock->is_inherited, true, RELAXED);
     lock_reset(lock);
+    if (is_own)
+        store(&lock->state, lock_held_word(RANK_DEPOT), RELAXED);
 }
 
 #endif

@@ -50,6 +50,10 @@ int os_release(void *start, size_t size);
  * around it, where that is small: without it our variables could take 2 MiB of memory. */
 void os_refuse_huge(void *start, size_t size);
 
+/* Has a range of the program's own read as zero in every child that gets a copy of the memory,
+ * whichever way it is made, where the kernel can. */
+void os_forget_in_children(void *start, size_t size);
+
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 
@@ -102,11 +106,17 @@ bool os_signals_block(uint64_t *before);
 void os_signals_restore(uint64_t before);
 
 uint32_t os_process_id(void);
+uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 
-/* The kernel's number of the calling thread, from 1, and whether the process has no such thread any
- * more. A number may come back with another thread, later. */
+/*
+ * The kernel's number of the calling thread, from 1, and whether the process has no such thread any
+ * more, or another process with that number has ended. Of those that are kept until somebody asks
+ * how they ended, a main thread that ended before others and a child, it counts that they will not
+ * touch memory again, where the kernel says so. A number may come back, later.
+ */
 uint32_t os_thread_id(void);
 bool os_thread_has_ended(uint32_t id);
+bool os_process_has_ended(uint32_t id);
 
 /* Sets the calling thread's errno, for the functions whose contract says so. */
 void os_set_errno(int error);

@@ -51,11 +51,12 @@ MUTANTS = [
     ("lock", "src/os/lock.h", "& LOCK_WAITED) != 0))", "& LOCK_WAITED) == 1))", "wake-up was lost"),
     ("lock", "src/os/lock.c", "compare_swap(&lock->state, &expected, held, ACQUIRE, RELAXED))",
      "(store(&lock->state, held, ACQUIRE), true))", "two threads are inside"),
-    ("lock", "src/os/lock.c", "if (!compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED)) "
-     "return false; lock->is_inherited", "store(&lock->state, held | LOCK_WAITED, ACQUIRE); lock->is_inherited",
+    ("lock", "src/os/lock.c", "|| !compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED)) "
+     "return false;", ") return false; store(&lock->state, held | LOCK_WAITED, ACQUIRE);",
      "two threads are inside|taken over twice"),
-    ("lock", "src/os/lock.c", "lock->is_inherited = true;", "", "nobody was told|two threads are inside"),
-    ("lock", "src/os/lock.c", "|| !os_thread_has_ended(holder))", "|| holder == 0)",
+    ("lock", "src/os/lock.c", "store(&lock->is_inherited, true, RELAXED);", "",
+     "nobody was told|two threads are inside"),
+    ("lock", "src/os/lock.c", ": os_thread_has_ended(id);", ": true;",
      "two threads are inside|that lives"),
     ("lock", "src/os/lock.c", "for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) { "
      "if (sleeps == PATIENT_SLEEPS) return false; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } "

@@ -32,6 +32,23 @@ bool os_thread_has_ended(uint32_t id)
     return has_ended[id - THREAD_FIRST];
 }
 
+uint32_t os_parent_id(void)
+{
+    return 0;
+}
+
+bool os_process_has_ended(uint32_t id)
+{
+    return os_thread_has_ended(id);
+}
+
+/* A long wait is over after one turn. */
+uint64_t os_clock_ms(void)
+{
+    static uint64_t now;
+    return now += PATIENT_MS_MAX;
+}
+
 /* Thread-local variables are one to all threads of the explorer. */
 static void be_self(void)
 {
@@ -80,7 +97,8 @@ static void begin(void)
 {
     lock_start();
     atomic_store(&lock.state, LOCK_FREE);
-    lock.is_inherited = false;
+    atomic_store(&lock.is_inherited, false);
+    atomic_store(&lock.given_up, PATIENCE_NONE);
     inside = 0;
     entries = 0;
     inherited = 0;
@@ -120,10 +138,17 @@ static void try_once(void)
 
 static void patient(void)
 {
-    if (!lock_try_patiently(&lock, RANK_SPAN))
+    if (!lock_try_patiently(&lock, RANK_SPAN, PATIENCE_SHORT))
         return;
     enter();
     lock_release(&lock, RANK_SPAN);
+}
+
+/* The second wait may be none. */
+static void patient_twice(void)
+{
+    patient();
+    patient();
 }
 
 static void enter_depot(void)
@@ -150,7 +175,7 @@ static void try_depot(void)
 
 static void patient_depot(void)
 {
-    if (lock_try_patiently(&lock, RANK_DEPOT))
+    if (lock_try_patiently(&lock, RANK_DEPOT, PATIENCE_SHORT))
         enter_depot();
 }
 
@@ -192,6 +217,7 @@ int main(void)
         {"lock: three threads, one only tries", 2, 3, begin, {twice, once, try_once}, end},
         {"lock: three threads, one is patient", 3, 3, begin, {patient, once, once}, end},
         {"lock: four threads, two are patient", 2, 4, begin, {patient, patient, once, once}, end},
+        {"lock: one is patient twice", 3, 3, begin, {patient_twice, once, once}, end},
         {"lock: a depot's, three threads", 3, 3, begin, {once_depot, once_depot, once_depot}, end},
         {"lock: a depot's, one is patient",
          3,

@@ -74,8 +74,8 @@ MUTANTS = {
     "two sites have one cohort": (
         "site/intern.c", "return row < COHORT_SAMPLED ? row : row + 1;",
         "return (row < COHORT_SAMPLED ? row : row + 1) & ~1u;", "apart"),
-    "a forked child keeps the locks": (
-        "core/heap.c", "    span_fork_reset();\n", "", "forks"),
+    "a fork does not take the lists of spans": (
+        "core/heap.c", "at_fork.has_spans = span_fork_lock();", "at_fork.has_spans = true;", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],

@@ -97,6 +97,11 @@ void os_refuse_huge(void *start, size_t size)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
 }
 
+void os_forget_in_children(void *start, size_t size)
+{
+    advise(start, size, MADV_WIPEONFORK);
+}
+
 int os_commit(void *start, size_t size)
 {
     return (int)system_call(SYS_mprotect, (long)start, (long)size, ACCESS, 0, 0, 0);

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -140,14 +141,34 @@ uint32_t os_thread_id(void)
     return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
+/* Signals still reach it then, but there is no memory to read. */
+static bool has_left_its_memory(uint32_t id)
+{
+    char here, there = 0;
+    struct iovec to = {&here, 1}, from = {&there, 1};
+    return system_call(SYS_process_vm_readv, id, (long)&to, 1, (long)&from, 1, 0) == -ESRCH;
+}
+
 bool os_thread_has_ended(uint32_t id)
 {
-    return system_call(SYS_tgkill, os_process_id(), id, 0, 0, 0, 0) == -ESRCH;
+    uint32_t process = os_process_id();
+    return system_call(SYS_tgkill, process, id, 0, 0, 0, 0) == -ESRCH ||
+           (id == process && has_left_its_memory(id));
+}
+
+bool os_process_has_ended(uint32_t id)
+{
+    return system_call(SYS_tgkill, id, id, 0, 0, 0, 0) == -ESRCH || has_left_its_memory(id);
 }
 
 uint32_t os_process_id(void)
 {
     return (uint32_t)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+uint32_t os_parent_id(void)
+{
+    return (uint32_t)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
 }
 
 void os_set_errno(int error)

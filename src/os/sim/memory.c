@@ -298,6 +298,12 @@ void os_refuse_huge(void *start, size_t size)
     (void)size;
 }
 
+void os_forget_in_children(void *start, size_t size)
+{
+    (void)start;
+    (void)size;
+}
+
 void os_name(void *start, size_t size, const char *name)
 {
     sim_enter_kernel(SIM_NAME, "os_name");

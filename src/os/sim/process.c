@@ -122,12 +122,27 @@ uint32_t os_thread_id(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
-bool os_thread_has_ended(uint32_t id)
+static bool is_gone(long process, long id)
 {
     int before = errno;
-    bool has_ended = syscall(SYS_tgkill, getpid(), id, 0) != 0 && errno == ESRCH;
+    bool is_gone = syscall(SYS_tgkill, process, id, 0) != 0 && errno == ESRCH;
     errno = before;
-    return has_ended;
+    return is_gone;
+}
+
+bool os_thread_has_ended(uint32_t id)
+{
+    return is_gone(getpid(), id);
+}
+
+bool os_process_has_ended(uint32_t id)
+{
+    return is_gone(id, id);
+}
+
+uint32_t os_parent_id(void)
+{
+    return (uint32_t)getppid();
 }
 
 uint32_t os_process_id(void)

@@ -9,11 +9,13 @@
 #include <functional>
 #include <map>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../heap_support.h"
 
 static const uint32_t user = 1;
+static const size_t mib = 1024 * 1024;
 
 static unsigned bin_for(unsigned cohort, size_t bytes)
 {
@@ -359,6 +361,82 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
     }
 }
 
+/* Seen to hang with depot_lock() in place of depot_lock_or_fail() in depot_take, in depot_holds, in
+ * a patient drain or retirement, and in stats_read_bin. */
+TEST_F(DepotTest, WithoutMemoryARefillEndsThoughAStoppedThreadHasTheDepot)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer needs memory of its own";
+    unsigned bin = bin_for(54, 20000);
+    std::vector<void *> blocks = taken_from(bin, 20);
+    struct depot *depot = depot_of(bin);
+    blocks.reserve(1 << 20);
+    struct rlimit before;
+    getrlimit(RLIMIT_DATA, &before);
+    while_held(depot, 60000, [&] {
+        struct rlimit none = {mib, before.rlim_max};
+        setrlimit(RLIMIT_DATA, &none);
+        void *out[REFILL_MAX];
+        while (size_t count = depot_take(bin, out, 3, user))
+            blocks.insert(blocks.end(), out, out + count);
+        EXPECT_EQ(depot_take(bin, out, 3, user), 0u);
+        setrlimit(RLIMIT_DATA, &before);
+        EXPECT_FALSE(depot_holds(bin, blocks[0]));
+        EXPECT_EQ(depot_drain(depot, true), 0u);
+        EXPECT_EQ(depot_retire_empty(depot, true), 0u);
+        EXPECT_GE(stats_read_bin(depot).slabs, blocks.size() / 3);
+        EXPECT_EQ(depot_verify(), nullptr);
+    });
+    put_all(bin, blocks);
+    EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(20000)].capacity);
+}
+
+/* Seen to fail with publish() that does not look whether somebody was at it. */
+TEST_F(DepotTest, WhoMendsADepotCountsTheSlabsThatAreHandedOutMeanwhile)
+{
+    unsigned bin = bin_for(55, 20000);
+    const size_t low_units = 3000, high_units = 30000; /* it looks at the high ones last */
+    struct span low = span_acquire(low_units, 1, 0), high = span_acquire(high_units, 1, 0);
+    ASSERT_LT(low.unit, high.unit);
+    span_release(low.unit, low_units, true);
+    std::vector<void *> first = taken_from(bin, 1);
+    struct depot *depot = depot_of(bin);
+    const unsigned rounds = 2000;
+    std::atomic<unsigned> begun{0}, done{0};
+    std::thread taker([&] {
+        for (unsigned round = 1; round <= rounds; round++) {
+            while (begun < round)
+                std::this_thread::yield();
+            std::vector<void *> blocks = taken_from(bin, 60);
+            done = round;
+            while (begun < rounds + round) /* until they were counted */
+                std::this_thread::yield();
+            begun = round;
+            put_all(bin, blocks);
+        }
+    });
+    for (unsigned round = 1; round <= rounds; round++) {
+        begun = round;
+        lock_doubt(&depot->lock);
+        depot_lock(depot);
+        lock_release(&depot->lock, RANK_DEPOT);
+        while (done < round)
+            std::this_thread::yield();
+        depot_lock(depot);
+        size_t slabs = 0;
+        for (size_t unit = 1; unit < region.units; unit++)
+            slabs += region_kind(unit) == bin;
+        EXPECT_EQ(depot->slab_count, slabs);
+        lock_release(&depot->lock, RANK_DEPOT);
+        begun = rounds + round;
+        while (begun > rounds)
+            std::this_thread::yield();
+    }
+    taker.join();
+    put_all(bin, first);
+    span_release(high.unit, high_units, true);
+}
+
 /* Seen to hang where a flush waits for the lock once the stack has no room. */
 TEST_F(DepotTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
 {
@@ -419,7 +497,7 @@ TEST_F(DepotTest, AChildMendsADepotThatWasMadeBehindItsForksBack)
     });
     while (!is_inside)
         std::this_thread::yield();
-    depot_fork_reset();
+    depot_fork_reset(true);
     lock_ranks_held = 0;
     EXPECT_TRUE(depot_try_lock(depot_of(bin)));
     EXPECT_EQ(depot_of(bin)->free_blocks,
@@ -439,7 +517,7 @@ TEST_F(DepotTest, WhoBorrowsInAChildMendsTheLenderFirst)
     put_all(lender_bin, taken_from(lender_bin, 1000));
     struct depot *lender = depot_of(lender_bin);
     lender->free_blocks += 7; /* as a thread of the parent may leave it in the middle */
-    lock_orphan(&lender->lock);
+    lock_doubt(&lender->lock);
     std::vector<void *> blocks = taken_from(bin, 1000);
     EXPECT_FALSE(lender->lock.is_inherited);
     EXPECT_EQ(depot_verify(), nullptr);

@@ -105,6 +105,31 @@ TEST_F(PurgeTest, ATrimGivesBackAtOnceWhatIsFree)
     }
 }
 
+/* Seen to hang where a step waits for its turn. */
+TEST_F(PurgeTest, ATrimGoesOnWhileAStoppedThreadHasTheTurn)
+{
+    purge_settings.is_idle_wanted = false;
+    size_t before = heap_resident();
+    std::atomic<bool> is_held{false}, is_over{false};
+    std::thread holder([&] {
+        is_held = purge_fork_lock();
+        while (!is_over)
+            sleep_ms(1);
+        purge_fork_unlock();
+    });
+    while (!is_held)
+        sleep_ms(1);
+    for (size_t bytes : {120u, 100000u, 3000000u}) {
+        use_and_free(bytes, 64 * mib / bytes, 0);
+        size_t purged = purge_bytes();
+        EXPECT_TRUE(calm_trim());
+        EXPECT_LE(heap_resident(), before + 3 * mib) << "after blocks of " << bytes;
+        EXPECT_GT(purge_bytes() - purged, 30 * mib);
+    }
+    is_over = true;
+    holder.join();
+}
+
 TEST_F(PurgeTest, WholeFreePagesInHalfUsedSlabsGoBackAsWell)
 {
     purge_settings.is_idle_wanted = false;

@@ -123,6 +123,30 @@ TEST(RegionDeathTest, NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange)
     EXPECT_EXIT(grow_under_limit(), testing::ExitedWithCode(0), "");
 }
 
+/* Seen to hang where a growth waits for its turn. */
+TEST(RegionDeathTest, ALimitedAddressSpaceGrowsWhileAStoppedThreadHasTheTurn)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
+    auto grow_out_of_turn = [] {
+        alarm(60);
+        region = {};
+        struct rlimit limit = {2 * gib, 2 * gib};
+        setrlimit(RLIMIT_AS, &limit);
+        struct os_facts facts;
+        os_start(&facts);
+        if (facts.address_space_bytes >= 2 * gib || region_start(&facts) != 0)
+            _exit(1);
+        std::thread([] { region_fork_lock(); }).detach();
+        usleep(100000);
+        size_t units = 0, first, count;
+        while (region_grow(16, &first, &count) == 0)
+            units += count;
+        _exit((units << UNIT_SHIFT) > facts.address_space_bytes / 10 * 7 ? 0 : 2);
+    };
+    EXPECT_EXIT(grow_out_of_turn(), testing::ExitedWithCode(0), "");
+}
+
 TEST(RegionDeathTest, AHugeButFiniteLimitIsNoReasonToFail)
 {
     if (calm_test::is_sanitized)

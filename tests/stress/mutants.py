@@ -74,8 +74,8 @@ MUTANTS = {
     "two sites have one cohort": (
         "site/intern.c", "return row < COHORT_SAMPLED ? row : row + 1;",
         "return (row < COHORT_SAMPLED ? row : row + 1) & ~1u;", "apart"),
-    "a fork does not take the lists of spans": (
-        "core/heap.c", "at_fork.has_spans = span_fork_lock();", "at_fork.has_spans = true;", "forks"),
+    "a fork believes that it has the depots": (
+        "core/depot_table.c", "!lock_is_own(&depot->lock) && depot_lock_or_fail(depot);", "true;", "forks"),
 }
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],

@@ -524,6 +524,41 @@ TEST_F(DepotTest, WhoBorrowsInAChildMendsTheLenderFirst)
     put_all(bin, blocks);
 }
 
+/* Who holds the depot counts as one that was waited for in vain. Seen to fail with a purger that
+ * drops what it claimed. */
+TEST_F(DepotTest, APurgerThatFindsTheDepotHeldPutsWhatItClaimedAside)
+{
+    unsigned bin = bin_for(56, 48), calls = 0;
+    const size_t capacity = class_facts[class_of(48)].capacity;
+    std::vector<void *> blocks = taken_from(bin, capacity), live{blocks.back()};
+    blocks.pop_back();
+    struct depot *depot = depot_of(bin);
+    const struct slab *slab = slab_of_unit(region_unit(live[0]));
+    std::atomic<bool> is_over{false};
+    std::thread holder([&] {
+        while (!is_over) {
+            depot_lock(depot);
+            depot->lock.given_up = PATIENCE_LONG;
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+            lock_release(&depot->lock, RANK_DEPOT);
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+    });
+    for (unsigned round = 0; round < 100000 && !slab->is_pinned; round++) {
+        put_all(bin, blocks);
+        depot_purge_unit(region_unit(live[0]), depot_tick + 1, &calls);
+        blocks = taken_from(bin, 600);
+    }
+    is_over = true;
+    holder.join();
+    EXPECT_TRUE(slab->is_pinned) << "it never found the depot held";
+    put_all(bin, blocks);
+    while (depot_drain(depot, true) > 0)
+        continue;
+    EXPECT_EQ(depot->free_blocks + live.size(), depot->slab_count * capacity);
+    put_all(bin, live);
+}
+
 /* Seen to fail with `claimed` not given back, and with is_range_free() that looks at the first
  * block only. */
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)

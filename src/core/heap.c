@@ -134,6 +134,7 @@ static void fork_before(void)
     if (at_fork.depth++ > 0)
         return;
     at_fork.is_quiet = os_signals_block(&at_fork.signals);
+    purge_fork_begin();
     lock_held_word(RANK_DEPOT); /* known to the child */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
@@ -160,6 +161,7 @@ static void fork_in_parent(void)
             purge_fork_unlock();
         lock_release(&fork_lock, RANK_FORK);
     }
+    purge_fork_end();
     if (at_fork.is_quiet)
         os_signals_restore(at_fork.signals);
 }

@@ -40,6 +40,7 @@ static struct lock purge_lock;
 static _Atomic size_t noted_bytes;  /* became free since the start          */
 static _Atomic size_t noted_before; /* of them, when the helper ended last  */
 static _Atomic size_t purged_bytes;
+static _Atomic uint32_t forks; /* under way: a child gets no helper before it is whole */
 static size_t hand; /* unit where the next look at slabs begins; by whoever has the turn */
 
 /* The helper's words, and above them its stack. Zeros in a child that has its own copy, whichever
@@ -231,7 +232,7 @@ static void helper_start(void)
 {
     uint32_t expected = 0;
     os_forget_in_children(&of_helper, sizeof of_helper);
-    if (load(&of_helper.stop, RELAXED) != 0 ||
+    if (load(&of_helper.stop, RELAXED) != 0 || load(&forks, RELAXED) != 0 ||
         !compare_swap(&of_helper.alive, &expected, 1, ACQ_REL, RELAXED))
         return;
     store(&of_helper.state, HELPER_LOOKING, RELAXED);
@@ -267,6 +268,16 @@ void purge_helper_stop(void)
     store(&of_helper.stop, 0, RELEASE);
 }
 
+void purge_fork_begin(void)
+{
+    fetch_add(&forks, 1, RELAXED);
+}
+
+void purge_fork_end(void)
+{
+    fetch_sub(&forks, 1, RELAXED);
+}
+
 bool purge_fork_lock(void)
 {
     return turn_begin();
@@ -280,6 +291,7 @@ void purge_fork_unlock(void)
 void purge_fork_reset(void)
 {
     lock_reset(&purge_lock);
+    store(&forks, 0, RELAXED);
     store(&of_helper.alive, 0, RELAXED);
     store(&of_helper.stop, 0, RELAXED);
     store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);

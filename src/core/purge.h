@@ -30,6 +30,10 @@ size_t purge_bytes(void);
  */
 void purge_helper_stop(void);
 
+/* Around a fork in the parent: no helper is started meanwhile. */
+void purge_fork_begin(void);
+void purge_fork_end(void);
+
 /* As span_fork_lock() and so on. */
 bool purge_fork_lock(void);
 void purge_fork_unlock(void);

@@ -137,6 +137,14 @@ set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+# The same with caches of a fixed size, as the lab compares them; built by name alone (bench/harness/libraries.py).
+foreach(blocks 255 1023)
+    calm_objects(calm_core_fixed_${blocks} ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_sources_core} ${calm_sources_linux})
+    target_compile_definitions(calm_core_fixed_${blocks} PRIVATE CALM_CACHE_BLOCKS=${blocks})
+    calm_shared_library(calmalloc_fixed_${blocks} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_core_fixed_${blocks}>
+        $<TARGET_OBJECTS:calm_libc_objects>)
+endforeach()
+
 # Its pools are the very object of libcalmpool.a, so that a program may link both.
 calm_sealed(calm_sealed_heap FROM calm_core_objects calm_libc_objects EXCEPT /src/pool/)
 add_library(calmalloc_static STATIC ${calm_sealed_heap_objects} ${calm_sealed_pool_objects})

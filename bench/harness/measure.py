@@ -37,6 +37,7 @@ class Settings:
     foreign_limit: float = 0.15
     tries: int = 3
     limit: int = 0  # seconds a run may take; 0: each row's own
+    touch: str = "first"  # byte of a block, or "last" as well
 
 
 def _fill(part, replace: Dict[str, str], scale: float) -> str:
@@ -60,7 +61,7 @@ def command_of(row, parts: Tuple, settings: Settings, work: Path) -> List[str]:
     }
     command = [_fill(part, replace, settings.scale / row.slices) for part in parts]
     if row.is_workload:
-        command[0] = str(build.binaries() / command[0])
+        command[0] = str(build.binaries(settings.touch) / command[0])
     return command
 
 
@@ -232,6 +233,7 @@ class RawFile:
             "kind": "header",
             "seed": settings.seed,
             "scale": settings.scale,
+            "touch": settings.touch,
             "machine": machine.describe(),
             "libraries": [library.record() for library in libraries],
             "peers_missing": peers.missing(),
@@ -272,6 +274,8 @@ def _check_header(path: Path, headers: List[Dict], header: Dict) -> None:
                 f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
                 "use the same or another --out."
             )
+        if head.get("touch", "first") != header["touch"]:
+            raise Stop(f"{path} was measured with --touch {head.get('touch', 'first')}; use the same or another --out.")
         for key in ("processor", "cores", "kernel"):
             if head["machine"][key] != header["machine"][key]:
                 raise Stop(f"{path} was measured on another machine ({key} differs); use another --out.")

@@ -245,6 +245,8 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, flo
             for key in ("processor", "cores", "kernel"):
                 if headers and head["machine"][key] != headers[0]["machine"][key]:
                     raise Stop(f"{path} was measured on another machine ({key} differs); report it by itself.")
+            if headers and head.get("touch", "first") != headers[0].get("touch", "first"):
+                raise Stop(f"{path} was measured with another --touch; report it by itself.")
             for library in head["libraries"]:
                 build = (library["sha256"], json.dumps(library["env"], sort_keys=True))
                 if builds.setdefault(library["name"], build) != build:

@@ -401,7 +401,8 @@ def _machine(report: Report) -> Section:
     machine = head["machine"]
     items = [
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_kib'] / 1048576:.0f} GiB, kernel "
-        f"{machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}; "
+        f"{machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}"
+        f"{', first and last bytes of blocks touched' if head.get('touch') == 'last' else ''}; "
         f"measured until {report.date or 'an unknown day'}"
         + (f", calmalloc at {report.commit[:12]}." if report.commit else ".")
     ]

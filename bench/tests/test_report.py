@@ -300,6 +300,10 @@ class Published(unittest.TestCase):
         found = load("here.jsonl", small())
         entry = {"unit": "MB", "row": "sites-mixed", "figure": "grown_kib"}
         self.assertAlmostEqual(report_published.here(found, entry, "calm"), 20480 * 1024 / 1e6)
+        entry = {"unit": "", "row": "mixed", "metric": "wall", "speed_over": "glibc"}
+        speeds = [report_published.here(found, entry, name) for name in ("calm", "glibc", "mimalloc3")]
+        for speed, expected in zip(speeds, (2.0, 1.0, 4.0)):
+            self.assertAlmostEqual(speed, expected, places=1)
         entry = {"unit": "", "mean_over": "mimalloc3", "metric": "time", "groups": ["one thread"]}
         self.assertAlmostEqual(report_published.here(found, entry, "glibc"), (0.25 * 4.0) ** 0.5)
         entry = {"unit": "", "row": "lat-64", "figure": "pair32_p50_ns"}
@@ -492,6 +496,17 @@ class Pictures(unittest.TestCase):
             drawn = [len(re.findall(rf'<path d="[^"]*"[^>]*stroke: {colour}; stroke-width: 1.2', text))
                      for colour in (first, second)]
             self.assertEqual(drawn, [panels[0] + 1, panels[1] + 1], prefix)
+
+    def test_every_curve_that_a_row_names_is_one_that_is_drawn(self):
+        drawn = set(report_plots.PERCENTILE_CURVES) | {"window_ns", "resident_kib"}
+        self.assertEqual({name for row in rows_module.ROWS for name in row.series} - drawn, set())
+
+    def test_a_curve_of_means_is_not_called_one_of_calls(self):
+        looks = report_plots.looks_of(self.report.libraries, "calm")
+        for kind, words in (("malloc_ns", "time of one call"), ("pair32_ns", "mean time of a pair")):
+            figure = report_plots.draw_percentiles("r", "", {kind: {"calm": [(0, 1.0), (100, 9.0)]}}, "calm", looks)
+            self.assertTrue(figure.axes[0].get_ylabel().startswith(words))
+            report_plots.pyplot.close(figure)
 
     def test_two_rows_of_the_same_work_share_a_picture(self):
         chosen = [row for row in rows_module.ROWS if {"malloc_ns", "free_ns"} <= set(row.series)]

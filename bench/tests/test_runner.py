@@ -285,6 +285,37 @@ class Goals(unittest.TestCase):
         self.assertIn("falls short", words)
 
 
+    def test_ours_is_held_against_the_better_of_its_variants(self):
+        made = [
+            sample(name, library, repeat, seconds)
+            for name in ("slots", "batch")
+            for repeat in range(7)
+            for library, seconds in (("calm", 1.0), ("fixed256", 2.0), ("fixed1024", 0.8))
+        ]
+        found = digest(made, ("calm", "fixed256", "fixed1024"))
+        over = lambda variants: goals.KINDS["over_variants"](found, "calm", (("slots", "batch"), variants))
+        value, words = over(("fixed256", "fixed1024"))
+        self.assertAlmostEqual(value, 1 / 0.8)
+        self.assertEqual(words, "against fixed1024, 0 of 2 ties")
+        self.assertEqual(over(("fixed256", "other")), (None, "no verdict: other has no figure in every row"))
+
+    def test_drift_is_that_of_the_row_that_grows_most(self):
+        drifting = lambda kib: {"seconds": 1, "cpu_seconds": 1, "resident_drift_kib": kib, "resident_max_kib": 9}
+        figures = (("asymmetric", 20), ("mpsc", 900))
+        made = [sample(name, "calm", 0, 1, result=drifting(kib)) for name, kib in figures]
+        self.assertEqual(self.outcome(made, "drift", ("asymmetric", "mpsc")), (900, "mpsc"))
+        self.assertIn("no verdict", self.outcome(made[:1], "drift", ("asymmetric", "mpsc"))[1])
+
+    def test_every_goal_has_a_kind_and_names_rows_that_exist(self):
+        known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
+        flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
+        for text, kind, argument, _ in rows_module.GOALS:
+            named = flat(argument[0] if kind == "over_variants" else argument)
+            self.assertEqual(set(named) - known, set(), text)
+            self.assertIn(kind, goals.KINDS, text)
+        self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})
+
+
 class Plans(unittest.TestCase):
     def test_a_round_is_cut_into_slices_of_its_work(self):
         row = rows_module.Row("a", "one thread", "cpu", ("pairs", rows_module.N(100)), slices=4)
@@ -388,6 +419,13 @@ class Plans(unittest.TestCase):
             self.assertEqual(len(groups) > 1, name in ("quick", "all"), name)
         self.assertEqual({row.name for row in rows_module.ROWS if row.default}, set(inside))
         self.assertEqual(len(rows_module.SETS["all"].rows(rows_module.ROWS)), len(inside))
+
+    def test_every_one_thread_row_can_be_counted_and_is_held_by_the_golden_file(self):
+        golden = json.loads((BENCH.parent / "tests" / "golden" / "rows.json").read_text())["rows"]
+        counted = {row.name for row in rows_module.ROWS if row.counted}
+        inside = {row.name for row in rows_module.ROWS if row.group == "one thread"}
+        self.assertEqual(inside - counted, set())
+        self.assertEqual(inside - set(golden), set())
 
     def test_sets_take_no_longer_than_promised(self):
         for name, minutes, peers in (("quick", 4, 2), ("general", 20, 5), ("all", 240, 6)):
@@ -685,6 +723,23 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(floor), 2 * SLICES)
         found = results.digest_samples(list(rows_module.ROWS), ["calm", "floor", "glibc"], samples, 1)
         self.assertEqual(goals.best_peer(found, "calm", found.row("slots"), "time"), "glibc")
+
+    def test_the_last_byte_is_touched_where_that_is_asked_for_and_kept_apart(self):
+        out = FOLDER / "touch.jsonl"
+        arguments = run_arguments(out, "batch", {}, "--rounds", "1", "--scale", "0.02")
+        self.assertEqual(bench(*arguments, "--touch", "last").returncode, 0)
+        self.assertEqual(measure.read(out)[0][0]["touch"], "last")
+        done = bench(*arguments)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("was measured with --touch last", done.stderr)
+        # Of a block that is a mapping of its own, first and last byte lie on different pages; 300 are alive.
+        peaks = {}
+        for touch in ("first", "last"):
+            cost = FOLDER / f"cost-{touch}"
+            command = [str(build.binaries() / "launch"), str(cost), "10", "-", str(build.binaries(touch) / "batch")]
+            subprocess.run([*command, "1", str(256 << 10), "300", "1"], stdout=subprocess.DEVNULL, check=True)
+            peaks[touch] = json.loads(cost.read_text())["peak_kib"]
+        self.assertGreater(peaks["last"], peaks["first"] + 500)
 
     def test_two_runs_do_not_write_the_same_file(self):
         out = FOLDER / "locked.jsonl"

@@ -23,7 +23,8 @@
 #include "core/thread.h"
 
 enum {
-    BLOCKS_FIRST = 7,   /* a bin's first array holds, where its class allows as many */
+    /* A bin's first array holds, where its class allows as many. */
+    BLOCKS_FIRST = BLOCKS_FIXED == 0 ? 7 : BLOCKS_FIXED,
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 16,
     HAND_BINS = 8, /* used bins the hand looks at in one step                   */
@@ -34,8 +35,8 @@ enum {
     REFILL_PLAIN = 64,    /* blocks to fetch at once, where they do not come as a batch */
     FLUSHES_MAX = 16,     /* in a row, before a bin holds less */
     FALLING_BYTES = 8192, /* and no less than this, within these bounds */
-    FALLING_MIN = 15,
-    FALLING_MAX = 63,
+    FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
+    FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
     FALLING_STEP = 8,
     FLUSHES_OF_SPANS = 0, /* counted where class 0, which does not exist, would be */
     SPANS_FREED_SHARE = 3,
@@ -75,7 +76,7 @@ static bool is_span_bin(unsigned bin)
 static size_t blocks_max(unsigned bin)
 {
     if (!is_span_bin(bin))
-        return class_facts[bin_class(bin)].cached;
+        return BLOCKS_FIXED == 0 ? class_facts[bin_class(bin)].cached : BLOCKS_FIXED;
     return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
 }
 

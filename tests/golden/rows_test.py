@@ -16,7 +16,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "rows.json")
 BENCH = os.path.join(HERE, "..", "..", "bench", "calm_bench.py")
-ROWS = "pairs-64|slots|mixed|batch|order-random|large-pingpong|churn-64|xpattern|medium-t1"
+ROWS = "one thread"  # every row of the group
 PROFILED = "pairs-64|pairs-256|slots|mixed|batch"  # the same with the profiler on, at its default rate
 PROFILED_SUFFIX = ", profiled"
 RATE = ";CALM_OPTIONS=profile_kb=512"

@@ -128,6 +128,7 @@ class Report:
     files: List[Path]
     scales: Dict[str, float]  # by row
     is_whole: bool  # all rows of the files, not a choice of them
+    counts: Dict[Tuple[str, str], float] = field(default_factory=dict)  # instructions, by row and library
 
     @property
     def peers(self) -> List[str]:
@@ -232,15 +233,20 @@ class Report:
         )
 
 
-def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, float]]:
-    """Headers, samples and the rows' scales of several files, which must be of one machine and must not share a row."""
+def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, float], List[Dict]]:
+    """
+    Headers, samples, the rows' scales and the counts of several files, which must be of one machine and must not share
+    a row.
+    """
     headers: List[Dict] = []
+    counts: List[Dict] = []
     samples: List[Dict] = []
     row_from: Dict[str, Path] = {}
     builds: Dict[str, Tuple] = {}
     scales: Dict[str, float] = {}
     for path in files:
         heads, lines = measure.read(PackedFile(path))
+        counts += [line for line in measure.read_others(PackedFile(path)) if line["kind"] == "count"]
         for head in heads:
             for key in ("processor", "cores", "kernel"):
                 if headers and head["machine"][key] != headers[0]["machine"][key]:
@@ -261,19 +267,24 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, flo
                 )
             scales[name] = heads[0]["scale"]
         samples += lines
-    return headers, samples, scales
+    return headers, samples, scales, counts
 
 
 def load(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]]) -> Report:
-    headers, samples, scales = _merge(files)
+    headers, samples, scales, counted = _merge(files)
     names = ", ".join(str(path) for path in files)
     libraries = list(dict.fromkeys(library["name"] for head in headers for library in head["libraries"]))
     ours = ours or ("calm" if "calm" in libraries else libraries[0])
     if ours not in libraries:
         raise Stop(f"{names} has no library {ours}; it has {', '.join(libraries)}.")
     measured = {sample["row"] for sample in samples}
-    rows = [row for row in rows_module.ROWS if row.name in measured and (wanted is None or row.name in wanted)]
-    if not rows:
+    chosen = [row for row in rows_module.ROWS if wanted is None or row.name in wanted]
+    rows = [row for row in chosen if row.name in measured]
+    names_chosen = {row.name for row in chosen}
+    counts = {
+        (line["row"], line["library"]): line["instructions"] for line in counted if line["row"] in names_chosen
+    }
+    if not rows and not counts:
         raise Stop(f"{names} has no sample of such a row.")
     results = digest_samples(rows, libraries, samples, FOREIGN_LIMIT)
-    return Report(ours, libraries, rows, results, headers, samples, list(files), scales, wanted is None)
+    return Report(ours, libraries, rows, results, headers, samples, list(files), scales, wanted is None, counts)

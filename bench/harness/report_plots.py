@@ -24,7 +24,7 @@ try:
 except ImportError:
     matplotlib = None
 
-WITHOUT_MATPLOTLIB = "matplotlib is not installed (tools/requirements.txt pins it), so there are tables but no plots."
+WITHOUT_MATPLOTLIB = "matplotlib is not installed (bench/requirements.txt pins it), so there are tables but no plots."
 
 # Colours of Okabe and Ito without black and yellow, and two of Tol's: told apart by colour-blind readers on white and
 # on black. Markers differ too, so colour is never the only sign.

@@ -343,6 +343,36 @@ def _group_sections(report: Report, metric: Optional[str]) -> List[Section]:
     return sections
 
 
+def _instructions(report: Report) -> List[Section]:
+    """Counts by callgrind, the companion of time that is the same in every run. They are no verdicts."""
+    if not report.counts:
+        return []
+    lines, found = [], {peer: [] for peer in report.peers}
+    for row in rows_module.ROWS:
+        mine = report.counts.get((row.name, report.ours))
+        theirs = {peer: report.counts.get((row.name, peer)) for peer in report.peers}
+        if mine is None and not any(theirs.values()):
+            continue
+        cells = [Cell("-" if mine is None else f"{mine:.1f}")]
+        for peer, count in theirs.items():
+            is_pair = bool(mine and count)
+            if is_pair:
+                found[peer].append(mine / count)
+            cells.append(Cell("-" if not count else f"{count:.1f}" + (f" ({mine / count:.2f})" if is_pair else "")))
+        lines.append([row.name] + cells)
+    means = [geometric_mean(found[peer]) for peer in report.peers]
+    shown = [
+        Cell("-" if mean is None else f"{mean:.3f} ({len(found[peer])} rows)")
+        for peer, mean in zip(report.peers, means)
+    ]
+    lines.append([Cell("geometric mean", "total"), Cell("")] + shown)
+    text = (
+        "Counted by callgrind, the workload's own loop with it; behind a peer's figure is ours over it. The same in "
+        "every run, and blind to cache misses, page faults and waiting."
+    )
+    return [Section("Instructions an operation", [text], tables=[Table(["row", report.ours] + report.peers, lines)])]
+
+
 def _identical(report: Report) -> List[str]:
     """Pairs that are the same file with the same settings: what differs between them is noise."""
     last = {library["name"]: library for head in report.headers for library in head["libraries"]}
@@ -425,6 +455,7 @@ def sections(report: Report, metric: Optional[str], more: Sequence[Section] = ()
     return (
         [how, _where_we_lose(report), overview]
         + _group_sections(report, metric)
+        + _instructions(report)
         + list(more)
         + [_failures(report), _noise(report), _goals(report), _machine(report)]
     )

@@ -221,6 +221,35 @@ class Tables(unittest.TestCase):
             self.assertEqual((report_data.words_of_field(name), report_data.unit_of(name)), (words, unit))
 
 
+class Counts(unittest.TestCase):
+    COUNTS = (("slots", "calm", 90.0), ("slots", "glibc", 180.0), ("batch", "calm", 50.0), ("batch", "mimalloc3", 25.0))
+
+    def lines(self, *names: str) -> list:
+        made = [{"kind": "count", "row": row, "library": name, "seed": 1, "sha256": name * 3, "instructions": count}
+                for row, name, count in self.COUNTS if name in names]
+        return [header(*names)] + made
+
+    def table(self, *files: Path) -> list:
+        section, = report_tables._instructions(report_data.load(list(files), None, None))
+        return [list(row) for row in section.tables[0].rows]
+
+    def test_are_a_table_beside_the_samples_or_alone(self):
+        counts = write("counts.jsonl.gz", self.lines("calm", "glibc", "mimalloc3"))
+        expected = [["slots", "90.0", "180.0 (0.50)", "-"], ["batch", "50.0", "-", "25.0 (2.00)"],
+                    ["geometric mean", "", "0.500 (1 rows)", "2.000 (1 rows)"]]
+        self.assertEqual(self.table(counts), expected)
+        self.assertEqual(self.table(write("samples.jsonl", small()), counts), expected)
+        text = report.render([counts], None, None, "row")
+        self.assertIn("## Instructions an operation", text)
+        self.assertNotIn("Instructions an operation", report.render([write("none.jsonl", small())], None, None, "row"))
+
+    def test_of_another_build_are_refused(self):
+        lines = self.lines("calm")
+        lines[0]["libraries"][0]["sha256"] = "another"
+        with self.assertRaisesRegex(Stop, "another build of calm"):
+            self.table(write("base.jsonl", small()), write("other.jsonl", lines))
+
+
 class Files(unittest.TestCase):
     def refusal(self, *paths: Path) -> str:
         with self.assertRaises(Stop) as stopped:

@@ -316,6 +316,16 @@ class Goals(unittest.TestCase):
         self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})
 
 
+class Workloads(unittest.TestCase):
+    def test_each_says_what_it_measures_and_what_not(self):
+        for source in sorted((BENCH / "workloads").glob("*.c")):
+            head = " ".join(source.read_text().split("*/", 1)[0].replace("*", " ").split())
+            with self.subTest(workload=source.stem):
+                self.assertTrue(head.startswith(f"/ {source.stem} SEED"), head[:60])
+                self.assertIn("Measures ", head)
+                self.assertRegex(head, "(Does|Do) not measure ")
+
+
 class Plans(unittest.TestCase):
     def test_a_round_is_cut_into_slices_of_its_work(self):
         row = rows_module.Row("a", "one thread", "cpu", ("pairs", rows_module.N(100)), slices=4)
@@ -809,6 +819,57 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(base.Stop, "MiB are free in .* are needed; free some, or"):
             base.need_space(FOLDER / "not" / "there", 1 << 40, "name another")
         base.need_space(FOLDER, 1, "name another")
+
+    def on_a_small_disk(self, *arguments: str, full: bool = False) -> subprocess.CompletedProcess:
+        """The runner where {small} is a file system of 2 MiB, which nobody else sees; nothing fits in if full."""
+        small = FOLDER / "small"
+        small.mkdir(exist_ok=True)
+        script = 'mount -t tmpfs -o size=2m tmpfs "$0" || exit 77\n'
+        script += 'head -c 4m /dev/zero > "$0/fill" 2>/dev/null\n' if full else ""
+        command = [sys.executable, str(BENCH / "calm_bench.py"), *(part.format(small=small) for part in arguments)]
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f'{script}exec "$@"', small, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+        )
+        if done.returncode in (1, 77) and "calm bench" not in done.stderr:
+            self.skipTest("no file system of one's own may be mounted here: " + done.stderr.strip())
+        return done
+
+    def check_no_space(self, done: subprocess.CompletedProcess, expected: str):
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        said = [line for line in done.stderr.splitlines() if line.startswith("calm bench: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertIn(expected, said[0])
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_small_disk_is_one_sentence_for_a_run_and_for_a_report(self):
+        usual = ("--without-calm", "--peers", "glibc", "--rows", "tiny", "--rounds", "1")
+        self.check_no_space(self.on_a_small_disk(*usual, "--out", "{small}/x.jsonl"), "let --out name a file elsewhere")
+        raw = FOLDER / "for-a-report.jsonl"
+        self.assertEqual(bench(*usual, "--out", str(raw)).returncode, 0)
+        done = self.on_a_small_disk("report", str(raw), "--out", "{small}/report", full=True)
+        self.check_no_space(done, "There is no space left")
+
+    def test_an_interrupted_report_is_one_sentence_and_made_whole_by_the_next(self):
+        raw, out = FOLDER / "interrupted.jsonl", FOLDER / "interrupted-report"
+        arguments = run_arguments(raw, "tiny|batch", {}, "--rounds", "1", "--scale", "0.02")
+        self.assertEqual(bench(*arguments).returncode, 0)
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from harness import cli, report_page\n"
+            "def page(*_): raise KeyboardInterrupt\n"
+            "report_page.page = page; sys.argv[:2] = ['calm']; sys.exit(cli.main())"
+        )
+        command = [sys.executable, "-c", code, str(BENCH), "report", str(raw), "--out", str(out)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 130, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1], "calm bench: interrupted; the same command goes on from here.")
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertFalse((out / "report.html").exists())
+        self.assertEqual(bench("report", str(raw), "--out", str(out)).returncode, 0)
+        self.assertIn("</html>", (out / "report.html").read_text())
 
     def test_nothing_that_a_program_started_outlives_it(self):
         alive = FOLDER / "alive"

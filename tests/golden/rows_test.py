@@ -32,7 +32,8 @@ def count(library, rows):
         if done.returncode != 0 or not os.path.exists(out):
             sys.exit("nothing was counted: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
         with open(out) as file:
-            return {line["row"]: round(line["instructions"], 1) for line in map(json.loads, file)}
+            counts = [line for line in map(json.loads, file) if line["kind"] == "count"]
+            return {line["row"]: round(line["instructions"], 1) for line in counts}
 
 
 def main():

@@ -25,6 +25,7 @@ GOALS = (
     ("medium blocks: peak RSS over the best peer's", "row_peak", ("medium-t1", "medium-t8", "pingpong-800k"), 1.10),
     ("sites-mixed: KiB above sites-one", "sites", ("sites-mixed", "sites-one"), 3072),
     ("free-all: share given back after 1 s", "given_back", "free-all", 0.95),
+    ("free-all-full: the same of ten times as many blocks", "given_back", "free-all-full", 0.95),
     ("remote-t2-r90 over its best peer, ties aside", "row_time", ("remote-t2-r90",), 0.85),
     ("remote-t8-r90, plain and any, over its best peer", "row_time", ("remote-t8-r90", "remote-any-t8-r90"), 0.60),
     ("remote-t16-r50, plain and any, over its best peer", "row_time", ("remote-t16-r50", "remote-any-t16-r50"), 0.70),

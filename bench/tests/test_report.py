@@ -452,6 +452,25 @@ class Documents(unittest.TestCase):
         quietly(report_documents.write_summary, load("readme.jsonl", small()), path)
         self.assertEqual(path.read_text(), again)
 
+    def test_what_documents_say_is_what_the_report_makes_of_the_raw_lines_they_name(self):
+        root = BENCH.parent
+        for name, document, lines_of in (("summary", root / "README.md", report_documents.summary_lines),
+                                         ("losses", root / "docs" / "benchmarks.md", report_documents.losses_lines)):
+            begin, end = (report_documents.MARKER.format(name=name, edge=edge) for edge in ("begin", "end"))
+            said = document.read_text().split(begin)[1].split(end)[0]
+            named = re.search(r"Raw lines: (.*?)\.(?: \*\*|$)", said, re.M)
+            with self.subTest(document=document.name):
+                self.assertIsNotNone(named, "the block names no raw lines")
+                files = [root / each for each in re.findall(r"`([^`]+)`", named.group(1))]
+                expected = lines_of(report_data.load(files, None, None))
+                self.assertEqual([line for line in expected if line not in said.splitlines()], [])
+                rows = [line for line in said.splitlines() if line.startswith("| ")]
+                self.assertEqual([line for line in rows if line not in expected], [])
+
+    def test_recorded_raw_lines_are_small(self):
+        sizes = {path.name: path.stat().st_size for path in (BENCH / "results").iterdir()}
+        self.assertEqual([name for name, size in sizes.items() if size > 5_000_000], [])
+
     def test_a_document_without_its_markers_is_left_alone(self):
         for text in ("nothing\n", f"{self.END}\n{self.BEGIN}\n", f"{self.BEGIN}\n{self.BEGIN}\n{self.END}\n"):
             path = self.document(text)

@@ -232,6 +232,11 @@ PERCENTILE_CURVES = {
     "held_ns": "the others, while a thread is held",
 }
 TIME_OF = {"pair32_ns": "mean time of a pair"}  # else of one call
+SHARE_OF = {  # else of calls
+    "pair32_ns": "share of pairs that are faster",
+    "running_ns": "share of calls that are faster, a long one counted once a µs",
+    "held_ns": "share of calls that are faster, a long one counted once a µs",
+}
 
 
 def nines(percentile: float) -> float:
@@ -293,7 +298,7 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
         axes.label_outer()
         axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
         axes.set_title(PERCENTILE_CURVES[kind])
-        axes.set_xlabel(f"share of {'pairs' if kind in TIME_OF else 'calls'} that are faster (each nine as wide)")
+        axes.set_xlabel(SHARE_OF.get(kind, "share of calls that are faster") + "\n(each nine as wide)")
     panels[0][0].set_ylabel(f"{TIME_OF.get(kinds[0], 'time of one call')}, log scale; 1 ns or less is 1 ns")
     panels[0][0].set_ylim(bottom=1.0)  # of all panels, so only when all curves are there
     _curve_legend(panels[0][-1], *panels[0])

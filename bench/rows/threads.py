@@ -230,8 +230,8 @@ ROWS = (
             "remote",
             count,
             percent,
-            N(2_500_000),
-            why=f"{percent} % freed by the next of {count} threads, as many operations as were published",
+            N(5 * 2_500_000),
+            why=f"{percent} % freed by the next of {count} threads, each run as long as published",
             slices=5,
             default=False,
         )

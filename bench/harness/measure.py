@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Dict, List, Tuple
 
 from . import build, inputs, machine, peers
-from .base import PROGRAMS, Stop
+from .base import PROGRAMS, Stop, need_space
 from .libraries import Library
 from .results import lacking
 
 LAUNCHER_KIB_MAX = 2048  # a program's peak RSS begins with its parent's
+SPACE_MIB = 100  # for what a program prints
 PATIENCE_SECONDS = 20  # beyond a run's time limit, for the launcher and for a server's client
 FOREIGN_MIN_SECONDS = 0.03  # the kernel counts in ticks: less than this is not known
 TICK = os.sysconf("SC_CLK_TCK")
@@ -97,6 +98,8 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
     sample: Dict = {}
     with tempfile.TemporaryDirectory(prefix="calm-bench-") as folder:
         work = Path(folder)
+        # Output that finds no room would look like the library's failure.
+        need_space(work, SPACE_MIB, "TMPDIR name another folder")
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": folder,

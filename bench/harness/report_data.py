@@ -132,7 +132,13 @@ class Report:
 
     @property
     def peers(self) -> List[str]:
-        return [name for name in self.libraries if name != self.ours]
+        """A twin of ours, the same build with the same settings, is the lab's control and has no column of its own."""
+        others = [name for name in self.libraries if name != self.ours]
+        return [name for name in others if self.build_of(name) != self.build_of(self.ours)] or others
+
+    def build_of(self, library: str) -> Tuple:
+        known = {each["name"]: each for head in self.headers for each in head["libraries"]}[library]
+        return known["sha256"], known["env"]
 
     @property
     def groups(self) -> List[str]:

@@ -7,7 +7,7 @@ import rows as rows_module
 
 from . import goals
 from .report_data import FOREIGN_LIMIT, REPEATS_WANTED, Report, unit_of, words_of_field, words_of_metric
-from .results import Figure, Ratio, geometric_mean
+from .results import TIES_WANTED, Figure, Ratio, geometric_mean
 
 WORST_SHOWN = 10
 SINGLE_RUN_MARGIN = 1.10  # rows that run once know no spread: a smaller loss is not listed
@@ -375,21 +375,23 @@ def _instructions(report: Report) -> List[Section]:
 
 def _identical(report: Report) -> List[str]:
     """Pairs that are the same file with the same settings: what differs between them is noise."""
-    last = {library["name"]: library for head in report.headers for library in head["libraries"]}
     lines = []
     for index, one in enumerate(report.libraries):
         for other in report.libraries[index + 1 :]:
-            if (last[one]["sha256"], last[one]["env"]) != (last[other]["sha256"], last[other]["env"]):
+            if report.build_of(one) != report.build_of(other):
                 continue
             pairs = [(report.results.ratio(row, one, other), row.name) for row in report.rows]
-            pairs = [(pair, name) for pair, name in pairs if pair]
+            # Of rows that ran once or twice nothing is claimed, so they cannot be wrong either.
+            pairs = [(pair, name) for pair, name in pairs if pair and pair.verdict != "?"]
             if not pairs:
                 continue
             ties = sum(1 for pair, _ in pairs if pair.is_tie)
             widest = max(pairs, key=lambda item: abs(item[0].median - 1))
+            verdict = "holds" if ties >= TIES_WANTED * len(pairs) else "falls short"
             lines.append(
-                f"{one} and {other} are the same library: {ties} of {len(pairs)} rows are ties, the widest "
-                f"difference is {widest[0].median:.3f} on {widest[1]}."
+                f"{one} and {other} are the same library: {ties} of {len(pairs)} rows are ties "
+                f"({ties / len(pairs):.0%}, wanted {TIES_WANTED:.0%}: {verdict}), the widest difference is "
+                f"{widest[0].median:.3f} on {widest[1]}."
             )
     return lines
 

@@ -221,6 +221,38 @@ class Tables(unittest.TestCase):
             self.assertEqual((report_data.words_of_field(name), report_data.unit_of(name)), (words, unit))
 
 
+class Twins(unittest.TestCase):
+    def report(self, *slower: float) -> report_data.Report:
+        """calm, its twin, which is slower in the last rows, and glibc; one row ran once, so it claims nothing."""
+        names = ("slots", "batch", "mixed", "pairs-64")
+        lines = [header("calm", "again", "glibc")]
+        lines[0]["libraries"][1]["sha256"] = lines[0]["libraries"][0]["sha256"]
+        for name, factor in zip(names, (1.0,) * (len(names) - len(slower)) + slower):
+            for library, seconds in (("calm", 1.0), ("again", factor), ("glibc", 2.0)):
+                lines += samples(name, library, seconds)
+        for library, seconds in (("calm", 1.0), ("again", 1.5)):
+            lines += samples("order-lifo", library, seconds, runs=(1.0,))
+        return load("twins.jsonl", lines)
+
+    def test_have_no_column_and_their_ties_are_counted(self):
+        found = self.report()
+        self.assertEqual(found.peers, ["glibc"])
+        self.assertEqual(report_tables.ratio_table(found, found.rows, None).head[:3], ["row", "calm", "glibc"])
+        said, = report_tables._identical(found)
+        self.assertIn("calm and again are the same library: 4 of 4 rows are ties (100%, wanted 95%: holds)", said)
+
+    def test_that_differ_are_a_control_that_failed(self):
+        said, = report_tables._identical(self.report(1.5))
+        self.assertIn("3 of 4 rows are ties (75%, wanted 95%: falls short)", said)
+        self.assertRegex(said, r"difference is 0\.6\d+ on pairs-64")
+
+    def test_alone_are_shown(self):
+        lines = [line for line in small() if line.get("library") in (None, "calm", "glibc")]
+        lines[0]["libraries"][1]["sha256"] = lines[0]["libraries"][0]["sha256"]
+        lines[0]["libraries"].pop()
+        self.assertEqual(load("two.jsonl", lines).peers, ["glibc"])
+
+
 class Counts(unittest.TestCase):
     COUNTS = (("slots", "calm", 90.0), ("slots", "glibc", 180.0), ("batch", "calm", 50.0), ("batch", "mimalloc3", 25.0))
 

@@ -820,7 +820,7 @@ class Runs(unittest.TestCase):
             base.need_space(FOLDER / "not" / "there", 1 << 40, "name another")
         base.need_space(FOLDER, 1, "name another")
 
-    def on_a_small_disk(self, *arguments: str, full: bool = False) -> subprocess.CompletedProcess:
+    def on_a_small_disk(self, *arguments: str, full: bool = False, **environment) -> subprocess.CompletedProcess:
         """The runner where {small} is a file system of 2 MiB, which nobody else sees; nothing fits in if full."""
         small = FOLDER / "small"
         small.mkdir(exist_ok=True)
@@ -833,6 +833,7 @@ class Runs(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
             timeout=300,
+            env={**os.environ, **{name: part.format(small=small) for name, part in environment.items()}},
         )
         if done.returncode in (1, 77) and "calm bench" not in done.stderr:
             self.skipTest("no file system of one's own may be mounted here: " + done.stderr.strip())
@@ -848,6 +849,9 @@ class Runs(unittest.TestCase):
     def test_a_small_disk_is_one_sentence_for_a_run_and_for_a_report(self):
         usual = ("--without-calm", "--peers", "glibc", "--rows", "tiny", "--rounds", "1")
         self.check_no_space(self.on_a_small_disk(*usual, "--out", "{small}/x.jsonl"), "let --out name a file elsewhere")
+        elsewhere = str(FOLDER / "elsewhere-than-small.jsonl")
+        done = self.on_a_small_disk(*usual, "--out", elsewhere, TMPDIR="{small}")
+        self.check_no_space(done, "let TMPDIR name another folder")
         raw = FOLDER / "for-a-report.jsonl"
         self.assertEqual(bench(*usual, "--out", str(raw)).returncode, 0)
         done = self.on_a_small_disk("report", str(raw), "--out", "{small}/report", full=True)

@@ -6,7 +6,6 @@ By instructions an operation: what a cache holds costs neither refill nor flush.
 them all, which 1023 hold and 255 do not; `pairs` needs one block and costs the same with all.
 """
 import pathlib
-import shutil
 import sys
 import unittest
 
@@ -19,7 +18,7 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src"
 
 
 class Fixed(unittest.TestCase):
-    @unittest.skipUnless(shutil.which("valgrind"), "valgrind is missing; apt-get install valgrind brings it.")
+    @unittest.skipIf(rows_test.why_not(), rows_test.why_not())
     def test_they_hold_what_their_names_say(self):
         counts = {name: rows_test.count(path + ROOMY, "batch|pairs-64") for name, path in LIBRARIES.items()}
         pairs, batches = ({name: each[row] for name, each in counts.items()} for row in ("pairs-64", "batch"))

@@ -36,13 +36,19 @@ def count(library, rows):
             return {line["row"]: round(line["instructions"], 1) for line in counts}
 
 
+def why_not():
+    """Why nothing can be counted here, or an empty text."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is missing; apt-get install valgrind brings it."
+    if subprocess.run(["valgrind", "--tool=none", sys.executable, "--version"], capture_output=True).returncode != 0:
+        return "valgrind does not run on this machine."
+    return ""
+
+
 def main():
     library, compiler = sys.argv[1:3]
-    if shutil.which("valgrind") is None:
-        print("skipped: valgrind is missing; apt-get install valgrind brings it.")
-        return 77
-    if subprocess.run(["valgrind", "--tool=none", sys.executable, "--version"], capture_output=True).returncode != 0:
-        print("skipped: valgrind does not run on this machine.")
+    if why_not():
+        print("skipped: " + why_not())
         return 77
     with open(GOLDEN) as file:
         golden = json.load(file)

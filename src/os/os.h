@@ -54,6 +54,9 @@ void os_refuse_huge(void *start, size_t size);
  * whichever way it is made, where the kernel can. */
 void os_forget_in_children(void *start, size_t size);
 
+/* Asks for huge pages in a committed range; a kernel that has none gives ordinary ones. */
+void os_ask_huge(void *start, size_t size);
+
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 

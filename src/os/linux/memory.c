@@ -2,8 +2,8 @@
  * memory.c: address space on Linux: reserve, commit, purge, move.
  *
  * Reservations are private anonymous mappings without access. Huge pages are refused for them as a
- * whole, so that a small process stays small where huge pages are always on, and so that neighbours
- * keep equal flags and merge.
+ * whole, unless they are asked for, so that a small process stays small where huge pages are always
+ * on, and so that neighbours keep equal flags and merge.
  */
 #define _GNU_SOURCE
 
@@ -100,6 +100,11 @@ void os_refuse_huge(void *start, size_t size)
 void os_forget_in_children(void *start, size_t size)
 {
     advise(start, size, MADV_WIPEONFORK);
+}
+
+void os_ask_huge(void *start, size_t size)
+{
+    advise(start, size, MADV_HUGEPAGE);
 }
 
 int os_commit(void *start, size_t size)

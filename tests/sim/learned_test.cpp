@@ -56,7 +56,7 @@ TEST(Learned, IsWithinATwentiethOfTheDefaultOnEqualCores)
 }
 
 /* Of what stealing cores fail for want of a block at least half is avoided, at no more than a third
- * more tail. Seen to fail with promised() that always says none. */
+ * more tail. Seen to fail with may_be_worth_leaving() that does not look at blocks. */
 TEST(Learned, FailsLessThanHalfAsOftenAsTheDefaultInTightPools)
 {
     auto tight = [](const char *policy) {

@@ -137,6 +137,17 @@ set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+# The same with caches of a fixed size, as the lab compares them (bench/harness/libraries.py): the sources that look at
+# it compiled once more, the others as they are. golden.fixed says whether these are still the sources that do.
+set(calm_sized_sources "core/(cache|registry)[.]c")
+foreach(blocks 255 1023)
+    calm_objects(calm_fixed_${blocks}_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_src}/core/cache.c
+        ${calm_src}/core/registry.c)
+    target_compile_definitions(calm_fixed_${blocks}_objects PRIVATE CALM_CACHE_BLOCKS=${blocks})
+    calm_shared_library(calmalloc_fixed_${blocks} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_fixed_${blocks}_objects>
+        $<FILTER:$<TARGET_OBJECTS:calm_core_objects>,EXCLUDE,${calm_sized_sources}> $<TARGET_OBJECTS:calm_libc_objects>)
+endforeach()
+
 # Its pools are the very object of libcalmpool.a, so that a program may link both.
 calm_sealed(calm_sealed_heap FROM calm_core_objects calm_libc_objects EXCEPT /src/pool/)
 add_library(calmalloc_static STATIC ${calm_sealed_heap_objects} ${calm_sealed_pool_objects})

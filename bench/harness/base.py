@@ -18,6 +18,9 @@ POOLS = {
     "pool_lazy": {"CALM_POOL_LAZY": "1"},
     "pool_own": {"CALM_POOL_LAZY": "0", "CALM_POOL_OWN": "1"},
 }
+# Ours with a cache of so many blocks a bin from the first, and no budget in the way: hz3's experiment. By blocks.
+FIXED = {"fixed256": 255, "fixed1024": 1023}
+FIXED_ENV = {"CALM_OPTIONS": "cache_kb=1048576"}
 FLOOR = "floor"  # the library of controls/floor.c, the least that an allocator can do: no peer
 
 

@@ -23,15 +23,19 @@ FLAGS = [
 ]
 
 
+TOUCHES = {"first": [], "last": ["-DTOUCH_LAST=1"]}  # which bytes of a block a workload writes
+
+
 @functools.lru_cache(maxsize=None)
-def binaries() -> Path:
+def binaries(touch: str = "first") -> Path:
     """Once a process: an edit during a run must not change what is measured."""
+    flags = FLAGS + TOUCHES[touch]
     if shutil.which(COMPILER) is None:
         raise Stop(f"The C compiler {COMPILER} is not installed; apt-get install gcc brings one, or CC names another.")
     controls = sorted((BENCH / "controls").glob("*.c"))
     headers = [BENCH.parent / "tools" / "launch" / "early_store.h"]
     sources = sorted((BENCH / "workloads").glob("*.[ch]")) + [BENCH / "launch.c", *controls, *headers]
-    sha = hashlib.sha256(" ".join([first_line(COMPILER, "--version")] + FLAGS).encode())
+    sha = hashlib.sha256(" ".join([first_line(COMPILER, "--version")] + flags).encode())
     for source in sources:
         sha.update(source.name.encode() + source.read_bytes())
     folder = CACHE / ("programs-" + sha.hexdigest()[:12])
@@ -47,11 +51,11 @@ def binaries() -> Path:
         if source.suffix == ".h":
             continue
         if source in controls:
-            command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", part / f"lib{source.stem}.so", source, "-ldl"]
+            command = [COMPILER, *flags, "-shared", "-fPIC", "-o", part / f"lib{source.stem}.so", source, "-ldl"]
             run(command, f"Building {source.name}")
             continue
         link = ["-static"] if source.name == "launch.c" else []
-        run([COMPILER, *FLAGS, *link, "-o", part / source.stem, source, "-ldl"], f"Building {source.name}")
+        run([COMPILER, *flags, *link, "-o", part / source.stem, source, "-ldl"], f"Building {source.name}")
     try:
         part.rename(folder)
     except OSError:

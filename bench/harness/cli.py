@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Optional, Set, Tuple
 import rows as rows_module
 from rows.sets import MAIN_PEERS
 
-from . import counts, libraries, measure, peers, plan, prove, report
+from . import build, counts, libraries, measure, peers, plan, prove, report
 from .base import CACHE, Stop, nearest, need_space, note
 
 PROGRAM = "./calm bench"
@@ -99,7 +99,7 @@ def _add_choice(parser: Parser) -> None:
         default=[],
         metavar="NAME=PATH",
         help="another library; ';VAR=VALUE' after the path sets its environment; `floor` alone is the least that an "
-        "allocator can do; repeatable",
+        "allocator can do; `fixed256` and `fixed1024` are ours with caches of so many blocks a bin; repeatable",
     )
     parser.add_argument("--without-calm", action="store_true", help="do not add the library of `./calm lib`")
 
@@ -126,6 +126,9 @@ def _add_settings(parser: Parser) -> None:
     parser.add_argument(
         "--limit", type=_number(1, int), default=0, metavar="SECONDS", help="a run may take; default: the row's own"
     )
+    parser.add_argument(
+        "--touch", choices=tuple(build.TOUCHES), default="first", help="byte of a block; last: the first and the last"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="raw lines; default: a dated file below build/bench")
 
 
@@ -137,6 +140,7 @@ def _settings(options, chosen: rows_module.Set) -> measure.Settings:
         options.foreign_limit,
         options.tries or chosen.tries,
         options.limit,
+        options.touch,
     )
 
 

@@ -10,9 +10,9 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional
 
-from . import build
+from . import build, machine
 from .base import Stop, first_line, note
 
 
@@ -51,6 +51,18 @@ def _per_operation(row, library, seed: int) -> float:
     return (twice - once) / row.counted
 
 
+def _write(out: Optional[Path], line: Dict) -> None:
+    if out:
+        with open(out, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _header(libraries: List, seed: int) -> Dict:
+    """As raw samples have one, so that a report can say of which builds the counts are."""
+    named = [library.record() for library in libraries]
+    return {"kind": "header", "seed": seed, "scale": 1.0, "machine": machine.describe(), "libraries": named}
+
+
 def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
     rows = [row for row in rows if row.counted]
     if not rows:
@@ -62,6 +74,7 @@ def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
         "|---|" + "--:|" * len(libraries),
     ]
     reasons = []
+    _write(out, _header(libraries, seed))
     for row in rows:
         cells = []
         for library in libraries:
@@ -69,21 +82,8 @@ def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
             try:
                 count = _per_operation(row, library, seed)
                 cells.append(f"{count:.1f}")
-                if out:
-                    with open(out, "a") as file:
-                        file.write(
-                            json.dumps(
-                                {
-                                    "kind": "count",
-                                    "row": row.name,
-                                    "library": library.name,
-                                    "seed": seed,
-                                    "sha256": library.sha256,
-                                    "instructions": count,
-                                }
-                            )
-                            + "\n"
-                        )
+                line = {"kind": "count", "row": row.name, "library": library.name, "seed": seed}
+                _write(out, {**line, "sha256": library.sha256, "instructions": count})
             except (Stop, subprocess.TimeoutExpired) as problem:
                 reasons.append(f"- {row.name} under {library.name} failed: {problem}")
                 cells.append("failed")

@@ -133,6 +133,30 @@ def _sites(results: Results, ours: str, names) -> Outcome:
     return (grown[0] - grown[1], "") if None not in grown else MISSING
 
 
+def _drift(results: Results, ours: str, names) -> Outcome:
+    gap = _gap(results, ours, names=names)
+    if gap:
+        return None, gap
+    found = [(results.number(results.row(name), ours, "resident_drift_kib"), name) for name in names]
+    return max(found) if None not in [value for value, _ in found] else MISSING
+
+
+def _over_variants(results: Results, ours: str, argument) -> Outcome:
+    """Ours over variants of ours: the geometric mean over the rows, against the variant that is ahead."""
+    names, variants = argument
+    gap = _gap(results, ours, names=names)
+    if gap:
+        return None, gap
+    found = []
+    for variant in variants:
+        pairs = [results.ratio(results.row(name), ours, variant) for name in names]
+        if None in pairs:
+            return None, f"no verdict: {variant} has no figure in every row"
+        ties = sum(pair.is_tie for pair in pairs)
+        found.append((geometric_mean(pair.median for pair in pairs), f"against {variant}, {ties} of {len(pairs)} ties"))
+    return max(found)
+
+
 def _given_back(results: Results, ours: str, name: str) -> Outcome:
     row = results.row(name)
     parts = [row and results.number(row, ours, f"resident_{when}_kib") for when in ("start", "full", "1s")]
@@ -150,6 +174,8 @@ KINDS = {
     "tiny": _tiny,
     "sites": _sites,
     "given_back": _given_back,
+    "drift": _drift,
+    "over_variants": _over_variants,
 }
 AT_LEAST = {"given_back"}
 

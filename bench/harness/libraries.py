@@ -9,7 +9,21 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from . import build, peers
-from .base import BENCH, CACHE, FLOOR, POOLS, REPOSITORY, Stop, digest, nearest, need_space, note, run
+from .base import (
+    BENCH,
+    CACHE,
+    FIXED,
+    FIXED_ENV,
+    FLOOR,
+    POOLS,
+    REPOSITORY,
+    Stop,
+    digest,
+    nearest,
+    need_space,
+    note,
+    run,
+)
 
 
 @dataclass
@@ -44,13 +58,26 @@ def _private_copy(name: str, source: Path, env: Dict[str, str]) -> Library:
     return Library(name, str(target), "", sha, env)
 
 
-def _pool(name: str) -> Library:
-    """The pools under the standard names: the adapter, and the static library beside that of `./calm lib`."""
+def _built_folder(what: str) -> Path:
+    """Where `./calm lib` builds, which is done now."""
     command = [str(REPOSITORY / "calm"), "lib"]
     built = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     if built.returncode != 0:
-        raise Stop("`./calm lib` failed, which builds the pools; its reason is above.")
-    source, archive = BENCH / "pools" / "pool_malloc.c", Path(built.stdout.strip()).parent / "libcalmpool.a"
+        raise Stop(f"`./calm lib` failed, which builds {what}; its reason is above.")
+    return Path(built.stdout.strip()).parent
+
+
+def _fixed(name: str) -> Library:
+    """Ours, compiled with caches of a fixed size: a target of its own beside the library of `./calm lib`."""
+    folder, target = _built_folder("what fixed sizes are built with"), f"calmalloc_fixed_{FIXED[name]}"
+    note(f"Building {name}.")
+    run(["cmake", "--build", folder, "--target", target, "-j", os.cpu_count() or 1], f"Building {name}")
+    return _private_copy(name, folder / f"lib{target}.so", dict(FIXED_ENV))
+
+
+def _pool(name: str) -> Library:
+    """The pools under the standard names: the adapter, and the static library beside that of `./calm lib`."""
+    source, archive = BENCH / "pools" / "pool_malloc.c", _built_folder("the pools") / "libcalmpool.a"
     sha = hashlib.sha256((digest(source) + digest(archive)).encode()).hexdigest()
     made = CACHE / "libraries" / sha[:12] / "libpool_malloc.so"
     if not made.exists():
@@ -65,15 +92,17 @@ def _pool(name: str) -> Library:
 
 
 def _named(text: str) -> Library:
-    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or FLOOR, or a pool."""
+    """NAME=PATH, and environment after semicolons: off=libcalmalloc.so;CALM_OPTIONS=sites=off. Or one made here."""
     if text in POOLS:
         return _pool(text)
+    if text in FIXED:
+        return _fixed(text)
     if text == FLOOR:
         return Library(FLOOR, str(build.binaries() / "libfloor.so"), sha256=digest(build.binaries() / "libfloor.so"))
     head, *settings = text.split(";")
     name, equals, path = head.partition("=")
     if not equals or not name or not path:
-        raise Stop(f"--lib wants NAME=PATH, {FLOOR}, or one of {', '.join(POOLS)}, not {text}.")
+        raise Stop(f"--lib wants NAME=PATH, or one of {', '.join([FLOOR, *FIXED, *POOLS])}, not {text}.")
     env = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

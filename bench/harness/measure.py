@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Dict, List, Tuple
 
 from . import build, inputs, machine, peers
-from .base import PROGRAMS, Stop
+from .base import PROGRAMS, Stop, need_space
 from .libraries import Library
 from .results import lacking
 
 LAUNCHER_KIB_MAX = 2048  # a program's peak RSS begins with its parent's
+SPACE_MIB = 100  # for what a program prints
 PATIENCE_SECONDS = 20  # beyond a run's time limit, for the launcher and for a server's client
 FOREIGN_MIN_SECONDS = 0.03  # the kernel counts in ticks: less than this is not known
 TICK = os.sysconf("SC_CLK_TCK")
@@ -37,6 +38,7 @@ class Settings:
     foreign_limit: float = 0.15
     tries: int = 3
     limit: int = 0  # seconds a run may take; 0: each row's own
+    touch: str = "first"  # byte of a block, or "last" as well
 
 
 def _fill(part, replace: Dict[str, str], scale: float) -> str:
@@ -60,7 +62,7 @@ def command_of(row, parts: Tuple, settings: Settings, work: Path) -> List[str]:
     }
     command = [_fill(part, replace, settings.scale / row.slices) for part in parts]
     if row.is_workload:
-        command[0] = str(build.binaries() / command[0])
+        command[0] = str(build.binaries(settings.touch) / command[0])
     return command
 
 
@@ -96,6 +98,8 @@ def run_once(row, library: Library, settings: Settings) -> Dict:
     sample: Dict = {}
     with tempfile.TemporaryDirectory(prefix="calm-bench-") as folder:
         work = Path(folder)
+        # Output that finds no room would look like the library's failure.
+        need_space(work, SPACE_MIB, "TMPDIR name another folder")
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": folder,
@@ -232,6 +236,7 @@ class RawFile:
             "kind": "header",
             "seed": settings.seed,
             "scale": settings.scale,
+            "touch": settings.touch,
             "machine": machine.describe(),
             "libraries": [library.record() for library in libraries],
             "peers_missing": peers.missing(),
@@ -272,6 +277,8 @@ def _check_header(path: Path, headers: List[Dict], header: Dict) -> None:
                 f"{path} was measured with --seed {head['seed']} --scale {head['scale']:g}; "
                 "use the same or another --out."
             )
+        if head.get("touch", "first") != header["touch"]:
+            raise Stop(f"{path} was measured with --touch {head.get('touch', 'first')}; use the same or another --out.")
         for key in ("processor", "cores", "kernel"):
             if head["machine"][key] != header["machine"][key]:
                 raise Stop(f"{path} was measured on another machine ({key} differs); use another --out.")

@@ -114,7 +114,7 @@ def default_file(label: str, rows: List, libraries: List[Library], settings: Set
     command = [
         [row.name for row in rows],
         [library.record() for library in libraries],
-        [settings.rounds, settings.seed, settings.scale, settings.tries, settings.foreign_limit],
+        [settings.rounds, settings.seed, settings.scale, settings.tries, settings.foreign_limit, settings.touch],
     ]
     key = hashlib.sha256(json.dumps(command).encode()).hexdigest()[:8]
     for path in sorted(FOLDER.glob(f"*-{label}-{key}.jsonl"), reverse=True):

@@ -128,10 +128,17 @@ class Report:
     files: List[Path]
     scales: Dict[str, float]  # by row
     is_whole: bool  # all rows of the files, not a choice of them
+    counts: Dict[Tuple[str, str], float] = field(default_factory=dict)  # instructions, by row and library
 
     @property
     def peers(self) -> List[str]:
-        return [name for name in self.libraries if name != self.ours]
+        """A twin of ours, the same build with the same settings, is the lab's control and has no column of its own."""
+        others = [name for name in self.libraries if name != self.ours]
+        return [name for name in others if self.build_of(name) != self.build_of(self.ours)] or others
+
+    def build_of(self, library: str) -> Tuple:
+        known = {each["name"]: each for head in self.headers for each in head["libraries"]}[library]
+        return known["sha256"], known["env"]
 
     @property
     def groups(self) -> List[str]:
@@ -232,19 +239,26 @@ class Report:
         )
 
 
-def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, float]]:
-    """Headers, samples and the rows' scales of several files, which must be of one machine and must not share a row."""
+def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, float], List[Dict]]:
+    """
+    Headers, samples, the rows' scales and the counts of several files, which must be of one machine and must not share
+    a row.
+    """
     headers: List[Dict] = []
+    counts: List[Dict] = []
     samples: List[Dict] = []
     row_from: Dict[str, Path] = {}
     builds: Dict[str, Tuple] = {}
     scales: Dict[str, float] = {}
     for path in files:
         heads, lines = measure.read(PackedFile(path))
+        counts += [line for line in measure.read_others(PackedFile(path)) if line["kind"] == "count"]
         for head in heads:
             for key in ("processor", "cores", "kernel"):
                 if headers and head["machine"][key] != headers[0]["machine"][key]:
                     raise Stop(f"{path} was measured on another machine ({key} differs); report it by itself.")
+            if headers and head.get("touch", "first") != headers[0].get("touch", "first"):
+                raise Stop(f"{path} was measured with another --touch; report it by itself.")
             for library in head["libraries"]:
                 build = (library["sha256"], json.dumps(library["env"], sort_keys=True))
                 if builds.setdefault(library["name"], build) != build:
@@ -259,19 +273,24 @@ def _merge(files: Sequence[Path]) -> Tuple[List[Dict], List[Dict], Dict[str, flo
                 )
             scales[name] = heads[0]["scale"]
         samples += lines
-    return headers, samples, scales
+    return headers, samples, scales, counts
 
 
 def load(files: Sequence[Path], ours: Optional[str], wanted: Optional[Set[str]]) -> Report:
-    headers, samples, scales = _merge(files)
+    headers, samples, scales, counted = _merge(files)
     names = ", ".join(str(path) for path in files)
     libraries = list(dict.fromkeys(library["name"] for head in headers for library in head["libraries"]))
     ours = ours or ("calm" if "calm" in libraries else libraries[0])
     if ours not in libraries:
         raise Stop(f"{names} has no library {ours}; it has {', '.join(libraries)}.")
     measured = {sample["row"] for sample in samples}
-    rows = [row for row in rows_module.ROWS if row.name in measured and (wanted is None or row.name in wanted)]
-    if not rows:
+    chosen = [row for row in rows_module.ROWS if wanted is None or row.name in wanted]
+    rows = [row for row in chosen if row.name in measured]
+    names_chosen = {row.name for row in chosen}
+    counts = {
+        (line["row"], line["library"]): line["instructions"] for line in counted if line["row"] in names_chosen
+    }
+    if not rows and not counts:
         raise Stop(f"{names} has no sample of such a row.")
     results = digest_samples(rows, libraries, samples, FOREIGN_LIMIT)
-    return Report(ours, libraries, rows, results, headers, samples, list(files), scales, wanted is None)
+    return Report(ours, libraries, rows, results, headers, samples, list(files), scales, wanted is None, counts)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict, List
 
 from . import report_plots
-from .base import Stop, note
+from .base import REPOSITORY, Stop, note
 from .report_data import Report
 from .report_tables import OVERVIEW, Table, markdown_table, overview_table, worst_table
 
@@ -44,21 +44,34 @@ def _origin(report: Report) -> List[str]:
         versions.append(f"{name} {words}" if words else name)
     scales = sorted({head["scale"] for head in report.headers} - {1})
     scaled = "".join(f" **Scaled to {scale:g}: not for quoting.**" for scale in scales)
+    files = ", ".join(f"`{os.path.relpath(file.resolve(), REPOSITORY)}`" for file in report.files)
     return [
         f"{report.date or 'Date unknown'}, {machine['processor']}, {machine['cores']} cores, kernel "
         f"{machine['kernel']}, up to {max(rounds, default=0)} interleaved runs; calmalloc at "
-        f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}.{scaled}"
+        f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}. Raw lines: {files}.{scaled}"
     ]
+
+
+def summary_lines(report: Report) -> List[str]:
+    """The table of geometric means."""
+    return [OVERVIEW.format(ours=report.ours), *_origin(report), "", *markdown_table(overview_table(report))]
+
+
+def losses_lines(report: Report) -> List[str]:
+    """The worst rows."""
+    tables: List[Table] = [
+        worst_table(report, None, "By each row's own figure"),
+        worst_table(report, "peak", "By peak RSS"),
+    ]
+    lines = _origin(report)
+    for table in tables:
+        lines += [""] + markdown_table(table)
+    return lines
 
 
 def write_summary(report: Report, document: Path) -> None:
     """The table of geometric means, and its plot in docs/images beside the document."""
-    lines = [
-        OVERVIEW.format(ours=report.ours),
-        *_origin(report),
-        "",
-        *markdown_table(overview_table(report)),
-    ]
+    lines = summary_lines(report)
     folder = document.resolve().parent / "docs" / "images"
     pictures = report_plots.draw(report, folder, only="summary", with_png=False)
     if pictures:
@@ -75,11 +88,4 @@ def write_summary(report: Report, document: Path) -> None:
 
 def write_losses(report: Report, document: Path) -> None:
     """The worst rows, to be explained below by someone who looked."""
-    tables: List[Table] = [
-        worst_table(report, None, "By each row's own figure"),
-        worst_table(report, "peak", "By peak RSS"),
-    ]
-    lines = _origin(report)
-    for table in tables:
-        lines += [""] + markdown_table(table)
-    rewrite(document, "losses", lines)
+    rewrite(document, "losses", losses_lines(report))

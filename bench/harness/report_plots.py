@@ -24,7 +24,7 @@ try:
 except ImportError:
     matplotlib = None
 
-WITHOUT_MATPLOTLIB = "matplotlib is not installed (tools/requirements.txt pins it), so there are tables but no plots."
+WITHOUT_MATPLOTLIB = "matplotlib is not installed (bench/requirements.txt pins it), so there are tables but no plots."
 
 # Colours of Okabe and Ito without black and yellow, and two of Tol's: told apart by colour-blind readers on white and
 # on black. Markers differ too, so colour is never the only sign.
@@ -228,6 +228,14 @@ PERCENTILE_CURVES = {
     "malloc_ns": "malloc, a single call",
     "free_ns": "free, a single call",
     "pair32_ns": "a pair, mean of 32 in a row: not a tail",
+    "running_ns": "the others, while nobody is held",
+    "held_ns": "the others, while a thread is held",
+}
+TIME_OF = {"pair32_ns": "mean time of a pair"}  # else of one call
+SHARE_OF = {  # else of calls
+    "pair32_ns": "share of pairs that are faster",
+    "running_ns": "share of calls that are faster, a long one counted once a µs",
+    "held_ns": "share of calls that are faster, a long one counted once a µs",
 }
 
 
@@ -290,8 +298,8 @@ def draw_percentiles(row: str, why: str, curves: Dict[str, Dict[str, Curve]], ou
         axes.label_outer()
         axes.grid(color=TIE, alpha=0.35, linewidth=0.5)
         axes.set_title(PERCENTILE_CURVES[kind])
-        axes.set_xlabel("share of calls that are faster (each nine as wide)")
-    panels[0][0].set_ylabel("time of one call, log scale; 1 ns or less is 1 ns")
+        axes.set_xlabel(SHARE_OF.get(kind, "share of calls that are faster") + "\n(each nine as wide)")
+    panels[0][0].set_ylabel(f"{TIME_OF.get(kinds[0], 'time of one call')}, log scale; 1 ns or less is 1 ns")
     panels[0][0].set_ylim(bottom=1.0)  # of all panels, so only when all curves are there
     _curve_legend(panels[0][-1], *panels[0])
     figure.suptitle(_row_title(row, why.rsplit(": ", 1)[0]), x=0.01, ha="left", fontsize=11, fontweight="bold", y=1.02)

@@ -4,7 +4,7 @@ A file has a title, the machine in words, what the figures are, and rows. A row 
 `unit`, two for a range, and one way to find the same figure here, or none where no row measures it:
 
     row, figure       a number of the workload's own result; `over`: divided by another of them
-    row, metric       peak, wall, cpu or process
+    row, metric       peak, wall, cpu or process; `speed_over`: how much less of it than under that library, by pairs
     row, operations   millions a second: the product of these arguments of the row's command, over its wall time
     mean_over         the geometric mean over rows of `groups`, divided by that library's: `metric` time or peak
 """
@@ -25,6 +25,7 @@ FOLDER = BENCH / "published"
 SIZES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "KiB": 1024.0, "MB": 1e6, "s": 1.0}
 TIMES = ("s", "ns")
 KEYS = {"what", "unit", "published", "row", "figure", "over", "metric", "operations", "mean_over", "groups"}
+KEYS |= {"speed_over"}
 
 
 def load(folder: Path = FOLDER) -> List[Dict]:
@@ -70,6 +71,9 @@ def here(report: Report, entry: Dict, library: str) -> Optional[float]:
     row = report.results.row(entry.get("row", ""))
     if row is None:
         return None
+    if "speed_over" in entry:
+        pair = report.results.ratio(row, entry["speed_over"], library, entry["metric"])
+        return pair and pair.median
     if "operations" in entry:
         wall = report.figure(row, library, "wall")
         scale = report.scale_of(row)

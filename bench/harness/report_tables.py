@@ -7,7 +7,7 @@ import rows as rows_module
 
 from . import goals
 from .report_data import FOREIGN_LIMIT, REPEATS_WANTED, Report, unit_of, words_of_field, words_of_metric
-from .results import Figure, Ratio, geometric_mean
+from .results import TIES_WANTED, Figure, Ratio, geometric_mean
 
 WORST_SHOWN = 10
 SINGLE_RUN_MARGIN = 1.10  # rows that run once know no spread: a smaller loss is not listed
@@ -343,23 +343,55 @@ def _group_sections(report: Report, metric: Optional[str]) -> List[Section]:
     return sections
 
 
+def _instructions(report: Report) -> List[Section]:
+    """Counts by callgrind, the companion of time that is the same in every run. They are no verdicts."""
+    if not report.counts:
+        return []
+    lines, found = [], {peer: [] for peer in report.peers}
+    for row in rows_module.ROWS:
+        mine = report.counts.get((row.name, report.ours))
+        theirs = {peer: report.counts.get((row.name, peer)) for peer in report.peers}
+        if mine is None and not any(theirs.values()):
+            continue
+        cells = [Cell("-" if mine is None else f"{mine:.1f}")]
+        for peer, count in theirs.items():
+            is_pair = bool(mine and count)
+            if is_pair:
+                found[peer].append(mine / count)
+            cells.append(Cell("-" if not count else f"{count:.1f}" + (f" ({mine / count:.2f})" if is_pair else "")))
+        lines.append([row.name] + cells)
+    means = [geometric_mean(found[peer]) for peer in report.peers]
+    shown = [
+        Cell("-" if mean is None else f"{mean:.3f} ({len(found[peer])} rows)")
+        for peer, mean in zip(report.peers, means)
+    ]
+    lines.append([Cell("geometric mean", "total"), Cell("")] + shown)
+    text = (
+        "Counted by callgrind, the workload's own loop with it; behind a peer's figure is ours over it. The same in "
+        "every run, and blind to cache misses, page faults and waiting."
+    )
+    return [Section("Instructions an operation", [text], tables=[Table(["row", report.ours] + report.peers, lines)])]
+
+
 def _identical(report: Report) -> List[str]:
     """Pairs that are the same file with the same settings: what differs between them is noise."""
-    last = {library["name"]: library for head in report.headers for library in head["libraries"]}
     lines = []
     for index, one in enumerate(report.libraries):
         for other in report.libraries[index + 1 :]:
-            if (last[one]["sha256"], last[one]["env"]) != (last[other]["sha256"], last[other]["env"]):
+            if report.build_of(one) != report.build_of(other):
                 continue
             pairs = [(report.results.ratio(row, one, other), row.name) for row in report.rows]
-            pairs = [(pair, name) for pair, name in pairs if pair]
+            # Of rows that ran once or twice nothing is claimed, so they cannot be wrong either.
+            pairs = [(pair, name) for pair, name in pairs if pair and pair.verdict != "?"]
             if not pairs:
                 continue
             ties = sum(1 for pair, _ in pairs if pair.is_tie)
             widest = max(pairs, key=lambda item: abs(item[0].median - 1))
+            verdict = "holds" if ties >= TIES_WANTED * len(pairs) else "falls short"
             lines.append(
-                f"{one} and {other} are the same library: {ties} of {len(pairs)} rows are ties, the widest "
-                f"difference is {widest[0].median:.3f} on {widest[1]}."
+                f"{one} and {other} are the same library: {ties} of {len(pairs)} rows are ties "
+                f"({ties / len(pairs):.0%}, wanted {TIES_WANTED:.0%}: {verdict}), the widest difference is "
+                f"{widest[0].median:.3f} on {widest[1]}."
             )
     return lines
 
@@ -401,7 +433,8 @@ def _machine(report: Report) -> Section:
     machine = head["machine"]
     items = [
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_kib'] / 1048576:.0f} GiB, kernel "
-        f"{machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}; "
+        f"{machine['kernel']}, {machine['c_library']}, {machine['compiler']}; seed {head['seed']}"
+        f"{', first and last bytes of blocks touched' if head.get('touch') == 'last' else ''}; "
         f"measured until {report.date or 'an unknown day'}"
         + (f", calmalloc at {report.commit[:12]}." if report.commit else ".")
     ]
@@ -424,6 +457,7 @@ def sections(report: Report, metric: Optional[str], more: Sequence[Section] = ()
     return (
         [how, _where_we_lose(report), overview]
         + _group_sections(report, metric)
+        + _instructions(report)
         + list(more)
         + [_failures(report), _noise(report), _goals(report), _machine(report)]
     )

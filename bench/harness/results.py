@@ -23,6 +23,7 @@ NOISE_FLOOR = 0.01  # below a per cent nothing is claimed: two processes of one 
 INTERVAL = 0.95  # that is shown
 TIE_INTERVAL = 0.99  # that decides
 PAIRS_MIN = 3  # two pairs agree by chance in one of two rows
+TIES_WANTED = 0.95  # of the rows of one library under two names
 PAIRS_ENOUGH = 7  # as many agree by chance in one of 64
 POWER_DEVIATIONS = 1.645  # of a normal distribution: 19 of 20 lie above the mean less this many
 EXACT_EVEN_RUNS_MAX = 12  # above that, an even number of runs is resampled by its lower median, which needs n^2 less

@@ -1,5 +1,7 @@
 """What the report holds the results against."""
 
+from .threads import HZ3_ROWS
+
 # (text, kind, argument, limit). Kinds are explained in harness/goals.py.
 GOALS = (
     ("CPU time of the programs, geometric mean, over the best peer's", "group_time", "programs", 0.95),
@@ -23,4 +25,32 @@ GOALS = (
     ("medium blocks: peak RSS over the best peer's", "row_peak", ("medium-t1", "medium-t8", "pingpong-800k"), 1.10),
     ("sites-mixed: KiB above sites-one", "sites", ("sites-mixed", "sites-one"), 3072),
     ("free-all: share given back after 1 s", "given_back", "free-all", 0.95),
+    ("free-all-full: the same of ten times as many blocks", "given_back", "free-all-full", 0.95),
+    ("remote-t2-r90 over its best peer, ties aside", "row_time", ("remote-t2-r90",), 0.85),
+    ("remote-t8-r90, plain and any, over its best peer", "row_time", ("remote-t8-r90", "remote-any-t8-r90"), 0.60),
+    ("remote-t16-r50, plain and any, over its best peer", "row_time", ("remote-t16-r50", "remote-any-t16-r50"), 0.70),
+    ("remote-t32-r90 over its best peer, ties aside", "row_time", ("remote-t32-r90",), 0.55),
+    ("nothing remote: time over the best peer's, ties aside", "row_time", ("remote-t2-r0", "remote-t8-r0"), 1.00),
+    (
+        "remote blocks to 32 and 128 KiB: time over the best peer's, ties aside",
+        "row_time",
+        ("remote-t2-r90-32k", "remote-t8-r90-32k", "remote-t2-r90-128k", "remote-t8-r90-128k"),
+        1.00,
+    ),
+    ("handover over its best peer, ties aside", "row_time", ("handover-t2", "handover-t8"), 0.50),
+    ("xmalloc over its best peer, ties aside", "row_time", ("xmalloc-t2", "xmalloc-t8"), 0.90),
+    ("scratch-t2 over its best peer, ties aside", "row_time", ("scratch-t2",), 1.05),
+    (
+        "slots, leaks and frees by many threads: time over the best peer's, ties aside",
+        "row_time",
+        ("slots-t8", "leak-t100", "fan-out-t410"),
+        1.00,
+    ),
+    ("asymmetric and mpsc: KiB of drift", "drift", ("asymmetric", "mpsc"), 1024),
+    (
+        "hz3's rows over the better of caches fixed at 256 and at 1024, geometric mean",
+        "over_variants",
+        (HZ3_ROWS, ("fixed256", "fixed1024")),
+        1.00,
+    ),
 )

@@ -6,7 +6,8 @@ from .row import N, Row, memory
 
 # Waiting is most of these rows' time, and resident memory hardly varies: they run once under each library.
 _CURVE = ("resident_kib",)
-_GIVEN_BACK = tuple(f"resident_{when}_kib" for when in ("full", "0s", "1s", "11s", "trimmed")) + ("lazy_11s_kib",)
+_GIVEN_BACK = tuple(f"resident_{when}_kib" for when in ("full", "0s", "1s", "11s", "trimmed"))
+_GIVEN_BACK += ("lazy_11s_kib", "huge_11s_kib")
 
 
 def _resident(figure: str, name: str, program: str, *args, **more) -> Row:
@@ -24,7 +25,7 @@ def _idle_threads(count: int, why: str) -> Row:
 
 def _bursts(name: str, bursts: int, idle_ms: int, **more) -> Row:
     fields = ("resident_burst_kib", "resident_idle_kib", "resident_last_0s_kib", "resident_last_trimmed_kib")
-    fields += ("lazy_last_0s_kib", "live_kib", "idle_cpu_seconds")
+    fields += ("lazy_last_0s_kib", "huge_last_0s_kib", "live_kib", "idle_cpu_seconds")
     return _resident(
         "resident_idle_kib", name, "burst_idle", bursts, N(100_000), 1_000, idle_ms, fields=fields, **more
     )
@@ -32,7 +33,7 @@ def _bursts(name: str, bursts: int, idle_ms: int, **more) -> Row:
 
 def _mix(name: str, sites: int, **more) -> Row:
     fields = tuple(f"resident_{when}_kib" for when in ("mixed", "left_0s", "left_1s", "left_11s", "left_trimmed"))
-    fields += ("lazy_left_11s_kib", "live_kib", "trimmed_over_live")
+    fields += ("lazy_left_11s_kib", "huge_left_11s_kib", "live_kib", "trimmed_over_live")
     return _resident(
         "resident_over_live", name, "lifetime_mix", 10_000, 190_000, N(2_000_000), sites, 1, fields=fields, **more
     )
@@ -117,6 +118,7 @@ ROWS = (
             "resident_shrunk_11s_kib",
             "resident_shrunk_trimmed_kib",
             "lazy_shrunk_11s_kib",
+            "huge_shrunk_11s_kib",
             "live_kib",
             "resident_ended_0s_kib",
             "resident_ended_1s_kib",
@@ -171,6 +173,7 @@ ROWS = (
             "resident_worked_11s_kib",
             "resident_worked_trimmed_kib",
             "lazy_worked_11s_kib",
+            "huge_worked_11s_kib",
             "resident_ended_kib",
             "live_kib",
             "resident_over_live_before",

@@ -72,7 +72,7 @@ ROWS = (
         quick=True,
     ),
     one("large-pingpong", "large", 0, N(60_000), why="64 KiB to 16 MiB in turn", slices=4, counted=500),
-    one("large-grow", "large", 1, N(60), why="64 KiB to 16 MiB by realloc, filled", slices=4),
+    one("large-grow", "large", 1, N(60), why="64 KiB to 16 MiB by realloc, filled", slices=4, counted=2),
     one("churn-64", "replace", 1, 262_144, 64, 64, N(4_000_000), why="262,144 live of 64 B", counted=200_000),
     one(
         "churn-1024", "replace", 1, 262_144, 1024, 1024, N(3_000_000), why="262,144 live of 1024 B", counted=200_000

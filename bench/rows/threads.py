@@ -32,6 +32,10 @@ def stopped(name, how, why) -> Row:
     )
 
 
+# (threads, percent): hz3's matrix.
+HZ3 = ((2, 90), (8, 90), (16, 50), (32, 90))
+HZ3_ROWS = tuple(f"hz3-t{count}-r{percent}" for count, percent in HZ3)
+
 ROWS = (
     threads("medium-t8", "replace", 8, 200, 32 << 10, 1 << 20, N(25_000), why="medium-t1 on eight threads"),
     threads(
@@ -219,5 +223,18 @@ ROWS = (
         repeats_max=1,
         timeout=180,
         default=False,
+    ),
+    *(
+        threads(
+            name,
+            "remote",
+            count,
+            percent,
+            N(5 * 2_500_000),
+            why=f"{percent} % freed by the next of {count} threads, each run as long as published",
+            slices=5,
+            default=False,
+        )
+        for name, (count, percent) in zip(HZ3_ROWS, HZ3)
     ),
 )

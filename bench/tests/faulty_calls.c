@@ -10,6 +10,8 @@
  *   FAULT 5  a cache line for each block of a line or less, so that none is shared
  *   FAULT 6  blocks follow each other closely, whoever asks
  *   FAULT 7  none, but nobody may trace anybody
+ *   FAULT 8  has no memory for every 500th malloc
+ *   FAULT 9  realloc forgets what was in the block
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -86,6 +88,8 @@ void *malloc(size_t bytes)
     unsigned call = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
     if (FAULT == 1)
         return live_again(bytes, call);
+    if (FAULT == 8 && call % EVERY == 0)
+        return NULL;
     if (FAULT == 3) {
         lock_in_turn();
         spin_us(1);
@@ -121,6 +125,8 @@ void *calloc(size_t count, size_t bytes)
 
 void *realloc(void *block, size_t bytes)
 {
+    if (FAULT == 9)
+        return __libc_malloc(bytes);
     return __libc_realloc(block, bytes);
 }
 

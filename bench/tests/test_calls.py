@@ -7,9 +7,10 @@ import json
 import os
 import unittest
 
-from support import Faulty, any_of
+import test_memory
+from support import BENCH, Faulty, any_of
 
-NONE, TWICE, SLOW_FREE, ONE_LOCK, NO_FREE, OWN_LINES, CLOSE, NO_TRACE = range(8)
+NONE, TWICE, SLOW_FREE, ONE_LOCK, NO_FREE, OWN_LINES, CLOSE, NO_TRACE, NO_MEMORY, NO_COPY = range(10)
 HOLD_MS = 20
 LEFT_OUT = 77
 
@@ -31,7 +32,29 @@ WORKLOADS = {
     "symmetric": ("symmetric", 2, 1, 300),
     "asymmetric": ("asymmetric", 20_000),
     "mpsc": ("mpsc", 2, 300),
+    "xpattern": ("xpattern", 4_000, 40_000, 0),
+    "handover, xmalloc": ("handover", 0, 2, 200, 64, 64),
+    "handover, all": ("handover", 1, 4, 200, 16, 512),
+    "owner, local": ("owner", 0, 64, 20_000),
+    "owner, remote": ("owner", 1, 64, 20_000),
 }
+# These sum up what they read back. The sum is their check, which the runner holds against everyone else's.
+SUMMED = {
+    "replace": ("replace", 1, 1_000, 64, 64, 20_000),
+    "replace, threads": ("replace", 4, 200, 64, 4_096, 20_000),
+    "batch": ("batch", 64, 1_000, 20),
+    "order": ("order", 2, 10_000, 2),
+    "larson": ("larson", 2, 200, 16, 500, 4, 5_000),
+    "most": ("most", 2_000, 64, 64, 20_000, 0),
+}
+# One block is alive at a time, so the same one twice is right; here another fault must be found.
+ALONE = {
+    "pairs": (("pairs", 64, 20_000), NO_MEMORY, "malloc.64. returned NULL"),
+    "large, in turn": (("large", 0, 100), NO_MEMORY, "malloc.* returned NULL"),
+    "large, grown": (("large", 1, 2), NO_COPY, "realloc lost byte"),
+}
+# What allocates nothing that could be wrong: the loop alone, and one block.
+HARMLESS = {"control", "tiny"}
 
 
 faulty = Faulty("faulty_calls.c")
@@ -43,10 +66,29 @@ class AWrongAllocator(unittest.TestCase):
             with self.subTest(workload=title):
                 done = faulty.run(*command, fault=TWICE)
                 self.assertEqual(done.returncode, 1, done.stdout)
-                self.assertRegex(done.stderr, "written|changed|stamps|chain|a word|out of order")
+                self.assertRegex(done.stderr, "written|changed|stamps|chain|a word|out of order|not the blocks")
+
+    def test_has_another_sum_where_that_is_the_check(self):
+        for title, command in SUMMED.items():
+            with self.subTest(workload=title):
+                right, wrong = (faulty.result(*command, fault=fault)["check"] for fault in (NONE, TWICE))
+                self.assertNotEqual(right, wrong)
+
+    def test_fails_what_has_one_block_at_a_time(self):
+        for title, (command, fault, words) in ALONE.items():
+            with self.subTest(workload=title):
+                done = faulty.run(*command, fault=fault)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stderr, words)
+
+    def test_is_tried_on_every_workload_there_is(self):
+        named = {command[0] for command in (*WORKLOADS.values(), *SUMMED.values())}
+        named |= {command[0] for command, _, _ in ALONE.values()} | HARMLESS | set(test_memory.WORKLOADS)
+        self.assertEqual({path.stem for path in (BENCH / "workloads").glob("*.c")} - named, set())
 
     def test_is_told_from_a_right_one_whose_check_is_the_same_twice(self):
-        for title, command in WORKLOADS.items():
+        alone = {title: command for title, (command, _, _) in ALONE.items()}
+        for title, command in {**WORKLOADS, **SUMMED, **alone}.items():
             with self.subTest(workload=title):
                 once, twice = (faulty.result(*command, fault=fault) for fault in (NONE, NO_FREE))
                 self.assertEqual(once["check"], twice["check"])

@@ -277,7 +277,7 @@ class Rows(Case):
         for name, source, more in (("launch", BENCH / "launch.c", ["-static"]),
                                    ("replace", BENCH / "workloads" / "replace.c", [])):  # fmt: skip
             subprocess.run(["gcc", *build.FLAGS, *more, "-o", folder / name, source, "-ldl"], check=True)
-        cls.patch = mock.patch.object(build, "binaries", lambda: folder)
+        cls.patch = mock.patch.object(build, "binaries", lambda *_: folder)
         cls.patch.start()
 
     @classmethod

@@ -221,6 +221,67 @@ class Tables(unittest.TestCase):
             self.assertEqual((report_data.words_of_field(name), report_data.unit_of(name)), (words, unit))
 
 
+class Twins(unittest.TestCase):
+    def report(self, *slower: float) -> report_data.Report:
+        """calm, its twin, which is slower in the last rows, and glibc; one row ran once, so it claims nothing."""
+        names = ("slots", "batch", "mixed", "pairs-64")
+        lines = [header("calm", "again", "glibc")]
+        lines[0]["libraries"][1]["sha256"] = lines[0]["libraries"][0]["sha256"]
+        for name, factor in zip(names, (1.0,) * (len(names) - len(slower)) + slower):
+            for library, seconds in (("calm", 1.0), ("again", factor), ("glibc", 2.0)):
+                lines += samples(name, library, seconds)
+        for library, seconds in (("calm", 1.0), ("again", 1.5)):
+            lines += samples("order-lifo", library, seconds, runs=(1.0,))
+        return load("twins.jsonl", lines)
+
+    def test_have_no_column_and_their_ties_are_counted(self):
+        found = self.report()
+        self.assertEqual(found.peers, ["glibc"])
+        self.assertEqual(report_tables.ratio_table(found, found.rows, None).head[:3], ["row", "calm", "glibc"])
+        said, = report_tables._identical(found)
+        self.assertIn("calm and again are the same library: 4 of 4 rows are ties (100%, wanted 95%: holds)", said)
+
+    def test_that_differ_are_a_control_that_failed(self):
+        said, = report_tables._identical(self.report(1.5))
+        self.assertIn("3 of 4 rows are ties (75%, wanted 95%: falls short)", said)
+        self.assertRegex(said, r"difference is 0\.6\d+ on pairs-64")
+
+    def test_alone_are_shown(self):
+        lines = [line for line in small() if line.get("library") in (None, "calm", "glibc")]
+        lines[0]["libraries"][1]["sha256"] = lines[0]["libraries"][0]["sha256"]
+        lines[0]["libraries"].pop()
+        self.assertEqual(load("two.jsonl", lines).peers, ["glibc"])
+
+
+class Counts(unittest.TestCase):
+    COUNTS = (("slots", "calm", 90.0), ("slots", "glibc", 180.0), ("batch", "calm", 50.0), ("batch", "mimalloc3", 25.0))
+
+    def lines(self, *names: str) -> list:
+        made = [{"kind": "count", "row": row, "library": name, "seed": 1, "sha256": name * 3, "instructions": count}
+                for row, name, count in self.COUNTS if name in names]
+        return [header(*names)] + made
+
+    def table(self, *files: Path) -> list:
+        section, = report_tables._instructions(report_data.load(list(files), None, None))
+        return [list(row) for row in section.tables[0].rows]
+
+    def test_are_a_table_beside_the_samples_or_alone(self):
+        counts = write("counts.jsonl.gz", self.lines("calm", "glibc", "mimalloc3"))
+        expected = [["slots", "90.0", "180.0 (0.50)", "-"], ["batch", "50.0", "-", "25.0 (2.00)"],
+                    ["geometric mean", "", "0.500 (1 rows)", "2.000 (1 rows)"]]
+        self.assertEqual(self.table(counts), expected)
+        self.assertEqual(self.table(write("samples.jsonl", small()), counts), expected)
+        text = report.render([counts], None, None, "row")
+        self.assertIn("## Instructions an operation", text)
+        self.assertNotIn("Instructions an operation", report.render([write("none.jsonl", small())], None, None, "row"))
+
+    def test_of_another_build_are_refused(self):
+        lines = self.lines("calm")
+        lines[0]["libraries"][0]["sha256"] = "another"
+        with self.assertRaisesRegex(Stop, "another build of calm"):
+            self.table(write("base.jsonl", small()), write("other.jsonl", lines))
+
+
 class Files(unittest.TestCase):
     def refusal(self, *paths: Path) -> str:
         with self.assertRaises(Stop) as stopped:
@@ -300,6 +361,10 @@ class Published(unittest.TestCase):
         found = load("here.jsonl", small())
         entry = {"unit": "MB", "row": "sites-mixed", "figure": "grown_kib"}
         self.assertAlmostEqual(report_published.here(found, entry, "calm"), 20480 * 1024 / 1e6)
+        entry = {"unit": "", "row": "mixed", "metric": "wall", "speed_over": "glibc"}
+        speeds = [report_published.here(found, entry, name) for name in ("calm", "glibc", "mimalloc3")]
+        for speed, expected in zip(speeds, (2.0, 1.0, 4.0)):
+            self.assertAlmostEqual(speed, expected, places=1)
         entry = {"unit": "", "mean_over": "mimalloc3", "metric": "time", "groups": ["one thread"]}
         self.assertAlmostEqual(report_published.here(found, entry, "glibc"), (0.25 * 4.0) ** 0.5)
         entry = {"unit": "", "row": "lat-64", "figure": "pair32_p50_ns"}
@@ -419,6 +484,25 @@ class Documents(unittest.TestCase):
         quietly(report_documents.write_summary, load("readme.jsonl", small()), path)
         self.assertEqual(path.read_text(), again)
 
+    def test_what_documents_say_is_what_the_report_makes_of_the_raw_lines_they_name(self):
+        root = BENCH.parent
+        for name, document, lines_of in (("summary", root / "README.md", report_documents.summary_lines),
+                                         ("losses", root / "docs" / "benchmarks.md", report_documents.losses_lines)):
+            begin, end = (report_documents.MARKER.format(name=name, edge=edge) for edge in ("begin", "end"))
+            said = document.read_text().split(begin)[1].split(end)[0]
+            named = re.search(r"Raw lines: (.*?)\.(?: \*\*|$)", said, re.M)
+            with self.subTest(document=document.name):
+                self.assertIsNotNone(named, "the block names no raw lines")
+                files = [root / each for each in re.findall(r"`([^`]+)`", named.group(1))]
+                expected = lines_of(report_data.load(files, None, None))
+                self.assertEqual([line for line in expected if line not in said.splitlines()], [])
+                rows = [line for line in said.splitlines() if line.startswith("| ")]
+                self.assertEqual([line for line in rows if line not in expected], [])
+
+    def test_recorded_raw_lines_are_small(self):
+        sizes = {path.name: path.stat().st_size for path in (BENCH / "results").iterdir()}
+        self.assertEqual([name for name, size in sizes.items() if size > 5_000_000], [])
+
     def test_a_document_without_its_markers_is_left_alone(self):
         for text in ("nothing\n", f"{self.END}\n{self.BEGIN}\n", f"{self.BEGIN}\n{self.BEGIN}\n{self.END}\n"):
             path = self.document(text)
@@ -492,6 +576,17 @@ class Pictures(unittest.TestCase):
             drawn = [len(re.findall(rf'<path d="[^"]*"[^>]*stroke: {colour}; stroke-width: 1.2', text))
                      for colour in (first, second)]
             self.assertEqual(drawn, [panels[0] + 1, panels[1] + 1], prefix)
+
+    def test_every_curve_that_a_row_names_is_one_that_is_drawn(self):
+        drawn = set(report_plots.PERCENTILE_CURVES) | {"window_ns", "resident_kib"}
+        self.assertEqual({name for row in rows_module.ROWS for name in row.series} - drawn, set())
+
+    def test_a_curve_of_means_is_not_called_one_of_calls(self):
+        looks = report_plots.looks_of(self.report.libraries, "calm")
+        for kind, words in (("malloc_ns", "time of one call"), ("pair32_ns", "mean time of a pair")):
+            figure = report_plots.draw_percentiles("r", "", {kind: {"calm": [(0, 1.0), (100, 9.0)]}}, "calm", looks)
+            self.assertTrue(figure.axes[0].get_ylabel().startswith(words))
+            report_plots.pyplot.close(figure)
 
     def test_two_rows_of_the_same_work_share_a_picture(self):
         chosen = [row for row in rows_module.ROWS if {"malloc_ns", "free_ns"} <= set(row.series)]

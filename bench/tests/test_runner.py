@@ -285,6 +285,47 @@ class Goals(unittest.TestCase):
         self.assertIn("falls short", words)
 
 
+    def test_ours_is_held_against_the_better_of_its_variants(self):
+        made = [
+            sample(name, library, repeat, seconds)
+            for name in ("slots", "batch")
+            for repeat in range(7)
+            for library, seconds in (("calm", 1.0), ("fixed256", 2.0), ("fixed1024", 0.8))
+        ]
+        found = digest(made, ("calm", "fixed256", "fixed1024"))
+        over = lambda variants: goals.KINDS["over_variants"](found, "calm", (("slots", "batch"), variants))
+        value, words = over(("fixed256", "fixed1024"))
+        self.assertAlmostEqual(value, 1 / 0.8)
+        self.assertEqual(words, "against fixed1024, 0 of 2 ties")
+        self.assertEqual(over(("fixed256", "other")), (None, "no verdict: other has no figure in every row"))
+
+    def test_drift_is_that_of_the_row_that_grows_most(self):
+        drifting = lambda kib: {"seconds": 1, "cpu_seconds": 1, "resident_drift_kib": kib, "resident_max_kib": 9}
+        figures = (("asymmetric", 20), ("mpsc", 900))
+        made = [sample(name, "calm", 0, 1, result=drifting(kib)) for name, kib in figures]
+        self.assertEqual(self.outcome(made, "drift", ("asymmetric", "mpsc")), (900, "mpsc"))
+        self.assertIn("no verdict", self.outcome(made[:1], "drift", ("asymmetric", "mpsc"))[1])
+
+    def test_every_goal_has_a_kind_and_names_rows_that_exist(self):
+        known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
+        flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
+        for text, kind, argument, _ in rows_module.GOALS:
+            named = flat(argument[0] if kind == "over_variants" else argument)
+            self.assertEqual(set(named) - known, set(), text)
+            self.assertIn(kind, goals.KINDS, text)
+        self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})
+
+
+class Workloads(unittest.TestCase):
+    def test_each_says_what_it_measures_and_what_not(self):
+        for source in sorted((BENCH / "workloads").glob("*.c")):
+            head = " ".join(source.read_text().split("*/", 1)[0].replace("*", " ").split())
+            with self.subTest(workload=source.stem):
+                self.assertTrue(head.startswith(f"/ {source.stem} SEED"), head[:60])
+                self.assertIn("Measures ", head)
+                self.assertRegex(head, "(Does|Do) not measure ")
+
+
 class Plans(unittest.TestCase):
     def test_a_round_is_cut_into_slices_of_its_work(self):
         row = rows_module.Row("a", "one thread", "cpu", ("pairs", rows_module.N(100)), slices=4)
@@ -388,6 +429,13 @@ class Plans(unittest.TestCase):
             self.assertEqual(len(groups) > 1, name in ("quick", "all"), name)
         self.assertEqual({row.name for row in rows_module.ROWS if row.default}, set(inside))
         self.assertEqual(len(rows_module.SETS["all"].rows(rows_module.ROWS)), len(inside))
+
+    def test_every_one_thread_row_can_be_counted_and_is_held_by_the_golden_file(self):
+        golden = json.loads((BENCH.parent / "tests" / "golden" / "rows.json").read_text())["rows"]
+        counted = {row.name for row in rows_module.ROWS if row.counted}
+        inside = {row.name for row in rows_module.ROWS if row.group == "one thread"}
+        self.assertEqual(inside - counted, set())
+        self.assertEqual(inside - set(golden), set())
 
     def test_sets_take_no_longer_than_promised(self):
         for name, minutes, peers in (("quick", 4, 2), ("general", 20, 5), ("all", 240, 6)):
@@ -686,6 +734,23 @@ class Runs(unittest.TestCase):
         found = results.digest_samples(list(rows_module.ROWS), ["calm", "floor", "glibc"], samples, 1)
         self.assertEqual(goals.best_peer(found, "calm", found.row("slots"), "time"), "glibc")
 
+    def test_the_last_byte_is_touched_where_that_is_asked_for_and_kept_apart(self):
+        out = FOLDER / "touch.jsonl"
+        arguments = run_arguments(out, "batch", {}, "--rounds", "1", "--scale", "0.02")
+        self.assertEqual(bench(*arguments, "--touch", "last").returncode, 0)
+        self.assertEqual(measure.read(out)[0][0]["touch"], "last")
+        done = bench(*arguments)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("was measured with --touch last", done.stderr)
+        # Of a block that is a mapping of its own, first and last byte lie on different pages; 300 are alive.
+        peaks = {}
+        for touch in ("first", "last"):
+            cost = FOLDER / f"cost-{touch}"
+            command = [str(build.binaries() / "launch"), str(cost), "10", "-", str(build.binaries(touch) / "batch")]
+            subprocess.run([*command, "1", str(256 << 10), "300", "1"], stdout=subprocess.DEVNULL, check=True)
+            peaks[touch] = json.loads(cost.read_text())["peak_kib"]
+        self.assertGreater(peaks["last"], peaks["first"] + 500)
+
     def test_two_runs_do_not_write_the_same_file(self):
         out = FOLDER / "locked.jsonl"
         with open(out, "a") as file:
@@ -754,6 +819,61 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(base.Stop, "MiB are free in .* are needed; free some, or"):
             base.need_space(FOLDER / "not" / "there", 1 << 40, "name another")
         base.need_space(FOLDER, 1, "name another")
+
+    def on_a_small_disk(self, *arguments: str, full: bool = False, **environment) -> subprocess.CompletedProcess:
+        """The runner where {small} is a file system of 2 MiB, which nobody else sees; nothing fits in if full."""
+        small = FOLDER / "small"
+        small.mkdir(exist_ok=True)
+        script = 'mount -t tmpfs -o size=2m tmpfs "$0" || exit 77\n'
+        script += 'head -c 4m /dev/zero > "$0/fill" 2>/dev/null\n' if full else ""
+        command = [sys.executable, str(BENCH / "calm_bench.py"), *(part.format(small=small) for part in arguments)]
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f'{script}exec "$@"', small, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            env={**os.environ, **{name: part.format(small=small) for name, part in environment.items()}},
+        )
+        if done.returncode in (1, 77) and "calm bench" not in done.stderr:
+            self.skipTest("no file system of one's own may be mounted here: " + done.stderr.strip())
+        return done
+
+    def check_no_space(self, done: subprocess.CompletedProcess, expected: str):
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        said = [line for line in done.stderr.splitlines() if line.startswith("calm bench: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertIn(expected, said[0])
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_small_disk_is_one_sentence_for_a_run_and_for_a_report(self):
+        usual = ("--without-calm", "--peers", "glibc", "--rows", "tiny", "--rounds", "1")
+        self.check_no_space(self.on_a_small_disk(*usual, "--out", "{small}/x.jsonl"), "let --out name a file elsewhere")
+        elsewhere = str(FOLDER / "elsewhere-than-small.jsonl")
+        done = self.on_a_small_disk(*usual, "--out", elsewhere, TMPDIR="{small}")
+        self.check_no_space(done, "let TMPDIR name another folder")
+        raw = FOLDER / "for-a-report.jsonl"
+        self.assertEqual(bench(*usual, "--out", str(raw)).returncode, 0)
+        done = self.on_a_small_disk("report", str(raw), "--out", "{small}/report", full=True)
+        self.check_no_space(done, "There is no space left")
+
+    def test_an_interrupted_report_is_one_sentence_and_made_whole_by_the_next(self):
+        raw, out = FOLDER / "interrupted.jsonl", FOLDER / "interrupted-report"
+        arguments = run_arguments(raw, "tiny|batch", {}, "--rounds", "1", "--scale", "0.02")
+        self.assertEqual(bench(*arguments).returncode, 0)
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from harness import cli, report_page\n"
+            "def page(*_): raise KeyboardInterrupt\n"
+            "report_page.page = page; sys.argv[:2] = ['calm']; sys.exit(cli.main())"
+        )
+        command = [sys.executable, "-c", code, str(BENCH), "report", str(raw), "--out", str(out)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 130, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1], "calm bench: interrupted; the same command goes on from here.")
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertFalse((out / "report.html").exists())
+        self.assertEqual(bench("report", str(raw), "--out", str(out)).returncode, 0)
+        self.assertIn("</html>", (out / "report.html").read_text())
 
     def test_nothing_that_a_program_started_outlives_it(self):
         alive = FOLDER / "alive"

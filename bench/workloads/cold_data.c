@@ -6,7 +6,8 @@
  * Measures whether a library can get cold memory out of the way when asked, and what that costs the
  * program later: `resident_asked_kib`, and `wake_seconds` to read it all. A library that neither
  * moves nor pages out live blocks shows what cold and hot data cost when they share a heap; paging
- * out needs swap. Cold blocks are written throughout, as data are.
+ * out needs swap. Cold blocks are written throughout, as data are. Does not measure several
+ * threads.
  */
 #include "resident.h"
 #include "slots.h"

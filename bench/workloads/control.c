@@ -3,7 +3,7 @@
  *
  * Measures the clock, the scheduler and the caches of the machine. No allocator takes part, so
  * every library must come out equal here: what is left is noise, and a difference smaller than this
- * row's says nothing.
+ * row's says nothing. Does not measure any library.
  */
 #include "workload.h"
 

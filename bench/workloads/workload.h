@@ -95,6 +95,11 @@ static inline void fail(const char *format, ...)
     exit(1);
 }
 
+/* Whether the last byte is touched as well: `--touch last`. */
+#ifndef TOUCH_LAST
+#define TOUCH_LAST 0
+#endif
+
 /* Allocates and touches the first byte: an allocation nobody writes to costs no page and proves
  * little. */
 static inline void *allocate(size_t bytes, unsigned char tag)
@@ -103,6 +108,8 @@ static inline void *allocate(size_t bytes, unsigned char tag)
     if (block == NULL)
         fail("malloc(%zu) returned NULL", bytes);
     *(volatile unsigned char *)block = tag;
+    if (TOUCH_LAST && bytes > 1)
+        *(volatile unsigned char *)(block + bytes - 1) = tag;
     return block;
 }
 

@@ -23,7 +23,8 @@
 #include "core/thread.h"
 
 enum {
-    BLOCKS_FIRST = 7,   /* a bin's first array holds, where its class allows as many */
+    /* A bin's first array holds, where its class allows as many. */
+    BLOCKS_FIRST = BLOCKS_FIXED == 0 ? 7 : BLOCKS_FIXED,
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 16,
     HAND_BINS = 8, /* used bins the hand looks at in one step                   */
@@ -31,11 +32,14 @@ enum {
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
-    REFILL_PLAIN = 64,    /* blocks to fetch at once, where they do not come as a batch */
-    FLUSHES_MAX = 16,     /* in a row, before a bin holds less */
+    REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
+    FLUSHES_MAX = 16,  /* in a row, before a bin holds less */
+    BLOCKS_SHARED = 2 * BATCH_BLOCKS +
+                    1,    /* where batches change hands; more only if that is seen */
+    FLUSHES_SPARED = 8,   /* in a row: what the largest array has room for */
     FALLING_BYTES = 8192, /* and no less than this, within these bounds */
-    FALLING_MIN = 15,
-    FALLING_MAX = 63,
+    FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
+    FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
     FALLING_STEP = 8,
     FLUSHES_OF_SPANS = 0, /* counted where class 0, which does not exist, would be */
     SPANS_FREED_SHARE = 3,
@@ -75,7 +79,7 @@ static bool is_span_bin(unsigned bin)
 static size_t blocks_max(unsigned bin)
 {
     if (!is_span_bin(bin))
-        return class_facts[bin_class(bin)].cached;
+        return BLOCKS_FIXED == 0 ? class_facts[bin_class(bin)].cached : BLOCKS_FIXED;
     return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
 }
 
@@ -364,13 +368,30 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-/* Whether there were flushes since the last miss, which is now. A look keeps its page untouched. */
-static bool forget_flushes(struct cache *cache, unsigned which)
+/* How many flushes there were since the last miss, which is now. A look keeps its page untouched.
+ */
+static unsigned forget_flushes(struct cache *cache, unsigned which)
 {
-    bool was_flushed = cache->flushes[which] != 0;
-    if (was_flushed)
+    unsigned flushes = cache->flushes[which];
+    if (flushes != 0)
         cache->flushes[which] = 0;
-    return was_flushed;
+    return flushes;
+}
+
+/* Whether a bin's array has room for two batches, which others take as they are: then a larger one
+ * would only keep blocks from them. */
+static bool is_ample(struct cache *cache, unsigned bin)
+{
+    return array_of(cache->entries[bin].limit).blocks >= BLOCKS_SHARED && depot_is_shared(bin);
+}
+
+/* Whether a miss after so many flushes says that a larger array would have had what is missing now.
+ */
+static bool is_miss_spared(struct cache *cache, unsigned bin, unsigned flushes)
+{
+    if (is_span_bin(bin))
+        return flushes > 0;
+    return !is_ample(cache, bin) || (flushes > 0 && flushes <= FLUSHES_SPARED);
 }
 
 /* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
@@ -380,9 +401,11 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
-        bool was_flushed = forget_flushes(cache, bin % FLUSH_COUNTS);
-        if (!is_span_bin(bin) || was_flushed)
+        unsigned flushes = forget_flushes(cache, bin % FLUSH_COUNTS);
+        if (is_miss_spared(cache, bin, flushes))
             cache_grow_after_miss(cache, bin);
+        else if (!is_span_bin(bin))
+            set_bit(cache->recent_bins, bin);
         if (is_span_bin(bin))
             forget_flushes(cache, FLUSHES_OF_SPANS);
         want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
@@ -496,8 +519,8 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (is_full(entry) && is_span_bin(bin))
         return make_room_for_span(cache, bin);
     if (is_full(entry)) {
-        is_less = !depot_is_shared(bin) && is_falling(cache, bin % FLUSH_COUNTS);
-        if (!is_less)
+        is_less = is_falling(cache, bin % FLUSH_COUNTS) && !depot_is_shared(bin);
+        if (!is_less && !is_ample(cache, bin))
             cache_grow_after_miss(cache, bin);
     }
     if (entry->limit == 0)

@@ -25,7 +25,7 @@
 #include "core/cores.h"
 
 enum {
-    CACHE_BYTES = 3 * 512 * 1024,
+    CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
     SPAN_BLOCKS_MAX = (1 << SLOTS_LOG2_MIN) - 1,
     SLOTS_LOG2_MAX = 10,
@@ -41,6 +41,7 @@ struct cache_entry {
     _Atomic uint32_t top;
     uint32_t limit;
 };
+_Static_assert(BLOCKS_FIXED >= 0 && BLOCKS_FIXED < 1 << SLOTS_LOG2_MAX, "an array has a slot more");
 _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold offsets in these");
 _Static_assert(offsetof(struct cache_entry, top) == 8 && offsetof(struct cache_entry, limit) == 12,
                "the sequences of os/rseq.h know where these are");

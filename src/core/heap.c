@@ -60,6 +60,8 @@ static void start_now(void)
     home_start(cpu_count);
     shard_start(settings.shards, cpu_count);
     cores_start(settings.cores, facts.core_limit);
+    if (settings.huge_from_bytes != 0)
+        region_huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
     heap_apply(&settings);
     span_on_shortage = collect;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);

@@ -20,7 +20,8 @@ struct heap_settings {
     uint32_t purge_delay_ms;
     size_t cache_bytes_each;
     enum cores_use cores;
-    unsigned shards; /* 0: as the machine has them */
+    unsigned shards;        /* 0: as the machine has them */
+    size_t huge_from_bytes; /* 0: no huge pages           */
     bool stops_on_misuse;
     bool stops_on_foreign;
 };

@@ -157,10 +157,12 @@ static void retire(struct cache *cache)
 }
 
 /* Takes the thread's cache from it, and keeps a few as they are, blocks and all, for the threads
- * that come next. Signals are blocked. Returns whether it is kept. */
+ * that come next, unless those work on cores' caches. Signals are blocked. Returns whether it is
+ * kept. */
 static bool detach_quietly(struct cache *cache)
 {
-    bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM;
+    bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM &&
+                   !load(&cores_are_used, RELAXED);
     store(&cache->state, CACHE_SPARE, RELAXED);
     if (cache_of_thread == cache)
         cache_of_thread = &cache_none;

@@ -60,6 +60,10 @@ extern HIDDEN struct region region;
 /* Reserves the region for this machine. Returns 0 or -ENOMEM; a second try is allowed. */
 int region_start(const struct os_facts *facts);
 
+/* The first unit of the part in which huge pages are asked for; SIZE_MAX: there is none. Set before
+ * the region grows. */
+extern size_t region_huge_from;
+
 /*
  * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
  * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but where address space is

@@ -50,6 +50,9 @@ int os_release(void *start, size_t size);
  * around it, where that is small: without it our variables could take 2 MiB of memory. */
 void os_refuse_huge(void *start, size_t size);
 
+/* Asks for huge pages in a committed range; a kernel that has none gives ordinary ones. */
+void os_ask_huge(void *start, size_t size);
+
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);
 

@@ -23,18 +23,6 @@ static uint64_t inverse_of(uint64_t odd)
     return inverse;
 }
 
-/* All blocks free, and none of them freed by another thread. */
-static void fill_map(struct pool_class *class)
-{
-    for (uint32_t w = 0; w < class_words(class); w++) {
-        uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
-        uint64_t all = blocks == 64 ? UINT64_MAX : level_bit(blocks) - 1;
-        store(&class->free[w], all, RELAXED);
-        store(word_freed(class, &class->free[w]), 0, RELAXED);
-        levels_set(&class->root, class->far, class->near, w);
-    }
-}
-
 static void fill_class(calm_pool *pool, const struct plan_class *plan, struct pool_class *class)
 {
     char *start = (char *)pool;
@@ -43,20 +31,18 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
         .free = (pool_word *)(start + plan->map_at),
         .blocks_at = (size_t)(start + plan->blocks_at - pool->blocks),
         .inverse = inverse_of(plan->stride >> shift),
-        .stride = plan->stride,
+        .stride = (uint32_t)plan->stride,
         .blocks = plan->blocks,
         .align = (uint16_t)plan->align,
         .shift = (uint8_t)shift,
         .index = (uint8_t)(class - pool->classes),
         .near = (uint64_t *)(start + plan->near_at),
         .far = (uint64_t *)(start + plan->far_at),
-        .hot_word = (pool_word *)(start + plan->map_at),
-        .hot_start = start + plan->blocks_at,
+        .hot_word = &pool->nothing,
+        .hot = POOL_NONE,
         .counted = plan->blocks,
         .least_free = plan->blocks,
     };
-    __builtin_memset(class->near, 0, plan->meta_end - plan->near_at);
-    fill_map(class);
 }
 
 /* A class to the tables: bytes from the pool's own first. */
@@ -86,7 +72,7 @@ static void fill_tables(calm_pool *pool, const struct plan *plan)
         size_t from = i << pool->granule_shift;
         uint32_t first = keys_below(pool->last_byte, from);
         uint32_t last = keys_below(pool->last_byte, from + ((size_t)1 << pool->granule_shift) - 1);
-        pool->class_at[i] = first == last ? offset_of(pool, first) : POOL_MIXED;
+        pool->class_at[i] = offset_of(pool, first == last ? first : plan->count);
     }
     for (unsigned i = 0; i < plan->count; i++)
         for (unsigned log = 0; log <= bit_lowest(plan->classes[i].align); log++)

@@ -56,27 +56,58 @@ ALWAYS_INLINE void count_taken(struct pool_class *class)
 {
     uint32_t left = load(class->count, RELAXED) - 1;
     store(class->count, left, RELAXED);
-    if (left < class->least_free)
+    if (unlikely(left < class->least_free))
         class->least_free = left;
     class->allocs++;
 }
 
-ALWAYS_INLINE void make_hot(calm_pool *pool, struct pool_class *class, uint32_t w)
+/* What was handed out last says nothing of the next call any more. */
+ALWAYS_INLINE void forget_latest(calm_pool *pool)
 {
     pool->latest.block = NULL;
+    pool->latest.of = NULL;
+}
+
+ALWAYS_INLINE void make_hot(calm_pool *pool, struct pool_class *class, uint32_t w)
+{
+    forget_latest(pool);
     class->hot = w;
     class->hot_word = w == POOL_NONE ? &pool->nothing : &class->free[w];
     class->hot_start = pool->blocks + class->blocks_at + ((size_t)w << LEVEL_BITS) * class->stride;
 }
 
+/* S0: the next word of the class becomes part of its map, its blocks free. What the memory held
+ * before is unknown; nobody has looked at it. Pre: no begun word has a free block. */
+ALWAYS_INLINE uint32_t begin_word(struct pool_class *class)
+{
+    uint32_t begun = load(&class->begun, RELAXED), left = class->blocks - begun;
+    uint32_t w = begun >> LEVEL_BITS, blocks = left < 64 ? left : 64;
+    pool_word *word = &class->free[w];
+    if (w % 64 == 0)
+        class->near[w / 64] = 0;
+    if (w % 4096 == 0)
+        class->far[w / 4096] = 0;
+    store(word, UINT64_MAX >> (64 - blocks), RELAXED);
+    if (load(word_freed(class, word), RELAXED) != 0) /* so as not to touch a page that reads as 0 */
+        store(word_freed(class, word), 0, RELAXED);
+    levels_set(&class->root, class->far, class->near, w);
+    store(&class->begun, begun + blocks, RELEASE); /* pairs with locate() */
+    return w;
+}
+
 /* If hot has nothing left, moves it on to the next word that has. */
 static NOINLINE void leave_word(calm_pool *pool, struct pool_class *class)
 {
-    if (class->hot == POOL_NONE || load(class->hot_word, RELAXED) != 0)
+    if (load(class->hot_word, RELAXED) != 0)
         return;
-    levels_clear(&class->root, class->far, class->near, class->hot);
-    make_hot(pool, class,
-             class->root != 0 ? levels_first(&class->root, class->far, class->near) : POOL_NONE);
+    if (class->hot != POOL_NONE)
+        levels_clear(&class->root, class->far, class->near, class->hot);
+    uint32_t w = POOL_NONE;
+    if (class->root != 0)
+        w = levels_first(&class->root, class->far, class->near);
+    else if (load(&class->begun, RELAXED) != class->blocks)
+        w = begin_word(class);
+    make_hot(pool, class, w);
 }
 
 /* The word has blocks to hand out, and had none before. */
@@ -106,6 +137,9 @@ ALWAYS_INLINE void end_pass(calm_pool *pool, struct pool_class *class)
  */
 ALWAYS_INLINE uint32_t drain_group(calm_pool *pool, struct pool_class *class)
 {
+    uint32_t words = words_begun(class);
+    if (words == 0)
+        return 0;
     uint32_t w = class->cursor >> pool->group_shift;
     uint32_t part = class->cursor & ((1u << pool->group_shift) - 1);
     pool_word *word = &class->free[w];
@@ -124,7 +158,7 @@ ALWAYS_INLINE uint32_t drain_group(calm_pool *pool, struct pool_class *class)
         if (free == 0)
             raise_word(pool, class, w);
     }
-    if (class->cursor == class_words(class) << pool->group_shift)
+    if (class->cursor == words << pool->group_shift)
         end_pass(pool, class);
     return count;
 }
@@ -157,9 +191,23 @@ ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t
     /* S4: the mark of the last free goes before the block does. */
     if (is_shared && (load(word_freed(class, word), RELAXED) & level_bit(i)) != 0)
         fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);
-    char *block = class->hot_start + i * (uint32_t)class->stride;
-    pool->latest = (struct pool_latest){block, free, class};
-    return block;
+    struct pool_latest *latest = &pool->latest;
+    latest->word = free;
+    latest->block = class->hot_start + i * class->stride;
+    latest->of = class;
+    return latest->block;
+}
+
+/* S1 once more, of the block that was freed last: all is as it was when it was handed out. The word
+ * and the block need not wait for what the calls before have stored. */
+ALWAYS_INLINE void *hand_out_again(calm_pool *pool, struct pool_class *class)
+{
+    struct pool_latest *latest = &pool->latest;
+    store(class->hot_word, latest->word & (latest->word - 1), RELAXED);
+    store(class->count, load(class->count, RELAXED) - 1, RELAXED);
+    class->allocs++;
+    latest->block = latest->back;
+    return latest->block;
 }
 
 static NOINLINE void *hand_out_any(calm_pool *pool, struct pool_class *class)
@@ -241,7 +289,11 @@ EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
 {
     if (unlikely(bytes > POOL_TABLE_BYTES))
         return bytes > pool->largest ? refuse(pool) : alloc_large(pool, bytes);
-    return alloc_from(pool, class_by(pool, pool->class_of_size[bytes]));
+    struct pool_class *class = class_by(pool, pool->class_of_size[bytes]);
+    if (likely(pool->latest.block == NULL && class == pool->latest.of &&
+               load(&pool->detours, RELAXED) == 0))
+        return hand_out_again(pool, class);
+    return alloc_from(pool, class);
 }
 
 EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
@@ -264,23 +316,40 @@ static NOINLINE struct pool_class *class_among(const calm_pool *pool, size_t off
     return (struct pool_class *)(uintptr_t)&pool->classes[keys_below(pool->last_byte, offset)];
 }
 
+/* Exact division: a multiple of the stride gives its quotient, all else gives more than any. */
+ALWAYS_INLINE uint64_t number_of(const struct pool_class *class, size_t inside)
+{
+    uint64_t turned = inside >> class->shift | inside << (-(unsigned)class->shift & 63);
+    return turned * class->inverse;
+}
+
+/* What is wrong with an address that no begun block of the class has. */
+ALWAYS_INLINE int misplaced(const struct pool_class *class, size_t inside, uint64_t number)
+{
+    if (number < class->blocks)
+        return CALM_EDOUBLE; /* free, as it never was handed out */
+    if (inside >= (size_t)class->blocks * class->stride)
+        return CALM_EFOREIGN;
+    return (inside & (class->align - 1u)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
+}
+
 /* Finds the block that begins at an address: 0 and the place, or what is wrong with it. */
 ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_place *out)
 {
     size_t offset = (uintptr_t)block - (uintptr_t)pool->blocks;
     if (unlikely(offset >= pool->blocks_bytes))
         return CALM_EFOREIGN;
-    uint16_t at = pool->class_at[offset >> pool->granule_shift];
-    struct pool_class *class = unlikely(at == POOL_MIXED) ? class_among(pool, offset)
-                                                          : class_by(pool, at);
+    struct pool_class *class = class_by(pool, pool->class_at[offset >> pool->granule_shift]);
     size_t inside = offset - class->blocks_at;
-    /* Exact division: a multiple of the stride gives its quotient, all else gives more than any. */
-    uint64_t turned = inside >> class->shift | inside << (-(unsigned)class->shift & 63);
-    uint64_t number = turned * class->inverse;
-    if (unlikely(number >= class->blocks)) {
-        if (inside >= class->blocks * class->stride)
-            return CALM_EFOREIGN;
-        return (inside & (class->align - 1u)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
+    uint64_t number = number_of(class, inside);
+    if (unlikely(number >= load(&class->begun, ACQUIRE))) { /* pairs with S0 */
+        if (class->blocks == 0) {
+            class = class_among(pool, offset);
+            inside = offset - class->blocks_at;
+            number = number_of(class, inside);
+        }
+        if (number >= load(&class->begun, ACQUIRE))
+            return misplaced(class, inside, number);
     }
     out->class = class;
     out->w = (uint32_t)number >> LEVEL_BITS;
@@ -306,42 +375,74 @@ ALWAYS_INLINE bool may_free(const calm_pool *pool, const struct pool_place *at)
     return (load(at->word, RELAXED) & level_bit(at->i)) == 0;
 }
 
-/* S5: a free of any live block. */
-static NOINLINE int free_any(calm_pool *pool, void *block)
+static NOINLINE int refuse_free(calm_pool *pool, const void *block, int error)
+{
+    if (block == NULL)
+        return CALM_OK;
+    pool->misuses++;
+    return error;
+}
+
+ALWAYS_INLINE void keep(calm_pool *pool, const struct pool_place *at, uint64_t free)
+{
+    store(at->word, level_with(free, at->i), RELAXED);
+    count_more(at->class, 1);
+    if (unlikely(free == 0))
+        raise_word(pool, at->class, at->w);
+}
+
+/* S5 where others free, too, or the watch line has codes. */
+static NOINLINE int free_detour(calm_pool *pool, void *block)
 {
     struct pool_place at = {0};
     int error = locate(pool, block, &at);
     if (likely(error == 0) && unlikely(!may_free(pool, &at)))
         error = CALM_EDOUBLE;
-    if (unlikely(error != 0)) {
-        pool->misuses++;
-        return error;
-    }
-    uint64_t free = load(at.word, RELAXED);
-    store(at.word, level_with(free, at.i), RELAXED);
-    if (at.word == at.class->hot_word && at.class == pool->latest.of)
-        pool->latest.word = level_with(pool->latest.word, at.i);
-    count_more(at.class, 1);
+    if (unlikely(error != 0))
+        return refuse_free(pool, block, error);
+    keep(pool, &at, load(at.word, RELAXED));
     if (unlikely(is_coded(pool)))
         publish_coded(pool, at.class);
-    if (unlikely(free == 0))
-        raise_word(pool, at.class, at.w);
+    return CALM_OK;
+}
+
+/* S5: of the block that was handed out last. */
+ALWAYS_INLINE void free_latest(struct pool_latest *latest, void *block)
+{
+    struct pool_class *class = latest->of;
+    latest->back = block;
+    latest->block = NULL;
+    store(class->hot_word, latest->word, RELAXED);
+    count_more(class, 1);
+}
+
+/* S5: a free of any live block. */
+static NOINLINE int free_any(calm_pool *pool, void *block)
+{
+    if (unlikely(load(&pool->detours, RELAXED) != 0))
+        return free_detour(pool, block); /* another thread may have freed it */
+    struct pool_place at = {0};
+    int error = locate(pool, block, &at);
+    if (unlikely(error != 0))
+        return refuse_free(pool, block, error);
+    uint64_t free = load(at.word, RELAXED);
+    if (unlikely(level_with(free, at.i) == free))
+        return refuse_free(pool, block, CALM_EDOUBLE);
+    if (pool->latest.of != NULL)
+        forget_latest(pool);
+    keep(pool, &at, free);
     return CALM_OK;
 }
 
 EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
 {
-    if (block == NULL)
-        return CALM_OK;
-    struct pool_latest *latest = &pool->latest;
-    if (block != latest->block)
+    if (unlikely(block != pool->latest.block))
         return free_any(pool, block);
-    latest->block = NULL;
+    if (unlikely(block == NULL))
+        return CALM_OK;
     if (unlikely(load(&pool->detours, RELAXED) != 0))
-        return free_any(pool, block); /* another thread may have freed it */
-    struct pool_class *class = latest->of;
-    store(class->hot_word, latest->word, RELAXED);
-    count_more(class, 1);
+        return free_detour(pool, block);
+    free_latest(&pool->latest, block);
     return CALM_OK;
 }
 

@@ -7,13 +7,19 @@
  * All that the owner decides by is `free` and what is made of it, so nothing another thread does
  * can make it wrong. docs/protocols/pool-remote.md has states, steps and proofs.
  *
+ * A class's words are begun one after the other, when its lower ones have nothing left: until then
+ * nothing of theirs is written, here or in the levels, so that what a program never uses of a pool
+ * takes no memory where pages come when first touched.
+ *
  * Invariants, held by pool_verify():
+ *   P0 begun is whole words, or all blocks; words behind it are looked at by nobody.
  *   P1 bits behind a class's last block are 0 in both planes.
  *   P2 `near` has exactly the words with a bit of `free`, and `hot`, which may have none left.
- *   P3 the count at count_at is the number of bits of `free`.
+ *   P3 the count is the number of bits of `free`, and of blocks that are not begun.
  *   P4 hot is the lowest word that `near` has, or POOL_NONE; hot_word and hot_start are its own.
  *   P5 the watch line says no more than the counts.
- *   P6 latest.word is hot_word with the block that was handed out last, as long as that is used.
+ *   P6 latest.word is hot_word with the block that was handed out last, as long as that is used,
+ * and the block is the lowest there.
  */
 #ifndef CALM_POOL_POOL_H
 #define CALM_POOL_POOL_H
@@ -27,7 +33,7 @@ enum {
     POOL_TABLE_BYTES = 4096, /* sizes up to this find their class in a table            */
     POOL_KIB = 1024,         /* above, those from one KiB to the next are of one class mostly */
     POOL_GRANULES = 256,     /* parts of the blocks' range that each have a table entry */
-    POOL_MIXED = 0,          /* an entry: several classes lie in this part              */
+    POOL_MIXED = 0,          /* an entry: several classes have sizes of this KiB        */
     POOL_ALIGNS = 13,        /* 2^0 to 2^12 */
     POOL_DRAIN_TWICE = 128,  /* from this drain_max on a drain looks at two words       */
     POOL_EXACT_MAX = 14,     /* classes whose free blocks are counted in the watch line */
@@ -49,10 +55,11 @@ struct pool_class {
     pool_word *free;  /* the owner writes, any thread reads                      */
     size_t blocks_at; /* of the first block, from the pool's first possible one  */
     uint64_t inverse; /* of the odd part of stride, modulo 2^64                  */
-    size_t stride;
     uint64_t *near;
     uint64_t *far;
-    uint32_t blocks; /* 0: what is behind the last class, for requests of no class */
+    uint32_t stride;
+    _Atomic uint32_t begun; /* blocks of the words begun; the owner writes, any thread reads */
+    uint32_t blocks;        /* 0: what is behind the last class, for requests of no class */
     uint16_t align;
     uint8_t shift; /* stride is its odd part << shift */
     uint8_t index;
@@ -73,12 +80,13 @@ struct pool_class {
 _Static_assert(sizeof(struct pool_class) == 2 * CACHE_LINE_BYTES,
                "one line of facts, one of state");
 
-/* The block that was handed out last, which the owner may free without looking it up: NULL once it
- * was freed, or once hot has moved on from its word. */
+/* The block that was handed out last, which the owner may free without looking it up; and once it
+ * has, and nothing else was freed or handed out, the next request of its class has it again. */
 struct pool_latest {
-    void *block;
-    uint64_t word; /* what hot_word is once the block is free again */
-    struct pool_class *of;
+    void *block;           /* handed out; NULL: freed since, or none                 */
+    uint64_t word;         /* what hot_word is once the block is free again          */
+    struct pool_class *of; /* NULL: none, or hot moved on, or another block was freed */
+    void *back;            /* the block, once it was freed                           */
 };
 
 struct calm_pool {
@@ -98,7 +106,8 @@ struct calm_pool {
     uint64_t with_align[POOL_ALIGNS]; /* bit c: class c is aligned to 2^index */
     uint64_t declared[KEYS];          /* block bytes; UINT64_MAX past the last class         */
     uint64_t last_byte[KEYS];         /* of each class's range, from `blocks`; the same past */
-    /* Bytes from the pool's own first to the class. */
+    /* Bytes from the pool's own first to the class; of a part with several, to the class with no
+     * blocks behind the last one. */
     uint16_t class_at[POOL_GRANULES];
     uint16_t class_of_size[POOL_TABLE_BYTES + 1];
     uint16_t class_of_kib[POOL_KIB]; /* sizes above, by size - 1; or POOL_MIXED */
@@ -132,6 +141,12 @@ _Static_assert(offsetof(struct calm_pool, classes) + (KEYS + 1) * sizeof(struct 
 ALWAYS_INLINE uint32_t class_words(const struct pool_class *of)
 {
     return (of->blocks + 63) >> LEVEL_BITS;
+}
+
+/* Of `free`, those that have been begun. */
+ALWAYS_INLINE uint32_t words_begun(const struct pool_class *of)
+{
+    return (load(&of->begun, RELAXED) + 63) >> LEVEL_BITS;
 }
 
 /* The word of remote frees that belongs to a word of `free`. */

@@ -32,7 +32,7 @@ EXPORT uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch)
                                                 offsetof(struct calm_pool, watch));
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < pool->class_count; i++)
-        bytes += load(pool->classes[i].count, RELAXED) * pool->classes[i].stride;
+        bytes += (uint64_t)load(pool->classes[i].count, RELAXED) * pool->classes[i].stride;
     return bytes;
 }
 
@@ -44,7 +44,7 @@ static bool is_raised(const struct pool_class *class, uint32_t w)
 /* L1: the upper levels say of the lower what is so. */
 static bool levels_agree(const struct pool_class *class)
 {
-    uint32_t near_words = (class_words(class) + 63) / 64;
+    uint32_t near_words = (words_begun(class) + 63) / 64;
     for (uint32_t n = 0; n < near_words; n++)
         if ((class->near[n] != 0) != ((class->far[n >> LEVEL_BITS] & level_bit(n & 63)) != 0))
             return false;
@@ -66,8 +66,11 @@ static bool is_hot_right(const calm_pool *pool, const struct pool_class *class, 
 
 static verdict verify_words(const calm_pool *pool, const struct pool_class *class)
 {
-    uint32_t known = 0, lowest = POOL_NONE;
-    for (uint32_t w = 0; w < class_words(class); w++) {
+    uint32_t begun = load(&class->begun, RELAXED), lowest = POOL_NONE;
+    uint32_t known = class->blocks - begun;
+    if (begun > class->blocks || (begun % 64 != 0 && begun != class->blocks))
+        return "P0: a part of a word is begun";
+    for (uint32_t w = 0; w < words_begun(class); w++) {
         pool_word *word = &class->free[w];
         uint64_t free = load(word, RELAXED);
         uint64_t either = free | load(word_freed(class, word), ACQUIRE);
@@ -91,11 +94,15 @@ static verdict verify_words(const calm_pool *pool, const struct pool_class *clas
 static bool is_latest_right(const calm_pool *pool)
 {
     const struct pool_latest *latest = &pool->latest;
-    if (latest->block == NULL || load(&pool->detours, RELAXED) != 0)
-        return true;
-    uint64_t live = latest->word ^ load(latest->of->hot_word, RELAXED);
-    return live != 0 && (live & (live - 1)) == 0 && (latest->word & live) != 0 &&
-           latest->block == latest->of->hot_start + bit_lowest(live) * latest->of->stride;
+    const struct pool_class *class = latest->of;
+    if (class == NULL || load(&pool->detours, RELAXED) != 0)
+        return latest->block == NULL || class != NULL;
+    bool is_out = latest->block != NULL;
+    uint64_t lowest = latest->word & (0 - latest->word);
+    return lowest != 0 &&
+           load(class->hot_word, RELAXED) == (latest->word ^ (is_out ? lowest : 0)) &&
+           (is_out ? latest->block : latest->back) ==
+               class->hot_start + (size_t)bit_lowest(lowest) * class->stride;
 }
 
 verdict pool_verify(const calm_pool *pool)

@@ -117,14 +117,19 @@ MUTANTS = [
      "store(word_freed(class, word), 0, RELAXED);", "lost|not exactly one|is live that was freed"),
     ("pool", "src/pool/pool.c", "if (unlikely(was_remote(pool))) return give(at); return", "return",
      "not exactly one|a free block was freed"),
-    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->detours, RELAXED) != 0)) return free_any(pool, block); "
-     "/* another thread may have freed it */", "", "not exactly one|twice"),
-    ("pool", "src/pool/pool.c", "store(at.word, level_with(free, at.i), RELAXED);",
-     "store(at.word, level_with(free, at.i), RELAXED); store(word_freed(at.class, at.word), 0, RELAXED);",
+    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->detours, RELAXED) != 0)) return free_detour(pool, block); "
+     "free_latest", "free_latest", "not exactly one|twice|a free block was freed|P3"),
+    ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->detours, RELAXED) != 0)) return free_detour(pool, block); "
+     "/* another thread may have freed it */", "", "not exactly one|twice|a free block was freed"),
+    ("pool", "src/pool/pool.c", "store(word, UINT64_MAX >> (64 - blocks), RELAXED);",
+     "store(&class->begun, begun + blocks, RELEASE); store(word, UINT64_MAX >> (64 - blocks), RELAXED);",
+     "a live block was handed out|not exactly one|came back twice"),
+    ("pool", "src/pool/pool.c", "store(at->word, level_with(free, at->i), RELAXED);",
+     "store(at->word, level_with(free, at->i), RELAXED); store(word_freed(at->class, at->word), 0, RELAXED);",
      "lost|not exactly one|is live that was freed"),
     ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!may_free(pool, &at))) error = CALM_EDOUBLE; "
-     "if (unlikely(error != 0)) { pool->misuses++; return error; }",
-     "if (error != 0) return error; may_free(pool, &at);", "a free block was freed"),
+     "if (unlikely(error != 0)) return refuse_free(pool, block, error); keep",
+     "if (error != 0) return error; may_free(pool, &at); keep", "a free block was freed"),
     ("ring", "src/exec/ring.c", "compare_swap(&ring->head, &head, head + 1, RELAXED, RELAXED)",
      "(store(&ring->head, head + 1, RELAXED), true)", "two hands|lost|taken once"),
     ("ring", "src/exec/ring.c", "compare_swap(&ring->tail, &tail, tail + 1, RELAXED, RELAXED)",

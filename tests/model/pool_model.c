@@ -19,12 +19,13 @@
 
 enum { BLOCKS = 5, BLOCK_BYTES = 64 };
 
-static _Alignas(64) char memory[16384];
+static _Alignas(64) char memory[32768];
 static calm_pool *pool;
 static char *blocks[BLOCKS];   /* what the owner took at the beginning */
 static unsigned freed[BLOCKS]; /* frees of each that succeeded         */
 static unsigned tried[BLOCKS];
 static unsigned again[BLOCKS]; /* times it was handed out again        */
+static unsigned others;        /* free blocks besides                  */
 
 int claim_map(size_t bytes, bool is_huge, void **out)
 {
@@ -55,8 +56,7 @@ void claim_return(void *start, size_t bytes)
 
 static bool is_announced; /* so that of two frees exactly one succeeds, the first ones included */
 
-/* A pool in which all blocks but BLOCKS are out for good, so that what comes back is told. */
-static void begin_unannounced(void)
+static void make_pool(void)
 {
     size_t sizes[] = {BLOCK_BYTES};
     uint32_t shares[] = {100};
@@ -70,13 +70,20 @@ static void begin_unannounced(void)
         calm_pool_destroy(pool);
     if (calm_pool_create(&config, &pool) != 0)
         explore_fail("no pool");
+    for (unsigned i = 0; i < BLOCKS; i++)
+        freed[i] = tried[i] = again[i] = 0;
+    others = 0;
+    is_announced = false;
+}
+
+/* A pool in which all blocks but BLOCKS are out for good, so that what comes back is told. */
+static void begin_unannounced(void)
+{
+    make_pool();
     void *block;
     for (unsigned i = 0; (block = calm_pool_alloc(pool, 1)) != NULL; i++)
         if (i < BLOCKS)
             blocks[i] = block;
-    for (unsigned i = 0; i < BLOCKS; i++)
-        freed[i] = tried[i] = again[i] = 0;
-    is_announced = false;
 }
 
 static void begin(void)
@@ -84,6 +91,23 @@ static void begin(void)
     begin_unannounced();
     calm_pool_free_remote(pool, NULL);
     is_announced = true;
+}
+
+/* The first word is out for good; the blocks are the first of the next, which is not begun. They
+ * are free, as if freed once. */
+static void begin_with_a_word_left(void)
+{
+    make_pool();
+    calm_pool_free_remote(pool, NULL);
+    is_announced = true;
+    char *block = NULL;
+    for (unsigned i = 0; i < 64; i++)
+        block = calm_pool_alloc(pool, 1);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = block + (i + 1) * BLOCK_BYTES;
+        freed[i] = 1;
+    }
+    others = pool->classes[0].blocks - 64 - BLOCKS;
 }
 
 /* Whether that many of a block's frees may have succeeded while it was handed out `times` again. */
@@ -144,11 +168,11 @@ static void end(void)
     if (found != NULL)
         explore_fail(found);
     unsigned back = 0;
-    while (back <= BLOCKS && calm_pool_alloc(pool, 1) != NULL)
+    while (back <= BLOCKS + others && calm_pool_alloc(pool, 1) != NULL)
         back++;
     for (unsigned i = 0; i < BLOCKS; i++)
-        back -= tried[i] > 0;
-    if (back != 0)
+        back -= tried[i] > 0 || freed[i] > again[i];
+    if (back != others)
         explore_fail("a block was lost, or came back twice");
 }
 
@@ -169,6 +193,12 @@ static void remote_1_0(void)
     remote(0);
 }
 
+static void remote_3_4(void)
+{
+    remote(3);
+    remote(4);
+}
+
 static void owner_0(void)
 {
     owner(0);
@@ -186,6 +216,26 @@ static void owner_allocs(void)
     owner_alloc();
     owner_alloc();
     owner_alloc();
+}
+
+/* The block that was freed last is the one at hand, and another thread frees it, too. */
+static void owner_gets_it_again(void)
+{
+    owner(0);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned got = owner_alloc();
+        if (got != BLOCKS)
+            owner(got);
+    }
+    owner_alloc();
+}
+
+static void owner_begins_a_word(void)
+{
+    owner_alloc();
+    unsigned got = owner_alloc();
+    if (got != BLOCKS)
+        owner(got);
 }
 
 /* What it frees itself it may get again. */
@@ -246,6 +296,18 @@ int main(void)
          end},
         {"pool: the owner allocates", 3, 3, begin, {owner_allocs, remote_0_1, remote_1_0}, end},
         {"pool: the owner frees and allocates", 4, 2, begin, {owner_works, remote_0_1}, end},
+        {"pool: the first frees of all, of the block that comes and goes",
+         3,
+         2,
+         begin_unannounced,
+         {owner_gets_it_again, remote_0},
+         end},
+        {"pool: a free of what is not handed out yet, while the owner begins its word",
+         4,
+         2,
+         begin_with_a_word_left,
+         {owner_begins_a_word, remote_3_4},
+         end},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         explore(&cases[i]);

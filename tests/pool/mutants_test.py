@@ -14,16 +14,28 @@ import tempfile
 MUTANTS = {
     "a block is given twice": ("pool.c", "store(word, after, RELAXED);",
                                "store(word, i % 9 == 8 ? free : after, RELAXED);", ["single"]),
-    "an owner's double free is taken": ("pool.c", "if (unlikely(error != 0)) {\n        pool->misuses++;\n"
-                                        "        return error;", "if (error != 0 && error != CALM_EDOUBLE) {\n"
-                                        "        return error;", ["single"]),
+    "an owner's double free is taken": ("pool.c", "if (unlikely(level_with(free, at.i) == free))",
+                                        "if (free == 1)", ["single"]),
     "what was handed out last may be freed twice": ("pool.c", "    latest->block = NULL;\n", "", ["plain"]),
-    "what was handed out last is freed in another word": ("pool.c", "    pool->latest.block = NULL;\n", "", ["plain"]),
+    "what was handed out last is freed in another word": (
+        "pool.c", "{\n    forget_latest(pool);\n    class->hot = w;", "{\n    class->hot = w;", ["plain"]),
     "what was handed out last takes back what was freed since": (
-        "pool.c", "        pool->latest.word = level_with(pool->latest.word, at.i);\n", "        (void)0;\n",
-        ["plain"]),
-    "a word is left though it has blocks": ("pool.c", "load(class->hot_word, RELAXED) != 0)\n        return;",
-                                            "load(class->hot_word, RELAXED) > 1)\n        return;", ["single"]),
+        "pool.c", "    if (pool->latest.of != NULL)\n        forget_latest(pool);\n", "", ["plain"]),
+    "what was freed last is handed out twice": ("pool.c", "    latest->block = latest->back;\n", "", ["plain"]),
+    "what was freed last is handed out to any class": (
+        "pool.c", "pool->latest.block == NULL && class == pool->latest.of &&",
+        "pool->latest.block == NULL && pool->latest.of != NULL &&", ["plain"]),
+    "what a word had before it was begun is believed": (
+        "pool.c", "        store(word_freed(class, word), 0, RELAXED);\n", "        (void)0;\n", ["single"]),
+    "a level is not empty when it is begun": ("pool.c", "        class->near[w / 64] = 0;\n", "        (void)0;\n",
+                                              ["single"]),
+    "a word is begun while another has blocks": (
+        "pool.c", "    if (class->root != 0)\n",
+        "    if (class->root != 0 && load(&class->begun, RELAXED) == class->blocks)\n", ["single"]),
+    "a block that is not begun may be freed": ("pool.c", "store(&class->begun, begun + blocks, RELEASE);",
+                                               "store(&class->begun, class->blocks, RELEASE);", ["single"]),
+    "a word is left though it has blocks": ("pool.c", "    if (load(class->hot_word, RELAXED) != 0)\n        return;",
+                                            "    if (load(class->hot_word, RELAXED) > 1)\n        return;", ["single"]),
     "an empty word stays in the levels": ("pool.c", "        levels_clear(&class->root, class->far, class->near, "
                                           "class->hot);\n    make_hot(pool, class, w);",
                                           "        (void)0;\n    make_hot(pool, class, w);", ["plain"]),
@@ -36,8 +48,8 @@ MUTANTS = {
                                              "    if (class->hot != POOL_NONE)\n        return;\n", ["single"]),
     "the far level is not cleared": ("levels.h", "    level_clear(far, w / 64);\n", "", ["single"]),
     "a class too small is taken": ("levels.h", "at += keys[at] < value ? 1u : 0u;", "(void)0;", ["single"]),
-    "an interior pointer is freed": ("pool.c", "uint64_t number = turned * class->inverse;",
-                                     "uint64_t number = inside / class->stride;", ["single"]),
+    "an interior pointer is freed": ("pool.c", "return turned * class->inverse;",
+                                     "return inside / class->stride;", ["single"]),
     "an aligned request is served by any class": ("pool.c", "pool->with_align[bit_lowest(align)]",
                                                   "pool->with_align[0]", ["single"]),
     "two classes overlap": ("plan.c", "at += class->blocks * class->stride;",

@@ -59,6 +59,8 @@ static void begin(uint64_t seed)
 {
     uint32_t shares[CLASSES] = {20, 20, 20, 15, 10, 15};
     given = seed % 3 == 0 ? aligned_alloc(CALM_POOL_MEMORY_ALIGN, BYTES) : NULL;
+    if (given != NULL)
+        memset(given, 0xA5, BYTES); /* what was there before says nothing */
     struct calm_pool_config config = {.block_bytes = sizes,
                                       .percent = shares,
                                       .classes = CLASSES,

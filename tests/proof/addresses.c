@@ -4,7 +4,7 @@
  *
  * A pool of three classes whose facts are any that fit its arrays: any stride, inverse and shift,
  * any way from a part of the range to a class. So nothing that fill_tables() works out is relied
- * upon but that a class has no more blocks than its map has bits, that the last keys are
+ * upon but that a class has no more blocks begun than its map has bits, that the last keys are
  * UINT64_MAX, and that the range has no more parts than the table.
  *
  * One thread: plain_atomic.h. That remote frees meet is the model's matter.
@@ -46,7 +46,7 @@ static unsigned leading(uint64_t word)
 enum { BYTES = 1 << 16, WORDS = 16, COUNT = 3, SHIFT_LEAST = 8, SHIFT_MOST = 40 };
 
 static volatile uint64_t anything;
-static const uint16_t ways[COUNT + 1] = {POOL_MIXED, AT(0), AT(1), AT(2)};
+static const uint16_t ways[COUNT + 1] = {AT(0), AT(1), AT(2), AT(COUNT)};
 static char blocks[BYTES];
 static char room[sizeof(struct calm_pool) + (COUNT + 1) * sizeof(struct pool_class)];
 static pool_word maps[COUNT][2 * WORDS];
@@ -55,6 +55,7 @@ static void any_class(struct pool_class *class, pool_word *map)
 {
     class->free = map;
     class->blocks = anything % (WORDS * 64 + 1);
+    class->begun = anything % (WORDS * 64 + 1);
     class->blocks_at = anything;
     class->stride = anything;
     class->inverse = anything;

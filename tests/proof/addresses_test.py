@@ -26,8 +26,10 @@ REACHED_LEAST = 150  # statements: an analysis that stops early has no alarm, ei
 BUGS = (
     ("an address outside is taken for a block's", "if (unlikely(offset >= pool->blocks_bytes))",
      "if (unlikely(offset > pool->blocks_bytes << 1))"),
-    ("one block too many is let through", "if (unlikely(number >= class->blocks)) {",
-     "if (unlikely(number > class->blocks)) {"),
+    ("one block too many is let through", "if (unlikely(number >= load(&class->begun, ACQUIRE))) {",
+     "if (unlikely(number > load(&class->begun, ACQUIRE))) {"),
+    ("one block too many of a part with several classes", "        if (number >= load(&class->begun, ACQUIRE))\n",
+     "        if (number > load(&class->begun, ACQUIRE))\n"),
     ("a shift of 64", "inside << (-(unsigned)class->shift & 63)", "inside << (64 - (unsigned)class->shift)"),
     ("the bit's number is not cut", "out->i = (uint32_t)number & 63;", "out->i = (uint32_t)number & 127;"),
 )

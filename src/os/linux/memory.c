@@ -2,8 +2,8 @@
  * memory.c: address space on Linux: reserve, commit, purge, move.
  *
  * Reservations are private anonymous mappings without access. Huge pages are refused for them as a
- * whole, so that a small process stays small where huge pages are always on, and so that neighbours
- * keep equal flags and merge.
+ * whole, unless they are asked for, so that a small process stays small where huge pages are always
+ * on, and so that neighbours keep equal flags and merge.
  */
 #define _GNU_SOURCE
 
@@ -95,6 +95,11 @@ void os_refuse_huge(void *start, size_t size)
     size_t from = align_up((size_t)start, page), end = ((size_t)start + size) & ~(page - 1);
     if (from < end)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
+}
+
+void os_ask_huge(void *start, size_t size)
+{
+    advise(start, size, MADV_HUGEPAGE);
 }
 
 int os_commit(void *start, size_t size)

@@ -298,6 +298,13 @@ void os_refuse_huge(void *start, size_t size)
     (void)size;
 }
 
+void os_ask_huge(void *start, size_t size)
+{
+    sim_lock();
+    checked("os_ask_huge", start, size, true);
+    sim_unlock();
+}
+
 void os_name(void *start, size_t size, const char *name)
 {
     sim_enter_kernel(SIM_NAME, "os_name");

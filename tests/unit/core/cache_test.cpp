@@ -308,6 +308,34 @@ TEST(Cache, ABatchHoldsNoMoreThanItsBytesHoweverItLeavesTheCache)
     });
 }
 
+static void swing(unsigned bin, size_t count)
+{
+    std::vector<void *> live(count);
+    for (void *&block : live)
+        block = alloc_in(bin);
+    for (void *block : live)
+        heap_free(block);
+}
+
+/* Seen to fail with is_ample() always false, and with is_miss_spared() true, or false where a bin
+ * is ample. */
+TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThem)
+{
+    with_cache([](struct cache *cache) {
+        unsigned bin = 74 * CLASS_LIMIT + class_of(64);
+        share(bin);
+        size_t others = cache->capacity_bytes[false];
+        auto room = [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); };
+        for (unsigned round = 0; round < 20; round++)
+            swing(bin, 5000);
+        EXPECT_EQ(room(), 2u * BATCH_BLOCKS + 1) << "many flushes in a row, whatever it holds";
+        for (unsigned round = 0; round < 8; round++)
+            swing(bin, 1000);
+        EXPECT_EQ(room(), class_facts[class_of(64)].cached) << "a few, which more room spares";
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
 /* One thread allocates a row of blocks and another frees it in that order, again and again.
  * Returns the share of neighbours that also follow each other in time, at the end. */
 static double neighbours_after(unsigned bin, unsigned rounds)

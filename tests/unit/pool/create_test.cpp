@@ -51,6 +51,28 @@ TEST(Create, EveryPageIsThereUnlessLazy)
     EXPECT_LT(resident_pages(lazy), 200u);
 }
 
+/* Twelve classes, and only one is used: what the others would need is not there, and what the one
+ * needs is below 2 % of its blocks, but for some pages. */
+TEST(Create, ALazyPoolsBookkeepingIsThatOfTheBlocksInUse)
+{
+    std::vector<size_t> sizes = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, MiB};
+    Pool pool({sizes, {20, 20, 8, 3, 3, 5, 20, 3, 6, 4, 4, 4}, 256 * MiB, CALM_POOL_LAZY});
+    ASSERT_EQ(pool.error, 0);
+    constexpr size_t own = 8; /* the pool with its tables and classes */
+    EXPECT_LE(resident_pages(pool), own);
+    constexpr size_t blocks = 1'000'000;
+    ASSERT_GT(pool.limits.blocks[0], 2 * blocks);
+    void *block = nullptr;
+    for (size_t i = 0; i < blocks; i++) {
+        block = calm_pool_alloc(pool, 16);
+        memset(block, 1, 16);
+    }
+    size_t pages = blocks * 16 / 4096;
+    EXPECT_GE(resident_pages(pool), pages);
+    EXPECT_LE(resident_pages(pool), pages + pages / 50 + own);
+    EXPECT_EQ(calm_pool_free(pool, block), 0);
+}
+
 TEST(Create, UsingAPoolFaultsNoPageIn)
 {
     if (calm_test::is_sanitized)

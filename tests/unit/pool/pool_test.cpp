@@ -41,6 +41,34 @@ TEST(Alloc, TheSmallestClassThatHoldsTheSizeGivesTheBlock)
     EXPECT_EQ(calm_pool_alloc(pool, SIZE_MAX), nullptr);
 }
 
+TEST(Alloc, WhatWasFreedLastComesBackUntilAnotherBlockIsFreed)
+{
+    Pool pool({{16, 32}, {50, 50}, MiB});
+    void *low = calm_pool_alloc(pool, 16), *high = calm_pool_alloc(pool, 16);
+    for (int round = 0; round < 3; round++) {
+        ASSERT_EQ(calm_pool_free(pool, high), 0);
+        ASSERT_EQ(calm_pool_free(pool, high), CALM_EDOUBLE);
+        ASSERT_EQ(calm_pool_alloc(pool, round == 1 ? 3 : 16), high);
+    }
+    void *third = calm_pool_alloc(pool, 16);
+    ASSERT_NE(third, high);
+    ASSERT_EQ(calm_pool_free(pool, third), 0);
+    void *wide = calm_pool_alloc(pool, 32); /* of another class */
+    ASSERT_EQ(calm_pool_usable_size(pool, wide), 32u);
+    ASSERT_EQ(calm_pool_free(pool, wide), 0);
+    ASSERT_EQ(calm_pool_alloc(pool, 16), third);
+    ASSERT_EQ(calm_pool_free(pool, third), 0);
+    ASSERT_EQ(calm_pool_free(pool, low), 0); /* now the lowest is another one */
+    EXPECT_EQ(calm_pool_alloc(pool, 16), low);
+    EXPECT_EQ(calm_pool_alloc(pool, 16), third);
+    calm_pool_stats stats;
+    calm_pool_stats_read(pool, &stats);
+    EXPECT_EQ(stats.by_class[0].allocs, 9u);
+    EXPECT_EQ(stats.by_class[0].free_blocks, pool.limits.blocks[0] - 3);
+    EXPECT_EQ(stats.by_class[0].least_free, pool.limits.blocks[0] - 3);
+    EXPECT_EQ(pool_verify(pool), nullptr);
+}
+
 TEST(Alloc, SixtyFourClassesAreTold)
 {
     std::vector<size_t> sizes;
@@ -222,6 +250,33 @@ TEST_P(Misuse, HasItsCodeAndChangesNothing)
     EXPECT_EQ(stats.misuses, 10u);
     EXPECT_EQ(release(pool, block), 0);
     EXPECT_EQ(release(pool, small), 0);
+}
+
+TEST_P(Misuse, ABlockThatWasNeverHandedOutIsFree)
+{
+    Free release = GetParam();
+    std::vector<char> room(256 * 1024 + 64, '\xA5'); /* what was there before says nothing */
+    PoolConfig config({16, 72}, {50, 50}, 256 * 1024);
+    config.plain.memory = room.data() + (-number(room.data()) & 63);
+    Pool pool(config);
+    ASSERT_EQ(pool.error, 0);
+    const calm_pool *inside = pool;
+    auto *first = static_cast<char *>(calm_pool_alloc(pool, 16));
+    for (uint32_t i = 1; i < pool.limits.blocks[0]; i++) {
+        ASSERT_EQ(release(pool, first + i * size_t(16)), CALM_EDOUBLE) << i;
+        ASSERT_EQ(calm_pool_usable_size(pool, first + i * size_t(16)), 0u) << i;
+    }
+    char *other = inside->blocks + inside->classes[1].blocks_at; /* of a class nobody asked for */
+    EXPECT_EQ(release(pool, other), CALM_EDOUBLE);
+    EXPECT_EQ(release(pool, other + 72), CALM_EDOUBLE);
+    EXPECT_EQ(release(pool, other + 8), CALM_EINTERIOR);
+    for (uint32_t i = 1; i < pool.limits.blocks[0]; i++)
+        ASSERT_EQ(calm_pool_alloc(pool, 16), first + i * size_t(16));
+    EXPECT_EQ(calm_pool_alloc(pool, 16), nullptr);
+    EXPECT_EQ(calm_pool_alloc(pool, 72), other);
+    calm_test::drain_all(pool);
+    EXPECT_EQ(calm_pool_alloc(pool, 16), nullptr);
+    EXPECT_EQ(pool_verify(pool), nullptr);
 }
 
 TEST_P(Misuse, EveryAddressOfThePoolIsJudgedAsAnOracleDoes)
@@ -406,7 +461,7 @@ TEST(Watch, TheBacklogIsWhatTheLastPassFound)
     for (void *block : blocks) {
         ASSERT_EQ(calm_pool_free_remote(pool, block), 0);
     }
-    size_t words = (pool.limits.blocks[0] + 63) / 64;
+    size_t words = (blocks.size() + 63) / 64; /* that were begun: a pass has no others */
     for (size_t i = 0; i < words; i++)
         calm_pool_drain(pool);
     EXPECT_EQ(calm_pool_watch_backlog(watch), 1000u);

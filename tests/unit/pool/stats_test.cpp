@@ -43,9 +43,21 @@ TEST(Verify, FindsEachInvariantBroken)
     struct pool_class *one = &pool->classes[0];
     pool_word *last = &one->free[class_words(one) - 1];
     ASSERT_NE(one->blocks % 64, 0u);
+    std::vector<void *> blocks;
+    while (void *block = calm_pool_alloc(pool, 64))
+        blocks.push_back(block);
+    for (void *block : blocks)
+        ASSERT_EQ(calm_pool_free(pool, block), 0);
     calm_pool_alloc(pool, 64);
     ASSERT_EQ(pool_verify(pool), nullptr);
     auto broken = [&] { return std::string(pool_verify(pool)).substr(0, 2); };
+
+    uint32_t begun = load(&one->begun, RELAXED);
+    for (uint32_t wrong : {begun - 1, begun + 1}) {
+        store(&one->begun, wrong, RELAXED);
+        EXPECT_EQ(broken(), "P0");
+    }
+    store(&one->begun, begun, RELAXED);
 
     uint64_t beyond = uint64_t(1) << 63;
     for (pool_word *word : {last, word_freed(one, last)}) {
@@ -86,6 +98,10 @@ TEST(Verify, FindsEachInvariantBroken)
     EXPECT_EQ(broken(), "P6");
     pool->latest.word ^= 4;
     EXPECT_EQ(pool_verify(pool), nullptr);
+    ASSERT_EQ(calm_pool_free(pool, pool->latest.block), 0);
+    ASSERT_EQ(pool_verify(pool), nullptr);
+    pool->latest.back = blocks[1];
+    EXPECT_EQ(broken(), "P6");
 }
 
 TEST(Verify, FindsACodedWatchLineThatSaysMoreThanIsFree)

@@ -194,6 +194,25 @@ def unequal(lines):
     return out + by_load(lines, "one-slow", p99, cell) + against_best(lines, "one-slow")
 
 
+def must_fail(load, cores=16, blocks=208, classes=4, hold=20, long_share=0.005, times=500):
+    """The least share of tasks that find no block, bimodal times, whatever the policy, if it knows no sizes.
+
+    A core that runs a long task takes no block, and its own come back meanwhile. Of B blocks of a class a core takes at
+    most B at once after each long task, and B in each time that a block is away; that is compared with what is wanted.
+    """
+    short = 1 / (1 - long_share + long_share * times)
+    away, length = hold + short, short * times
+    weights = [1 / (rank + 1) for rank in range(classes)]
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        share = (low + high) / 2
+        on_long = load * (1 - share) * long_share * length  # of each core's time
+        most = blocks / away * (1 - on_long * (1 - away / length))
+        taken = sum(min(weight / sum(weights) * load * cores, most) for weight in weights)
+        low, high = (share, high) if 1 - taken / (load * cores) > share else (low, share)
+    return low
+
+
 def tight(lines):
     out = ["## Tight pools", "",
            "16 blocks of each of 4 classes on each core, 4 on four of them; a block is kept for 20 service times after"
@@ -204,6 +223,11 @@ def tight(lines):
         out += by_load(lines, "tight", lambda result: result["rejected_share"], percent, ": rejected share")
     else:
         out += ["No policy rejected a task: some core always had a block.", ""]
+    loads = lines.seen("tight", "load")
+    out += ["bimodal: what must fail, whatever the policy, if it knows no sizes and nobody waits without end"
+            " (`must_fail()` in `bench/dispatch/pages.py`)", ""]
+    out += table(["load"] + [f"{load:g}" for load in loads],
+                 [["at least"] + [f"{100 * must_fail(load):.1f} %" for load in loads]])
     out += by_load(lines, "tight", lambda result: result["stranded"], percent,
                    ": stranded, the share of NULLs and rejections while another core had a free block of the class")
     return out + by_load(lines, "tight", p99, cell, ": P99")
@@ -319,7 +343,7 @@ def cost(lines):
 
 def clocked(lines):
     """Of several rounds the one with the least middle: the others were disturbed more."""
-    out = ["## ns a decision", "", "By the clock, of the machine that recorded it (Xeon, 2.5 GHz, 2 CPUs): middle, and"
+    out = ["## ns a decision", "", "By the clock, of the machine that recorded it (an AMD EPYC, 2 CPUs): middle, and"
            " 99th percentile, of the decisions of a run at load 0.7 with pools, less what reading the clock takes at"
            " least."
            " Between decisions the simulator uses the caches. The best of three rounds. `slow`: a quarter of the cores"

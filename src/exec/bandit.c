@@ -22,6 +22,11 @@ void bandit_start(struct bandit *bandit, const struct bandit_belief *belief, uin
 {
     *bandit = (struct bandit){.random = seed, .belief = *belief, .noise = 1};
     bandit_solve(bandit);
+    bandit_settle(bandit);
+}
+
+void bandit_settle(struct bandit *bandit)
+{
     for (unsigned i = 0; i < N; i++)
         bandit->drawn[i] = bandit->mean[i];
 }
@@ -130,7 +135,9 @@ void bandit_learn(struct bandit *bandit, const float *x, float y)
     if (!is_sound(error))
         return; /* one such number would stay in the sums for ever */
     bandit->noise += noise_fade * (error * error - bandit->noise);
+#pragma GCC unroll 9
     for (unsigned i = 0; i < N; i++) {
+#pragma GCC unroll 9
         for (unsigned j = 0; j <= i; j++)
             bandit->gram[i][j] += x[i] * x[j];
         bandit->moment[i] += x[i] * y;

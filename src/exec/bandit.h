@@ -49,6 +49,7 @@ void bandit_start(struct bandit *bandit, const struct bandit_belief *belief, uin
 ALWAYS_INLINE float bandit_sum(const float *weights, const float *x)
 {
     float sum = 0;
+#pragma GCC unroll 9
     for (unsigned i = 0; i < BANDIT_FEATURES; i++)
         sum += weights[i] * x[i];
     return sum;
@@ -61,6 +62,9 @@ void bandit_learn(struct bandit *bandit, const float *x, float y);
 /* Solves for the mean weights from gram and moment. False, and nothing changes, when numbers are
  * not sound. */
 bool bandit_solve(struct bandit *bandit);
+
+/* Takes the mean for drawn, until the next draw. */
+void bandit_settle(struct bandit *bandit);
 
 /* Draws weights anew around their mean. About 150 operations. */
 void bandit_draw(struct bandit *bandit);

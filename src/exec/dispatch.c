@@ -97,7 +97,8 @@ static int deliver(struct inbox *inbox, const struct calm_task *task, const stru
     *job = *facts;
     if (task->payload_bytes > 0)
         __builtin_memcpy(job_payload(job), task->payload, task->payload_bytes);
-    bool is_accepted = facts->is_sent ? inbox_send(inbox, job) : inbox_publish(inbox, job);
+    bool is_accepted = facts->is_sent ? inbox_send(inbox, job)
+                                      : inbox_publish_marked(inbox, job, job->class);
     return is_accepted ? 0 : CALM_EXEC_ESTOPPED;
 }
 

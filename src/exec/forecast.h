@@ -7,7 +7,7 @@
  * weights: a few forecasts are kept until they are due and compared with what is then so. Those
  * comparisons are the measured error, beside that of the forecast that nothing changes.
  *
- * Owner: the thread that owns the state it is part of. Bounded: 32 forecasts wait at most.
+ * Owner: the thread that owns the state it is part of. Bounded: 4 forecasts wait at most.
  * Design: docs/design/policies.md
  */
 #ifndef CALM_EXEC_FORECAST_H
@@ -17,7 +17,7 @@
 
 enum {
     FORECAST_WEIGHTS = 4,
-    FORECAST_PENDING_MAX = 32,
+    FORECAST_PENDING_MAX = 4, /* so few that each is looked at soon after it is due */
     FORECAST_FREE_MAX = 4096, /* more free blocks count as so many: no shortage is near */
 };
 

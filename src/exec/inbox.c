@@ -10,6 +10,9 @@
 
 #include "os/os.h"
 
+/* What lies in a ring: the number of a slot, and above it the slot's mark. */
+enum { MARK_SHIFT = 32 };
+
 enum { PUT_LOOKS_MAX = 1000, PUT_PAUSE_MS = 1 };
 
 void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t bytes)
@@ -28,7 +31,7 @@ void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t by
 
 static void *slot_of(const struct inbox *inbox, uint64_t number)
 {
-    return inbox->slots + number * inbox->slot_bytes;
+    return inbox->slots + (uint32_t)number * inbox->slot_bytes;
 }
 
 static uint64_t number_of(const struct inbox *inbox, const void *slot)
@@ -58,9 +61,9 @@ void *inbox_reserve(struct inbox *inbox)
     return slot_of(inbox, number);
 }
 
-static bool publish_in(struct inbox *inbox, struct ring *ring, void *slot)
+static bool publish_in(struct inbox *inbox, struct ring *ring, void *slot, uint64_t mark)
 {
-    if (likely(put(ring, number_of(inbox, slot)) == RING_DONE))
+    if (likely(put(ring, number_of(inbox, slot) | mark << MARK_SHIFT) == RING_DONE))
         return true;
     inbox_return(inbox, slot);
     return false;
@@ -68,12 +71,26 @@ static bool publish_in(struct inbox *inbox, struct ring *ring, void *slot)
 
 bool inbox_publish(struct inbox *inbox, void *slot)
 {
-    return publish_in(inbox, &inbox->ready, slot);
+    return publish_in(inbox, &inbox->ready, slot, 0);
+}
+
+bool inbox_publish_marked(struct inbox *inbox, void *slot, uint32_t mark)
+{
+    return publish_in(inbox, &inbox->ready, slot, mark);
+}
+
+bool inbox_oldest_mark(const struct inbox *inbox, uint32_t *mark)
+{
+    uint64_t number;
+    if (!ring_oldest(&inbox->ready, &number))
+        return false;
+    *mark = (uint32_t)(number >> MARK_SHIFT);
+    return true;
 }
 
 bool inbox_send(struct inbox *inbox, void *slot)
 {
-    return publish_in(inbox, &inbox->sent, slot);
+    return publish_in(inbox, &inbox->sent, slot, 0);
 }
 
 static void *take_from(struct inbox *inbox, struct ring *ring)

@@ -53,6 +53,13 @@ void *inbox_reserve(struct inbox *inbox);
 bool inbox_publish(struct inbox *inbox, void *slot);
 bool inbox_send(struct inbox *inbox, void *slot);
 
+/* As inbox_publish(), with a mark that others can see before they take the slot. */
+bool inbox_publish_marked(struct inbox *inbox, void *slot, uint32_t mark);
+
+/* The mark of the slot that inbox_take() would find now, 0 where it has none. False: none is there.
+ * A look only: another thread may take it first. */
+bool inbox_oldest_mark(const struct inbox *inbox, uint32_t *mark);
+
 /* The slot that was published, or sent, first, to be given back by inbox_return(); NULL: none is
  * there. */
 void *inbox_take(struct inbox *inbox);

@@ -24,9 +24,25 @@ enum {
     LEARNED_TICKETS = 1024, /* samples under way, a power of two                          */
 };
 
+/* What a core was like when it was looked at for a task. Features are made of it where they are
+ * wanted: of a sample at its task's end. */
+struct learned_look {
+    uint64_t load; /* the line's word */
+    uint64_t now_ns;
+    uint32_t begun;
+    uint32_t service_ns;
+    int32_t drift_ns;
+    uint32_t hint_ns;
+    uint32_t class;
+    /* Of the class, in blocks; 0 where the task wants none. */
+    uint32_t demand; /* of tasks that wait there */
+    uint32_t backlog;
+    uint16_t free, most;
+};
+
 /* A sampled task that has not ended. */
 struct learned_sample {
-    float x[BANDIT_FEATURES];
+    struct learned_look look;
     float scale;     /* one over the typical service time when it was placed */
     uint32_t ticket; /* 0: free */
     uint32_t epoch;
@@ -48,9 +64,8 @@ struct learned {
         least_pace; /* of the quickest core, 1 being typical; rises slowly until it is seen again */
     bool is_frozen; /* does not learn */
     uint32_t remembered[LEARNED_REMEMBERED];
-    uint32_t class_seen[WATCH_CLASSES + 1]; /* faded counts of tasks by class */
-    uint32_t class_total;
-    float class_share[WATCH_CLASSES + 1];
+    uint32_t placed_count;
+    uint64_t placed[POLICY_CORES_MAX]; /* classes of a core's last tasks, the youngest lowest */
     struct learned_sample samples[LEARNED_TICKETS];
     uint64_t fixed_state[8];             /* of the policy to fall back to */
     uint16_t most_free[][WATCH_CLASSES]; /* the highest count seen, a core and class */

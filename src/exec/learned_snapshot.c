@@ -115,7 +115,7 @@ bool learned_load(struct learned *learned, const uint8_t *bytes, size_t size)
     if (!is_sound || !bandit_solve(&bandit))
         return false;
     bandit.unsolved = 0;
-    bandit_draw(&bandit);
+    bandit_settle(&bandit);
     learned->bandit = bandit;
     learned->forecast = forecast;
     learned->typical_ns = typical_ns;

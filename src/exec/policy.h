@@ -42,8 +42,8 @@ struct policy_view {
     uint32_t cores;
     uint32_t inbox_capacity; /* tasks in flight that a core accepts */
     uint64_t now_ns;         /* never goes back */
-    /* For thieves: whether a task waits at the core that may be taken, by has_loot(loot, core);
-     * lines do not tell. NULL: all that waits may. */
+    /* For thieves: whether the oldest task that waits at the core may be taken and the thief has a
+     * block for it, by has_loot(loot, core); lines do not tell. NULL: all that waits may. */
     bool (*has_loot)(const void *loot, uint32_t core);
     const void *loot;
 };

@@ -17,22 +17,23 @@
 #include "exec/policy_parts.h"
 
 enum {
-    DRAW_EVERY = 64, /* decisions between two draws of weights */
-    SAMPLE_EVERY = 2,
-    SHARES_EVERY = 256, /* decisions between two looks at how common classes are */
+    SAMPLE_EVERY = 2, /* decisions between two that are followed */
+    FORECAST_EVERY = 8,
+    NEAR_SHORT = 4,   /* free blocks that are not promised: from there on down they are short */
+    PLACED_NOTED = 8, /* classes of the tasks that were placed on a core last, a byte each */
     TICKET_INDEX_BITS = 10,
     LAPS_MAX = 8, /* a sample that is still under way is then given up */
-    FORECAST_EVERY = 4,
 };
 _Static_assert(LEARNED_TICKETS == 1 << TICKET_INDEX_BITS, "a ticket's low bits are its place");
 
 static const float feature_max = 64; /* in typical service times */
 static const float sojourn_max = 48;
 static const float failure_cost = 64;
-static const float near_short = 4;       /* free blocks: from there on down they are short */
+static const float near_short = NEAR_SHORT;
 static const float worth_leaving = 0.5f; /* of a typical service time */
 static const float least_pace_rise = 1.0f / 512;
-static const float typical_fade = 1.0f / 64;
+static const float typical_fade = 1.0f / 32;
+static const uint64_t each_byte = 0x0101010101010101;
 
 /* Before it has learned: own time and time ahead count fully, and a core about to run dry costs a
  * lot. */
@@ -56,16 +57,14 @@ static void learned_start(void *state, const struct policy_setup *setup)
     learned->typical_ns = 0;
     learned->scale = 0;
     learned->is_frozen = false;
-    learned->class_total = 0;
+    learned->placed_count = 0;
     learned->least_pace = 1;
     for (unsigned i = 0; i < LEARNED_REMEMBERED; i++)
         learned->remembered[i] = 0;
-    for (unsigned i = 0; i <= WATCH_CLASSES; i++) {
-        learned->class_seen[i] = 0;
-        learned->class_share[i] = 0;
-    }
     for (unsigned i = 0; i < LEARNED_TICKETS; i++)
         learned->samples[i] = (struct learned_sample){.ticket = 0};
+    for (uint32_t core = 0; core < POLICY_CORES_MAX; core++)
+        learned->placed[core] = 0;
     for (uint32_t core = 0; core < setup->cores; core++)
         for (unsigned i = 0; i < WATCH_CLASSES; i++)
             learned->most_free[core][i] = 0;
@@ -78,6 +77,8 @@ static void learned_start(void *state, const struct policy_setup *setup)
 void learned_freeze(struct learned *learned, bool is_frozen)
 {
     learned->is_frozen = is_frozen;
+    if (is_frozen)
+        bandit_settle(&learned->bandit); /* who does not learn has no use for trying */
 }
 
 /* --- features --- */
@@ -88,70 +89,82 @@ ALWAYS_INLINE float between(float value, float low, float high)
     return value > low ? value : low;
 }
 
-/* What is known of one class on one core, in blocks. */
-struct blocks {
-    float free, most, demand, backlog;
-};
-
-ALWAYS_INLINE struct blocks blocks_of(struct learned *learned, const struct watch_line *line,
-                                      const struct policy_task *task, uint32_t core, float ahead)
+/* Tasks of the class that wait at the core. What was placed there last waits there still, since
+ * cores and thieves take the oldest: as many of the classes noted as tasks wait behind one. */
+ALWAYS_INLINE uint32_t promised(const struct learned *learned, uint32_t core, uint32_t class,
+                                uint32_t ahead)
 {
+    uint32_t waiting = ahead > 0 ? ahead - 1 : 0;
+    uint32_t known = waiting < PLACED_NOTED ? waiting : (uint32_t)PLACED_NOTED;
+    uint64_t differ = learned->placed[core] ^ each_byte * class;
+    uint64_t same = ~(((differ & each_byte * 0x7F) + each_byte * 0x7F) | differ) >> 7 & each_byte;
+    same &= known == PLACED_NOTED ? UINT64_MAX : ((uint64_t)1 << 8 * known) - 1;
+    uint32_t count = (uint32_t)(same * each_byte >> 56);
+    return waiting > PLACED_NOTED ? count * waiting / PLACED_NOTED : count;
+}
+
+/* What a core says, and what is known of it, as it is when the task is placed. */
+ALWAYS_INLINE void look_at(struct learned *learned, const struct policy_view *view,
+                           const struct policy_task *task, uint32_t core, struct learned_look *look)
+{
+    const struct watch_line *line = &view->lines[core];
+    look->load = load(&line->load, RELAXED);
+    look->begun = load(&line->begun, RELAXED);
+    look->now_ns = view->now_ns;
+    look->service_ns = load(&line->service_ns, RELAXED);
+    look->drift_ns = load(&line->drift_ns, RELAXED);
+    look->hint_ns = task->hint_ns;
+    look->class = task->class;
+    look->demand = look->backlog = 0;
+    look->free = look->most = 0;
+    if (task->class >= WATCH_CLASSES)
+        return;
     uint32_t free = watch_free(line, task->class);
     uint16_t *most = &learned->most_free[core][task->class];
     free = free < FORECAST_FREE_MAX ? free : (uint32_t)FORECAST_FREE_MAX;
     if (free > *most)
         *most = (uint16_t)free;
-    return (struct blocks){.free = (float)free,
-                           .most = (float)*most,
-                           .demand = ahead * learned->class_share[task->class],
-                           .backlog = (float)load(&line->remote_backlog, RELAXED)};
+    look->free = (uint16_t)free;
+    look->most = *most;
+    look->demand = promised(learned, core, task->class, load_count(look->load));
+    look->backlog = load(&line->remote_backlog, RELAXED);
 }
 
-ALWAYS_INLINE void features(struct learned *learned, const struct policy_view *view,
-                            const struct policy_task *task, uint32_t core, float *x)
+/* The forecast's features of a look at a class, and what it then says. */
+ALWAYS_INLINE float later_free(const struct learned *learned, const struct learned_look *look,
+                               float *x)
 {
-    const struct watch_line *line = &view->lines[core];
-    uint64_t word = load(&line->load, RELAXED);
-    float ahead = (float)load_count(word);
-    float work = (float)(int64_t)load_work_ns(word);
-    float service = (float)load(&line->service_ns, RELAXED);
-    float drift = (float)load(&line->drift_ns, RELAXED) * learned->scale;
-    float pace = service > 0 ? service * learned->scale : 1; /* 1: a core like the others */
-    float own = task->hint_ns != 0 ? (float)task->hint_ns * learned->scale : 1;
+    forecast_features(x, look->free, look->most, (float)look->demand, (float)look->backlog);
+    return forecast_free(&learned->forecast, x, look->free, look->most);
+}
+
+/* The bandit's features of a look; `scale` is one over the typical service time. */
+ALWAYS_INLINE void features(const struct learned *learned, const struct learned_look *look,
+                            float scale, float *x)
+{
+    float ahead = (float)load_count(look->load);
+    float work = (float)(int64_t)load_work_ns(look->load);
+    float service = (float)look->service_ns;
+    float pace = service > 0 ? service * scale : 1; /* 1: a core like the others */
+    float own = look->hint_ns != 0 ? (float)look->hint_ns * scale : 1;
     x[0] = 1;
     x[1] = between(own * pace, 0, feature_max);
-    x[2] = between((work > 0 ? work * learned->scale : ahead) * pace, 0, feature_max);
+    x[2] = between((work > 0 ? work * scale : ahead) * pace, 0, feature_max);
     x[3] = between(ahead, 0, feature_max);
     x[4] = x[5] = x[6] = 0;
-    x[7] = between(drift, -feature_max, feature_max);
-    uint64_t age_ns = watch_age_ns(load(&line->begun, RELAXED), view->now_ns);
-    x[8] = ahead > 0 ? between((float)(int64_t)age_ns * learned->scale, 0, feature_max) : 0;
-    if (task->class >= WATCH_CLASSES)
+    x[7] = between((float)look->drift_ns * scale, -feature_max, feature_max);
+    uint64_t age_ns = watch_age_ns(look->begun, look->now_ns);
+    x[8] = ahead > 0 ? between((float)(int64_t)age_ns * scale, 0, feature_max) : 0;
+    if (look->class >= WATCH_CLASSES)
         return;
-    struct blocks blocks = blocks_of(learned, line, task, core, ahead);
     float y[FORECAST_WEIGHTS];
-    forecast_features(y, blocks.free, blocks.most, blocks.demand, blocks.backlog);
-    float later = forecast_free(&learned->forecast, y, blocks.free, blocks.most);
-    x[4] = between(1 - (blocks.free - blocks.demand) * (1 / near_short), 0, 4);
-    x[5] = between(1 - later * (1 / near_short), 0, 4);
-    x[6] = between(blocks.backlog * (1.0f / 16), 0, 4);
+    float room = (float)look->free - (float)look->demand;
+    x[4] = between(1 - room * (1 / near_short), 0, 4);
+    x[5] = between(1 - later_free(learned, look, y) * (1 / near_short), 0, 4);
+    x[6] = between((float)look->backlog * (1.0f / 16), 0, 4);
 }
 
 /* --- what every decision brings up to date --- */
-
-static void note_class(struct learned *learned, uint32_t class)
-{
-    learned->class_seen[class < WATCH_CLASSES ? class : WATCH_CLASSES]++;
-    if (++learned->class_total % SHARES_EVERY != 0)
-        return;
-    uint32_t sum = 0;
-    for (unsigned i = 0; i <= WATCH_CLASSES; i++)
-        sum += learned->class_seen[i];
-    for (unsigned i = 0; i <= WATCH_CLASSES; i++) {
-        learned->class_share[i] = (float)learned->class_seen[i] / (float)sum;
-        learned->class_seen[i] -= learned->class_seen[i] / 4;
-    }
-}
 
 /* The typical service time follows the cores that tasks go to. */
 static void note_service(struct learned *learned, const struct watch_line *line)
@@ -169,22 +182,21 @@ static void note_forecast(struct learned *learned, const struct policy_view *vie
                           const struct policy_task *task, uint32_t core)
 {
     forecast_check(&learned->forecast, view);
-    const struct watch_line *line = &view->lines[core];
-    uint32_t service = load(&line->service_ns, RELAXED);
-    if (task->class >= WATCH_CLASSES || service == 0 || learned->class_total % FORECAST_EVERY != 0)
+    uint32_t service = load(&view->lines[core].service_ns, RELAXED);
+    if (task->class >= WATCH_CLASSES || service == 0)
         return;
-    float ahead = (float)watch_count(line);
-    struct blocks blocks = blocks_of(learned, line, task, core, ahead);
+    struct learned_look look;
+    look_at(learned, view, task, core, &look);
     struct forecast_pending pending = {
-        .due_ns = view->now_ns + service, .core = core, .class = task->class, .was = blocks.free};
-    forecast_features(pending.x, blocks.free, blocks.most, blocks.demand, blocks.backlog);
-    pending.said = forecast_free(&learned->forecast, pending.x, blocks.free, blocks.most);
+        .due_ns = view->now_ns + service, .core = core, .class = task->class, .was = look.free};
+    pending.said = later_free(learned, &look, pending.x);
     forecast_keep(&learned->forecast, &pending);
 }
 
 /* A ticket for the task that goes to `core`, or 0 when its place is taken by one still under way.
  */
-static uint32_t follow(struct learned *learned, const float *x, unsigned arm)
+static uint32_t follow(struct learned *learned, const struct policy_view *view,
+                       const struct policy_task *task, uint32_t core, unsigned arm)
 {
     uint32_t number = ++learned->tickets;
     struct learned_sample *sample = &learned->samples[number % LEARNED_TICKETS];
@@ -192,27 +204,30 @@ static uint32_t follow(struct learned *learned, const float *x, unsigned arm)
         return 0;
     /* The high bits tell a ticket from an older one in the same place; bit 31 keeps it from being
      * 0. */
-    uint32_t ticket = number | (uint32_t)1 << 31;
-    *sample = (struct learned_sample){.ticket = ticket,
-                                      .scale = learned->scale,
-                                      .epoch = learned->trial.epoch,
-                                      .arm = (uint8_t)arm,
-                                      .is_scored = trial_is_scored(&learned->trial)};
-    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
-        sample->x[i] = x[i];
-    return ticket;
+    sample->ticket = number | (uint32_t)1 << 31;
+    sample->scale = learned->scale;
+    sample->epoch = learned->trial.epoch;
+    sample->laps = 0;
+    sample->arm = (uint8_t)arm;
+    sample->is_scored = trial_is_scored(&learned->trial);
+    look_at(learned, view, task, core, &sample->look);
+    return sample->ticket;
 }
 
+/* What a decision leaves behind: the class each time, more every second and every eighth. */
 static uint32_t note_placed(struct learned *learned, const struct policy_view *view,
-                            const struct policy_task *task, uint32_t core, const float *x,
-                            unsigned arm)
+                            const struct policy_task *task, uint32_t core, unsigned arm)
 {
-    note_class(learned, task->class);
-    note_service(learned, &view->lines[core]);
-    note_forecast(learned, view, task, core);
-    if (learned->class_total % SAMPLE_EVERY != 0 || learned->scale == 0)
-        return 0;
-    return follow(learned, x, arm);
+    uint32_t number = ++learned->placed_count, ticket = 0;
+    if (number % SAMPLE_EVERY == 0) {
+        note_service(learned, &view->lines[core]);
+        if (learned->scale != 0)
+            ticket = follow(learned, view, task, core, arm);
+    } else if (number % FORECAST_EVERY == 1) {
+        note_forecast(learned, view, task, core);
+    }
+    learned->placed[core] = learned->placed[core] << 8 | task->class;
+    return ticket;
 }
 
 /* --- decisions --- */
@@ -235,106 +250,139 @@ static unsigned candidates(struct learned *learned, uint32_t cores, uint32_t *fo
     return LEARNED_CANDIDATES;
 }
 
-/* The feasible core of least cost, its features in `best_x`; POLICY_REJECT when none is feasible.
- */
+/* What a task is expected to take on a core, in typical service times, and the part of it that
+ * stays when an idle core steals: not the waiting. */
+struct estimate {
+    float cost, lasting;
+};
+
+ALWAYS_INLINE struct estimate estimate(struct learned *learned, const struct policy_view *view,
+                                       const struct policy_task *task, uint32_t core,
+                                       const float *weights)
+{
+    struct learned_look look;
+    float x[BANDIT_FEATURES];
+    look_at(learned, view, task, core, &look);
+    features(learned, &look, learned->scale, x);
+    float cost = bandit_sum(weights, x);
+    return (struct estimate){
+        .cost = cost, .lasting = cost - weights[2] * x[2] - weights[3] * x[3] - weights[8] * x[8]};
+}
+
+/* The feasible core of least cost; POLICY_REJECT when none is feasible. */
 static uint32_t least_cost(struct learned *learned, const struct policy_view *view,
-                           const struct policy_task *task, const float *weights, float *best_x,
-                           float *best_cost)
+                           const struct policy_task *task, const float *weights,
+                           struct estimate *least)
 {
     uint32_t found[LEARNED_CANDIDATES], best = POLICY_REJECT, second = POLICY_REJECT;
     unsigned count = candidates(learned, view->cores, found);
     /* From another one on each time, or equal ones would all go to the first. */
     unsigned from = policy_below((uint32_t)(policy_draw(&learned->random) >> 32), count);
-    float least = 0;
     for (unsigned i = 0; i < count; i++) {
         uint32_t core = found[from + i < count ? from + i : from + i - count];
         if (core == best || !policy_feasible(view, task, core))
             continue;
-        float x[BANDIT_FEATURES];
-        features(learned, view, task, core, x);
-        float cost = bandit_sum(weights, x);
-        if (best != POLICY_REJECT && cost >= least)
+        struct estimate expected = estimate(learned, view, task, core, weights);
+        if (best != POLICY_REJECT && expected.cost >= least->cost)
             continue;
         second = best;
         best = core;
-        least = cost;
-        for (unsigned k = 0; k < BANDIT_FEATURES; k++)
-            best_x[k] = x[k];
+        *least = expected;
     }
     if (unlikely(best == POLICY_REJECT)) {
         best = policy_next_feasible(view, task, found[from]);
         if (best == POLICY_REJECT)
             return best;
-        features(learned, view, task, best, best_x);
-        least = bandit_sum(weights, best_x);
+        *least = estimate(learned, view, task, best, weights);
     }
     learned->remembered[0] = best;
     if (second != POLICY_REJECT)
         learned->remembered[1] = second;
-    *best_cost = least;
     return best;
 }
 
-/* The part of a cost that stays when an idle core steals: not the waiting. */
-static float lasting_cost(const float *weights, const float *x)
+/* Free blocks of the class that no waiting task is promised; below 0: more are promised than free.
+ */
+ALWAYS_INLINE int32_t room_at(const struct learned *learned, const struct policy_view *view,
+                              uint32_t class, uint32_t core)
 {
-    return bandit_sum(weights, x) - weights[2] * x[2] - weights[3] * x[3] - weights[8] * x[8];
+    const struct watch_line *line = &view->lines[core];
+    uint32_t free = watch_free(line, class), ahead = watch_count(line);
+    if (likely(free >= NEAR_SHORT + ahead))
+        return (int32_t)(free - ahead); /* enough, whatever waits */
+    return (int32_t)free - (int32_t)promised(learned, core, class, ahead);
+}
+
+/* The next core, all around, that has a block for the task which is not promised; where there is
+ * none the one that lacks least. */
+static uint32_t next_with_room(const struct learned *learned, const struct policy_view *view,
+                               const struct policy_task *task, uint32_t core)
+{
+    uint32_t other = core, best = core;
+    int32_t most = room_at(learned, view, task->class, core);
+    for (uint32_t seen = 1; seen < view->cores && most <= 0; seen++) {
+        other = other + 1 < view->cores ? other + 1 : 0;
+        int32_t room = room_at(learned, view, task->class, other);
+        if (room > most && policy_feasible(view, task, other)) {
+            most = room;
+            best = other;
+        }
+    }
+    return best;
 }
 
 /* True when the quickest core there is, with blocks to spare, could save enough to be worth a look.
- */
-static bool may_be_worth_leaving(struct learned *learned, const struct watch_line *line,
-                                 const float *x)
+ * Nothing that needs features: most decisions end here. */
+static bool may_be_worth_leaving(struct learned *learned, const struct policy_view *view,
+                                 const struct policy_task *task, uint32_t core)
 {
+    const struct watch_line *line = &view->lines[core];
     const float *weights = learned->bandit.drawn;
     float service = (float)load(&line->service_ns, RELAXED);
     if (service == 0 || learned->scale == 0)
         return false;
+    if (task->class < WATCH_CLASSES && room_at(learned, view, task->class, core) < NEAR_SHORT)
+        return true;
     float pace = service * learned->scale;
     learned->least_pace *= 1 + least_pace_rise;
     if (pace < learned->least_pace)
         learned->least_pace = pace;
-    float own = weights[1] * x[1] * (1 - learned->least_pace / pace);
-    float drift = weights[7] * x[7];
-    return own + weights[4] * x[4] + weights[5] * x[5] + weights[6] * x[6] +
-               (drift > 0 ? drift : 0) >
-           worth_leaving;
+    float own = weights[1] * (pace - learned->least_pace);
+    if (unlikely(task->hint_ns != 0))
+        own *= (float)task->hint_ns * learned->scale;
+    float drift = weights[7] * (float)load(&line->drift_ns, RELAXED) * learned->scale;
+    return own + (drift > 0 ? drift : 0) > worth_leaving;
 }
 
-/* Takes the best candidate instead of the fixed policy's choice, where that is worth it. */
-static void improve(struct learned *learned, const struct policy_view *view,
-                    const struct policy_task *task, struct policy_choice *choice, float *x)
+/* The best candidate, where that is worth leaving the fixed policy's choice. */
+static uint32_t improve(struct learned *learned, const struct policy_view *view,
+                        const struct policy_task *task, uint32_t core)
 {
-    if (likely(!may_be_worth_leaving(learned, &view->lines[choice->core], x)))
-        return;
-    float best_x[BANDIT_FEATURES], cost;
     const float *weights = learned->bandit.drawn;
-    uint32_t best = least_cost(learned, view, task, weights, best_x, &cost);
-    if (best == POLICY_REJECT || best == choice->core || bandit_sum(weights, x) <= cost ||
-        lasting_cost(weights, x) <= lasting_cost(weights, best_x) + worth_leaving)
-        return;
-    choice->core = best;
-    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
-        x[i] = best_x[i];
+    struct estimate least;
+    uint32_t best = least_cost(learned, view, task, weights, &least);
+    if (best == POLICY_REJECT || best == core)
+        return core;
+    struct estimate here = estimate(learned, view, task, core, weights);
+    bool is_worth = here.cost > least.cost && here.lasting > least.lasting + worth_leaving;
+    return is_worth ? best : core;
 }
 
 static struct policy_choice learned_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
     struct learned *learned = state;
-    float x[BANDIT_FEATURES];
-    struct policy_choice choice;
     unsigned arm = trial_next(&learned->trial);
-    choice = fixed->choose(learned->fixed_state, view, task);
+    struct policy_choice choice = fixed->choose(learned->fixed_state, view, task);
     if (choice.core >= view->cores)
         return choice;
-    features(learned, view, task, choice.core, x);
-    if (likely(arm == TRIAL_LEARNED)) {
-        if (unlikely(learned->class_total % DRAW_EVERY == 0 && !learned->is_frozen))
-            bandit_draw(&learned->bandit);
-        improve(learned, view, task, &choice, x);
+    if (likely(arm == TRIAL_LEARNED) &&
+        unlikely(may_be_worth_leaving(learned, view, task, choice.core))) {
+        choice.core = improve(learned, view, task, choice.core);
+        if (task->class < WATCH_CLASSES && room_at(learned, view, task->class, choice.core) <= 0)
+            choice.core = next_with_room(learned, view, task, choice.core);
     }
-    choice.ticket = note_placed(learned, view, task, choice.core, x, arm);
+    choice.ticket = note_placed(learned, view, task, choice.core, arm);
     return choice;
 }
 
@@ -353,7 +401,9 @@ static void learned_finished(void *state, const struct policy_view *view,
     if (learned->is_frozen)
         return;
     float cost = between((float)outcome->sojourn_ns * sample->scale, 0, sojourn_max);
-    bandit_learn(&learned->bandit, sample->x, outcome->has_failed ? failure_cost : cost);
+    float x[BANDIT_FEATURES];
+    features(learned, &sample->look, sample->scale, x);
+    bandit_learn(&learned->bandit, x, outcome->has_failed ? failure_cost : cost);
 }
 
 /* True when `thief` would be done with a task before `victim` had come to its last one. */
@@ -376,12 +426,12 @@ uint32_t learned_compare(struct learned *learned, const struct policy_view *view
                          const struct policy_task *task, uint32_t core, float *regret_ns,
                          uint32_t *ticket)
 {
-    float x[BANDIT_FEATURES], would_x[BANDIT_FEATURES], cost;
-    uint32_t would = least_cost(learned, view, task, learned->bandit.mean, would_x, &cost);
-    features(learned, view, task, core, x);
-    float regret = bandit_sum(learned->bandit.mean, x) - cost;
+    const float *weights = learned->bandit.mean;
+    struct estimate least = {0, 0};
+    uint32_t would = least_cost(learned, view, task, weights, &least);
+    float regret = estimate(learned, view, task, core, weights).cost - least.cost;
     *regret_ns = regret > 0 ? regret * learned->typical_ns : 0;
-    *ticket = note_placed(learned, view, task, core, x, TRIAL_FIXED);
+    *ticket = note_placed(learned, view, task, core, TRIAL_FIXED);
     return *regret_ns > 0 && would != POLICY_REJECT ? would : core;
 }
 

@@ -33,7 +33,7 @@ enum ring_result ring_put(struct ring *ring, uint64_t number)
         if (turn != tail) {
             tail = load(&ring->tail, RELAXED);
         } else if (compare_swap(&ring->tail, &tail, tail + 1, RELAXED, RELAXED)) { /* N1 */
-            place->number = number;
+            store(&place->number, number, RELAXED);
             store(&place->turn, tail + 1, RELEASE); /* N2 */
             return RING_DONE;
         }
@@ -52,7 +52,7 @@ enum ring_result ring_take(struct ring *ring, uint64_t *number)
         if (turn != head + 1) {
             head = load(&ring->head, RELAXED);
         } else if (compare_swap(&ring->head, &head, head + 1, RELAXED, RELAXED)) { /* N3 */
-            *number = place->number;
+            *number = load(&place->number, RELAXED);
             store(&place->turn, head + ring->capacity, RELEASE); /* N4 */
             return RING_DONE;
         }
@@ -60,19 +60,29 @@ enum ring_result ring_take(struct ring *ring, uint64_t *number)
     return RING_EMPTY;
 }
 
-bool ring_is_ready(const struct ring *ring)
+bool ring_oldest(const struct ring *ring, uint64_t *number)
 {
     struct ring *readable = (struct ring *)(uintptr_t)ring;
     uint64_t head = load(&readable->head, RELAXED);
+    *number = 0;
     for (unsigned tries = 0; tries < RING_TRIES_MAX; tries++) {
-        if (load(&place_at(ring, head)->turn, ACQUIRE) == head + 1) /* pairs with N4 */
+        struct ring_place *place = place_at(ring, head);
+        if (load(&place->turn, ACQUIRE) == head + 1) { /* pairs with N2 and N4 */
+            *number = load(&place->number, RELAXED);
             return true;
+        }
         uint64_t now = load(&readable->head, RELAXED);
         if (now == head)
             return false;
         head = now; /* another took that place; the next may hold a number */
     }
     return true; /* others take: a look that is too many harms less than one too few */
+}
+
+bool ring_is_ready(const struct ring *ring)
+{
+    uint64_t number;
+    return ring_oldest(ring, &number);
 }
 
 void ring_close(struct ring *ring)

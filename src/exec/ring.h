@@ -22,7 +22,7 @@ enum ring_result { RING_DONE, RING_FULL, RING_EMPTY, RING_IS_CLOSED };
 
 struct ring_place {
     _Atomic uint64_t turn;
-    uint64_t number; /* the position's */
+    _Atomic uint64_t number; /* the position's; ring_oldest() may read it while another writes */
 };
 
 struct ring {
@@ -45,6 +45,10 @@ enum ring_result ring_put(struct ring *ring, uint64_t number);
 enum ring_result ring_take(struct ring *ring, uint64_t *number);
 
 void ring_close(struct ring *ring);
+
+/* The number that ring_take would find now, for whoever only looks: what is then taken may be
+ * another one. True, with any number, also after lost tries. */
+bool ring_oldest(const struct ring *ring, uint64_t *number);
 
 /* Whether ring_take would find a number now. True also after lost tries. */
 bool ring_is_ready(const struct ring *ring);

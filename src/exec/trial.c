@@ -75,6 +75,7 @@ static void halve(struct trial_score *score)
     }
 }
 
+/* Where each has enough tasks; else they add up until then. */
 static void compare(struct trial *trial)
 {
     const struct trial_score *learned = &trial->score[TRIAL_LEARNED];
@@ -92,6 +93,8 @@ static void compare(struct trial *trial)
     if (leader != trial->leader)
         trial->usual_bucket = 0;
     trial->leader = leader;
+    halve(&trial->score[TRIAL_LEARNED]);
+    halve(&trial->score[TRIAL_FIXED]);
 }
 
 static void look_for_change(struct trial *trial)
@@ -114,7 +117,7 @@ static void look_for_change(struct trial *trial)
     trial->score[TRIAL_LEARNED] = trial->score[TRIAL_FIXED] = (struct trial_score){0};
 }
 
-static void end_epoch(struct trial *trial)
+void trial_end_epoch(struct trial *trial)
 {
     trial->epochs_of[trial->arm]++;
     if (trial->turns > 0) {
@@ -124,8 +127,6 @@ static void end_epoch(struct trial *trial)
         look_for_change(trial);
     } else {
         compare(trial);
-        halve(&trial->score[TRIAL_LEARNED]);
-        halve(&trial->score[TRIAL_FIXED]);
     }
     trial->decisions = 0;
     trial->epoch++;
@@ -135,12 +136,4 @@ static void end_epoch(struct trial *trial)
         trial->arm ^= 1;
     else
         trial->arm = trial->epoch % every == every - 1 ? trial->leader ^ 1 : trial->leader;
-}
-
-unsigned trial_next(struct trial *trial)
-{
-    if (likely(trial->is_forced == 0) && unlikely(trial->decisions >= trial->epoch_decisions))
-        end_epoch(trial);
-    trial->decisions++;
-    return trial->arm;
 }

@@ -55,8 +55,17 @@ void trial_start(struct trial *trial, uint32_t cores);
 /* Lets `arm` decide for ever; for measuring one alone. */
 void trial_force(struct trial *trial, unsigned arm);
 
+/* The epoch is over: counts it and says who decides the next. Of trial_next(). */
+void trial_end_epoch(struct trial *trial);
+
 /* Call for each decision: who makes it. */
-unsigned trial_next(struct trial *trial);
+ALWAYS_INLINE unsigned trial_next(struct trial *trial)
+{
+    if (unlikely(trial->decisions >= trial->epoch_decisions) && trial->is_forced == 0)
+        trial_end_epoch(trial);
+    trial->decisions++;
+    return trial->arm;
+}
 
 /* True when the task decided on now will count. */
 ALWAYS_INLINE bool trial_is_scored(const struct trial *trial)

@@ -151,7 +151,7 @@ static bool move(struct calm_worker *worker, struct inbox *from, struct job *job
     if (place == NULL)
         return false;
     __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
-    if (!inbox_publish(to, place))
+    if (!inbox_publish_marked(to, place, place->class))
         return false;
     add(&worker->moved, 1);
     inbox_return(from, job);
@@ -173,10 +173,19 @@ static bool take_held(struct calm_worker *worker)
     return true;
 }
 
-/* Whether a thief would find a task: what was sent is not for it. */
-static bool has_loot(const void *exec, uint32_t core)
+static bool has_block(const struct calm_worker *worker, uint32_t class)
 {
-    return ring_is_ready(&((const struct calm_exec *)exec)->workers[core].inbox.ready);
+    return class >= WATCH_CLASSES || watch_free(worker->line, class) > 0;
+}
+
+/* Whether a thief would find a task that it can run, as far as can be seen: what was sent is not
+ * for it, nor what needs a block that it has not. */
+static bool has_loot(const void *thief, uint32_t core)
+{
+    const struct calm_worker *worker = thief;
+    uint32_t class;
+    return inbox_oldest_mark(&worker->exec->workers[core].inbox, &class) &&
+           has_block(worker, class);
 }
 
 /* The policy's say, or POLICY_NOBODY. */
@@ -190,23 +199,19 @@ static uint32_t victim(struct calm_worker *worker)
                                .inbox_capacity = exec->inbox_capacity,
                                .now_ns = os_clock_ns(),
                                .has_loot = has_loot,
-                               .loot = exec};
+                               .loot = worker};
     uint32_t core = exec->policy->steal(worker->steal_state, &view, worker->core);
     return core < exec->cores && core != worker->core ? core : POLICY_NOBODY;
 }
 
-/* What others freed counts, so that a task is not turned away for want of what is there. */
-static bool has_block(struct calm_worker *worker, uint32_t class)
-{
-    return class >= WATCH_CLASSES || watch_free(worker->line, class) > 0 ||
-           (take_back(worker, worker->exec->classes) && watch_free(worker->line, class) > 0);
-}
-
 /* Takes the oldest task that was not sent and waits at a core that the policy names, if this one
- * has a block for it; else it goes back, to the end, and the thief looks no more until there is
- * news, so that it does not turn the others' inboxes round and round. */
+ * has a block for it; what others freed counts. Where another thread took that task, and the next
+ * is one that it has no block for, that goes back, to the end, and the thief looks no more until
+ * there is news, so that it does not turn the others' inboxes round and round. */
 static bool steal(struct calm_worker *worker)
 {
+    if (calm_pool_watch_backlog(calm_pool_watch(worker->pool)) > 0)
+        take_back(worker, worker->exec->classes);
     uint32_t core = victim(worker);
     if (core == POLICY_NOBODY)
         return false;

@@ -2,7 +2,7 @@
 
     cost_test.py SIMULATOR [--all]      --all prints one JSON line for each policy, 16 and 256 cores
 
-Instructions and not time: they are the same on a busy machine. At 3 GHz and 2.5 instructions a cycle 700 are 93 ns.
+Instructions and not time: they are the same on a busy machine. At 3 GHz and 2.5 instructions a cycle 450 are 60 ns.
 """
 import json
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-LEARNED_MAX = 700  # a decision on average, learning from samples and steals not counted
+LEARNED_MAX = 450  # a decision on average, learning from samples and steals not counted
 LEARN_MAX = 800  # a task on average for what is learned at its end
 ENTRIES = {"hash": "hash_choose", "rr": "rr_choose", "random": "random_choose", "p2c": "p2c_choose",
            "p2c-occupancy": "p2c_occupancy_choose", "jsq": "jsq_choose", "jiq": "jiq_choose",

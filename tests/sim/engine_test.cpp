@@ -183,3 +183,56 @@ TEST(Engine, AStolenTaskMovesFromOneCountToAnother)
     ASSERT_EQ(simulation.run(13), nullptr);
     EXPECT_GT(simulation->counts.steals, simulation->counts.offered / 10);
 }
+
+/* Two cores that steal, and tasks as they come here; core 0 has one block of the class, core 1 two.
+ * Blocks are freed by others. */
+static engine_options traced(const std::vector<traffic_task> &tasks)
+{
+    engine_options options = plain("steal", 2, 0.5, SERVICE_FIXED);
+    options.traffic.trace = tasks.data();
+    options.tasks = tasks.size();
+    options.warmup = 0;
+    options.blocks = 2;
+    options.tight_cores = 1;
+    options.tight_blocks = 1;
+    return options;
+}
+
+/* When core 0 has done its two tasks, its one block is among those that it has not taken back. What
+ * waits for a block at core 1 since 100 has then waited longest. Seen to fail, by the service time
+ * of the task that core 0 would begin instead, with a look at free blocks alone. */
+TEST(Engine, AThiefCountsAndTakesBackWhatOthersFreed)
+{
+    const uint32_t none = POLICY_NO_CLASS;
+    const std::vector<traffic_task> tasks = {
+        {0, 1000, 0, 0, 0, 500},     /* on core 0: its block comes back at 1,500 */
+        {1, 10000, 0, 0, none, 0},   /* on core 1                                */
+        {100, 20000, 0, 0, 0, 100},  /* waits there: core 0 has no block         */
+        {200, 2000, 0, 0, none, 0},  /* on core 0, from 1,000 to 3,000           */
+        {2850, 100, 0, 0, none, 0},  /* waits on core 1                          */
+        {2900, 1000, 0, 0, none, 0}, /* waits on core 0                          */
+    };
+    Simulation simulation(traced(tasks));
+    ASSERT_EQ(simulation.run(1), nullptr);
+    EXPECT_EQ(simulation->counts.done, tasks.size());
+    EXPECT_EQ(simulation->sojourn.most, 3000u + 20000 - 100);
+}
+
+/* Core 0 is idle from 3,000 on and has no block; what waits at core 1 keeps its order. Seen to fail
+ * with a thief that takes what it cannot run, and puts it back as the youngest. */
+TEST(Engine, AThiefLeavesWhatItHasNoBlockForWhereItIs)
+{
+    const uint32_t none = POLICY_NO_CLASS;
+    const std::vector<traffic_task> tasks = {
+        {0, 1000, 0, 0, 0, 1000000}, /* on core 0: its block stays away */
+        {1, 10000, 0, 0, none, 0},   /* on core 1                       */
+        {100, 20000, 0, 0, 0, 100},  /* waits there                     */
+        {200, 2000, 0, 0, none, 0},  /* on core 0                       */
+        {300, 100, 0, 0, 0, 100},    /* waits on core 1                 */
+    };
+    Simulation simulation(traced(tasks));
+    ASSERT_EQ(simulation.run(1), nullptr);
+    EXPECT_EQ(simulation->counts.done, tasks.size());
+    EXPECT_EQ(simulation->counts.steals, 0u);
+    EXPECT_EQ(simulation->sojourn.most, 10001u + 20000 - 100);
+}

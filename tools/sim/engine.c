@@ -274,26 +274,41 @@ static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
     parts->idle_count += is_idle ? 1u : UINT32_MAX;
 }
 
-/* The core takes the oldest waiting task of another, if the policy names one whose task it can run;
- * else that waits as the youngest. */
+struct thief {
+    const struct engine *engine;
+    uint32_t core;
+};
+
+/* Whether the oldest task that waits at the core is one for which the thief has a block, or will
+ * when it has taken back what others freed. */
+static bool has_loot(const void *loot, uint32_t core)
+{
+    const struct thief *thief = loot;
+    const struct engine_parts *parts = thief->engine->parts;
+    const struct queue *inbox = &parts->cores[core].inbox;
+    if (inbox->count == 0)
+        return false;
+    const struct task *task = &parts->tasks[inbox->head];
+    const struct core *to = &parts->cores[thief->core];
+    return !has_blocks(thief->engine, task) || to->free[task->class] + to->backlog[task->class] > 0;
+}
+
+/* The core takes the oldest waiting task of another, if the policy names one that it can rob. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
     struct engine_parts *parts = engine->parts;
     if (parts->policy->steal == NULL)
         return false;
     struct policy_view view = view_of(engine);
+    struct thief looking = {.engine = engine, .core = thief};
+    view.has_loot = has_loot;
+    view.loot = &looking;
     uint32_t victim = parts->policy->steal(parts->state, &view, thief);
     if (victim == POLICY_NOBODY || parts->cores[victim].inbox.count == 0)
         return false;
     struct core *from = &parts->cores[victim], *to = &parts->cores[thief];
-    struct task *task = &parts->tasks[from->inbox.head];
     uint32_t index = inbox_pop(parts, victim);
-    if (has_blocks(engine, task))
-        take_back(parts, thief);
-    if (has_blocks(engine, task) && to->free[task->class] == 0) {
-        queue_push(parts, &from->inbox, index);
-        return false;
-    }
+    struct task *task = &parts->tasks[index];
     watch_left(&parts->lines[victim], task->hint_ns);
     watch_submitted(&parts->lines[thief], task->hint_ns);
     if (has_delay(engine)) {

@@ -335,6 +335,16 @@ NOINLINE void heap_free_aligned_over(void *block, size_t align, size_t over)
     heap_free_over(block, over, align);
 }
 
+NOINLINE void heap_free_log2_odd(void *block, size_t bytes, unsigned align_log2)
+{
+    heap_free_sized_odd(block, bytes, (size_t)1 << align_log2);
+}
+
+NOINLINE void heap_free_log2_over(void *block, size_t over, unsigned align_log2)
+{
+    heap_free_over(block, over, (size_t)1 << align_log2);
+}
+
 size_t heap_good_size(size_t bytes)
 {
     if (bytes <= MEDIUM_MAX)

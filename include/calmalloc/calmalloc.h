@@ -69,7 +69,9 @@ void calm_free(void *block);
 /*
  * Frees `block`, promising it was allocated with `size` bytes (C23). NULL is ignored, whatever
  * `size` is. A size that can be neither this block's nor a shrink in place stops the program:
- * "calmalloc: sized free of %p: has %zu, told %zu". Cost: as calm_free, plus one compare.
+ * "calmalloc: sized free of %p: has %zu, told %zu". A size that fits stands for the look whether a
+ * block begins here: a pointer to the inside of one is not found, as it is by calm_free and by
+ * free_sized. Cost: an instruction less than calm_free.
  */
 void calm_free_sized(void *block, size_t size);
 

@@ -366,6 +366,26 @@ NOINLINE void heap_free_over(void *block, size_t over, size_t align)
     heap_free_sized_odd(block, over + class_told.least[bin_class(bin)], align);
 }
 
+NOINLINE void heap_free_aligned_sized_odd(void *block, size_t align, size_t bytes)
+{
+    heap_free_sized_odd(block, bytes, align);
+}
+
+NOINLINE void heap_free_aligned_over(void *block, size_t align, size_t over)
+{
+    heap_free_over(block, over, align);
+}
+
+NOINLINE void heap_free_log2_odd(void *block, size_t bytes, unsigned align_log2)
+{
+    heap_free_sized_odd(block, bytes, (size_t)1 << align_log2);
+}
+
+NOINLINE void heap_free_log2_over(void *block, size_t over, unsigned align_log2)
+{
+    heap_free_over(block, over, (size_t)1 << align_log2);
+}
+
 size_t heap_good_size(size_t bytes)
 {
     if (bytes <= MEDIUM_MAX)

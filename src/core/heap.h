@@ -58,6 +58,13 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
 void heap_free_sized_odd(void *block, size_t bytes, size_t align);
 void heap_free_over(void *block, size_t over, size_t align);
 
+/* The same, told in C23's order, or the alignment's logarithm, so that a caller need not move or
+ * turn its arguments. */
+void heap_free_aligned_sized_odd(void *block, size_t align, size_t bytes);
+void heap_free_aligned_over(void *block, size_t align, size_t over);
+void heap_free_log2_odd(void *block, size_t bytes, unsigned align_log2);
+void heap_free_log2_over(void *block, size_t over, unsigned align_log2);
+
 /* 0 for NULL and, reported, for what is not a block. */
 size_t heap_usable(const void *block);
 size_t heap_good_size(size_t bytes);
@@ -99,16 +106,33 @@ ALWAYS_INLINE void heap_free(void *block)
     cache_free(block, bin);
 }
 
-/* An alignment as a caller tells it: in bytes, 1 when unknown; or 0 and its logarithm, whose power
- * is taken only where it is looked at. */
+/* An alignment as a caller tells it: in bytes, 1 when unknown; as bytes, before the size; or as its
+ * logarithm. It goes out as it came in, so that nothing is done to it on the fast path. */
+enum told_how { TOLD_BYTES, TOLD_BYTES_FIRST, TOLD_LOG2 };
+
 struct told_align {
+    enum told_how how;
     size_t bytes;
     unsigned log2;
 };
 
-ALWAYS_INLINE size_t told_align_bytes(struct told_align align)
+/* The ways out of heap_free_told, which are jumps. */
+ALWAYS_INLINE void heap_told_odd(void *block, size_t bytes, struct told_align align)
 {
-    return align.bytes != 0 ? align.bytes : (size_t)1 << align.log2;
+    switch (align.how) {
+    case TOLD_BYTES: heap_free_sized_odd(block, bytes, align.bytes); break;
+    case TOLD_BYTES_FIRST: heap_free_aligned_sized_odd(block, align.bytes, bytes); break;
+    case TOLD_LOG2: heap_free_log2_odd(block, bytes, align.log2); break;
+    }
+}
+
+ALWAYS_INLINE void heap_told_over(void *block, size_t over, struct told_align align)
+{
+    switch (align.how) {
+    case TOLD_BYTES: heap_free_over(block, over, align.bytes); break;
+    case TOLD_BYTES_FIRST: heap_free_aligned_over(block, align.bytes, over); break;
+    case TOLD_LOG2: heap_free_log2_over(block, over, align.log2); break;
+    }
 }
 
 /* As heap_free, once `bytes` and the alignment were found to fit the block. With `is_start` the
@@ -117,14 +141,14 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
 {
     size_t unit = region_unit(block);
     if (unlikely(!region_maps(unit))) {
-        heap_free_sized_odd(block, bytes, told_align_bytes(align));
+        heap_told_odd(block, bytes, align);
         return;
     }
     size_t bin = region_kind(unit);
     unsigned class = bin_class(bin);
     size_t over = bytes - class_told.least[class];
     if (unlikely(over >= class_told.count[class])) {
-        heap_free_over(block, over, told_align_bytes(align)); /* not `bytes`: it need not be kept */
+        heap_told_over(block, over, align); /* not `bytes`: it need not be kept */
         return;
     }
     bool is_block = is_start || class_begins_block(class, (uint16_t)(uintptr_t)block);
@@ -144,12 +168,22 @@ ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
         heap_free(block);
 }
 
-/* As heap_free_sized, for a container that keeps its pointers as it got them: that the size fits
- * stands for the look whether a block begins here. Cost: less than heap_free. */
+/* As heap_free_sized, for who keeps pointers as it got them: that the size fits stands for the look
+ * whether a block begins here, but where the heap checks itself. Cost: less than heap_free. */
 ALWAYS_INLINE void heap_free_own(void *block, size_t bytes, size_t align)
 {
     if (CHECKS >= 1)
-        heap_free_told(block, bytes, (struct told_align){.bytes = align}, true);
+        heap_free_told(block, bytes, (struct told_align){.bytes = align}, CHECKS < 2);
+    else
+        heap_free(block);
+}
+
+/* As heap_free_own, told in C23's order. */
+ALWAYS_INLINE void heap_free_own_aligned(void *block, size_t align, size_t bytes)
+{
+    if (CHECKS >= 1)
+        heap_free_told(block, bytes, (struct told_align){.how = TOLD_BYTES_FIRST, .bytes = align},
+                       CHECKS < 2);
     else
         heap_free(block);
 }
@@ -158,7 +192,8 @@ ALWAYS_INLINE void heap_free_own(void *block, size_t bytes, size_t align)
 ALWAYS_INLINE void heap_free_own_log2(void *block, size_t bytes, unsigned align_log2)
 {
     if (CHECKS >= 1)
-        heap_free_told(block, bytes, (struct told_align){.log2 = align_log2}, true);
+        heap_free_told(block, bytes, (struct told_align){.how = TOLD_LOG2, .log2 = align_log2},
+                       CHECKS < 2);
     else
         heap_free(block);
 }

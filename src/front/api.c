@@ -56,12 +56,12 @@ EXPORT void calm_free(void *block)
 
 EXPORT void calm_free_sized(void *block, size_t size)
 {
-    heap_free_sized(block, size, 1);
+    heap_free_own(block, size, 1);
 }
 
 EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
-    heap_free_sized(block, size, alignment);
+    heap_free_own_aligned(block, alignment, size);
 }
 
 /* The cohort is looked up again, so that the fast path need not keep it. */
@@ -80,6 +80,11 @@ EXPORT void *calm_adapter_alloc(size_t size)
 EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
 {
     heap_free_own(block, size, alignment);
+}
+
+EXPORT void calm_adapter_free_checked(void *block, size_t size, size_t alignment)
+{
+    heap_free_sized(block, size, alignment);
 }
 
 /* Growing a small block is what containers do most: its class and what is to be copied are known.

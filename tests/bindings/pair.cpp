@@ -1,15 +1,21 @@
 /*
- * pair.cpp: one object made and freed between breakpoints, by calm::allocator or, with a second
- * argument, by its memory resource. Argument 1: rounds until the pair that is traced.
+ * pair.cpp: one object made and freed between breakpoints. Argument 1: rounds until the pair that
+ * is traced; argument 2: by what, which is calm::allocator (allocator), its memory resource (pmr),
+ * or new and delete of a class derived from calm::object (object).
  */
 #include "calmalloc.hpp"
 
 #include <cstdlib>
+#include <string>
 
 namespace
 {
 
 struct node {
+    char bytes[48];
+};
+
+struct derived : calm::object {
     char bytes[48];
 };
 
@@ -19,7 +25,7 @@ void breakpoint_if(bool is_traced)
         __asm__ volatile("int3");
 }
 
-void seen(node *block)
+void seen(void *block)
 {
     __asm__ volatile("" : : "r"(block) : "memory");
 }
@@ -36,14 +42,33 @@ template <class Allocator> void run(Allocator allocator, long rounds)
     }
 }
 
+void run_objects(long rounds)
+{
+    for (long round = 0; round <= rounds; round++) {
+        breakpoint_if(round == rounds);
+        auto *one = new derived;
+        seen(one);
+        breakpoint_if(round == rounds);
+        delete one;
+        breakpoint_if(round == rounds);
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
-    long rounds = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 0;
-    if (argc > 2)
+    if (argc != 3)
+        return 2;
+    long rounds = std::strtol(argv[1], nullptr, 10);
+    const std::string by = argv[2];
+    if (by == "pmr")
         run(std::pmr::polymorphic_allocator<node>(calm::heap()), rounds);
-    else
+    else if (by == "object")
+        run_objects(rounds);
+    else if (by == "allocator")
         run(calm::allocator<node>(), rounds);
+    else
+        return 2;
     return 0;
 }

@@ -31,11 +31,13 @@ void PrintTo(const way &which, std::ostream *out)
     *out << which.name;
 }
 
-const way WAYS[] = {
+/* These also look whether a block begins at the pointer. */
+const way WITH_EVERY_LOOK[] = {
     {"FreeSized", free_sized},
     {"FreeAlignedSized",
      [](void *block, std::size_t size) { free_aligned_sized(block, 16, size); }},
-    {"Adapter", [](void *block, std::size_t size) { calm_adapter_free(block, size, 16); }},
+    {"AdapterChecked",
+     [](void *block, std::size_t size) { calm_adapter_free_checked(block, size, 16); }},
     {"Sdallocx", [](void *block, std::size_t size) { sdallocx(block, size, 0); }},
     {"OperatorDelete", [](void *block, std::size_t size) { ::operator delete(block, size); }},
     {"OperatorDeleteArray",
@@ -44,6 +46,14 @@ const way WAYS[] = {
      [](void *block, std::size_t size) { ::operator delete(block, size, std::align_val_t{16}); }},
     {"OperatorDeleteArrayAligned",
      [](void *block, std::size_t size) { ::operator delete[](block, size, std::align_val_t{16}); }},
+};
+
+/* To these a size that fits is proof of it. */
+const way BY_SIZE[] = {
+    {"Adapter", [](void *block, std::size_t size) { calm_adapter_free(block, size, 16); }},
+    {"CalmFreeSized", calm_free_sized},
+    {"CalmFreeAlignedSized",
+     [](void *block, std::size_t size) { calm_free_aligned_sized(block, 16, size); }},
 };
 
 class SizedFree : public testing::TestWithParam<way>
@@ -119,7 +129,24 @@ TEST_P(SizedFree, OfABlockThatIsAlreadyFreeStopsTheProgram)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Way, SizedFree, testing::ValuesIn(WAYS), way_name);
+class SizedFreeLooking : public SizedFree
+{
+};
+
+/* Seen to fail with heap_free_own in free_sized and in calm_adapter_free_checked. */
+TEST_P(SizedFreeLooking, InsideABlockToldItsSizeStopsTheProgram)
+{
+    expect_stop([] {
+        auto *block = static_cast<char *>(opaque(malloc(48)));
+        foretell("calmalloc: free of %p: 16 bytes inside a block of 48 bytes, not at its start",
+                 static_cast<void *>(block + 16));
+        GetParam().release(opaque(block + 16), 48);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Way, SizedFree, testing::ValuesIn(WITH_EVERY_LOOK), way_name);
+INSTANTIATE_TEST_SUITE_P(Way, SizedFreeLooking, testing::ValuesIn(WITH_EVERY_LOOK), way_name);
+INSTANTIATE_TEST_SUITE_P(BySize, SizedFree, testing::ValuesIn(BY_SIZE), way_name);
 
 /* What the adapters' free knows of an aligned block is its size and its alignment. */
 TEST(AdapterFree, OfAlignedBlocksGoesOn)

@@ -129,6 +129,8 @@ extern "C" {
     pub fn calm_adapter_realloc(block: *mut c_void, size: usize, new_size: usize) -> *mut c_void;
     /// Frees a block of which a container knows its size and its alignment, 1 to 16 when it asked for none.
     pub fn calm_adapter_free(block: *mut c_void, size: usize, alignment: usize);
+    /// As `calm_adapter_free`, and finds a pointer to the inside of a block.
+    pub fn calm_adapter_free_checked(block: *mut c_void, size: usize, alignment: usize);
 
     /// Gives free pages back to the kernel; whether there were any.
     pub fn calm_trim() -> bool;

@@ -141,7 +141,7 @@ unsafe impl GlobalAlloc for CalMalloc {
         // SAFETY: the caller vouches that the block is ours, live, and of this layout.
         unsafe {
             if cfg!(feature = "checks") {
-                sys::calm_free_aligned_sized(block, layout.align(), layout.size());
+                sys::calm_adapter_free_checked(block, layout.size(), layout.align());
             } else {
                 sys::calm_adapter_free(block, layout.size(), layout.align());
             }

@@ -96,11 +96,34 @@ static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most
     return count - rest;
 }
 
-/* Whether a class that is armed with so many blocks has been too often. */
-ALWAYS_INLINE bool is_armed_often(struct cache *cache, unsigned class, size_t count, size_t bytes)
+void *armed_quick(size_t entry_offset, size_t own_offset)
 {
-    return count <= ARMED_BLOCKS_MAX && bytes <= ARMED_BYTES_MAX &&
-           ++cache->armed_turns[class] >= ARMED_TURNS;
+    struct cache *cache = cache_of_thread;
+    unsigned class = bin_class(entry_offset / ENTRY_BYTES);
+    struct cache_entry *to = cache_entry_at(cache, entry_offset);
+    struct cache_entry *from = cache_entry_at(cache, own_offset);
+    void *block = load(&from->first, RELAXED);
+    uint8_t turns = cache->armed_quick_turns[class];
+    if (turns == 0 || block == NULL || to->limit == 0 || load(&cores_are_used, RELAXED))
+        return NULL;
+    size_t count = entry_count(from);
+    uint64_t left = cache->unarmed[class];
+    if (count > left || count * 2 < cache->armed_quick_count[class])
+        return NULL;
+    cache->armed_quick_turns[class] = (uint8_t)(turns - 1);
+    cache->unarmed[class] = left - count;
+    change_places(cache, to, from);
+    return cache_pop_known(cache, to, block);
+}
+
+/* An entry is armed with so many blocks, which is worth it: until the class is asked for more, the
+ * next times need no look at it. */
+ALWAYS_INLINE void allow_quick(struct cache *cache, unsigned class, size_t count, bool is_enough)
+{
+    uint8_t *turns = &cache->armed_turns[class];
+    cache->armed_quick_count[class] = (uint8_t)size_min(count, UINT8_MAX);
+    cache->armed_quick_turns[class] = (uint8_t)(ARMED_TURNS - (is_enough ? 0 : *turns + 1));
+    *turns = is_enough ? *turns : ARMED_TURNS - 1;
 }
 
 void *armed_again(struct cache *cache, size_t entry_offset)
@@ -110,11 +133,14 @@ void *armed_again(struct cache *cache, size_t entry_offset)
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
     size_t count = entry_count(from), bytes = count * class_facts[class].bytes;
     bool is_worth = count > ARMED_BLOCKS || bytes > ARMED_BYTES;
-    if (!is_worth || to->limit == 0 || count > cache->unarmed[class] ||
-        is_armed_often(cache, class, count, bytes))
+    bool is_enough = count > ARMED_BLOCKS_MAX || bytes > ARMED_BYTES_MAX;
+    if (!is_worth || to->limit == 0 || count > cache->unarmed[class])
+        return NULL;
+    if (!is_enough && ++cache->armed_turns[class] >= ARMED_TURNS)
         return NULL;
     cache->unarmed[class] -= count;
     note_arming(cache, armed, own);
+    allow_quick(cache, class, count, is_enough);
     change_places(cache, to, from);
     return cache_pop(entry_offset);
 }

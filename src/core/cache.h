@@ -84,7 +84,10 @@ struct cache {
     uint32_t armed_start;             /* the count that the others are of                     */
     uint64_t armed_drawn;             /* by class: whether `unarmed` says something           */
     uint64_t unarmed[CLASS_LIMIT];    /* requests to pass by, beside those of armed blocks     */
-    uint8_t armed_turns[CLASS_LIMIT]; /* with few blocks, since more were last asked for */
+    uint8_t armed_shift[CLASS_LIMIT]; /* of the rate that `unarmed` was drawn with            */
+    uint8_t armed_quick_turns[CLASS_LIMIT]; /* for which nothing but `unarmed` is looked at  */
+    uint8_t armed_quick_count[CLASS_LIMIT]; /* blocks that were worth it                     */
+    uint8_t armed_turns[CLASS_LIMIT];       /* with few blocks, since more were last asked for */
 
     _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
     char arena[];

@@ -218,14 +218,16 @@ static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
     return cache_alloc_slow(first);
 }
 
-/* A block of `units`, or else the next longer one that may be given and that the cache has, or one
- * from elsewhere. */
-static void *large_cached(size_t units)
+/* Where blocks of `units` are, and the longest ones that may be given instead. */
+ALWAYS_INLINE void span_entries(size_t units, uint32_t *first, uint32_t *end)
 {
-    uint32_t first = bin_of_span(units) * ENTRY_BYTES;
-    uint32_t end = bin_of_span(span_units_given(units)) * ENTRY_BYTES;
-    if (area_of_thread != NULL)
-        return large_of_core(first, end);
+    *first = bin_of_span(units) * ENTRY_BYTES;
+    *end = bin_of_span(span_units_given(units)) * ENTRY_BYTES;
+}
+
+/* The first of these blocks that the thread's own cache has. NULL: none. */
+ALWAYS_INLINE void *large_of_thread(uint32_t first, uint32_t end)
+{
     struct cache *cache = cache_of_thread;
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
         struct cache_entry *entry = cache_entry_at(cache, offset);
@@ -233,7 +235,29 @@ static void *large_cached(size_t units)
         if (block != NULL)
             return cache_pop_known(cache, entry, block);
     }
-    return cache_alloc_slow(first);
+    return NULL;
+}
+
+/* A block of `units`, or else the next longer one that may be given and that the cache has, or one
+ * from elsewhere. */
+static void *large_cached(size_t units)
+{
+    uint32_t first, end;
+    span_entries(units, &first, &end);
+    if (area_of_thread != NULL)
+        return large_of_core(first, end);
+    void *block = large_of_thread(first, end);
+    return block != NULL ? block : cache_alloc_slow(first);
+}
+
+void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes))
+{
+    uint32_t first, end;
+    span_entries(large_units(bytes), &first, &end);
+    if (unlikely(area_of_thread != NULL))
+        return large_of_core(first, end);
+    void *block = large_of_thread(first, end);
+    return likely(block != NULL) ? block : otherwise(bytes);
 }
 
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)

@@ -3,9 +3,10 @@
  * until the block is freed.
  *
  * Each thread draws the distance to its next sample; a request that reaches it gets a block whose
- * free is told (core/sampled.h), and its stack is noted with what the sample stands for. Small and
- * medium requests of sites of the first cohort are counted by class: their entries are armed with
- * no more blocks than requests are to pass (core/armed.h). All others are counted one by one.
+ * free is told (core/sampled.h), and its stack is noted with what the sample stands for. Small
+ * requests of sites of the first cohort are counted by class: their entries are armed with no more
+ * blocks than requests are to pass (core/armed.h). All others are counted by their bytes. Where
+ * samples come thick the next ones are drawn further apart (site/thinning.h).
  *
  * Owner: the countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
  * second one does not wait. Requests take no lock. Design: docs/design/profiler.md
@@ -15,17 +16,28 @@
 #include "base/bits.h"
 #include "core/armed.h"
 #include "mem/extent.h"
+#include "os/cycles.h"
 #include "os/os.h"
 #include "os/probe.h"
 #include "os/stack.h"
 #include "site/live.h"
 #include "site/poisson.h"
 #include "site/second.h"
+#include "site/thinning.h"
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
     INSIDE_MAX = 16,           /* frames of ours above the site */
+    REDRAWN_PART = 4,          /* of an interval is wanted: it is drawn anew */
 };
+
+/* Between two samples lie no more requests than this as a mean, so that thick ones of one size do
+ * not leave those of another without samples. */
+enum { THINNED_REQUESTS_LOG2 = 11 };
+
+/* With a seed that was given, draws may not depend on time: what a request and the work around it,
+ * a sample and a fresh page cost about are the ticks. */
+enum { TICKS_A_REQUEST = 500, TICKS_A_SAMPLE = 1500, TICKS_A_PAGE = 1000, PAGE_LOG2 = 12 };
 
 _Atomic uint32_t sample_state;
 static char *_Atomic tables; /* of table_bytes(); they stay */
@@ -41,66 +53,184 @@ static _Atomic uint64_t on_before_ms; /* in earlier starts */
 static _Atomic uint64_t samples;
 static _Atomic uint64_t samples_lost;
 
+static _Atomic bool is_seeded; /* by who started it */
+
+_Thread_local int64_t sample_bytes_left[STREAM_COUNT][COHORT_FIRST];
+
+/* Requests that are counted by their bytes, in the order in which they come. */
+struct stream {
+    uint64_t rate;  /* that the distance to its next sample was drawn with           */
+    int64_t given;  /* of the distance, to sample_bytes_left, when it was last set   */
+    int64_t beyond; /* the rest                                                      */
+};
+
 static _Thread_local struct {
     uint32_t start; /* the one that it last drew after */
     bool is_inside; /* a signal handler's requests are then not sampled */
+    bool is_thinned;
     uint64_t random;
-    uint64_t rate;
-    int64_t bytes_left; /* before the next sample */
+    uint64_t rate;         /* as it was asked for                              */
+    uint64_t rate_reached; /* of the interval that ended with the last sample  */
+    uint64_t ticks;        /* where a seed was given                           */
+    struct thinning thinning;
+    struct stream streams[STREAM_COUNT];
 } here;
 
-static uint64_t draw(void)
+/* The countdown of the start that this thread knows. */
+static int64_t *left_of(unsigned kind)
 {
-    return poisson_distance(here.rate, poisson_random(&here.random));
+    return &sample_bytes_left[kind][COHORT_ARMED + here.start % ARMED_COHORTS];
 }
 
-/* Draws anew after each start. Which start it is. */
-static uint32_t begin(void)
+static uint64_t draw(uint64_t rate)
+{
+    return poisson_distance(rate, poisson_random(&here.random));
+}
+
+static uint64_t ticks_now(void)
+{
+    return here.ticks != 0 ? here.ticks : os_cycles();
+}
+
+/* Adds what requests that passed brought. */
+static void pass(uint64_t requests)
+{
+    if (here.ticks != 0)
+        here.ticks += requests * TICKS_A_REQUEST;
+    thinning_pass(&here.thinning, ticks_now());
+}
+
+/* A sample was taken from that tick on. */
+static void spend(uint64_t from)
+{
+    if (here.ticks != 0)
+        here.ticks += TICKS_A_SAMPLE;
+    thinning_spend(&here.thinning, from, ticks_now());
+}
+
+/* The mean interval to draw with now, where requests are of so many bytes, as a shift of the rate.
+ */
+static unsigned shift_now(size_t bytes)
+{
+    unsigned shift = here.is_thinned ? thinning_shift(&here.thinning) : 0;
+    while (shift > 0 && here.rate >> THINNED_REQUESTS_LOG2 << shift > bytes)
+        shift--;
+    return shift;
+}
+
+static uint64_t rate_now(size_t bytes)
+{
+    return here.rate << shift_now(bytes);
+}
+
+/* Hands a stream's distance out: whole, or in parts between which the interval is looked at, where
+ * that is longer than was asked for. */
+static void hand_out(unsigned kind, int64_t distance)
+{
+    struct stream *stream = &here.streams[kind];
+    int64_t most = stream->rate > here.rate ? (int64_t)stream->rate : INT64_MAX;
+    stream->given = distance < most ? distance : most;
+    stream->beyond = distance - stream->given;
+    *left_of(kind) = stream->given;
+}
+
+/* From a request of so many bytes on. */
+static void draw_stream(unsigned kind, size_t bytes)
+{
+    here.streams[kind].rate = rate_now(bytes);
+    hand_out(kind, (int64_t)draw(here.streams[kind].rate));
+}
+
+/* Draws anew after each start. */
+static void begin(size_t bytes)
 {
     uint32_t start = load(&starts, ACQUIRE);
-    if (unlikely(here.start != start)) {
-        here.start = start;
-        here.rate = load(&rate_bytes, RELAXED);
-        here.random = load(&seed_now, RELAXED) +
-                      ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32);
-        here.bytes_left = (int64_t)draw();
+    if (likely(here.start == start))
+        return;
+    here.start = start;
+    here.rate = load(&rate_bytes, RELAXED);
+    here.random = load(&seed_now, RELAXED) + ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32);
+    here.ticks = load(&is_seeded, RELAXED) ? 1 : 0;
+    here.is_thinned = here.rate >= SAMPLE_RATE_THINNED && here.rate <= SAMPLE_RATE_THINNED_MAX;
+    thinning_begin(&here.thinning, ticks_now());
+    __builtin_memset(sample_bytes_left, 0, sizeof sample_bytes_left); /* the next start is seen */
+    for (unsigned kind = 0; kind < STREAM_COUNT; kind++)
+        draw_stream(kind, bytes);
+}
+
+/* A stream's countdown fell below zero with a request of so many bytes. Whether a mark lies in it.
+ * Only after a request that has none may the interval be changed: docs/design/thinning.md. */
+static NOINLINE bool is_mark(size_t bytes, unsigned kind)
+{
+    struct stream *stream = &here.streams[kind];
+    int64_t distance = *left_of(kind) + stream->beyond;
+    pass((uint64_t)stream->given / bytes + 1);
+    if (distance < 0) {
+        here.rate_reached = stream->rate;
+        draw_stream(kind, bytes);
+        return true;
     }
-    return start;
+    if (rate_now(bytes) <= stream->rate / REDRAWN_PART)
+        draw_stream(kind, bytes);
+    else
+        hand_out(kind, distance);
+    return false;
+}
+
+void sample_look(size_t bytes)
+{
+    unsigned kind = stream_of(bytes);
+    if (here.ticks != 0)
+        here.ticks += ((bytes >> PAGE_LOG2) + 1) * TICKS_A_PAGE;
+    if (here.is_inside || here.streams[kind].rate <= here.rate ||
+        !thinning_is_due(&here.thinning, ticks_now()))
+        return;
+    pass(1);
+    if (rate_now(bytes) <= here.streams[kind].rate / REDRAWN_PART)
+        draw_stream(kind, bytes);
 }
 
 /* Consumes a request's bytes. Whether it is sampled. */
 static bool is_reached(size_t bytes)
 {
-    begin();
-    here.bytes_left -= (int64_t)bytes;
-    if (likely(here.bytes_left >= 0))
-        return false;
-    here.bytes_left = (int64_t)draw();
-    return true;
+    begin(bytes);
+    unsigned kind = stream_of(bytes);
+    int64_t *left = left_of(kind);
+    *left -= (int64_t)bytes;
+    return unlikely(*left < 0) && is_mark(bytes, kind);
+}
+
+/* How many requests of a class are to pass before its next sample. */
+static uint64_t draw_class(struct cache *cache, unsigned class)
+{
+    uint32_t bytes = class_facts[class].bytes;
+    cache->armed_shift[class] = (uint8_t)shift_now(bytes);
+    return draw(here.rate << cache->armed_shift[class]) / bytes;
 }
 
 /* Consumes a request of a class whose armed entry is empty. Whether it is sampled. */
 static bool is_turn(struct cache *cache, unsigned class)
 {
-    uint32_t start = begin();
-    if (unlikely(cache->armed_start != start)) {
+    begin(class_facts[class].bytes);
+    if (unlikely(cache->armed_start != here.start)) {
         armed_drop(cache);
-        cache->armed_start = start;
+        cache->armed_start = here.start;
         cache->armed_drawn = 0;
+        __builtin_memset(cache->armed_quick_turns, 0, sizeof cache->armed_quick_turns);
     }
     uint64_t bit = (uint64_t)1 << class;
-    bool is_drawn = (cache->armed_drawn & bit) != 0;
-    if (likely(is_drawn && cache->unarmed[class] > 0)) {
+    if (unlikely((cache->armed_drawn & bit) == 0)) {
+        cache->armed_drawn |= bit;
+        cache->unarmed[class] = draw_class(cache, class);
+    }
+    if (likely(cache->unarmed[class] > 0)) {
         cache->unarmed[class]--;
         return false;
     }
-    cache->armed_drawn |= bit;
-    cache->unarmed[class] = draw() / class_facts[class].bytes;
-    if (is_drawn)
-        return true;
-    bool is_now = cache->unarmed[class] == 0;
-    cache->unarmed[class] = is_now ? draw() / class_facts[class].bytes : cache->unarmed[class] - 1;
-    return is_now;
+    here.rate_reached = here.rate << cache->armed_shift[class];
+    pass(here.rate_reached / class_facts[class].bytes);
+    cache->unarmed[class] = draw_class(cache, class);
+    return true;
 }
 
 /* The stack from the site outwards: without the frames of ours above it. */
@@ -129,7 +259,7 @@ static NOINLINE uint32_t stack_here(const void *site, const void *frame)
 /* Of a request of `bytes` that took as many as `counted` off the distance. */
 static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
 {
-    uint64_t weight = poisson_weight(here.rate, counted);
+    uint64_t weight = poisson_weight(here.rate_reached, counted);
     uint64_t low = weight * bytes, high = multiply_high(weight, bytes);
     unsigned shift = POISSON_WEIGHT_BITS - VOLUME_BITS;
     return (struct estimate){
@@ -171,9 +301,11 @@ ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t coun
                          const void *site, const void *frame, uint32_t offset)
 {
     here.is_inside = true;
+    uint64_t from = ticks_now();
     void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
         note(block, size_max(bytes, 1), counted, site, frame);
+    spend(from);
     here.is_inside = false;
     return block;
 }
@@ -182,6 +314,13 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
                    uint32_t offset)
 {
     return take(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
+}
+
+void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset)
+{
+    if (unlikely(here.is_inside || cache_of_thread->armed_start != load(&starts, RELAXED)))
+        return NULL;
+    return armed_quick(entry_offset, own_offset);
 }
 
 void *sample_armed_again(uint32_t entry_offset)
@@ -212,14 +351,17 @@ void *sample_realloc(void *block, size_t bytes, const void *site, const void *fr
 {
     bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
+    uint64_t from = is_hit ? ticks_now() : 0;
     void *result = heap_realloc(block, bytes, offset, is_hit);
     if (!is_on || result == NULL)
         return result;
     here.is_inside = true;
     if (result == block)
         sample_free(block);
-    if (is_hit && sampled_is(result))
+    if (is_hit && sampled_is(result)) {
         note(result, bytes, size_max(bytes, 1), site, frame);
+        spend(from);
+    }
     here.is_inside = false;
     return result;
 }
@@ -260,6 +402,7 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
         store(&sample_state, SAMPLING_OFF, RELEASE);
         return SAMPLE_NO_MEMORY;
     }
+    store(&is_seeded, seed != 0, RELAXED);
     if (seed == 0)
         os_random(&seed, sizeof seed);
     store(&rate_bytes, rate, RELAXED);

@@ -41,23 +41,66 @@ ALWAYS_INLINE bool sample_is_on(void)
     return load(&sample_state, ACQUIRE) == SAMPLING_ON;
 }
 
+/* At such rates a thread whose samples cost too much takes fewer; finer ones are kept to. */
+enum {
+    SAMPLE_RATE_THINNED = 512 * 1024,
+    SAMPLE_RATE_THINNED_MAX = 1 << 26, /* with all doublings still a rate */
+};
+
 /* Counts a request's bytes down. Whether the calling thread is to sample it. */
 bool sample_counts_down(size_t bytes);
+
+/* Requests that are counted by their bytes. */
+enum { STREAM_MEDIUM, STREAM_LARGE, STREAM_COUNT };
+
+/* What may pass in a stream before somebody has to look, by armed cohort: one is in use, so that a
+ * new start finds nothing of the last. Below zero for a moment only. */
+extern HIDDEN _Thread_local int64_t sample_bytes_left[STREAM_COUNT][COHORT_FIRST];
+
+ALWAYS_INLINE unsigned stream_of(size_t bytes)
+{
+    return bytes > MEDIUM_MAX ? STREAM_LARGE : STREAM_MEDIUM;
+}
+
+/* Of the cohort at `offset`, below OWN_OFFSET_FIRST. */
+ALWAYS_INLINE int64_t *sample_left(uint32_t offset, unsigned stream)
+{
+    return &sample_bytes_left[stream][offset / COHORT_ENTRY_BYTES];
+}
+
+/* Counts a request down for which the table of sites has `offset`. False: it is to be taken back,
+ * and goes to sample_is_reached; for DIVERTED_OFFSET always. Pre: bytes <= PTRDIFF_MAX. Cost: one
+ * subtraction. */
+ALWAYS_INLINE bool sample_passes(size_t bytes, uint32_t offset, unsigned stream)
+{
+    return likely((*sample_left(offset, stream) -= (int64_t)bytes) >= 0);
+}
+
+ALWAYS_INLINE void sample_takes_back(size_t bytes, uint32_t offset)
+{
+    *sample_left(offset, stream_of(bytes)) += (int64_t)bytes;
+}
+
+/* After a request above SMALL_MAX that passed, and that costs much anyway: may end a long interval.
+ */
+void sample_look(size_t bytes);
 
 ALWAYS_INLINE bool sample_is_reached(size_t bytes)
 {
     return unlikely(sample_is_on()) && sample_counts_down(bytes);
 }
 
-/* A request of at most MEDIUM_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
+/* A request of at most SMALL_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
  * is empty: counts what the entry served, samples this one if it is its turn, and arms the entry
  * again. NULL: it must be served otherwise. */
 void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
                    uint32_t entry_offset);
 
 /* The same where nobody has to be asked: many requests are to pass, and as many blocks were freed.
- * NULL: sample_armed must be asked. */
+ * NULL: sample_armed must be asked. The quick one has to be told where the class's own entry is,
+ * and leaves some requests to the other. */
 void *sample_armed_again(uint32_t entry_offset);
+void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset);
 
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,

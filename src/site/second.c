@@ -78,15 +78,52 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     return plain(bytes, align, is_zeroed, offset, named);
 }
 
+NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
+                                    const void *frame)
+{
+    sample_takes_back(bytes, offset);
+    if (offset == DIVERTED_OFFSET)
+        return second_alloc(bytes, 1, is_zeroed, site, frame);
+    wrapper_tick(WRAPPER_MISS, bytes, site);
+    remote_look();
+    bool is_sampled = sample_is_reached(bytes);
+    void *block = is_sampled ? sample_alloc(bytes, 1, is_zeroed, site, frame, OWN_OFFSET_FIRST)
+                             : NULL;
+    return block != NULL ? block : plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site);
+}
+
+void *second_alloc_large(size_t bytes)
+{
+    sample_look(bytes);
+    return heap_alloc_slow(bytes, OWN_OFFSET_FIRST);
+}
+
+NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
+{
+    sample_look(bytes);
+    seen_note(site);
+    return heap_alloc_slow(bytes, OWN_OFFSET_FIRST);
+}
+
+NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site,
+                                  const void *frame)
+{
+    uint32_t place = home_offset(bytes);
+    void *block = sample_armed_quick(offset + place, OWN_OFFSET_FIRST + place);
+    return likely(block != NULL) ? block : second_alloc_counted(bytes, false, offset, site, frame);
+}
+
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame)
 {
-    if (bytes > MEDIUM_MAX)
+    if (bytes > HEAP_SPAN_MAX)
         return second_alloc(bytes, 1, is_zeroed, site, frame);
+    if (bytes > SMALL_MAX)
+        return sample_passes(bytes, offset, stream_of(bytes))
+                   ? plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site)
+                   : second_alloc_stopped(bytes, is_zeroed, offset, site, frame);
     uint32_t entry_offset = offset + home_offset(bytes);
-    void *block = is_zeroed && bytes > SMALL_MAX ? cache_pop(entry_offset) : NULL;
-    if (block == NULL)
-        block = sample_armed_again(entry_offset);
+    void *block = sample_armed_again(entry_offset);
     if (likely(block != NULL))
         return is_zeroed ? __builtin_memset(block, 0, bytes) : block;
     wrapper_tick(WRAPPER_MISS, bytes, site);

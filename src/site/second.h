@@ -13,6 +13,7 @@
 #define CALM_SITE_SECOND_H
 
 #include "core/sampled.h"
+#include "site/sample.h"
 #include "site/seen.h"
 #include "site/site.h"
 #include "site/wrapper.h"
@@ -23,9 +24,22 @@ void second_hear_frees(void);
 /* A request of any size, aligned to a power of two, zeroed if wanted. */
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
 
-/* The same of a request whose armed entry is empty, at `offset` and the size's. */
+/* The same of a request whose armed entry is empty, at `offset` and the size's, or that is counted
+ * by its bytes. */
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame);
+
+/* The same up to SMALL_MAX. */
+void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site, const void *frame);
+
+/* The same where sample_passes has counted it and found that somebody has to look; or, with
+ * DIVERTED_OFFSET, any. */
+void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
+                           const void *frame);
+
+/* A request that was counted and that no cache has a block for. */
+void *second_alloc_missed(size_t bytes, const void *site);
+void *second_alloc_large(size_t bytes);
 
 /* As heap_realloc. */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
@@ -62,13 +76,22 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
     return site_alloc_own(bytes, offset, site);
 }
 
-/* A request that is counted by an armed entry, which has a block for most of medium size. */
-NOINLINE static void *site_alloc_counted(size_t bytes, uint32_t offset, const void *site,
-                                         const void *frame)
+/* A request above SMALL_MAX whose site has no cohort that is its own in the table: counted, unless
+ * the site is diverted, for which nothing passes. */
+ALWAYS_INLINE void *site_alloc_by_bytes(size_t bytes, uint32_t offset, const void *site,
+                                        const void *frame)
 {
-    bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
-    void *block = is_medium ? cache_pop(offset + home_offset(bytes)) : NULL;
-    return block != NULL ? block : second_alloc_counted(bytes, false, offset, site, frame);
+    if (bytes <= MEDIUM_MAX) {
+        if (unlikely(!sample_passes(bytes, offset, STREAM_MEDIUM)))
+            return second_alloc_stopped(bytes, false, offset, site, frame);
+        void *block = cache_pop(OWN_OFFSET_FIRST + home_offset(bytes));
+        return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
+    }
+    if (unlikely(bytes > HEAP_SPAN_MAX))
+        return second_alloc(bytes, 1, false, site, frame);
+    if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
+        return second_alloc_stopped(bytes, false, offset, site, frame);
+    return heap_alloc_span(bytes, second_alloc_large);
 }
 
 /* A plain request of any size, with what site_offset() said of its site. */
@@ -78,8 +101,10 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *s
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
+    if (bytes > SMALL_MAX)
+        return site_alloc_by_bytes(bytes, offset, site, frame);
     if (offset != DIVERTED_OFFSET)
-        return site_alloc_counted(bytes, offset, site, frame);
+        return second_alloc_armed(bytes, offset, site, frame);
     void *block = second_alloc_quick(bytes, site);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }

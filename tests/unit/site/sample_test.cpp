@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "../heap_support.h"
 
@@ -160,7 +161,7 @@ TEST(Sample, TheEstimateOf100000BytesIsUnbiased)
 
 TEST(Sample, TheEstimateOf1MiBIsUnbiased)
 {
-    expect_unbiased({1 << 20, 200, 200, 1 << 19});
+    expect_unbiased({1 << 20, 200, 200, 500000});
 }
 
 /* Seen to fail with a table of sites that is not diverted. */
@@ -178,9 +179,9 @@ TEST(Sample, LoopsAsLongAsABatchAreNoBlindSpot)
 /* Blocks of many sizes, of which half stay; what stays, 8 MB, is some 470 times the rate. By
  * chance alone one seed in 370 lies further than three standard deviations off, and a sample's
  * weight makes the deviation of bytes a little less than one over the root of the samples. */
-TEST(Sample, InUseBytesAreKnownToThreeOverTheRootOfTheSamples)
+static void expect_known_in_use(unsigned blocks, uint64_t rate)
 {
-    enum { BLOCKS = 20000, RATE = 16 * 1024, OUTSIDE_MAX = 2 };
+    enum { OUTSIDE_MAX = 2 };
     unsigned outside = 0;
     double sum = 0, exact = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -189,8 +190,8 @@ TEST(Sample, InUseBytesAreKnownToThreeOverTheRootOfTheSamples)
         const uint64_t samples_before = profile_facts().samples;
         calm_test::Random random(7);
         exact = 0;
-        start(RATE, seed);
-        for (unsigned i = 0; i < BLOCKS; i++) {
+        start(rate, seed);
+        for (unsigned i = 0; i < blocks; i++) {
             size_t bytes = 16 + random.below(1500);
             void *block = front_alloc(bytes, site_at(site), nullptr);
             if (i % 2 == 0) {
@@ -210,6 +211,125 @@ TEST(Sample, InUseBytesAreKnownToThreeOverTheRootOfTheSamples)
     }
     EXPECT_NEAR(sum / SEEDS, exact, exact / 100);
     EXPECT_LE(outside, OUTSIDE_MAX);
+}
+
+TEST(Sample, InUseBytesAreKnownToThreeOverTheRootOfTheSamples)
+{
+    expect_known_in_use(20000, 16 * 1024);
+}
+
+TEST(Sample, InUseBytesAreKnownSoAtTheDefaultRate)
+{
+    expect_known_in_use(320000, SAMPLE_RATE_THINNED);
+}
+
+/* What the estimates of many seeds say together, where a seed's own deviation has no short formula:
+ * their mean is off by no more than chance, as it shows in how they differ from each other. */
+class Estimates
+{
+  public:
+    void add(double estimate)
+    {
+        values.push_back(estimate);
+    }
+
+    double mean() const
+    {
+        return std::accumulate(values.begin(), values.end(), 0.0) /
+               static_cast<double>(values.size());
+    }
+
+    /* Of the mean. */
+    double error() const
+    {
+        double squares = 0;
+        for (double value : values)
+            squares += (value - mean()) * (value - mean());
+        double count = static_cast<double>(values.size());
+        return std::sqrt(squares / (count - 1) / count);
+    }
+
+    void expect(double exact) const
+    {
+        EXPECT_LE(std::fabs(mean() - exact), 3 * error()) << mean() << " for " << exact;
+        EXPECT_LT(error(), exact / 20) << "too few samples to say anything";
+    }
+
+  private:
+    std::vector<double> values;
+};
+
+/* At the default rate, where thick samples are thinned. How many were taken, of all seeds. */
+static uint64_t expect_unbiased_when_thinned(const Pattern &pattern)
+{
+    Estimates all, live;
+    double live_exact = 0;
+    uint64_t before = profile_facts().samples;
+    for (uintptr_t seed = 1; seed <= SEEDS; seed++) {
+        uintptr_t site = new_site();
+        start(SAMPLE_RATE_THINNED, seed);
+        std::vector<void *> left = run(pattern, site);
+        sample_stop();
+        all.add(static_cast<double>(profile_of(site).sum.all_blocks));
+        live.add(static_cast<double>(profile_of(site).sum.live_blocks));
+        live_exact = static_cast<double>(left.size());
+        for (void *block : left)
+            heap_free(block);
+    }
+    all.expect(static_cast<double>(pattern.requests));
+    if (live_exact > 0)
+        live.expect(live_exact);
+    return (profile_facts().samples - before) / SEEDS;
+}
+
+/* Seen to fail with the weight of the interval that comes next. */
+TEST(Sample, AThinnedBlockThatGoesRoundIsSeenAsOftenAsItIsAskedFor)
+{
+    uint64_t samples = expect_unbiased_when_thinned({800000, 6000, 1, 0});
+    EXPECT_LT(samples, 200u); /* of 4700 */
+    EXPECT_LT(expect_unbiased_when_thinned({16384, 20000, 1, 0}), 300u);
+    expect_unbiased_when_thinned({1024, 100000, 1, 0});
+}
+
+TEST(Sample, ThinnedLoopsAsLongAsABatchAreNoBlindSpot)
+{
+    for (size_t length : {size_t(BATCH_BLOCKS), size_t(REFILL_MAX), size_t(32)})
+        expect_unbiased_when_thinned({4096, length * (20000 / length), length, 0});
+}
+
+TEST(Sample, ThinnedBlocksThatStayAreKnown)
+{
+    expect_unbiased_when_thinned({100000, 3000, 3000, 0});
+}
+
+/* Loops of one block, and between them blocks that are kept: some while the interval is still long,
+ * most when it is short again. Seen to fail with a distance that is drawn anew before a request is
+ * found to hold a mark. */
+TEST(Sample, AProgramOfThickAndThinPhasesIsUnbiased)
+{
+    enum { PHASES = 3, THICK = 2000, THIN = 600, THICK_BYTES = 300000, THIN_BYTES = 200000 };
+    Estimates live, loops;
+    uint64_t before = profile_facts().samples;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const uintptr_t loop = new_site(), keep = new_site();
+        std::vector<void *> kept;
+        start(SAMPLE_RATE_THINNED, seed);
+        for (unsigned phase = 0; phase < PHASES; phase++) {
+            for (unsigned i = 0; i < THICK; i++)
+                heap_free(front_alloc(THICK_BYTES, site_at(loop), nullptr));
+            for (unsigned i = 0; i < THIN; i++)
+                kept.push_back(front_alloc(THIN_BYTES, site_at(keep), nullptr));
+        }
+        sample_stop();
+        loops.add(static_cast<double>(profile_of(loop).sum.all_bytes));
+        live.add(static_cast<double>(profile_of(keep).sum.live_bytes));
+        EXPECT_EQ(profile_of(loop).sum.live_bytes, 0u);
+        for (void *block : kept)
+            heap_free(block);
+    }
+    live.expect(double{PHASES} * THIN * THIN_BYTES);
+    loops.expect(double{PHASES} * THICK * THICK_BYTES);
+    EXPECT_LT((profile_facts().samples - before) / SEEDS, 1000u); /* of 2900 */
 }
 
 /* One per cent of the bytes asked for leaks, from a site of its own. */

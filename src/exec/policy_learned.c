@@ -359,7 +359,7 @@ static uint32_t improve(struct learned *learned, const struct policy_view *view,
                         const struct policy_task *task, uint32_t core)
 {
     const float *weights = learned->bandit.drawn;
-    struct estimate least;
+    struct estimate least = {0, 0};
     uint32_t best = least_cost(learned, view, task, weights, &least);
     if (best == POLICY_REJECT || best == core)
         return core;

@@ -184,7 +184,7 @@ class profile
 {
   public:
     /* One sample in `bytes_a_sample` bytes on average, 512 KiB for 0. The same seed but 0 draws the
-     * same samples for the same requests of one thread. */
+     * same samples for the same requests of a process with one thread, from its start on. */
     explicit profile(std::size_t bytes_a_sample = 0, std::uint64_t seed = 0)
     {
         throw_if(calm_profile_start(bytes_a_sample, seed), "calm::profile");

@@ -162,6 +162,16 @@ bool os_thread_has_ended(uint32_t id)
     return id == 0;
 }
 
+bool os_process_has_ended(uint32_t id)
+{
+    return id == 0;
+}
+
+uint32_t os_parent_id(void)
+{
+    return 0;
+}
+
 /* As in a process that is sent none: no shared word is written for them. */
 bool os_signals_block(uint64_t *before)
 {

@@ -183,9 +183,10 @@ int calm_option_set(const char *name, uint64_t value);
 /*
  * Samples requests from now on: one in `bytes_a_sample` bytes on average, 512 KiB for 0; each with
  * its stack of calls. From 512 KiB up a thread whose samples come too thick takes fewer, which
- * count for more. The same `seed`, but for 0, draws the same samples for the same requests of
- * one thread. Samples of earlier starts are kept. Returns 0, EBUSY (it is on already), EINVAL (more
- * than 256 GiB) or ENOMEM. Cost: while it is on, some 20 ns a request, and microseconds a sample.
+ * count for more. The same `seed`, but for 0, draws the same samples for the same requests of a
+ * process with one thread, from its start on. Samples of earlier starts are kept. Returns 0, EBUSY
+ * (it is on already), EINVAL (more than 256 GiB) or ENOMEM. Cost: while it is on, some 20 ns a
+ * request, and microseconds a sample.
  */
 int calm_profile_start(size_t bytes_a_sample, uint64_t seed);
 

@@ -241,18 +241,6 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
-/* Counts a slab and enters it into the map without the lock. Who mends the depot meanwhile may have
- * missed it; then the depot is mended once more. */
-static void publish(struct depot *depot, const struct slab *slab)
-{
-    uint32_t mends = load(&depot->mends, ACQUIRE); /* W4: pairs with W2 */
-    fetch_add(&depot->slab_count, 1, RELAXED);
-    store(&region.map[slab->unit], depot->bin, RELEASE);
-    atomic_thread_fence(memory_order_seq_cst); /* W3: before the second look; pairs with W1 */
-    if (unlikely((mends & 1) != 0 || mends != load(&depot->mends, RELAXED)))
-        lock_doubt(&depot->lock);
-}
-
 /* Hands out all blocks of a fresh slab: a batch to `out`, the others as batches. Such a slab
  * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
@@ -260,7 +248,8 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
     char *start = slab_start(slab);
     slab_clear(slab);
-    publish(depot, slab);
+    store(&region.map[slab->unit], depot->bin, RELEASE);
+    fetch_add(&depot->slab_count, 1, RELEASE); /* pairs with mend() */
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
     for (size_t i = 0; i < first; i++)

@@ -28,7 +28,6 @@ struct depot {
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
     _Atomic uint32_t slab_count;
-    _Atomic uint32_t mends; /* times it was made whole, twice each; odd: somebody is at it */
 
     /* Under lock. */
     _Alignas(CACHE_LINE_BYTES) struct lock lock;

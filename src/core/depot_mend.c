@@ -11,16 +11,14 @@
 
 /*
  * The one loop over all units under a lock: once for each thread that ends so. A slab that is
- * handed out meanwhile may be in the map too late to be counted here, and in the count too early;
- * so whoever hands one out sees that we were at it, and wants it done again.
+ * handed out whole meanwhile has no free block and is in no list. It may be counted twice, since
+ * it is counted after it is in the map; never too seldom, so the count stays above zero. Statistics
+ * alone read it.
  */
 static void mend(struct depot *depot)
 {
-    uint32_t mends = load(&depot->mends, RELAXED) | 1;
-    store(&depot->mends, mends, RELAXED);
-    atomic_thread_fence(memory_order_seq_cst); /* W1: before the map is read; pairs with W3 */
+    uint32_t slabs_counted = load(&depot->slab_count, ACQUIRE), slabs = 0; /* before the map */
     size_t counted = load(&depot->free_blocks, RELAXED), free_blocks = 0;
-    uint32_t slabs = 0;
     __builtin_memset(depot->lists, 0, sizeof depot->lists);
     for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
         struct slab *slab = depot_own_slab(depot, unit);
@@ -36,9 +34,8 @@ static void mend(struct depot *depot)
         free_blocks += count;
         slabs++;
     }
-    store(&depot->slab_count, slabs, RELAXED);
+    fetch_add(&depot->slab_count, slabs - slabs_counted, RELAXED);
     depot_count_free(depot, free_blocks, counted);
-    store(&depot->mends, mends + 1, RELEASE); /* W2: after the count; pairs with W4 */
 }
 
 static void mend_if_inherited(struct depot *depot)

@@ -116,15 +116,16 @@ void heap_apply(const struct heap_settings *settings)
 /* Waits while others have their turns. False: one does not come back. */
 static bool fork_turn_begin(void)
 {
-    uint32_t turns;
-    do {
-        turns = load(&fork_turns, RELAXED);
+    for (;;) { /* each turn is another thread's progress */
+        uint32_t turns = load(&fork_turns, RELAXED);
         if (lock_acquire_or_fail(&fork_lock, RANK_FORK)) {
             fetch_add(&fork_turns, 1, RELAXED);
             return true;
         }
-    } while (turns != load(&fork_turns, RELAXED));
-    return false;
+        if (turns == load(&fork_turns, RELAXED))
+            return false;
+        store(&fork_lock.given_up, PATIENCE_NONE, RELAXED); /* by whoever waited in a long queue */
+    }
 }
 
 /*
@@ -133,9 +134,15 @@ static bool fork_turn_begin(void)
  */
 static void fork_before(void)
 {
-    if (at_fork.depth++ > 0)
+    uint64_t signals = 0;
+    bool is_quiet = os_signals_block(&signals);
+    if (at_fork.depth++ > 0) {
+        if (is_quiet)
+            os_signals_restore(signals);
         return;
-    at_fork.is_quiet = os_signals_block(&at_fork.signals);
+    }
+    at_fork.is_quiet = is_quiet;
+    at_fork.signals = signals;
     purge_fork_begin();
     lock_held_word(RANK_DEPOT); /* known to the child */
     at_fork.has_turn = fork_turn_begin();
@@ -150,8 +157,10 @@ static void fork_before(void)
 
 static void fork_in_parent(void)
 {
-    if (--at_fork.depth > 0)
+    if (at_fork.depth > 1) { /* the locks are those of the fork that a handler came into */
+        at_fork.depth--;
         return;
+    }
     if (at_fork.has_turn) {
         if (at_fork.has_spans)
             span_fork_unlock();
@@ -164,8 +173,11 @@ static void fork_in_parent(void)
         lock_release(&fork_lock, RANK_FORK);
     }
     purge_fork_end();
-    if (at_fork.is_quiet)
-        os_signals_restore(at_fork.signals);
+    bool is_quiet = at_fork.is_quiet;
+    uint64_t signals = at_fork.signals;
+    at_fork.depth = 0;
+    if (is_quiet)
+        os_signals_restore(signals);
 }
 
 static void fork_in_child(void)

@@ -148,7 +148,8 @@ static struct cache *attach(void)
     return cache;
 }
 
-/* Empties a cache that nobody else can see, and puts it where the next thread finds it. */
+/* Empties a cache that nobody else can see, and puts it where the next thread finds it. Signals are
+ * blocked: a handler that forks would find it in no stack. */
 static void retire(struct cache *cache)
 {
     cache_empty(cache);
@@ -182,19 +183,23 @@ static void detach(struct cache *cache)
     size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
     bool is_quiet = os_signals_block(&signals);
     bool is_kept = detach_quietly(cache);
+    if (!is_kept)
+        retire(cache);
     if (is_quiet)
         os_signals_restore(signals);
     if (is_kept)
         purge_note(capacity);
-    else
-        retire(cache);
 }
 
 bool thread_cool_one(void)
 {
+    uint64_t signals;
+    bool is_quiet = os_signals_block(&signals);
     struct cache *cache = warm_pop();
     if (cache != NULL)
         retire(cache);
+    if (is_quiet)
+        os_signals_restore(signals);
     return cache != NULL;
 }
 

@@ -76,6 +76,7 @@ bool ring_oldest(const struct ring *ring, uint64_t *number)
             return false;
         head = now; /* another took that place; the next may hold a number */
     }
+    *number = UINT64_MAX;
     return true; /* others take: a look that is too many harms less than one too few */
 }
 

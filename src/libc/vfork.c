@@ -3,8 +3,9 @@
  *
  * A child of vfork runs on its parent's memory, thread-local storage included, and is a thread that
  * the kernel knows no sequences of: its parent's area would name the wrong core. So while the child
- * runs, the thread has none and gets none. A function that returns twice cannot keep anything on
- * the stack, hence the assembly. errno on failure: as vfork(2).
+ * runs, the thread has none and gets none. Nor does it know its number in locks, which is another
+ * in the child, and which both ask for when they need it. A function that returns twice cannot keep
+ * anything on the stack, hence the assembly. errno on failure: as vfork(2).
  */
 #include "core/cores.h"
 #include "os/os.h"
@@ -30,6 +31,8 @@ __asm__(".text\n"
         "movq area_is_barred@gottpoff(%rip), %r8\n\t"
         "movb %fs:(%r8), %r9b\n\t"
         "movb $1, %fs:(%r8)\n\t"
+        "movq lock_holder_id@gottpoff(%rip), %r10\n\t"
+        "movl $0, %fs:(%r10)\n\t"
         "popq %rdi\n\t" /* the child returns over it */
         "movl $58, %eax\n\t"
         "syscall\n\t"
@@ -63,6 +66,10 @@ __asm__(".text\n"
         "ldrb w13, [x12]\n\t"
         "mov w14, #1\n\t"
         "strb w14, [x12]\n\t"
+        "adrp x15, :gottprel:lock_holder_id\n\t"
+        "ldr x15, [x15, :gottprel_lo12:lock_holder_id]\n\t"
+        "add x15, x15, x10\n\t"
+        "str wzr, [x15]\n\t"
         "mov x0, #0x4111\n\t" /* CLONE_VM, CLONE_VFORK, SIGCHLD */
         "mov x1, xzr\n\t"
         "mov x8, #220\n\t" /* clone */

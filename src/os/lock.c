@@ -58,18 +58,21 @@ static uint32_t take_or_mark(struct lock *lock, uint32_t held)
     }
 }
 
-/* A child of vfork is a process of its own. One that cannot be told from another never ends. */
-static bool is_over(uint32_t holder)
+/* A child of vfork is a process of its own. One that cannot be told from another never ends. What
+ * tells of a main thread, as of a process, is asked only after a sleep: a sandbox may forbid it. */
+static bool is_over(uint32_t holder, bool has_slept)
 {
     uint32_t id = holder & ~LOCK_ELSEWHERE;
-    return id != holder ? id != 0 && os_process_has_ended(id) : os_thread_has_ended(id);
+    if (id == holder && id != load(&process, RELAXED))
+        return os_thread_has_ended(id);
+    return has_slept && id != 0 && os_process_has_ended(id);
 }
 
 /* L4: takes over from a holder that has ended. Not where numbers are those of another process: in a
  * child of a fork that the C library did not see, and in a child of vfork. */
-static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
+static bool inherit(struct lock *lock, uint32_t word, uint32_t held, bool has_slept)
 {
-    if (os_process_id() != load(&process, RELAXED) || !is_over(word & ~LOCK_WAITED) ||
+    if (os_process_id() != load(&process, RELAXED) || !is_over(word & ~LOCK_WAITED, has_slept) ||
         !compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
         return false;
     store(&lock->is_inherited, true, RELAXED);
@@ -82,7 +85,7 @@ bool lock_look(struct lock *lock)
     if (look(lock, held))
         return true;
     uint32_t word = load(&lock->state, RELAXED);
-    return word != LOCK_FREE && inherit(lock, word, held);
+    return word != LOCK_FREE && inherit(lock, word, held, false);
 }
 
 /* Takes a depot's lock, or sleeps so long. */
@@ -93,7 +96,7 @@ static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
     if (word == (LOCK_FREE | LOCK_WAITED))
         return true;
     os_wait(&lock->state, word, sleep_ms);
-    return load(&lock->state, RELAXED) == word && inherit(lock, word, held);
+    return load(&lock->state, RELAXED) == word && inherit(lock, word, held, true);
 }
 
 void lock_wait(struct lock *lock)
@@ -173,6 +176,8 @@ bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patie
             return true;
     while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
     store(&lock->given_up, (uint8_t)patience, RELAXED);
+    if (load(&lock->state, RELAXED) == LOCK_FREE) /* it was not in vain: nobody is to be given up */
+        store(&lock->given_up, PATIENCE_NONE, RELAXED);
     return false;
 }
 

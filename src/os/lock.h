@@ -155,12 +155,6 @@ ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
     return true;
 }
 
-/* What the lock guards may be miscounted: the next holder but this one is told as above. */
-ALWAYS_INLINE void lock_doubt(struct lock *lock)
-{
-    store(&lock->is_inherited, true, RELAXED);
-}
-
 /* LOCK_FREE, or the number of a depot's holder. */
 ALWAYS_INLINE uint32_t lock_holder(const struct lock *lock)
 {

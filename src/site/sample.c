@@ -182,8 +182,10 @@ void sample_look(size_t bytes)
     unsigned kind = stream_of(bytes);
     if (here.ticks != 0)
         here.ticks += ((bytes >> PAGE_LOG2) + 1) * TICKS_A_PAGE;
-    if (here.is_inside || here.streams[kind].rate <= here.rate ||
-        !thinning_is_due(&here.thinning, ticks_now()))
+    if (here.is_inside)
+        return;
+    begin(bytes); /* a stream may still run by a distance of the start before last */
+    if (here.streams[kind].rate <= here.rate || !thinning_is_due(&here.thinning, ticks_now()))
         return;
     pass(1);
     if (rate_now(bytes) <= here.streams[kind].rate / REDRAWN_PART)

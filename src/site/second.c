@@ -94,12 +94,14 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
 
 void *second_alloc_large(size_t bytes)
 {
+    remote_look();
     sample_look(bytes);
     return heap_alloc_slow(bytes, OWN_OFFSET_FIRST);
 }
 
 NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
 {
+    remote_look();
     sample_look(bytes);
     seen_note(site);
     return heap_alloc_slow(bytes, OWN_OFFSET_FIRST);

@@ -7,7 +7,7 @@
 
 #include "base/bits.h"
 
-enum { CREDIT_BITS = 8, COST_BITS = THINNING_COST_BITS, COST_STEP_MAX = 4 };
+enum { CREDIT_BITS = 8, COST_BITS = THINNING_COST_BITS, COST_STEP_MAX = 4, COST_FAR = 8 };
 
 static const uint64_t step = (uint64_t)THINNING_STEP << CREDIT_BITS;
 static const uint64_t full = (uint64_t)THINNING_STEP * THINNING_SHIFT_MAX << CREDIT_BITS;
@@ -34,9 +34,9 @@ void thinning_spend(struct thinning *self, uint64_t from, uint64_t to)
 {
     uint64_t mean = self->cost >> COST_BITS;
     uint64_t cost = (int64_t)(to - from) > 0 ? to - from : 1;
-    if (self->cost == 0)
-        self->cost = cost << COST_BITS;
-    else /* one that was interrupted counts for little */
+    if (self->cost == 0 || cost < mean / COST_FAR)
+        self->cost = cost << COST_BITS; /* the mean so far was one that was interrupted */
+    else                                /* one that was interrupted counts for little */
         self->cost += size_min(cost, COST_STEP_MAX * mean + 1) - mean;
     self->last = to;
     uint64_t one = (uint64_t)1 << CREDIT_BITS;

@@ -1,8 +1,9 @@
 /*
- * vfork.c: while a child of vfork runs, its thread works on no core's cache; afterwards it does.
+ * vfork.c: while a child of vfork runs, its thread works on no core's cache; afterwards it does. A
+ * lock that the child holds names the child.
  *
  * Seen to fail: the parent's store left out, the child's store left out, errno not set, the
- * result's sign not looked at.
+ * result's sign not looked at, the parent's number in locks kept.
  */
 #define _GNU_SOURCE
 
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/cores.h"
+#include "os/lock.h"
 
 enum { NOBODY = 65534, WELL = 42 };
 
@@ -48,6 +50,21 @@ static void a_child_has_no_area(void)
     check(status_of(child) == WELL, "the child has its parent's area");
 }
 
+static void a_child_has_a_number_of_its_own_in_locks(void)
+{
+    static volatile uint32_t word;
+    lock_start();
+    uint32_t mine = lock_held_word(RANK_DEPOT);
+    pid_t child = vfork();
+    if (child == 0) {
+        word = lock_held_word(RANK_DEPOT);
+        _exit(WELL);
+    }
+    check(status_of(child) == WELL, "the child does not end well");
+    check(word == ((uint32_t)child | LOCK_ELSEWHERE), "the child goes by its parent's number");
+    check(lock_held_word(RANK_DEPOT) == mine, "the parent goes by its child's number");
+}
+
 /* In a process that is nobody's and may have no children. */
 static void a_failure_is_told(void)
 {
@@ -73,6 +90,7 @@ int main(void)
 {
     setvbuf(stderr, NULL, _IONBF, 0);
     a_child_has_no_area();
+    a_child_has_a_number_of_its_own_in_locks();
     pid_t child = fork();
     if (child == 0)
         a_failure_is_told();

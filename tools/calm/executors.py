@@ -103,7 +103,7 @@ class Executors:
         data = self.process.read(pool + facts["pool.classes"], count * size)
         classes = [data[number * size:(number + 1) * size] for number in range(count)]
         counts = self.process.read_all([(unsigned(each, facts["pool.class_count_of"], 8), 4) for each in classes])
-        return sum(unsigned(free, 0, 4) * unsigned(each, facts["pool.class_stride"], 8)
+        return sum(unsigned(free, 0, 4) * unsigned(each, facts["pool.class_stride"], 4)
                    for free, each in zip(counts, classes))
 
 

@@ -102,7 +102,8 @@ def trim():
 
 def profile_start(bytes_a_sample=0, seed=0):
     """Samples requests from now on, one in `bytes_a_sample` bytes on average, 512 KiB for 0. The same `seed`, but for 0,
-    draws the same samples for the same requests of one thread."""
+    draws the same samples for the same requests of a process with one thread,
+    from its start on."""
     if not 0 <= bytes_a_sample < 1 << 63 or not 0 <= seed < 1 << 64:
         raise ValueError("bytes_a_sample and seed are numbers from 0 that fit 64 bits.")
     error = active_call("calm_profile_start")(bytes_a_sample, seed)

@@ -151,9 +151,7 @@ static bool has_left_its_memory(uint32_t id)
 
 bool os_thread_has_ended(uint32_t id)
 {
-    uint32_t process = os_process_id();
-    return system_call(SYS_tgkill, process, id, 0, 0, 0, 0) == -ESRCH ||
-           (id == process && has_left_its_memory(id));
+    return system_call(SYS_tgkill, os_process_id(), id, 0, 0, 0, 0) == -ESRCH;
 }
 
 bool os_process_has_ended(uint32_t id)

@@ -51,7 +51,8 @@ impl Profile {
         Self::start_with_seed(bytes_a_sample, 0)
     }
 
-    /// As [`Profile::start`]; the same `seed` but 0 draws the same samples for the same requests of one thread.
+    /// As [`Profile::start`]; the same `seed` but 0 draws the same samples for the same requests
+    /// of a process with one thread, from its start on.
     pub fn start_with_seed(bytes_a_sample: usize, seed: u64) -> io::Result<Self> {
         // SAFETY: the function may be called at any time.
         as_result(unsafe { sys::calm_profile_start(bytes_a_sample, seed) })?;

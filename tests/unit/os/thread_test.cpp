@@ -115,6 +115,7 @@ extern "C" void learning_body(void)
 TEST(ThreadHooks, AHelperKnowsNothingOfAnEarlierOnesNumberInLocks)
 {
     much_of_the_program[0] = 1;
+    lock_start(); /* numbers of this process's threads count */
     std::set<uint32_t> ids;
     for (unsigned round = 1; round <= 3; round++) {
         helper_alive = 1;

@@ -80,7 +80,7 @@ MUTANTS = {
 ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds", "1"],
              "threads": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
              "threads_by_cores": ["--seed", "3", "--seeds", "1", "--steps", "24000"],
-             "forks": ["--seeds", "1", "--steps", "20"], "lines": [], "apart": ["--steps", "60000"]}
+             "forks": ["--seeds", "1", "--steps", "100"], "lines": [], "apart": ["--steps", "60000"]}
 TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100,
              "apart": 100}
 BY_CORES = "_by_cores"
@@ -114,7 +114,7 @@ class Shop:
         subprocess.run([self.compiler, self.test_object(test), self.test_object("oracle"), *extra,
                         self.libraries[test], "-lpthread", "-o", program], check=True)
         environment = {**os.environ, "CALM_STRESS_CHILD_SECONDS": "5"}  # a child that hangs is a mutant caught
-        if test.startswith("threads"):
+        if test.startswith("threads") or test == "forks":
             environment["CALM_OPTIONS"] = "cache_kb=16,sites=off"  # more work for fewer depots
         if test == "apart":
             environment["CALM_OPTIONS"] = "sites=intern"

@@ -700,83 +700,78 @@ TEST(Exec, StealingEmptiesTheInboxOfABusyCore)
         EXPECT_EQ(count_of, 1u);
 }
 
+/* Core 0 is busy and has three tasks waiting that each need a block of 1 KiB; core 1 has none left.
+ */
+struct ThreeThatNeedABlock {
+    Config config{2, 22 * 1024};
+    Exec exec;
+    Gate robbed, busy;
+    std::vector<void *> blocks; /* all of core 1's */
+    Taker taker{1024, 100, &blocks, &busy};
+    std::vector<uint32_t> order; /* of one worker */
+
+    ThreeThatNeedABlock() : exec(stealing(config))
+    {
+        robbed.hold(exec.exec, 0);
+        calm_task task = task_of(Taker::run, taker);
+        EXPECT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
+        wait_for([&] { return busy.inside == 1; });
+        struct Payload {
+            std::vector<uint32_t> *order;
+            uint32_t number;
+        };
+        for (uint32_t i = 0; i < 3; i++) {
+            Payload payload{&order, i};
+            calm_task next = task_of(
+                [](calm_worker *, void *p) {
+                    static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
+                },
+                payload);
+            next.block_bytes = 1024;
+            EXPECT_EQ(calm_exec_submit(exec.exec, &next), 0);
+        }
+    }
+
+    static const Config &stealing(Config &config)
+    {
+        config.config.policy = "steal";
+        return config;
+    }
+
+    void free_blocks()
+    {
+        for (void *block : blocks)
+            EXPECT_EQ(calm_exec_free(exec.exec, block), 0);
+    }
+};
+
 /* Turned away, the first task would go behind the others. Seen to fail with a look at free blocks
  * that does not take back first. */
 TEST(Exec, AThiefTakesBackWhatOthersFreedBeforeItTurnsATaskAway)
 {
-    Config config(2, 22 * 1024);
-    config.config.policy = "steal";
-    Exec exec(config);
-    Gate robbed, busy;
-    robbed.hold(exec.exec, 0);
-    std::vector<void *> blocks;
-    Taker taker{1024, 100, &blocks, &busy};
-    calm_task task = task_of(Taker::run, taker);
-    ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
-    wait_for([&] { return busy.inside == 1; });
-    struct Payload {
-        std::vector<uint32_t> *order; /* of one worker */
-        uint32_t number;
-    };
-    std::vector<uint32_t> order;
-    for (uint32_t i = 0; i < 3; i++) {
-        Payload payload{&order, i};
-        calm_task next = task_of(
-            [](calm_worker *, void *p) {
-                static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
-            },
-            payload);
-        next.block_bytes = 1024;
-        ASSERT_EQ(calm_exec_submit(exec.exec, &next), 0);
-    }
-    EXPECT_EQ(exec.core(0).in_flight, 4u) << "core 1 has no block";
-    for (void *block : blocks)
-        EXPECT_EQ(calm_exec_free(exec.exec, block), 0);
-    busy.is_open = true;
-    wait_for([&] { return exec.core(1).done == 4; });
-    EXPECT_EQ(order, (std::vector<uint32_t>{0, 1, 2}));
-    EXPECT_EQ(exec.core(1).stolen, 3u);
+    ThreeThatNeedABlock setting;
+    EXPECT_EQ(setting.exec.core(0).in_flight, 4u) << "core 1 has no block";
+    setting.free_blocks();
+    setting.busy.is_open = true;
+    wait_for([&] { return setting.exec.core(1).done == 4; });
+    EXPECT_EQ(setting.order, (std::vector<uint32_t>{0, 1, 2}));
+    EXPECT_EQ(setting.exec.core(1).stolen, 3u);
 }
 
 /* Core 1 is idle and has no block: what waits at core 0 waits on, and in order. Seen to fail with a
  * thief that takes the oldest task before it knows that it has a block for it. */
 TEST(Exec, AThiefLeavesWhatItHasNoBlockForWhereItIs)
 {
-    Config config(2, 22 * 1024);
-    config.config.policy = "steal";
-    Exec exec(config);
-    Gate robbed, busy;
-    robbed.hold(exec.exec, 0);
-    std::vector<void *> blocks;
-    Taker taker{1024, 100, &blocks, &busy};
-    calm_task task = task_of(Taker::run, taker);
-    ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
-    wait_for([&] { return busy.inside == 1; });
-    struct Payload {
-        std::vector<uint32_t> *order; /* of one worker */
-        uint32_t number;
-    };
-    std::vector<uint32_t> order;
-    for (uint32_t i = 0; i < 3; i++) {
-        Payload payload{&order, i};
-        calm_task next = task_of(
-            [](calm_worker *, void *p) {
-                static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
-            },
-            payload);
-        next.block_bytes = 1024;
-        ASSERT_EQ(calm_exec_submit(exec.exec, &next), 0);
-    }
-    busy.is_open = true;
-    wait_for([&] { return exec.core(1).done == 1; });
+    ThreeThatNeedABlock setting;
+    setting.busy.is_open = true;
+    wait_for([&] { return setting.exec.core(1).done == 1; });
     std::this_thread::sleep_for(20ms); /* it looks for work, and goes to sleep */
-    EXPECT_EQ(exec.core(0).in_flight, 4u);
-    EXPECT_EQ(exec.core(1).stolen, 0u);
-    robbed.is_open = true;
-    wait_for([&] { return exec.core(0).done == 4; });
-    EXPECT_EQ(order, (std::vector<uint32_t>{0, 1, 2}));
-    for (void *block : blocks)
-        EXPECT_EQ(calm_exec_free(exec.exec, block), 0);
+    EXPECT_EQ(setting.exec.core(0).in_flight, 4u);
+    EXPECT_EQ(setting.exec.core(1).stolen, 0u);
+    setting.robbed.is_open = true;
+    wait_for([&] { return setting.exec.core(0).done == 4; });
+    EXPECT_EQ(setting.order, (std::vector<uint32_t>{0, 1, 2}));
+    setting.free_blocks();
 }
 
 /* Seen to fail with tasks that are sent among the others, and with a worker that, before it sleeps,

@@ -34,10 +34,9 @@ enum {
     FLUSH_KEEPS = 8,
     REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
     FLUSHES_MAX = 16,  /* in a row, before a bin holds less */
-    BLOCKS_SHARED = 2 * BATCH_BLOCKS +
-                    1,    /* where batches change hands; more only if that is seen */
-    FLUSHES_SPARED = 8,   /* in a row: what the largest array has room for */
-    FALLING_BYTES = 8192, /* and no less than this, within these bounds */
+    BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
+    FLUSHES_SPARED = 8,                   /* in a row: what the largest array has room for */
+    FALLING_BYTES = 8192,                 /* and no less than this, within these bounds */
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
     FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
     FALLING_STEP = 8,
@@ -368,8 +367,7 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-/* How many flushes there were since the last miss, which is now. A look keeps its page untouched.
- */
+/* Flushes since the last miss, which is now. A look keeps its page untouched. */
 static unsigned forget_flushes(struct cache *cache, unsigned which)
 {
     unsigned flushes = cache->flushes[which];

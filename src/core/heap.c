@@ -124,7 +124,7 @@ static bool fork_turn_begin(void)
         }
         if (turns == load(&fork_turns, RELAXED))
             return false;
-        store(&fork_lock.given_up, PATIENCE_NONE, RELAXED); /* by whoever waited in a long queue */
+        lock_forgive(&fork_lock); /* whoever waited in a long queue gave a holder up */
     }
 }
 

@@ -106,8 +106,8 @@ bool shelf_holds(size_t units, const void *block)
 {
     struct shelf *shelf = shelf_of(units);
     bool is_here = false;
-    if (!lock_acquire_or_fail(&shelf->lock,
-                              RANK_DEPOT)) /* what looks like a second free may wait */
+    /* What looks like a second free may wait. */
+    if (!lock_acquire_or_fail(&shelf->lock, RANK_DEPOT))
         return false;
     for (uint32_t i = 0; i < load(&shelf->count, RELAXED); i++)
         is_here = is_here || shelf->blocks[i] == block;

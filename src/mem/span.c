@@ -674,9 +674,8 @@ void span_fork_unlock(void)
 void span_fork_reset(bool is_taken)
 {
     bool is_whole = is_taken || load(&span_lock.state, RELAXED) == LOCK_FREE;
-    lock_reset(&span_lock);
-    if (!is_whole) {
-        store(&span_lock.given_up, PATIENCE_LONG, RELAXED);
-        store(&span_lock.state, LOCK_HELD, RELAXED);
-    }
+    if (is_whole)
+        lock_reset(&span_lock);
+    else
+        lock_retire(&span_lock);
 }

@@ -177,7 +177,7 @@ bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patie
     while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
     store(&lock->given_up, (uint8_t)patience, RELAXED);
     if (load(&lock->state, RELAXED) == LOCK_FREE) /* it was not in vain: nobody is to be given up */
-        store(&lock->given_up, PATIENCE_NONE, RELAXED);
+        lock_forgive(lock);
     return false;
 }
 

@@ -127,10 +127,16 @@ ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
     lock_note_acquired(rank);
 }
 
+/* Who holds it is waited for again. */
+ALWAYS_INLINE void lock_forgive(struct lock *lock)
+{
+    store(&lock->given_up, PATIENCE_NONE, RELAXED);
+}
+
 ALWAYS_INLINE void lock_open(struct lock *lock)
 {
     if (unlikely(load(&lock->given_up, RELAXED) != PATIENCE_NONE))
-        store(&lock->given_up, PATIENCE_NONE, RELAXED);
+        lock_forgive(lock);
     /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
     if (unlikely((exchange(&lock->state, LOCK_FREE, RELEASE) & LOCK_WAITED) != 0))
         os_wake(&lock->state, 1);
@@ -175,11 +181,18 @@ void lock_start(void);
 /* For a fork's child, where the holder is this thread and sleepers no longer exist. */
 ALWAYS_INLINE void lock_reset(struct lock *lock)
 {
-    store(&lock->given_up, PATIENCE_NONE, RELAXED);
+    lock_forgive(lock);
     store(&lock->state, LOCK_FREE, RELAXED);
 }
 
-/* The same of a depot's lock, which the fork took, or not: then it may be the handler's that
+/* In a fork's child: held for ever by a thread that it does not have, and waited for by nobody. */
+ALWAYS_INLINE void lock_retire(struct lock *lock)
+{
+    store(&lock->given_up, PATIENCE_LONG, RELAXED);
+    store(&lock->state, LOCK_HELD, RELAXED);
+}
+
+/* As lock_reset() of a depot's lock, which the fork took, or not: then it may be the handler's that
  * forked, who keeps it, or that of a thread of the parent, who may have been in the middle. */
 ALWAYS_INLINE void lock_orphan(struct lock *lock, bool is_taken)
 {

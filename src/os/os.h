@@ -113,9 +113,9 @@ uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 
 /*
  * The kernel's number of the calling thread, from 1, and whether the process has no such thread any
- * more; one that nobody has asked yet how it ended, as a main thread that ended before others, it
- * has. The second for a main thread, or another process: it counts that they will not touch memory
- * again, where the kernel says so. A number may come back, later.
+ * more; a main thread that ended before others is still there. The second for a main thread, or
+ * another process: it counts that they will not touch memory again, where the kernel says so. A
+ * number may come back, later.
  */
 uint32_t os_thread_id(void);
 bool os_thread_has_ended(uint32_t id);

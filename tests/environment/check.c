@@ -110,13 +110,23 @@ static ssize_t read_all(const char *path, char *buffer, size_t capacity)
     return length;
 }
 
-size_t resident_bytes(void)
+static size_t rollup_bytes(const char *name)
 {
     char text[4096];
     CHECK(read_all("/proc/self/smaps_rollup", text, sizeof text) > 0, "no /proc/self/smaps_rollup");
-    const char *at = strstr(text, "\nRss:");
-    CHECK(at != NULL, "no Rss in smaps_rollup");
-    return strtoul(at + 5, NULL, 10) * KIB;
+    const char *at = strstr(text, name);
+    CHECK(at != NULL, "no %s in smaps_rollup", name);
+    return strtoul(at + strlen(name), NULL, 10) * KIB;
+}
+
+size_t resident_bytes(void)
+{
+    return rollup_bytes("\nRss:");
+}
+
+size_t anonymous_bytes(void)
+{
+    return rollup_bytes("\nAnonymous:");
 }
 
 size_t virtual_bytes(void)

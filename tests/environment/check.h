@@ -65,9 +65,10 @@ void check_time_limit(unsigned seconds);
 /* Ends the program unless the child exits 0. `what` names it. */
 void check_child_succeeds(pid_t child, const char *what);
 
-/* What the kernel holds for the process, exactly, in bytes; what it has reserved; how many
- * mappings; how many tasks. */
+/* What the kernel holds for the process, exactly, in bytes; what of it is of no file, since how
+ * much of a file is there varies; what it has reserved; how many mappings; how many tasks. */
 size_t resident_bytes(void);
+size_t anonymous_bytes(void);
 size_t virtual_bytes(void);
 size_t mapping_count(void);
 size_t task_count(void);

@@ -18,7 +18,7 @@ def resident_kib(program, preload):
     if preload:
         environment["LD_PRELOAD"] = preload
     printed = subprocess.run([program], env=environment, stdout=subprocess.PIPE, check=True, timeout=20)
-    return int(printed.stdout)
+    return int(printed.stdout.split()[0])
 
 
 def main():

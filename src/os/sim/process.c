@@ -125,9 +125,9 @@ uint32_t os_thread_id(void)
 static bool is_gone(long process, long id)
 {
     int before = errno;
-    bool is_gone = syscall(SYS_tgkill, process, id, 0) != 0 && errno == ESRCH;
+    bool is_unknown = syscall(SYS_tgkill, process, id, 0) != 0 && errno == ESRCH;
     errno = before;
-    return is_gone;
+    return is_unknown;
 }
 
 bool os_thread_has_ended(uint32_t id)

@@ -6,11 +6,17 @@
 #ifndef CALM_BASE_CHECK_H
 #define CALM_BASE_CHECK_H
 
+#include <stdarg.h>
+
 #include "base/attr.h"
 
 /* Writes "calmalloc: " and the sentence to standard error and aborts. Takes what text_format takes.
  */
 NORETURN void check_stop(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* The same with other words than "calmalloc: " before the sentence. */
+NORETURN void check_stop_list(const char *who, const char *format, va_list arguments)
+    PRINTF_LIKE(2, 0);
 
 /* The two words base needs from the kernel; os gives them. Writes `length` bytes at `words` to
  * standard error. */

@@ -51,6 +51,14 @@ void text_add_hex(struct text *text, uint64_t value)
     add_digits(text, value, 16, 0);
 }
 
+void text_add_member(struct text *text, const char *name, uint64_t value)
+{
+    if (text->length > 0 && text->start[text->length - 1] != '{')
+        text_add_char(text, ',');
+    text_format(text, "\"%s\":", name);
+    text_add_number(text, value);
+}
+
 void text_add_column(struct text *text, uint64_t value, size_t width)
 {
     add_digits(text, value, 10, width);

@@ -26,6 +26,9 @@ void text_add(struct text *text, const char *words);
 void text_add_number(struct text *text, uint64_t value);
 void text_add_hex(struct text *text, uint64_t value);
 
+/* Adds a member of a JSON object, with a comma where one stands before it. */
+void text_add_member(struct text *text, const char *name, uint64_t value);
+
 /* Adds `value` right-aligned in `width` columns. */
 void text_add_column(struct text *text, uint64_t value, size_t width);
 

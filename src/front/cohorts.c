@@ -81,24 +81,19 @@ size_t cohorts_read(struct calm_cohort *out, size_t capacity)
     return count;
 }
 
-static void add_number(struct text *text, const char *name, uint64_t value)
-{
-    text_format(text, ",\"%s\":", name);
-    text_add_number(text, value);
-}
-
 void cohorts_add_json(struct text *text)
 {
     struct calm_cohort cohorts[COHORTS_SHOWN];
     size_t count = size_min(cohorts_read(cohorts, COHORTS_SHOWN), COHORTS_SHOWN);
     text_add(text, "\"by_cohort\":[");
     for (size_t i = 0; i < count; i++) {
-        text_format(text, "%s{\"cohort\":%u", i == 0 ? "" : ",", cohorts[i].cohort);
-        add_number(text, "allocated_blocks", cohorts[i].allocated_blocks);
-        add_number(text, "allocated_bytes", cohorts[i].allocated_bytes);
-        add_number(text, "cached_blocks", cohorts[i].cached_blocks);
-        add_number(text, "cached_bytes", cohorts[i].cached_bytes);
-        add_number(text, "active_bytes", cohorts[i].active_bytes);
+        text_add(text, i == 0 ? "{" : ",{");
+        text_add_member(text, "cohort", cohorts[i].cohort);
+        text_add_member(text, "allocated_blocks", cohorts[i].allocated_blocks);
+        text_add_member(text, "allocated_bytes", cohorts[i].allocated_bytes);
+        text_add_member(text, "cached_blocks", cohorts[i].cached_blocks);
+        text_add_member(text, "cached_bytes", cohorts[i].cached_bytes);
+        text_add_member(text, "active_bytes", cohorts[i].active_bytes);
         if (cohorts[i].is_sampled)
             text_add(text, ",\"is_sampled\":true");
         text_add_char(text, '}');

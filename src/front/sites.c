@@ -59,12 +59,6 @@ static void write_string(struct out *out, const char *words)
     text_add_char(&out->text, '"');
 }
 
-static void write_number(struct out *out, const char *name, uint64_t value)
-{
-    text_format(&out->text, ",\"%s\":", name);
-    text_add_number(&out->text, value);
-}
-
 static void write_site(const struct wrapper_fact *fact, void *context)
 {
     static const char *const kinds[] = {
@@ -85,10 +79,10 @@ static void write_site(const struct wrapper_fact *fact, void *context)
     }
     text_format(&out->text, out->has_site ? ",{\"kind\":\"%s\"" : "{\"kind\":\"%s\"",
                 kinds[fact->state]);
-    write_number(out, "offset", fact->site - module->bias);
-    write_number(out, "samples", fact->samples);
-    write_number(out, "callers", fact->callers);
-    write_number(out, "sizes", fact->sizes);
+    text_add_member(&out->text, "offset", fact->site - module->bias);
+    text_add_member(&out->text, "samples", fact->samples);
+    text_add_member(&out->text, "callers", fact->callers);
+    text_add_member(&out->text, "sizes", fact->sizes);
     text_add_char(&out->text, '}');
     out->has_module = out->has_site = true;
 }
@@ -108,12 +102,12 @@ int sites_write_json(int fd)
     struct out out = {.fd = fd};
     out.text = text_begin(out.buffer, sizeof out.buffer);
     struct wrapper_counts counts = wrapper_counts();
-    text_add(&out.text, "{\"pid\":");
-    text_add_number(&out.text, os_process_id());
-    write_number(&out, "looks", counts.looks);
-    write_number(&out, "wrappers", counts.known);
-    write_number(&out, "opaque", counts.blind);
-    write_number(&out, "mismatches", counts.mismatches);
+    text_add_char(&out.text, '{');
+    text_add_member(&out.text, "pid", os_process_id());
+    text_add_member(&out.text, "looks", counts.looks);
+    text_add_member(&out.text, "wrappers", counts.known);
+    text_add_member(&out.text, "opaque", counts.blind);
+    text_add_member(&out.text, "mismatches", counts.mismatches);
     text_add(&out.text, ",\"modules\":[");
     int error = os_modules(write_module, &out);
     make_room(&out, ENTRY_BYTES_MAX);

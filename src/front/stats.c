@@ -210,12 +210,6 @@ int stats_write_text(int fd)
     return write_out(fd, &text);
 }
 
-static void add_json_number(struct text *text, const char *name, uint64_t value)
-{
-    text_format(text, "\"%s\":", name);
-    text_add_number(text, value);
-}
-
 int stats_write_json(int fd)
 {
     char buffer[TEXT_MAX];
@@ -226,17 +220,14 @@ int stats_write_json(int fd)
     stats_read(&stats);
     stats_read_classes(classes);
     fields_of(&stats, fields);
-    text_add(&text, "{\"version\":\"" CALM_VERSION_TEXT "\",");
-    add_json_number(&text, "pid", os_process_id());
-    for (size_t i = 0; i < FIELDS; i++) {
-        text_add_char(&text, ',');
-        add_json_number(&text, fields[i].name, fields[i].value);
-    }
+    text_add(&text, "{\"version\":\"" CALM_VERSION_TEXT "\"");
+    text_add_member(&text, "pid", os_process_id());
+    for (size_t i = 0; i < FIELDS; i++)
+        text_add_member(&text, fields[i].name, fields[i].value);
     text_format(&text, ",\"caches_by\":\"%s\"", cached_by());
     if (cores_refusal() != NULL)
         text_format(&text, ",\"no_cores\":\"%s\"", cores_refusal());
-    text_add_char(&text, ',');
-    add_json_number(&text, "shards", shard_count);
+    text_add_member(&text, "shards", shard_count);
     text_add_char(&text, ',');
     learned_report_json(&text);
     text_add(&text, "\"classes\":[");
@@ -246,24 +237,18 @@ int stats_write_json(int fd)
             continue;
         text_add(&text, is_first ? "{" : ",{");
         is_first = false;
-        add_json_number(&text, "bytes", classes[class].block_bytes);
-        text_add_char(&text, ',');
-        add_json_number(&text, "live_blocks", classes[class].live_blocks);
-        text_add_char(&text, ',');
-        add_json_number(&text, "live_bytes",
+        text_add_member(&text, "bytes", classes[class].block_bytes);
+        text_add_member(&text, "live_blocks", classes[class].live_blocks);
+        text_add_member(&text, "live_bytes",
                         classes[class].live_blocks * classes[class].block_bytes);
-        text_add_char(&text, ',');
-        add_json_number(&text, "cached_blocks", classes[class].cached_blocks);
-        text_add_char(&text, ',');
-        add_json_number(&text, "slabs", classes[class].slabs);
+        text_add_member(&text, "cached_blocks", classes[class].cached_blocks);
+        text_add_member(&text, "slabs", classes[class].slabs);
         text_add_char(&text, '}');
     }
     text_add(&text, "],");
     cohorts_add_json(&text);
-    text_add_char(&text, ',');
-    add_json_number(&text, "large_blocks", large_count());
-    text_add_char(&text, ',');
-    add_json_number(&text, "large_bytes", large_bytes());
+    text_add_member(&text, "large_blocks", large_count());
+    text_add_member(&text, "large_bytes", large_bytes());
     text_add(&text, "}\n");
     return write_out(fd, &text);
 }

@@ -66,12 +66,6 @@ void learned_report_text(struct text *text)
         add_move(text, &moves[i]);
 }
 
-static void add_number(struct text *text, const char *name, uint64_t value)
-{
-    text_format(text, "\"%s\":", name);
-    text_add_number(text, value);
-}
-
 static void add_json_move(struct text *text, const struct learned_move *move)
 {
     const struct line lines[] = {
@@ -84,10 +78,9 @@ static void add_json_move(struct text *text, const struct learned_move *move)
         {"live_bytes", move->live_bytes},
         {"remote_percent", move->remote_percent},
     };
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        text_add_char(text, i == 0 ? '{' : ',');
-        add_number(text, lines[i].name, lines[i].value);
-    }
+    text_add_char(text, '{');
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        text_add_member(text, lines[i].name, lines[i].value);
     text_add_char(text, '}');
 }
 
@@ -100,11 +93,9 @@ void learned_report_json(struct text *text)
         return;
     lines_of(&facts, lines);
     text_add(text, "\"learned\":{");
-    for (size_t i = 0; i < LINES; i++) {
-        add_number(text, lines[i].name, lines[i].value);
-        text_add_char(text, ',');
-    }
-    text_add(text, "\"log\":[");
+    for (size_t i = 0; i < LINES; i++)
+        text_add_member(text, lines[i].name, lines[i].value);
+    text_add(text, ",\"log\":[");
     size_t count = learned_log(moves);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)

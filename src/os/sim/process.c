@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "os/sim/state.h"
 
 enum { SIM_CPUS = 2 };
@@ -168,14 +167,7 @@ void check_abort(void)
 
 void sim_stop(const char *format, ...)
 {
-    char buffer[512];
-    struct text text = text_begin(buffer, sizeof buffer);
-    text_add(&text, "calmalloc sim: ");
     va_list arguments;
     va_start(arguments, format);
-    text_format_list(&text, format, arguments);
-    va_end(arguments);
-    text_add_char(&text, '\n');
-    check_write(text.start, text.length);
-    check_abort();
+    check_stop_list("calmalloc sim: ", format, arguments);
 }

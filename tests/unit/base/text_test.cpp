@@ -19,6 +19,17 @@ __attribute__((format(printf, 1, 2))) static std::string formatted(const char *f
     return buffer;
 }
 
+TEST(Text, MembersOfAnObjectHaveCommasBetweenThem)
+{
+    char buffer[64];
+    struct text text = text_begin(buffer, sizeof buffer);
+    text_add_char(&text, '{');
+    text_add_member(&text, "none", 0);
+    text_add_member(&text, "most", UINT64_MAX);
+    text_add(&text, "}");
+    EXPECT_STREQ(buffer, "{\"none\":0,\"most\":18446744073709551615}");
+}
+
 TEST(Text, NumbersAreWrittenAsTheCLibraryWritesThem)
 {
     calm_test::Random random(2);

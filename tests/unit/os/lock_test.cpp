@@ -179,9 +179,9 @@ TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
         lock_acquire(&lock, RANK_SPAN);
         lock_release(&lock, RANK_SPAN);
     });
-    struct timespec pause = {0, 300000000};
-    nanosleep(&pause, nullptr);
-    EXPECT_EQ(load(&lock.state, RELAXED), LOCK_HELD | LOCK_WAITED);
+    while (load(&lock.state, RELAXED) != (LOCK_HELD | LOCK_WAITED))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     lock_release(&lock, RANK_SPAN);
     waiter.join();
     EXPECT_LT(cpu_ms() - before, 100u);

@@ -22,7 +22,7 @@ if(NOT GTest_FOUND)
 endif()
 include(GoogleTest)
 
-set(CALM_TEST_TIMEOUT_S 300)
+set(CALM_TEST_TIMEOUT_S 900)
 
 # C++ tests read our C17 headers: a few keywords are spelled differently there, and atomics come from
 # tests/support/cpp. The headers count as system headers, so that only the tests' own lines are judged as C++.

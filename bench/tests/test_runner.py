@@ -635,7 +635,15 @@ class Runs(unittest.TestCase):
         self.assertNotIn("under glibc", failures)
 
     def test_identical_libraries_are_ties_and_a_slow_one_is_not(self):
-        out = FOLDER / "ties.jsonl"
+        """One row in twenty is no tie by chance, more on a busy machine; a wrong rule spoils every try."""
+        for left in reversed(range(3)):
+            try:
+                return self.check_ties(FOLDER / f"ties-{left}.jsonl")
+            except AssertionError:
+                if left == 0:
+                    raise
+
+    def check_ties(self, out):
         libraries = {"one": faulty(0, "sound"), "two": faulty(0, "sound"), "slow": faulty(4, "slow")}
         done = bench(*run_arguments(out, "slots|batch", libraries, "--rounds", "5", "--scale", "0.05"))
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -19,7 +19,7 @@
 
 #include "calmalloc/calmalloc.h"
 
-enum { THREADS_MAX = 4096, BLOCKS = 1000, STACK_BYTES = 64 * 1024, SETTLE_MS = 5000 };
+enum { THREADS_MAX = 4096, BLOCKS = 1000, STACK_BYTES = 64 * 1024, SETTLE_MS = 30000 };
 
 #define ONCE (10 * MIB)
 

@@ -52,11 +52,11 @@ static void run_threads(size_t count)
         free(atomic_exchange(&handed_over[i], NULL));
 }
 
-/* Waits for what idle memory there is to go back, two seconds at most, and returns what is left. */
-static size_t settled_bytes(size_t wanted)
+/* Waits until no more than `wanted` is left, so many seconds at most, and returns what is left. */
+static size_t settled_bytes(size_t wanted, unsigned seconds)
 {
     size_t bytes = resident_bytes();
-    for (int wait = 0; wait < 20 && bytes > wanted; wait++) {
+    for (unsigned wait = 0; wait < 10 * seconds && bytes > wanted; wait++) {
         sleep_ms(100);
         bytes = resident_bytes();
     }
@@ -71,9 +71,9 @@ int main(void)
         atomic_store(&handed_over[i], NULL);
     size_t empty = resident_bytes();
     run_threads(2 * AT_A_TIME); /* stacks that the C library keeps, this thread's own cache */
-    size_t before = settled_bytes(0);
+    size_t before = settled_bytes(0, 2);
     run_threads(THREADS);
-    size_t after = settled_bytes(before + 4 * MIB);
+    size_t after = settled_bytes(before + 4 * MIB, 30);
     printf("%zu KiB empty, %zu KiB before, %zu KiB after\n", empty / KIB, before / KIB,
            after / KIB);
     CHECK(after < before + 4 * MIB, "%d threads left %zu KiB behind", THREADS,

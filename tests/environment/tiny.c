@@ -1,7 +1,7 @@
 /*
  * tiny.c: a program that allocates almost nothing; prints in KiB what memory it has, and what
- * of it is of no file. tiny_size.py compares the first with the same program on the C library's own
- * heap, policy_size.py the second under the policies.
+ * of it is of no file. tiny_size.py compares the second with the same program on the C library's
+ * own heap, policy_size.py under the policies.
  */
 #define _GNU_SOURCE
 

@@ -38,6 +38,29 @@ class Server:
         return {key: dict(part.split("=") for part in value.split(",")) if "=" in value else value
                 for key, value in pairs.items()}
 
+    def wait_for(self, name, wanted):
+        """Until the figure `name` of INFO, of all cores together, is `wanted`, however busy the machine is."""
+        until = time.time() + 60
+        while True:
+            info = self.info()
+            found = sum(int(core[name]) for core in info.values() if isinstance(core, dict) and name in core)
+            if found == wanted:
+                return
+            if time.time() > until:
+                raise RuntimeError("%s is %d and not %d" % (name, found, wanted))
+            time.sleep(0.002)
+
+    def begin_end(self):
+        """Sends the first signal; returns when it was taken: the server has ended, or accepts nothing more."""
+        client = self.client()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            while True:
+                client.ask("LPUSH", "ending", "x")
+                client.ask("RPOP", "ending")
+        except (Refused, EOFError, OSError):
+            client.close()
+
     def end(self, is_hard=False):
         """Stops it; returns its exit code."""
         if self.process.poll() is None:

@@ -84,7 +84,7 @@ ARGUMENTS = {"single": ["--seeds", "2", "--steps", "8000"], "failing": ["--seeds
 TIMEOUT_S = {"single": 100, "failing": 200, "threads": 40, "threads_by_cores": 40, "forks": 100, "lines": 100,
              "apart": 100}
 BY_CORES = "_by_cores"
-TRIES = 20
+TRIES = 60
 
 
 class Shop:

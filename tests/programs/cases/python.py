@@ -9,6 +9,7 @@ from harness import SCRIPTS, Failure, Skip, find_program
 
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 SUITE_PACKAGES = ("python3", "libpython3.11-testsuite")
+TRIES = 3
 CRASH = re.compile(r"SIG(SEGV|ABRT|BUS|ILL)|Segmentation|Aborted|calmalloc:|(?<!\d)-(6|7|11)(?!\d)")
 
 
@@ -79,7 +80,7 @@ def suite_full(world):
 def run_suite(world, tests, options=()):
     """
     Runs parts of the interpreter's own test suite; the result of each test method is what both worlds must agree on.
-    A test that fails gets one more try, for many depend on the clock and the machine may be busy. Not so one that
+    A test that fails gets two more tries, for many depend on the clock and the machine may be busy. Not so one that
     mentions a signal, for a crash that comes and goes is just what we look for.
     """
     python = find_program("python3")
@@ -95,8 +96,10 @@ def run_suite(world, tests, options=()):
 
 def run_test(world, python, test, options):
     step, results, crashes = try_test(world, python, test, options)
-    failed = [name for name, result in results.items() if result == "failed"]
-    if failed and not crashes:
+    for _ in range(TRIES - 1):
+        failed = [name for name, result in results.items() if result == "failed"]
+        if not failed or crashes:
+            break
         again, second, crashes = try_test(world, python, test, [word for name in failed for word in ("-m", name)])
         results.update({name: second.get(name, "failed") for name in failed})
         step.stderr += again.stderr

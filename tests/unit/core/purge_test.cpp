@@ -84,7 +84,7 @@ TEST_F(PurgeTest, AProcessThatDoesNothingMoreGetsNearlyAllItFreedBackToTheKernel
         use_and_free(bytes, 64 * mib / bytes, 0);
         if (!purge_settings.is_idle_wanted)
             GTEST_SKIP() << "no helper thread can run here: the first try said so";
-        for (unsigned i = 0; i < 60 && heap_resident() > before + 3 * mib; i++)
+        for (unsigned i = 0; i < 600 && heap_resident() > before + 3 * mib; i++)
             sleep_ms(100);
         EXPECT_LE(heap_resident(), before + 3 * mib) << "after blocks of " << bytes;
     }
@@ -136,7 +136,7 @@ TEST_F(PurgeTest, WholeFreePagesInHalfUsedSlabsGoBackAsWell)
     size_t before = heap_resident();
     use_and_free(128, 32 * mib / 128, 256); /* one block of 128 in 32 KiB stays: a page in eight */
     calm_trim();
-    EXPECT_LT(heap_resident() - before, 8 * mib);
+    EXPECT_LT(heap_resident(), before + 8 * mib);
 }
 
 TEST_F(PurgeTest, AnIdleHelperEndsAndAStopEndsItAtOnce)
@@ -144,7 +144,7 @@ TEST_F(PurgeTest, AnIdleHelperEndsAndAStopEndsItAtOnce)
     use_and_free(100, 300000, 0);
     if (!purge_settings.is_idle_wanted)
         GTEST_SKIP() << "no helper thread can run here: the first try said so";
-    for (unsigned i = 0; i < 60 && kernel_threads() > 1; i++)
+    for (unsigned i = 0; i < 1200 && kernel_threads() > 1; i++)
         sleep_ms(50);
     EXPECT_EQ(kernel_threads(), 1u);
     use_and_free(100, 300000, 0);
@@ -158,7 +158,7 @@ TEST_F(PurgeTest, AStopWithoutAHelperDoesNotWait)
     uint64_t before = os_clock_ms();
     for (unsigned i = 0; i < 10; i++)
         purge_helper_stop();
-    EXPECT_LE(os_clock_ms() - before, 200u);
+    EXPECT_LE(os_clock_ms() - before, 2000u); /* ten that wait take ten seconds */
 }
 
 TEST_F(PurgeTest, APurgeBesideWorkingThreadsLosesNothing)

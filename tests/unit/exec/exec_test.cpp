@@ -354,7 +354,7 @@ TEST(Exec, AWaitEndsAtItsDeadlineOrWhenThereIsRoom)
     }
     EXPECT_EQ(results, (std::vector<int>{0, CALM_EXEC_EFULL}));
     std::thread opener([&] {
-        std::this_thread::sleep_for(5ms);
+        wait_for([&] { return exec.stats().waited >= 2; }); /* whoever submits waits by now */
         gate.is_open = true;
     });
     Counted counted{runs, 2, ~2u};

@@ -179,8 +179,9 @@ TEST(Lock, AWaiterSleepsWhileTheHolderIsAway)
         lock_acquire(&lock, RANK_SPAN);
         lock_release(&lock, RANK_SPAN);
     });
-    struct timespec pause = {0, 300000000};
-    nanosleep(&pause, nullptr);
+    for (unsigned i = 0; i < 10000 && load(&lock.state, RELAXED) == LOCK_HELD; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(load(&lock.state, RELAXED), LOCK_HELD | LOCK_WAITED);
     lock_release(&lock, RANK_SPAN);
     waiter.join();

@@ -591,7 +591,8 @@ TEST_F(SpanTest, APurgeGivesBackWhatIsPendingWhileTheLockIsHeld)
     span_release(again.unit, 64, true);
 }
 
-/* With threads that take the lock and go, and one that has it most of the time. */
+/* With threads that take the lock and go, and one that has it most of the time. Seen to fail where
+ * spans are joined that are no neighbours; a tenth of the steps were over too soon for that. */
 TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
 {
     std::atomic<bool> is_over{false}, is_shared{false};
@@ -606,7 +607,7 @@ TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 3; t++) {
         threads.emplace_back([&, t] {
-            if (!has_units_of_its_own(t + 1, 700 + t, 20000))
+            if (!has_units_of_its_own(t + 1, 700 + t, 200000))
                 is_shared = true;
         });
     }

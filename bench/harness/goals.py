@@ -165,6 +165,32 @@ def _given_back(results: Results, ours: str, name: str) -> Outcome:
     return (parts[1] - parts[2]) / (parts[1] - parts[0]), ""
 
 
+def _over_peer(results: Results, ours: str, argument) -> Outcome:
+    """One row over a peer that the goal names."""
+    name, peer = argument
+    gap = _gap(results, ours, names=(name,))
+    if gap:
+        return None, gap
+    pair = results.ratio(results.row(name), ours, peer)
+    if pair is None:
+        return None, f"no verdict: {peer} has no figure"
+    return min(pair.median, 1.0) if pair.is_tie else pair.median, "a tie" if pair.is_tie else ""
+
+
+def _kib_a_thread(results: Results, ours: str, argument) -> Outcome:
+    """What a variant of ours needs for each thread more than for the first row's: the dearest of the other rows."""
+    names, variant = argument
+    rows = [results.row(name) for name in names]
+    figures = [row and results.figure(row, variant, row.metric) for row in rows]
+    if None in figures:
+        return None, f"no verdict: {variant} has no figure in every row"
+    first, count_of = figures[0].median, lambda row: row.command[2]
+    return max(
+        ((figure.median - first) / (count_of(row) - count_of(rows[0])), row.name)
+        for row, figure in zip(rows[1:], figures[1:])
+    )
+
+
 KINDS = {
     "group_time": _group_time,
     "group_peak": _group_peak,
@@ -176,6 +202,8 @@ KINDS = {
     "given_back": _given_back,
     "drift": _drift,
     "over_variants": _over_variants,
+    "over_peer": _over_peer,
+    "kib_a_thread": _kib_a_thread,
 }
 AT_LEAST = {"given_back"}
 

@@ -1,6 +1,9 @@
 """What the report holds the results against."""
 
+from .memory import IDLE_BLOCKS
 from .threads import HZ3_ROWS
+
+IDLE_BLOCKS_ROWS = tuple(row.name for row in IDLE_BLOCKS)
 
 # (text, kind, argument, limit). Kinds are explained in harness/goals.py.
 GOALS = (
@@ -30,6 +33,7 @@ GOALS = (
     ("remote-t8-r90, plain and any, over its best peer", "row_time", ("remote-t8-r90", "remote-any-t8-r90"), 0.60),
     ("remote-t16-r50, plain and any, over its best peer", "row_time", ("remote-t16-r50", "remote-any-t16-r50"), 0.70),
     ("remote-t32-r90 over its best peer, ties aside", "row_time", ("remote-t32-r90",), 0.55),
+    ("remote-any-t32-r90 over its best peer, ties aside", "row_time", ("remote-any-t32-r90",), 0.55),
     ("nothing remote: time over the best peer's, ties aside", "row_time", ("remote-t2-r0", "remote-t8-r0"), 1.00),
     (
         "remote blocks to 32 and 128 KiB: time over the best peer's, ties aside",
@@ -47,6 +51,14 @@ GOALS = (
         1.00,
     ),
     ("asymmetric and mpsc: KiB of drift", "drift", ("asymmetric", "mpsc"), 1024),
+    ("mpsc: time over mimalloc 2's, ties aside", "over_peer", ("mpsc-time", "mimalloc2"), 1.00),
+    (
+        "threads that freed 1000 blocks and sleep: KiB that each adds above its stack, caches by cores",
+        "kib_a_thread",
+        (IDLE_BLOCKS_ROWS, "cores"),
+        1.0,
+    ),
+    ("the same, caches by threads", "kib_a_thread", (IDLE_BLOCKS_ROWS, "threads"), 16.0),
     (
         "hz3's rows over the better of caches fixed at 256 and at 1024, geometric mean",
         "over_variants",

@@ -23,6 +23,21 @@ def _idle_threads(count: int, why: str) -> Row:
     )
 
 
+def _idle_blocks(count: int) -> Row:
+    """Its figure is of all threads together, so that a goal can say what each further one adds."""
+    return _resident(
+        "above_stacks_last_kib",
+        f"idle-blocks-{count}",
+        "idle_threads",
+        count,
+        64,
+        1,
+        1000,
+        fields=("above_stacks_0s_kib", "above_stacks_last_kib", "above_stacks_trimmed_kib", "stacks_kib"),
+        why=f"above stacks, threads that freed the 1000 blocks they allocated, and sleep: {count}",
+    )
+
+
 def _bursts(name: str, bursts: int, idle_ms: int, **more) -> Row:
     fields = ("resident_burst_kib", "resident_idle_kib", "resident_last_0s_kib", "resident_last_trimmed_kib")
     fields += ("lazy_last_0s_kib", "huge_last_0s_kib", "live_kib", "idle_cpu_seconds")
@@ -42,6 +57,8 @@ def _mix(name: str, sites: int, **more) -> Row:
 def _fragmenting(metric: str, name: str, wait: int, **more) -> Row:
     return Row(name, "memory", metric, ("fragmenting", "{seed}", 100_000, N(1_000_000), 2048, wait), **more)
 
+
+IDLE_BLOCKS = tuple(_idle_blocks(count) for count in (1, 8, 64, 512, 4096))
 
 ROWS = (
     memory(
@@ -190,4 +207,5 @@ ROWS = (
     _idle_threads(8, "8 threads that allocate once"),
     _idle_threads(64, "64 threads that allocate once"),
     _idle_threads(512, "512 threads that allocate once"),
+    *IDLE_BLOCKS,
 )

@@ -32,9 +32,27 @@ def stopped(name, how, why) -> Row:
     )
 
 
-# (threads, percent): hz3's matrix.
+# (threads, percent): hz3's matrix, and the same where any other thread may free; of two threads that is the next one.
 HZ3 = ((2, 90), (8, 90), (16, 50), (32, 90))
 HZ3_ROWS = tuple(f"hz3-t{count}-r{percent}" for count, percent in HZ3)
+HZ3_ANY = HZ3[1:]
+HZ3_ANY_ROWS = tuple(f"hz3-any-t{count}-r{percent}" for count, percent in HZ3_ANY)
+
+
+def hz3(name, who, count, percent, *more) -> Row:
+    return threads(
+        name,
+        "remote",
+        count,
+        percent,
+        N(5 * 2_500_000),
+        *more,
+        why=f"{percent} % freed by {who} of {count} threads, each run as long as published",
+        slices=5,
+        default=False,
+    )
+
+
 
 ROWS = (
     threads("medium-t8", "replace", 8, 200, 32 << 10, 1 << 20, N(25_000), why="medium-t1 on eight threads"),
@@ -113,6 +131,7 @@ ROWS = (
         quick=True,
     ),
     threads("remote-any-t16-r50", "remote", 16, 50, N(200_000), 2048, 1, why="half freed by any other thread"),
+    threads("remote-any-t32-r90", "remote", 32, 90, N(100_000), 2048, 1, why="90 % freed by any other of 32 threads"),
     threads("remote-t2-r90-32k", "remote", 2, 90, N(1_000_000), 32 << 10, why="90 % crosses, up to 32 KiB"),
     threads("remote-t8-r90-32k", "remote", 8, 90, N(150_000), 32 << 10, why="90 % crosses, up to 32 KiB"),
     threads("remote-t2-r90-128k", "remote", 2, 90, N(300_000), 128 << 10, why="90 % crosses, up to 128 KiB"),
@@ -224,17 +243,16 @@ ROWS = (
         timeout=180,
         default=False,
     ),
-    *(
-        threads(
-            name,
-            "remote",
-            count,
-            percent,
-            N(5 * 2_500_000),
-            why=f"{percent} % freed by the next of {count} threads, each run as long as published",
-            slices=5,
-            default=False,
-        )
-        for name, (count, percent) in zip(HZ3_ROWS, HZ3)
+    number(
+        "mpsc-time",
+        "string_ns",
+        "mpsc",
+        4,
+        N(2_000),
+        why="time a string takes from four producers through a ring of 16 to a consumer",
+        fields=("strings",),
+        slices=4,
     ),
+    *(hz3(name, "the next", *each) for name, each in zip(HZ3_ROWS, HZ3)),
+    *(hz3(name, "any other", *each, 2048, 1) for name, each in zip(HZ3_ANY_ROWS, HZ3_ANY)),
 )

@@ -306,11 +306,33 @@ class Goals(unittest.TestCase):
         self.assertEqual(self.outcome(made, "drift", ("asymmetric", "mpsc")), (900, "mpsc"))
         self.assertIn("no verdict", self.outcome(made[:1], "drift", ("asymmetric", "mpsc"))[1])
 
+    def test_a_named_peer_counts_though_another_is_faster(self):
+        made = [
+            sample("slots", library, repeat, seconds)
+            for repeat in range(7)
+            for library, seconds in (("calm", 1.0), ("mimalloc2", 2.0), ("glibc", 0.5))
+        ]
+        found = digest(made, ("calm", "mimalloc2", "glibc"))
+        over = lambda peer: goals.KINDS["over_peer"](found, "calm", ("slots", peer))
+        self.assertAlmostEqual(over("mimalloc2")[0], 0.5)
+        self.assertEqual(over("snmalloc"), (None, "no verdict: snmalloc has no figure"))
+
+    def test_memory_a_thread_is_that_of_the_dearest_count_of_threads_without_what_one_thread_needs(self):
+        figures = {"idle-blocks-1": 100, "idle-blocks-8": 170, "idle-blocks-64": 226}
+        taken = lambda kib: {"seconds": 1, "cpu_seconds": 1, "above_stacks_last_kib": kib}
+        made = [sample(name, "cores", 0, 1, result=taken(kib)) for name, kib in figures.items()]
+        found = lambda samples: goals.KINDS["kib_a_thread"](
+            digest(samples, ("calm", "cores")), "calm", (tuple(figures), "cores")
+        )
+        self.assertEqual(found(made), (10, "idle-blocks-8"))
+        self.assertEqual(found(made[:2]), (None, "no verdict: cores has no figure in every row"))
+
     def test_every_goal_has_a_kind_and_names_rows_that_exist(self):
         known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
         flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
         for text, kind, argument, _ in rows_module.GOALS:
-            named = flat(argument[0] if kind == "over_variants" else argument)
+            has_libraries = kind in ("over_variants", "over_peer", "kib_a_thread")
+            named = flat((argument[0],) if has_libraries else argument)
             self.assertEqual(set(named) - known, set(), text)
             self.assertIn(kind, goals.KINDS, text)
         self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})

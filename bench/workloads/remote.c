@@ -15,7 +15,7 @@
 #include <sched.h>
 
 enum { SLOTS = 400, RING = 4096, BYTES_MIN = 16, DRAIN_EVERY = 32 };
-enum { BYTES_MAX_DEFAULT = 2048, ANYONE_THREADS_MAX = 16 };
+enum { BYTES_MAX_DEFAULT = 2048, ANYONE_THREADS_MAX = 32, RINGS_MAX = 1024 };
 
 /* From one thread to another: `filled` is the sender's, `taken` the receiver's. */
 struct ring {
@@ -26,8 +26,10 @@ struct ring {
 
 /* Those that lead to one receiver lie side by side: one each, or with ANYONE one for each sender.
  */
-static struct ring rings[THREADS_MAX];
-static_assert(ANYONE_THREADS_MAX * ANYONE_THREADS_MAX <= THREADS_MAX, "a ring for each pair");
+static struct ring rings[RINGS_MAX];
+static_assert((int)THREADS_MAX <= (int)RINGS_MAX &&
+                  ANYONE_THREADS_MAX * ANYONE_THREADS_MAX <= RINGS_MAX,
+              "a ring for each pair");
 static struct {
     _Alignas(128) uint64_t allocated;
     uint64_t freed;
@@ -35,7 +37,8 @@ static struct {
     uint64_t yields;
 } sums[THREADS_MAX];
 static unsigned threads, percent, rings_each = 1;
-static size_t ring_limit = RING;
+/* A ring holds `ring_limit` blocks in `ring_mask` + 1 places, a power of two. */
+static size_t ring_limit = RING, ring_mask = RING - 1;
 static uint32_t bytes_span;
 static uint64_t seed, operations;
 static atomic_uint finished;
@@ -53,7 +56,7 @@ static uint64_t ring_drain(struct ring *ring)
     size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
     size_t filled = atomic_load_explicit(&ring->filled, memory_order_acquire);
     for (; taken != filled; taken++)
-        sum += block_free(ring->blocks[taken % RING]);
+        sum += block_free(ring->blocks[taken & ring_mask]);
     atomic_store_explicit(&ring->taken, taken, memory_order_release);
     return sum;
 }
@@ -63,7 +66,7 @@ static bool ring_give(struct ring *ring, uint64_t *block)
     size_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
     if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == ring_limit)
         return false;
-    ring->blocks[filled % RING] = block;
+    ring->blocks[filled & ring_mask] = block;
     atomic_store_explicit(&ring->filled, filled + 1, memory_order_release);
     return true;
 }
@@ -142,6 +145,8 @@ int main(int argc, char **argv)
             fail("between 2 and %d threads when anyone may free", ANYONE_THREADS_MAX);
         rings_each = threads;
         ring_limit = RING / threads;
+        while ((ring_mask + 1) / 2 >= ring_limit)
+            ring_mask /= 2;
     }
     run_threads(threads, work);
     uint64_t allocated = 0, freed = 0, sent = 0, yields = 0;

@@ -444,6 +444,8 @@ class Holder
     std::thread thread_;
 };
 
+/* Seen to fail where what is released or cut off meanwhile is lost, and where what was nobody's and
+ * pending gets no owner. */
 TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
 {
     calm_test::Random random(31);
@@ -550,7 +552,8 @@ TEST_F(SpanTest, AChildLeavesListsAloneThatAThreadOfItsParentHasInHand)
     EXPECT_EQ(status, 0);
 }
 
-/* What came while the lock was held is in the lists again after as many turns as it needs. */
+/* What came while the lock was held is in the lists again after as many turns as it needs. Seen to
+ * fail where who takes the lock merges nothing, and where dirty spans become pending as clean. */
 TEST_F(SpanTest, WhatIsPendingIsMergedByWhoeverHasTheLockNext)
 {
     std::vector<struct span> spans;
@@ -571,6 +574,7 @@ TEST_F(SpanTest, WhatIsPendingIsMergedByWhoeverHasTheLockNext)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
+/* Seen to fail with a purge that gives up when it does not get the lock. */
 TEST_F(SpanTest, APurgeGivesBackWhatIsPendingWhileTheLockIsHeld)
 {
     struct span span = span_acquire(64, 1, 0);
@@ -587,7 +591,8 @@ TEST_F(SpanTest, APurgeGivesBackWhatIsPendingWhileTheLockIsHeld)
     span_release(again.unit, 64, true);
 }
 
-/* With threads that take the lock and go, and one that has it most of the time. */
+/* With threads that take the lock and go, and one that has it most of the time. Seen to fail where
+ * spans are joined that are no neighbours; a tenth of the steps were over too soon for that. */
 TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
 {
     std::atomic<bool> is_over{false}, is_shared{false};
@@ -602,7 +607,7 @@ TEST_F(SpanTest, ThreadsNeverShareAUnitWhileTheLockIsHeldNowAndThen)
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 3; t++) {
         threads.emplace_back([&, t] {
-            if (!has_units_of_its_own(t + 1, 700 + t, 20000))
+            if (!has_units_of_its_own(t + 1, 700 + t, 200000))
                 is_shared = true;
         });
     }

@@ -392,6 +392,18 @@ static bool is_miss_spared(struct cache *cache, unsigned bin, unsigned flushes)
     return !is_ample(cache, bin) || (flushes > 0 && flushes <= FLUSHES_SPARED);
 }
 
+/* How many blocks to fetch at once: half of what the bin may hold. Of those that a slab has few of
+ * all of it, where the program has only asked for blocks since the last miss; but not where caches
+ * hand batches to each other, as the others want some, too. */
+static size_t refill_count(struct cache *cache, unsigned bin, unsigned flushes)
+{
+    size_t room = array_of(cache->entries[bin].limit).blocks;
+    bool is_few = class_facts[bin_class(bin)].capacity <= REFILL_PLAIN;
+    if (flushes > 0 || !is_few || depot_is_shared(bin))
+        room /= 2;
+    return size_min(room + 1, REFILL_PLAIN);
+}
+
 /* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
  * many there were. */
 static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
@@ -406,7 +418,7 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
             set_bit(cache->recent_bins, bin);
         if (is_span_bin(bin))
             forget_flushes(cache, FLUSHES_OF_SPANS);
-        want = size_min(array_of(cache->entries[bin].limit).blocks / 2 + 1, REFILL_PLAIN);
+        want = refill_count(cache, bin, flushes);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     *fetched = count;
@@ -441,14 +453,14 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return block;
 }
 
-/* How many of a full array's blocks leave at once: a half, but no more than a batch has, or than is
- * quickly done. */
-static size_t flush_count(unsigned bin, size_t blocks)
+/* How many of a full array's blocks leave at once: a half, or where the program only frees all but
+ * one, but no more than a batch has, or than is quickly done. */
+static size_t flush_count(unsigned bin, size_t blocks, bool is_less)
 {
     size_t most = is_span_bin(bin)       ? FLUSH_MAX
                   : depot_is_shared(bin) ? batch_blocks_of(bin_bytes(bin))
                                          : FLUSH_PLAIN;
-    return size_min((blocks + 1) / 2, most);
+    return size_min(is_less ? blocks - 1 : (blocks + 1) / 2, most);
 }
 
 static bool is_full(struct cache_entry *entry)
@@ -477,13 +489,13 @@ static void fall(struct cache *cache, unsigned bin)
 }
 
 /* Gives part of a full array away. */
-static void flush_full(struct cache *cache, unsigned bin)
+static void flush_full(struct cache *cache, unsigned bin, bool is_less)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
     if (blocks == 1)
         flush_all(cache, bin);
     else
-        flush_some(cache, bin, flush_count(bin, blocks));
+        flush_some(cache, bin, flush_count(bin, blocks, is_less));
 }
 
 /*
@@ -505,7 +517,7 @@ static bool make_room_for_span(struct cache *cache, unsigned bin)
     if (entry->limit != 0 && is_less)
         bin_shrink(cache, bin);
     else if (entry->limit != 0)
-        flush_full(cache, bin);
+        flush_full(cache, bin, false);
     return entry->limit != 0 && !is_less;
 }
 
@@ -524,7 +536,7 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (entry->limit == 0)
         return false;
     if (is_full(entry))
-        flush_full(cache, bin);
+        flush_full(cache, bin, is_less);
     if (is_less)
         fall(cache, bin);
     return true;

@@ -114,11 +114,11 @@ static void enter(struct depot *depot, struct slab *slab)
     depot_relist(depot, slab);
 }
 
+/* The caller counts its free blocks off. */
 static void leave(struct depot *depot, struct slab *slab)
 {
     list_remove(depot, slab);
     fetch_sub(&depot->slab_count, 1, RELAXED);
-    depot_count_free(depot, 0, slab->free_count);
 }
 
 static void adopt(struct depot *depot, struct slab *slab)
@@ -127,7 +127,8 @@ static void adopt(struct depot *depot, struct slab *slab)
     fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
-/* Takes a wholly free slab away from its depot; the caller retires it once the lock is released. */
+/* Takes a wholly free slab away from its depot; the caller counts its blocks off, and retires it
+ * once the lock is released. */
 static void orphan(struct depot *depot, struct slab *slab)
 {
     leave(depot, slab);
@@ -224,6 +225,7 @@ static void borrow(struct depot *depot)
     struct slab *slab = roomiest(lender);
     if (slab != NULL) {
         leave(lender, slab);
+        depot_count_free(lender, 0, slab->free_count);
         enter(depot, slab);
     }
     lock_release(&lender->lock, RANK_DEPOT);
@@ -283,7 +285,7 @@ static size_t take_locked(struct depot *depot, void **out, size_t want)
     /* What others left, or put aside while the lock was held, comes before another's slab. */
     if (load(&depot->free_blocks, RELAXED) == 0 && depot_batch_count(depot) == 0)
         borrow(depot);
-    size_t taken = take_listed(depot, out, want);
+    size_t taken = load(&depot->free_blocks, RELAXED) == 0 ? 0 : take_listed(depot, out, want);
     lock_release(&depot->lock, RANK_DEPOT);
     return taken > 0 ? taken : depot_batch_take(depot, out);
 }
@@ -313,10 +315,13 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     if (slab == NULL) /* what was brought together for it may be of use */
         return depot_lock_or_fail(depot) ? take_locked(depot, out, want)
                                          : depot_batch_take(depot, out);
-    if (!depot_try_lock(depot))
+    if (slab->capacity <= want || !depot_try_lock(depot))
         return hand_out(depot, slab, out);
+    taken = slab_take(slab, out, want);
+    slab->tick = load(&depot_tick, RELAXED);
     adopt(depot, slab);
-    return take_locked(depot, out, want);
+    lock_release(&depot->lock, RANK_DEPOT);
+    return taken;
 }
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
@@ -372,11 +377,40 @@ static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, si
     return i;
 }
 
+/* Sets the bits of the first blocks, each in a slab of its own, as far as no slab changes its list
+ * for it, or any other thing is to be done; returns how many. Most of those that come at random. */
+static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blocks, size_t count)
+{
+    unsigned bin = depot->bin, class = bin_class(bin);
+    unsigned capacity = class_facts[class].capacity, shift = class_facts[class].list_shift;
+    uint32_t tick = load(&depot_tick, RELAXED);
+    size_t i = 0;
+    for (; i < count; i++) {
+        size_t unit = region_unit(blocks[i]);
+        if (unlikely(load(&region.map[unit], ACQUIRE) != bin))
+            break;
+        struct slab *slab = slab_of_unit(unit);
+        unsigned before = slab->free_count;
+        unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
+        if (unlikely(before >> shift != slab->list || before + 1 == capacity) ||
+            unlikely(!slab_put(slab, number)))
+            break;
+        slab->tick = tick;
+    }
+    return i;
+}
+
 /* How many blocks from the first on follow each other in steps of so many bytes, at most `most`. */
 static size_t count_steps(void *const *blocks, size_t most, ptrdiff_t step)
 {
     size_t count = 1;
-    for (char *next = (char *)blocks[0] + step; count < most && blocks[count] == next; count++)
+    char *next = (char *)blocks[0] + step;
+    while (count + 4 <= most && blocks[count] == next && blocks[count + 1] == next + step &&
+           blocks[count + 2] == next + 2 * step && blocks[count + 3] == next + 3 * step) {
+        count += 4;
+        next += 4 * step;
+    }
+    for (; count < most && blocks[count] == next; count++)
         next += step;
     return count;
 }
@@ -425,6 +459,10 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     unsigned class = bin_class(depot->bin);
     bool is_ordered = is_in_order(blocks, count, class_facts[class].bytes);
     for (size_t i = 0; i < count;) {
+        size_t done = unlikely(is_ordered) ? 0 : put_scattered(depot, blocks + i, count - i);
+        put += done;
+        if ((i += done) == count)
+            break;
         struct slab *slab = depot_own_slab(depot, region_unit(blocks[i]));
         if (unlikely(slab == NULL)) {
             strangers[stranger_count++] = blocks[i++];
@@ -439,8 +477,7 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
             continue;
         depot_relist(depot, slab);
         if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
-            depot_count_free(depot, put, 0); /* it leaves with all that was counted */
-            put = 0;
+            put -= slab->capacity; /* below zero where it was put before: a sum all the same */
             orphan(depot, slab);
             empty[empty_count++] = slab;
         }
@@ -589,6 +626,7 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
         return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
+        depot_count_free(depot, 0, empty[count]->capacity);
         orphan(depot, empty[count++]);
     }
     lock_release(&depot->lock, RANK_DEPOT);

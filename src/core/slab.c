@@ -69,8 +69,7 @@ struct slab *slab_carve(unsigned bin)
         return NULL;
     }
     fill(slab, bin, span);
-    for (unsigned word = 0; word < facts->map_words; word++)
-        slab->free_map[word] = UINT64_MAX;
+    __builtin_memset(slab->free_map, 0xff, facts->map_words * sizeof(uint64_t));
     if (facts->capacity % 64 != 0)
         slab->free_map[facts->map_words - 1] = ((uint64_t)1 << facts->capacity % 64) - 1;
     region.tags[span.unit].slab = slab;

@@ -283,7 +283,8 @@ static bool try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
-    merge_pending();
+    if (unlikely(pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) > 0))
+        merge_pending();
     return true;
 }
 

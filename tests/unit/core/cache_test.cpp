@@ -336,6 +336,38 @@ TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThe
     });
 }
 
+/* How many of `count` calls bring the cache more than a block, or take more than one. */
+template <class Call>
+static unsigned visits_during(struct cache *cache, unsigned bin, size_t count, Call call)
+{
+    unsigned visits = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t before = cache_count(cache, bin);
+        call(i);
+        size_t after = cache_count(cache, bin);
+        visits += before > after + 1 || after > before + 1;
+    }
+    return visits;
+}
+
+/* Seen to fail with flush_count() told never to empty an array, and with refill_count() always for
+ * half of it. */
+TEST(Cache, WhoOnlyAllocatesGetsAWholeArrayAtOnceAndWhoOnlyFreesGivesAllButOne)
+{
+    with_cache([](struct cache *cache) {
+        unsigned bin = 76 * CLASS_LIMIT + class_of(1024);
+        std::vector<void *> live(4096);
+        unsigned refills = visits_during(cache, bin, live.size(),
+                                         [&](size_t i) { live[i] = alloc_in(bin); });
+        EXPECT_LE(refills, live.size() / 40) << "an array has 63 blocks, which slabs of 64 bring";
+        unsigned flushes = visits_during(cache, bin, live.size(),
+                                         [&](size_t i) { heap_free(live[i]); });
+        EXPECT_LE(flushes, live.size() / 12) << "an array holds 15 in the end";
+        EXPECT_LE(cache_count(cache, bin), 15u);
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
 /* One thread allocates a row of blocks and another frees it in that order, again and again.
  * Returns the share of neighbours that also follow each other in time, at the end. */
 static double neighbours_after(unsigned bin, unsigned rounds)

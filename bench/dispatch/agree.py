@@ -3,7 +3,7 @@
 
     agree.py BUILD_DIR [--seeds N] [--traces DIR] [--out FILE.jsonl.gz] [--settings open,inbox,pools] [--policies a,b]
              [--traffics a,b] [--tasks N] [--service NS] [--spin]
-    agree.py --report FILE.jsonl.gz
+    agree.py --report FILE.jsonl.gz [FILE.jsonl.gz...]
 
 BUILD_DIR has calm_simulator and calm_exec_real. Each row is N runs of the executor with different seeds. A run records
 when each task came and how long it had its worker, and the simulator is given just that, REPLAYS times: an idle worker
@@ -34,7 +34,8 @@ REPLAYS = 9
 LATE_MAX = 0.1  # of what tasks asked: workers had them longer, as others on the machine took the CPU
 TRIES = 4
 STUDENT = (0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-HEAD = ("setting", "policy", "traffic", "seeds", "P50, ms", "replay", "P99, ms", "replay", "one seed's replays",
+HEAD = ("setting", "policy", "traffic", "seeds", "P50, ms", "replay", "middle seed", "P99, ms", "replay",
+        "middle seed", "one seed's replays",
         "rejected", "replay", "no block", "replay", "drawn: P50", "P99")
 
 
@@ -95,6 +96,17 @@ def interval(values):
     return statistics.fmean(values), student * statistics.stdev(values) / math.sqrt(len(values))
 
 
+def middle(values):
+    """The median, and by the binomial distribution an interval that has it in 95 of 100 cases, whatever the tails;
+    None where there are too few values for one."""
+    values, count = sorted(values), len(values)
+    below, index = 0.0, 0
+    while below + math.comb(count, index) / 2**count <= 0.025:
+        below += math.comb(count, index) / 2**count
+        index += 1
+    return statistics.median(values), (values[index - 1], values[count - index]) if index > 0 else None
+
+
 def ratio(line, name, other):
     return other[name] / line["executor"][name]
 
@@ -113,7 +125,10 @@ class Row:
         mean, reach = interval([math.log(self.replay(line, name) / line["executor"][name]) for line in self.lines])
         self.is_apart |= abs(math.exp(mean) - 1) > LIMIT
         mark = "**" if abs(math.exp(mean) - 1) > LIMIT else ""
-        return [f"{real / 1e6:.3g}", f"{mark}{100 * (math.exp(mean) - 1):+.1f} ±{100 * reach:.1f} %{mark}"]
+        half, within = middle([self.replay(line, name) / line["executor"][name] - 1 for line in self.lines])
+        between = f" [{100 * within[0]:+.1f} {100 * within[1]:+.1f}]" if within else ""
+        return [f"{real / 1e6:.3g}", f"{mark}{100 * (math.exp(mean) - 1):+.1f} ±{100 * reach:.1f} %{mark}",
+                f"{100 * half:+.1f}{between} %"]
 
     def spread(self, name):
         """How far the replays of one seed lie from the executor, of all seeds."""
@@ -175,12 +190,15 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--report", type=Path)
+    parser.add_argument("--report", type=Path, nargs="+")
     parser.add_argument("--spin", action="store_true")
     options = parser.parse_args()
     if options.report is not None:
-        with gzip.open(options.report, "rt") as file:
-            return report([json.loads(line) for line in file])
+        lines = []
+        for path in options.report:
+            with gzip.open(path, "rt") as file:
+                lines += [json.loads(line) for line in file]
+        return report(lines)
     if options.build is None:
         parser.error("BUILD_DIR or --report FILE is needed")
     lines = list(measured(options))

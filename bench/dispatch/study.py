@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs the sets of sets.py and keeps their lines; writes tables and plots from them.
 
-    study.py run SIMULATOR [SET...]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
-    study.py report                   tables into docs/dispatch-figures.md, plots into docs/images/
+    study.py run SIMULATOR [SET...] [--learned]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
+    study.py report                               tables into docs/dispatch-figures.md, plots into docs/images/
+
+With --learned only what the learned policy decided or watched: other policies' lines stay as they are.
 
 Both are deterministic, but for the set `clock`: the same simulator gives the same lines, the same lines the same files.
 """
@@ -126,7 +128,11 @@ def keep(results):
     RESULTS.write_bytes(packed.getvalue())
 
 
-def run(simulator, names):
+def is_learned(words):
+    return "--policy learned" in words or "--counterfactual" in words
+
+
+def run(simulator, names, only_learned):
     special = {"transfer": transfer, "cost": cost, "clock": clock}
     every = list(sets.SETS) + list(special)
     unknown = [name for name in names if name not in every]
@@ -141,8 +147,11 @@ def run(simulator, names):
             found = []
             for words in sets.SETS[name]:
                 progress(f"{name}: {words}")
-                found += simulate(simulator, words)
-        others = [result for result in load() if result["set"] != name]
+                if is_learned(words) or not only_learned:
+                    found += simulate(simulator, words)
+        policies = {result["policy"] for result in found}
+        others = [result for result in load()
+                  if result["set"] != name or (only_learned and result["policy"] not in policies)]
         merged = others + [dict({"set": name}, **result) for result in found]
         keep(sorted(merged, key=lambda result: every.index(result["set"])))
     if sys.stderr.isatty():
@@ -151,7 +160,7 @@ def run(simulator, names):
 
 def main(words):
     if len(words) >= 2 and words[0] == "run":
-        run(words[1], words[2:])
+        run(words[1], [word for word in words[2:] if word != "--learned"], "--learned" in words)
     elif words == ["report"]:
         import pages
         pages.write(load())

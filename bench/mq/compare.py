@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """calmq beside redis-server, on one machine, by redis-benchmark; and what each does when it is full.
 
-    compare.py CALMQ [--rounds N] [--requests N] [--out FILE.jsonl.gz] [--report FILE.jsonl.gz] [--skip-full]
+    compare.py CALMQ [--rounds N] [--first N] [--requests N] [--out FILE.jsonl.gz] [--report FILE.jsonl.gz]
+               [--skip-full]
 
 Each round runs every server in another order. A run is one redis-benchmark of one command with 50 clients, not
 pipelined or with 16 requests at a time. Servers with one worker are bound to the first CPU, the client to the second;
@@ -80,7 +81,7 @@ def run(process, port, name, command, pipeline, requests):
 
 
 def speed(options, write):
-    for turn in range(options.rounds):
+    for turn in range(options.first, options.first + options.rounds):
         for at in range(len(SERVERS)):
             name = SERVERS[(at + turn) % len(SERVERS)]
             process, port = start(name, options.calmq)
@@ -177,6 +178,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("calmq")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first round, which says who begins")
     parser.add_argument("--requests", type=int, default=50000)
     parser.add_argument("--out", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "results",
                                                       "mq.jsonl.gz"))

@@ -80,6 +80,19 @@ static void solve_upper(float lower[N][N], float x[N])
             x[i] -= lower[k][i] * x[k];
 }
 
+/* Keeps weights to what is believed of them; of the parts the first has the right of way. */
+static void bound(const struct bandit_belief *belief, float *weights)
+{
+    for (unsigned i = 0; i < N; i++)
+        weights[i] = weights[i] > belief->floor[i] ? weights[i] : belief->floor[i];
+    float left = weights[belief->whole];
+    for (unsigned k = 0; k < 2 && belief->parts[k] != belief->whole; k++) {
+        float *part = &weights[belief->parts[k]];
+        *part = *part < left ? *part : left;
+        left -= *part;
+    }
+}
+
 bool bandit_solve(struct bandit *bandit)
 {
     float lower[N][N] = {{0}}, diagonal[N], x[N];
@@ -96,9 +109,9 @@ bool bandit_solve(struct bandit *bandit)
     for (unsigned i = 0; i < N; i++)
         if (!is_sound(x[i]))
             return false;
+    bound(&bandit->belief, x);
     for (unsigned i = 0; i < N; i++) {
-        float floor = bandit->belief.floor[i];
-        bandit->mean[i] = x[i] > floor ? x[i] : floor;
+        bandit->mean[i] = x[i];
         bandit->diagonal[i] = diagonal[i];
         for (unsigned k = 0; k < N; k++)
             bandit->lower[i][k] = lower[i][k];
@@ -122,11 +135,9 @@ void bandit_draw(struct bandit *bandit)
     for (unsigned i = 0; i < N; i++)
         x[i] = draw_normal(&bandit->random) * reach / bandit_root(bandit->diagonal[i]);
     solve_upper(bandit->lower, x);
-    for (unsigned i = 0; i < N; i++) {
-        float weight = bandit->mean[i] + x[i];
-        float floor = bandit->belief.floor[i];
-        bandit->drawn[i] = weight > floor ? weight : floor;
-    }
+    for (unsigned i = 0; i < N; i++)
+        bandit->drawn[i] = bandit->mean[i] + x[i];
+    bound(&bandit->belief, bandit->drawn);
 }
 
 void bandit_learn(struct bandit *bandit, const float *x, float y)

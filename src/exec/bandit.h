@@ -5,8 +5,9 @@
  * Source: Agrawal and Goyal, "Thompson sampling for contextual bandits with linear payoffs", ICML
  * 2013. Differences: one set of weights for all arms, because what tells cores apart is in the
  * features; old samples fade, because machines change; a ridge pulls towards weights known
- * beforehand, so that without samples the bandit is a sensible rule; and weights have floors, so
- * that no noise can teach it that a longer queue is a better one.
+ * beforehand, so that without samples the bandit is a sensible rule; and weights have bounds, so
+ * that no noise can teach it that a longer queue is a better one, nor one traffic what is wrong in
+ * all others.
  *
  * Single precision, no call, no memory of its own; the same samples give the same weights.
  * Owner: the thread that owns the state it is part of. Design: docs/design/policies.md
@@ -25,6 +26,8 @@ struct bandit_belief {
     float mean[BANDIT_FEATURES];  /* before any sample     */
     float floor[BANDIT_FEATURES]; /* no weight goes below  */
     float ridge;                  /* how many samples' worth the mean is */
+    /* Weights of two features that are together at most that of a third; all 0: no such bound. */
+    uint8_t whole, parts[2];
 };
 
 struct bandit {

@@ -33,11 +33,11 @@ struct learned_look {
     uint32_t service_ns;
     int32_t drift_ns;
     uint32_t hint_ns;
-    uint32_t class;
-    /* Of the class, in blocks; 0 where the task wants none. */
+    bool is_plenty; /* or the task wants no block; then the rest says nothing */
+    /* Of the class, in blocks. */
+    uint16_t free, most;
     uint32_t demand; /* of tasks that wait there */
     uint32_t backlog;
-    uint16_t free, most;
 };
 
 /* A sampled task that has not ended. */

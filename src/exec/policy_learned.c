@@ -20,6 +20,7 @@ enum {
     SAMPLE_EVERY = 2, /* decisions between two that are followed */
     FORECAST_EVERY = 8,
     NEAR_SHORT = 4,   /* free blocks that are not promised: from there on down they are short */
+    PLENTY = 12,      /* free blocks more than tasks: from there on up nobody asks for shortage */
     PLACED_NOTED = 8, /* classes of the tasks that were placed on a core last, a byte each */
     TICKET_INDEX_BITS = 10,
     LAPS_MAX = 8, /* a sample that is still under way is then given up */
@@ -36,10 +37,12 @@ static const float typical_fade = 1.0f / 32;
 static const uint64_t each_byte = 0x0101010101010101;
 
 /* Before it has learned: own time and time ahead count fully, and a core about to run dry costs a
- * lot. */
+ * lot. A task ahead takes no longer than the task itself. */
 static const struct bandit_belief belief = {.mean = {0, 1, 1, 0, 8, 8, 0, 0, 0},
                                             .floor = {-8, 0.25f, 0.25f, 0, 0, 0, 0, -1, 0},
-                                            .ridge = 64};
+                                            .ridge = 64,
+                                            .whole = 1,
+                                            .parts = {2, 3}};
 
 static const struct policy *const fixed = &policy_steal;
 
@@ -83,9 +86,14 @@ void learned_freeze(struct learned *learned, bool is_frozen)
 
 /* --- features --- */
 
+ALWAYS_INLINE float at_most(float value, float high)
+{
+    return value < high ? value : high;
+}
+
 ALWAYS_INLINE float between(float value, float low, float high)
 {
-    value = value < high ? value : high;
+    value = at_most(value, high);
     return value > low ? value : low;
 }
 
@@ -103,8 +111,37 @@ ALWAYS_INLINE uint32_t promised(const struct learned *learned, uint32_t core, ui
     return waiting > PLACED_NOTED ? count * waiting / PLACED_NOTED : count;
 }
 
-/* What a core says, and what is known of it, as it is when the task is placed. */
-ALWAYS_INLINE void look_at(struct learned *learned, const struct policy_view *view,
+ALWAYS_INLINE uint32_t least_of(uint32_t one, uint32_t other)
+{
+    return one < other ? one : other;
+}
+
+/* The highest count of free blocks that was seen there. */
+ALWAYS_INLINE void note_most(struct learned *learned, const struct policy_view *view,
+                             const struct policy_task *task, uint32_t core)
+{
+    if (task->class >= WATCH_CLASSES)
+        return;
+    uint16_t *most = &learned->most_free[core][task->class];
+    uint32_t free = watch_free(&view->lines[core], task->class);
+    if (free > *most)
+        *most = (uint16_t)least_of(free, FORECAST_FREE_MAX);
+}
+
+ALWAYS_INLINE void look_at_blocks(const struct learned *learned, const struct watch_line *line,
+                                  const struct policy_task *task, uint32_t core,
+                                  struct learned_look *look)
+{
+    uint16_t most = learned->most_free[core][task->class];
+    look->free = (uint16_t)least_of(watch_free(line, task->class), FORECAST_FREE_MAX);
+    look->most = most > look->free ? most : look->free;
+    look->demand = promised(learned, core, task->class, load_count(look->load));
+    look->backlog = load(&line->remote_backlog, RELAXED);
+}
+
+/* What a core says, and what is known of it, as it is when the task is placed. Blocks are looked at
+ * closer only where they are not plenty. */
+ALWAYS_INLINE void look_at(const struct learned *learned, const struct policy_view *view,
                            const struct policy_task *task, uint32_t core, struct learned_look *look)
 {
     const struct watch_line *line = &view->lines[core];
@@ -114,20 +151,14 @@ ALWAYS_INLINE void look_at(struct learned *learned, const struct policy_view *vi
     look->service_ns = load(&line->service_ns, RELAXED);
     look->drift_ns = load(&line->drift_ns, RELAXED);
     look->hint_ns = task->hint_ns;
-    look->class = task->class;
-    look->demand = look->backlog = 0;
-    look->free = look->most = 0;
+    look->is_plenty = true;
     if (task->class >= WATCH_CLASSES)
         return;
-    uint32_t free = watch_free(line, task->class);
-    uint16_t *most = &learned->most_free[core][task->class];
-    free = free < FORECAST_FREE_MAX ? free : (uint32_t)FORECAST_FREE_MAX;
-    if (free > *most)
-        *most = (uint16_t)free;
-    look->free = (uint16_t)free;
-    look->most = *most;
-    look->demand = promised(learned, core, task->class, load_count(look->load));
-    look->backlog = load(&line->remote_backlog, RELAXED);
+    uint32_t free = watch_free(line, task->class), ahead = load_count(look->load);
+    if (likely(free >= PLENTY + ahead))
+        return;
+    look->is_plenty = false;
+    look_at_blocks(learned, line, task, core, look);
 }
 
 /* The forecast's features of a look at a class, and what it then says. */
@@ -148,14 +179,14 @@ ALWAYS_INLINE void features(const struct learned *learned, const struct learned_
     float pace = service > 0 ? service * scale : 1; /* 1: a core like the others */
     float own = look->hint_ns != 0 ? (float)look->hint_ns * scale : 1;
     x[0] = 1;
-    x[1] = between(own * pace, 0, feature_max);
-    x[2] = between((work > 0 ? work * scale : ahead) * pace, 0, feature_max);
-    x[3] = between(ahead, 0, feature_max);
+    x[1] = at_most(own * pace, feature_max);
+    x[2] = at_most((work > 0 ? work * scale : ahead) * pace, feature_max);
+    x[3] = at_most(ahead, feature_max);
     x[4] = x[5] = x[6] = 0;
     x[7] = between((float)look->drift_ns * scale, -feature_max, feature_max);
     uint64_t age_ns = watch_age_ns(look->begun, look->now_ns);
-    x[8] = ahead > 0 ? between((float)(int64_t)age_ns * scale, 0, feature_max) : 0;
-    if (look->class >= WATCH_CLASSES)
+    x[8] = ahead > 0 ? at_most((float)(int64_t)age_ns * scale, feature_max) : 0;
+    if (likely(look->is_plenty))
         return;
     float y[FORECAST_WEIGHTS];
     float room = (float)look->free - (float)look->demand;
@@ -186,7 +217,8 @@ static void note_forecast(struct learned *learned, const struct policy_view *vie
     if (task->class >= WATCH_CLASSES || service == 0)
         return;
     struct learned_look look;
-    look_at(learned, view, task, core, &look);
+    look.load = load(&view->lines[core].load, RELAXED);
+    look_at_blocks(learned, &view->lines[core], task, core, &look);
     struct forecast_pending pending = {
         .due_ns = view->now_ns + service, .core = core, .class = task->class, .was = look.free};
     pending.said = later_free(learned, &look, pending.x);
@@ -221,9 +253,11 @@ static uint32_t note_placed(struct learned *learned, const struct policy_view *v
     uint32_t number = ++learned->placed_count, ticket = 0;
     if (number % SAMPLE_EVERY == 0) {
         note_service(learned, &view->lines[core]);
+        note_most(learned, view, task, core);
         if (learned->scale != 0)
             ticket = follow(learned, view, task, core, arm);
     } else if (number % FORECAST_EVERY == 1) {
+        note_most(learned, view, task, core);
         note_forecast(learned, view, task, core);
     }
     learned->placed[core] = learned->placed[core] << 8 | task->class;
@@ -264,9 +298,11 @@ ALWAYS_INLINE struct estimate estimate(struct learned *learned, const struct pol
     float x[BANDIT_FEATURES];
     look_at(learned, view, task, core, &look);
     features(learned, &look, learned->scale, x);
-    float cost = bandit_sum(weights, x);
-    return (struct estimate){
-        .cost = cost, .lasting = cost - weights[2] * x[2] - weights[3] * x[3] - weights[8] * x[8]};
+    float lasting = weights[0] + weights[1] * x[1] + weights[7] * x[7];
+    if (unlikely(!look.is_plenty))
+        lasting += weights[4] * x[4] + weights[5] * x[5] + weights[6] * x[6];
+    float waiting = weights[2] * x[2] + weights[3] * x[3] + weights[8] * x[8];
+    return (struct estimate){.cost = lasting + waiting, .lasting = lasting};
 }
 
 /* The feasible core of least cost; POLICY_REJECT when none is feasible. */

@@ -30,9 +30,9 @@ static Tail tail_of(const engine_options &options, unsigned seeds = 4)
     return tail;
 }
 
-static engine_options slow(const char *policy)
+static engine_options slow(const char *policy, service_kind service = SERVICE_EXPONENTIAL)
 {
-    engine_options options = plain(policy, 16, 0.7, SERVICE_EXPONENTIAL);
+    engine_options options = plain(policy, 16, 0.7, service);
     options.slow_cores = 4;
     options.slow_factor = 4;
     return options;
@@ -119,6 +119,26 @@ TEST(Learned, ASnapshotBringsBackWhatWasLearned)
     learned_save(second->learned, again);
     EXPECT_EQ(0, std::memcmp(bytes, again, sizeof bytes));
     EXPECT_EQ(second.run(), nullptr);
+}
+
+/* Bimodal times teach that a task ahead costs far more than one's own; elsewhere that is wrong.
+ * Seen to fail without the bound of belief.whole. */
+TEST(Learned, WeightsFromBimodalTimesServeOtherTrafficAsWell)
+{
+    engine_options lesson = slow("learned", SERVICE_BIMODAL);
+    lesson.tasks = 400000;
+    Simulation teacher(lesson);
+    ASSERT_EQ(teacher.run(), nullptr);
+    uint8_t bytes[LEARNED_SNAPSHOT_BYTES];
+    learned_save(teacher->learned, bytes);
+    for (service_kind kind : {SERVICE_FIXED, SERVICE_EXPONENTIAL}) {
+        engine_options options = slow("learned", kind);
+        options.is_frozen = true;
+        options.forced_arm = TRIAL_LEARNED;
+        double untaught = tail_of(options).p99;
+        options.snapshot = bytes;
+        EXPECT_LT(tail_of(options).p99, 1.1 * untaught);
+    }
 }
 
 /* Every single bit; seen to fail without the checksum. */

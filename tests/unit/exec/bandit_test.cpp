@@ -5,7 +5,8 @@
 
 #include "../policy_support.h"
 
-static const bandit_belief blank = {{0}, {-100, -100, -100, -100, -100, -100, -100, -100, -100}, 1};
+static const bandit_belief blank = {
+    {0}, {-100, -100, -100, -100, -100, -100, -100, -100, -100}, 1, 0, {0, 0}};
 
 static double uniform(uint64_t *random)
 {
@@ -94,6 +95,25 @@ TEST(Bandit, NoWeightIsBelowItsFloorWhateverTheSamplesSay)
     for (unsigned i = 0; i < 100; i++) {
         bandit_draw(&pupil);
         EXPECT_GE(pupil.drawn[3], 0.25f);
+    }
+}
+
+/* Seen to fail with bound() that keeps to floors only. */
+TEST(Bandit, TwoPartsWeighTogetherNoMoreThanTheWhole)
+{
+    bandit_belief belief = blank;
+    belief.whole = 1;
+    belief.parts[0] = 2;
+    belief.parts[1] = 8;
+    bandit pupil;
+    bandit_start(&pupil, &belief, 1);
+    teach(&pupil, truth, 3200, 1); /* 0.5 and 1.5 of 1 */
+    EXPECT_NEAR(pupil.mean[2], 0.5, 0.15);
+    EXPECT_NEAR(pupil.mean[8], 0.5, 0.3);
+    EXPECT_FLOAT_EQ(pupil.mean[2] + pupil.mean[8], pupil.mean[1]);
+    for (unsigned i = 0; i < 100; i++) {
+        bandit_draw(&pupil);
+        EXPECT_LE(pupil.drawn[2] + pupil.drawn[8], pupil.drawn[1] + 1e-6f);
     }
 }
 

@@ -69,7 +69,7 @@ static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
         unsigned length = bit_lowest(~((uint64_t)pages >> first));
         uint32_t run = (uint32_t)((((uint64_t)1 << length) - 1) << first);
         (*calls)++;
-        if (os_counted(os_purge(start + first * SUB_PAGE, length * SUB_PAGE)) == 0)
+        if (region_purge(start + first * SUB_PAGE, length * SUB_PAGE) == 0)
             dropped |= run;
         pages &= ~run;
     }

@@ -17,6 +17,7 @@
 #include "core/shard.h"
 #include "core/shelf.h"
 #include "core/thread.h"
+#include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/span.h"
 #include "os/lock.h"
@@ -68,7 +69,7 @@ static void start_now(void)
     shard_start(settings.shards, cpu_count);
     cores_start(settings.cores, facts.core_limit);
     if (settings.huge_from_bytes != 0)
-        region_huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
+        huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
     heap_apply(&settings);
     span_on_shortage = collect;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);

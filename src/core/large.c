@@ -15,6 +15,7 @@
 #include "core/purge.h"
 #include "core/rows.h"
 #include "core/sampled.h"
+#include "mem/huge.h"
 #include "mem/span.h"
 #include "os/os.h"
 
@@ -113,6 +114,7 @@ static void *move_by_kernel(void *block, size_t units_old, size_t units, unsigne
         return NULL;
     }
     void *target = large_acquire(units, 1, owner, NULL);
+    huge_leave(region_unit(block) + units_old); /* moved pages take what is asked with them */
     int error = target == NULL ? 0 : os_counted(os_move(block, target, units_old << UNIT_SHIFT));
     if (target != NULL && error == 0) {
         region.tags[region_unit(target)].is_moved = true;

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "mem/extent.h"
+#include "mem/huge.h"
 #include "os/lock.h"
 
 #define GIB ((size_t)1 << 30)
@@ -28,11 +29,9 @@ enum {
     STEP_UNITS_MAX = 1024,
     LIMITED_MIN = 4 * 1024 * 1024,
     TABLE_STEP = 64 * 1024,
-    HUGE_UNITS = 2 * 1024 * 1024 / UNIT_BYTES, /* of the machines that have the most of them */
 };
 
 struct region region;
-size_t region_huge_from = SIZE_MAX;
 
 static struct lock region_lock;
 static struct extent heap;
@@ -161,15 +160,6 @@ static int commit_units(size_t units)
     return error;
 }
 
-/* Their part has other flags than the rest, and is one mapping: where the front stood makes no
- * difference. */
-static void ask_huge(size_t unit, size_t end)
-{
-    size_t from = size_max(unit, region_huge_from);
-    if (from < end)
-        os_ask_huge(region_address(from), (end - from) << UNIT_SHIFT);
-}
-
 static size_t units_reserved(void)
 {
     return load(&heap.reserved, RELAXED) >> UNIT_SHIFT;
@@ -183,7 +173,7 @@ static size_t commit_from(size_t front, size_t units)
     size_t least = front + units, end = front + size_max(units, step);
     if (least < front || least >= SIZE_MAX >> UNIT_SHIFT)
         return 0;
-    if (end > region_huge_from)
+    if (end > huge_from && end > least)
         end = align_up(end, HUGE_UNITS); /* so that the last ones are huge, too */
     if (end > units_reserved())
         end = least;
@@ -192,8 +182,6 @@ static size_t commit_from(size_t front, size_t units)
     int error = commit_units(end);
     if (error != 0 && end > least)
         error = commit_units(end = least);
-    if (error == 0)
-        ask_huge(front, end);
     return error == 0 ? end : 0;
 }
 
@@ -214,13 +202,21 @@ int region_grow(size_t units, size_t *first, size_t *count)
     }
 }
 
+int region_purge(void *start, size_t size)
+{
+    size_t end = region_unit((char *)start + size - 1) + 1;
+    huge_leave(end);
+    if (end > huge_from)
+        os_part_huge(start, size);
+    return os_counted(os_purge(start, size));
+}
+
 int region_renew(size_t unit, size_t units)
 {
+    huge_leave(unit + units);
     int error = os_counted(os_renew(region_address(unit), units << UNIT_SHIFT));
-    if (error == 0) {
+    if (error == 0)
         os_name(region_address(unit), units << UNIT_SHIFT, heap.name);
-        ask_huge(unit, unit + units);
-    }
     return error;
 }
 

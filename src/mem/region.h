@@ -60,16 +60,16 @@ extern HIDDEN struct region region;
 /* Reserves the region for this machine. Returns 0 or -ENOMEM; a second try is allowed. */
 int region_start(const struct os_facts *facts);
 
-/* The first unit of the part in which huge pages are asked for; SIZE_MAX: there is none. Set before
- * the region grows. */
-extern size_t region_huge_from;
-
 /*
  * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
  * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but, where address space is
  * limited, a second; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
+
+/* Drops pages of the region; they read as zero afterwards, and none comes back by itself. Returns 0
+ * or a negative errno value, which is counted. */
+int region_purge(void *start, size_t size);
 
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);

@@ -22,6 +22,7 @@
 
 #include "base/bits.h"
 #include "mem/extent.h"
+#include "mem/huge.h"
 #include "mem/pending.h"
 #include "mem/region.h"
 #include "os/lock.h"
@@ -393,6 +394,16 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
         give(spans, parts);
 }
 
+/* Large blocks may never be touched as a whole, so where the front moves for one there are no huge
+ * pages. */
+static bool grow(size_t units, bool is_for_large, size_t *first, size_t *count)
+{
+    if (region_grow(units, first, count) != 0)
+        return false;
+    huge_follow_front(*first, *first + *count, !is_for_large);
+    return true;
+}
+
 /*
  * From the lists, or from the front. While the lock is held, perhaps by a thread that does not run,
  * of what is pending instead of the lists; only where the front cannot move either it is waited for
@@ -410,7 +421,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     if (span.unit != 0)
         return span;
     size_t first, count;
-    if (region_grow(units + align_units - 1, &first, &count) != 0)
+    if (!grow(units + align_units - 1, units > 1, &first, &count))
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     tag_used(aligned, units);
@@ -444,7 +455,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (region_grow(more, &first, &count) != 0)
+    if (!grow(more, true, &first, &count))
         return false;
     bool is_ours = first == unit + units_old;
     if (is_ours) {
@@ -558,7 +569,7 @@ size_t span_purge(size_t bytes_max)
     for (size_t i = 0; i < count; i++) {
         size_t bytes = claimed[i].units << UNIT_SHIFT;
         claimed[i].is_zero = !is_failed &&
-                             os_counted(os_purge(region_address(claimed[i].unit), bytes)) == 0;
+                             region_purge(region_address(claimed[i].unit), bytes) == 0;
         is_failed = is_failed || !claimed[i].is_zero;
         purged += claimed[i].is_zero ? bytes : 0;
     }

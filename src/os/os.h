@@ -46,8 +46,9 @@ int os_renew(void *start, size_t size);
 int os_move(void *from, void *to, size_t size);
 int os_release(void *start, size_t size);
 
-/* Keeps huge pages from the whole pages of a range of the program's own, and so from what lies
- * around it, where that is small: without it our variables could take 2 MiB of memory. */
+/* Keeps huge pages from the whole pages of a range: of the program's own, and so from what lies
+ * around it, where that is small, for without it our variables could take 2 MiB of memory; or of a
+ * committed one, where none are made then, and those that are there stay. */
 void os_refuse_huge(void *start, size_t size);
 
 /* Has a range of the program's own read as zero in every child that gets a copy of the memory,
@@ -56,6 +57,13 @@ void os_forget_in_children(void *start, size_t size);
 
 /* Asks for huge pages in a committed range; a kernel that has none gives ordinary ones. */
 void os_ask_huge(void *start, size_t size);
+
+/* Touches a committed page that nobody has touched; how many nanoseconds that took. */
+uint64_t os_touch_ns(void *page);
+
+/* Parts huge pages that reach over either end of a committed range whose contents are not needed
+ * any more, so that purging it gives the memory back and does not only unmap it. */
+void os_part_huge(void *start, size_t size);
 
 /* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
 void os_name(void *start, size_t size, const char *name);

@@ -32,6 +32,7 @@ extern "C" {
 #include "base/check.h"
 #include "base/text.h"
 #include "mem/extent.h"
+#include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/region.h"
 #include "mem/span.h"

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -34,6 +35,7 @@
 enum {
     RESERVE_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
     ACCESS = PROT_READ | PROT_WRITE,
+    HUGE_BYTES = 2 * 1024 * 1024,
     RESIDENT_PAGES = 4096, /* pages asked about in one kernel entry */
 };
 
@@ -105,6 +107,39 @@ void os_forget_in_children(void *start, size_t size)
 void os_ask_huge(void *start, size_t size)
 {
     advise(start, size, MADV_HUGEPAGE);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t os_touch_ns(void *page)
+{
+    uint64_t before = now_ns();
+    *(volatile char *)page = 0;
+    return now_ns() - before;
+}
+
+/* To be told that a part is not needed makes the kernel part a huge page. */
+static void part_huge_at(char *start, size_t size)
+{
+    if (size > 0)
+        advise(start, size, MADV_FREE);
+}
+
+void os_part_huge(void *start, size_t size)
+{
+    uintptr_t from = (uintptr_t)start, end = from + size;
+    uintptr_t first = align_up(from, HUGE_BYTES), last = align_down(end, HUGE_BYTES);
+    if (first > last || first > end) {
+        part_huge_at(start, size);
+        return;
+    }
+    part_huge_at(start, first - from);
+    part_huge_at((char *)last, end - last);
 }
 
 int os_commit(void *start, size_t size)

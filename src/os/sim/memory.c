@@ -1,7 +1,8 @@
 /*
  * memory.c: simulated address space with real memory underneath.
  *
- * Each reservation has a bitmap of its committed pages, out of line. Every call is checked against
+ * Each reservation has a bitmap of its committed pages, out of line, and one of those in which huge
+ * pages are asked for. Every call is checked against
  * it: whole pages, inside one reservation, committed before it is purged, renewed or moved, never
  * committed twice. A move copies, so that it costs what it must not: tests that count resident
  * pages see exactly the pages that hold something.
@@ -31,6 +32,7 @@ struct reservation {
     size_t size;
     size_t room; /* kept behind it for os_extend                     */
     uint64_t *committed;
+    uint64_t *asked; /* which pages huge pages are asked for in */
 };
 
 static struct reservation reservations[RESERVATIONS_MAX];
@@ -130,6 +132,7 @@ int os_reserve(size_t size, size_t align, void **out)
             .size = size,
             .room = padded - size - (size_t)(start - at),
             .committed = map_or_stop(NULL, bitmap_bytes(size), PROT_READ | PROT_WRITE, FLAGS),
+            .asked = map_or_stop(NULL, bitmap_bytes(size), PROT_READ | PROT_WRITE, FLAGS),
         };
         reserved_bytes += size;
         *out = start;
@@ -138,6 +141,15 @@ int os_reserve(size_t size, size_t align, void **out)
     sim_unlock();
     errno = before;
     return result;
+}
+
+/* A bitmap of a reservation of `size` bytes that grows by `more`. */
+static uint64_t *widened(uint64_t *bitmap, size_t size, size_t more)
+{
+    uint64_t *wider = map_or_stop(NULL, bitmap_bytes(size + more), PROT_READ | PROT_WRITE, FLAGS);
+    memcpy(wider, bitmap, bitmap_bytes(size));
+    munmap(bitmap, bitmap_bytes(size));
+    return wider;
 }
 
 int os_extend(void *start, size_t size)
@@ -154,11 +166,8 @@ int os_extend(void *start, size_t size)
         if (is_over(reserved_bytes, size, sim_reserved_max())) {
             result = -ENOMEM;
         } else if (in->room >= size) {
-            uint64_t *wider = map_or_stop(NULL, bitmap_bytes(in->size + size),
-                                          PROT_READ | PROT_WRITE, FLAGS);
-            memcpy(wider, in->committed, bitmap_bytes(in->size));
-            munmap(in->committed, bitmap_bytes(in->size));
-            in->committed = wider;
+            in->committed = widened(in->committed, in->size, size);
+            in->asked = widened(in->asked, in->size, size);
             in->size += size;
             in->room -= size;
             reserved_bytes += size;
@@ -284,6 +293,7 @@ int os_release(void *start, size_t size)
     for (size_t page = 0; page < size / sim_page_bytes(); page += 64)
         committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * sim_page_bytes();
     munmap(in->committed, bitmap_bytes(size));
+    munmap(in->asked, bitmap_bytes(size));
     munmap(start, size + in->room);
     reserved_bytes -= size;
     *in = (struct reservation){0};
@@ -292,10 +302,28 @@ int os_release(void *start, size_t size)
     return 0;
 }
 
+/* Of the range, if it is reserved here, or of nothing. */
+static void mark_asked(void *start, size_t size, bool is_asked)
+{
+    for (size_t i = 0; i < reservation_count; i++) {
+        struct reservation *in = &reservations[i];
+        if (in->start == NULL || (char *)start < in->start || (char *)start >= in->start + in->size)
+            continue;
+        size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+        for (size_t page = first; page < first + size / sim_page_bytes(); page++) {
+            uint64_t bit = (uint64_t)1 << page % 64, *word = &in->asked[page / 64];
+            *word = is_asked ? *word | bit : *word & ~bit;
+        }
+    }
+}
+
 void os_refuse_huge(void *start, size_t size)
 {
-    (void)start;
-    (void)size;
+    if (sim_enter_kernel(SIM_HUGE, "os_refuse_huge"))
+        return;
+    sim_lock();
+    mark_asked(start, size, false);
+    sim_unlock();
 }
 
 void os_forget_in_children(void *start, size_t size)
@@ -306,9 +334,33 @@ void os_forget_in_children(void *start, size_t size)
 
 void os_ask_huge(void *start, size_t size)
 {
+    bool fails = sim_enter_kernel(SIM_HUGE, "os_ask_huge");
     sim_lock();
     checked("os_ask_huge", start, size, true);
+    if (!fails)
+        mark_asked(start, size, true);
     sim_unlock();
+}
+
+void os_part_huge(void *start, size_t size)
+{
+    bool fails = sim_enter_kernel(SIM_HUGE, "os_part_huge");
+    sim_lock();
+    checked("os_part_huge", start, size, true);
+    if (!fails)
+        memset(start, 0xAB, size); /* what it holds is not needed any more */
+    sim_unlock();
+}
+
+uint64_t os_touch_ns(void *page)
+{
+    sim_lock();
+    checked("os_touch_ns", page, sim_page_bytes(), true);
+    sim_unlock();
+    if (*(volatile char *)page != 0)
+        sim_stop("os_touch_ns: somebody has touched %p", page);
+    *(volatile char *)page = 0;
+    return sim_touch_ns();
 }
 
 void os_name(void *start, size_t size, const char *name)
@@ -350,6 +402,19 @@ size_t sim_committed_bytes(void)
     size_t bytes = committed_bytes;
     sim_unlock();
     return bytes;
+}
+
+size_t sim_huge_bytes(void)
+{
+    size_t pages = 0;
+    sim_lock();
+    for (size_t i = 0; i < reservation_count; i++) {
+        const struct reservation *in = &reservations[i];
+        for (size_t page = 0; in->start != NULL && page < in->size / sim_page_bytes(); page += 64)
+            pages += bit_count(in->asked[page / 64]);
+    }
+    sim_unlock();
+    return pages * sim_page_bytes();
 }
 
 size_t sim_resident_bytes(void)

@@ -30,6 +30,7 @@ static _Atomic size_t reserved_max = SIZE_MAX;
 static _Atomic size_t committed_max = SIZE_MAX;
 static _Atomic size_t room;
 static _Atomic bool makes_holes;
+static _Atomic uint64_t touch_ns;
 static _Atomic bool is_environment_read;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -125,6 +126,16 @@ void sim_keep_room(size_t bytes)
 void sim_make_holes(bool is_wanted)
 {
     store(&makes_holes, is_wanted, RELAXED);
+}
+
+void sim_touch_takes(uint64_t ns)
+{
+    store(&touch_ns, ns, RELAXED);
+}
+
+uint64_t sim_touch_ns(void)
+{
+    return load(&touch_ns, RELAXED);
 }
 
 bool sim_makes_holes(void)

@@ -35,6 +35,7 @@ enum sim_call {
     SIM_CLAIM,
     SIM_POPULATE,
     SIM_LOCK,
+    SIM_HUGE, /* any call about huge pages */
     SIM_FALLIBLE_COUNT,
     SIM_NAME = SIM_FALLIBLE_COUNT,
     SIM_RESIDENT,
@@ -74,6 +75,11 @@ uint64_t sim_failures(void);
 size_t sim_reserved_bytes(void);
 size_t sim_committed_bytes(void);
 size_t sim_resident_bytes(void);
+
+/* Bytes of reservations in which huge pages are asked for; and how many nanoseconds the first touch
+ * of one takes from now on. */
+size_t sim_huge_bytes(void);
+void sim_touch_takes(uint64_t ns);
 
 /* Bytes that claim_map gave and that were not returned, and that are locked. */
 size_t sim_claimed_bytes(void);

@@ -23,6 +23,7 @@ size_t sim_reserved_max(void);
 size_t sim_committed_max(void);
 size_t sim_room(void);
 bool sim_makes_holes(void);
+uint64_t sim_touch_ns(void);
 
 /* What the environment says, else `standard`. */
 uint64_t sim_environment(const char *name, uint64_t standard);

@@ -10,7 +10,6 @@
 #include "core/armed.h"
 
 #include "base/bits.h"
-#include "core/cache_arrays.h"
 
 enum {
     ARMED_BLOCKS = 120,     /* an entry is armed with no fewer, if so many requests are to pass */
@@ -26,22 +25,6 @@ void armed_drop(struct cache *cache)
         for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
             if (bin_is_armed(row * CLASS_LIMIT + bit_lowest(bins)))
                 cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));
-}
-
-/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
- * array. */
-ALWAYS_INLINE void change_places(struct cache *cache, struct cache_entry *empty,
-                                 struct cache_entry *full)
-{
-    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
-    edit_begin(cache);
-    empty->limit = full->limit;
-    store(&empty->top, load(&full->top, RELAXED), RELEASE);
-    store(&empty->first, load(&full->first, RELAXED), RELEASE);
-    full->limit = limit;
-    store(&full->first, NULL, RELEASE);
-    store(&full->top, top, RELEASE);
-    edit_end(cache);
 }
 
 /* That a class's requests come and go: neither its bin nor its armed entry is idle. */
@@ -90,30 +73,10 @@ static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most
         move_newest(cache, to, from, count);
         return count;
     }
-    change_places(cache, to, from);
+    armed_change_places(cache, to, from);
     if (rest > 0)
         move_newest(cache, from, to, rest);
     return count - rest;
-}
-
-void *armed_quick(size_t entry_offset, size_t own_offset)
-{
-    struct cache *cache = cache_of_thread;
-    unsigned class = bin_class(entry_offset / ENTRY_BYTES);
-    struct cache_entry *to = cache_entry_at(cache, entry_offset);
-    struct cache_entry *from = cache_entry_at(cache, own_offset);
-    void *block = load(&from->first, RELAXED);
-    uint8_t turns = cache->armed_quick_turns[class];
-    if (turns == 0 || block == NULL || to->limit == 0 || load(&cores_are_used, RELAXED))
-        return NULL;
-    size_t count = entry_count(from);
-    uint64_t left = cache->unarmed[class];
-    if (count > left || count * 2 < cache->armed_quick_count[class])
-        return NULL;
-    cache->armed_quick_turns[class] = (uint8_t)(turns - 1);
-    cache->unarmed[class] = left - count;
-    change_places(cache, to, from);
-    return cache_pop_known(cache, to, block);
 }
 
 /* An entry is armed with so many blocks, which is worth it: until the class is asked for more, the
@@ -141,7 +104,7 @@ void *armed_again(struct cache *cache, size_t entry_offset)
     cache->unarmed[class] -= count;
     note_arming(cache, armed, own);
     allow_quick(cache, class, count, is_enough);
-    change_places(cache, to, from);
+    armed_change_places(cache, to, from);
     return cache_pop(entry_offset);
 }
 
@@ -166,9 +129,10 @@ static bool is_worth_arming(struct cache *cache, unsigned bin, size_t most)
 
 void *armed_alloc(struct cache *cache, size_t entry_offset)
 {
-    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_held(armed);
+    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_behind(armed);
     uint64_t *left = &cache->unarmed[bin_class(armed)];
-    bool is_worth = is_worth_arming(cache, own, *left);
+    bool is_dry = load(&cache->entries[own].first, RELAXED) == NULL; /* a miss, and grows by that */
+    bool is_worth = !is_dry && is_worth_arming(cache, own, *left);
     void *block = is_worth ? cache_pop(own * ENTRY_BYTES) : cache_alloc_slow(own * ENTRY_BYTES);
     if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take the cache from the thread */
         *left -= arm(cache, armed, own, *left);

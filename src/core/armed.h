@@ -10,6 +10,7 @@
 #ifndef CALM_CORE_ARMED_H
 #define CALM_CORE_ARMED_H
 
+#include "core/cache_arrays.h"
 #include "core/sampled.h"
 
 /* The calling thread's cache, which may have armed entries; NULL: it works without. */
@@ -32,11 +33,44 @@ void *armed_alloc(struct cache *cache, size_t entry_offset);
  */
 void *armed_again(struct cache *cache, size_t entry_offset);
 
+/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
+ * array. */
+ALWAYS_INLINE void armed_change_places(struct cache *cache, struct cache_entry *empty,
+                                       struct cache_entry *full)
+{
+    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
+    edit_begin(cache);
+    empty->limit = full->limit;
+    store(&empty->top, load(&full->top, RELAXED), RELEASE);
+    store(&empty->first, load(&full->first, RELAXED), RELEASE);
+    full->limit = limit;
+    store(&full->first, NULL, RELEASE);
+    store(&full->top, top, RELEASE);
+    edit_end(cache);
+}
+
 /*
- * The same without a look at the class, for some times after one that was quick: both entries'
- * offsets are given. NULL: armed_again must be asked; nothing has changed then.
+ * As armed_again without a look at the class, for some times after one that was quick: both
+ * entries' offsets are given. NULL: armed_again must be asked; nothing has changed then. The turns
+ * say that the armed entry has an array; they end when it is closed.
  */
-void *armed_quick(size_t entry_offset, size_t own_offset);
+ALWAYS_INLINE void *armed_quick(struct cache *cache, size_t entry_offset, size_t own_offset)
+{
+    struct cache_entry *to = cache_entry_at(cache, entry_offset);
+    struct cache_entry *from = cache_entry_at(cache, own_offset);
+    size_t class = entry_offset / ENTRY_BYTES % CLASS_LIMIT;
+    uint8_t turns = cache->armed_quick_turns[class];
+    if (unlikely(turns == 0 || load(&from->first, RELAXED) == NULL))
+        return NULL;
+    size_t count = entry_count_known(from);
+    uint64_t left = cache->unarmed[class];
+    if (unlikely(count > left || count * 2 < cache->armed_quick_count[class]))
+        return NULL;
+    cache->armed_quick_turns[class] = (uint8_t)(turns - 1);
+    cache->unarmed[class] = left - count;
+    armed_change_places(cache, to, from);
+    return cache_pop_known(cache, to, load(&to->first, RELAXED));
+}
 
 /* Gives back what armed entries of the cache have. Owner. */
 void armed_drop(struct cache *cache);

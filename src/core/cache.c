@@ -226,8 +226,10 @@ void cache_close_bin(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
-    if (bin_is_armed(bin)) /* these requests are still to come */
+    if (bin_is_armed(bin)) { /* these requests are still to come */
         cache->unarmed[bin_class(bin)] += entry_count(entry);
+        cache->armed_quick_turns[bin_class(bin)] = 0;
+    }
     flush_all(cache, bin);
     edit_begin(cache);
     entry->limit = 0;

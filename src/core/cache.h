@@ -217,6 +217,15 @@ ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *ent
     return block;
 }
 
+/* The same of the bin at `entry_offset`, or NULL when the thread's own cache has none. */
+ALWAYS_INLINE void *cache_pop_own(size_t entry_offset)
+{
+    struct cache *cache = cache_of_thread;
+    struct cache_entry *entry = cache_entry_at(cache, entry_offset);
+    void *block = load(&entry->first, RELAXED);
+    return likely(block != NULL) ? cache_pop_known(cache, entry, block) : NULL;
+}
+
 /* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache
  * has none. A thread that works on its core's cache has an empty one of its own. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)

@@ -45,6 +45,13 @@ ALWAYS_INLINE size_t entry_count(struct cache_entry *entry)
     return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
 }
 
+/* The same of one that has an array. */
+ALWAYS_INLINE size_t entry_count_known(struct cache_entry *entry)
+{
+    uint32_t array_bytes = (uint32_t)SLOT_BYTES << ((entry->limit & LOG2_MASK) + SLOTS_LOG2_MIN);
+    return (load(&entry->top, RELAXED) & (array_bytes - 1)) / SLOT_BYTES;
+}
+
 /* The first row from `row` on that has arrays, or ROW_LIMIT. */
 ALWAYS_INLINE unsigned used_row(const struct cache *cache, unsigned row)
 {

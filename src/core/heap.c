@@ -263,14 +263,14 @@ static void *large_cached(size_t units)
     return block != NULL ? block : cache_alloc_slow(first);
 }
 
-void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes))
+void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset))
 {
     uint32_t first, end;
     span_entries(large_units(bytes), &first, &end);
     if (unlikely(area_of_thread != NULL))
         return large_of_core(first, end);
     void *block = large_of_thread(first, end);
-    return likely(block != NULL) ? block : otherwise(bytes);
+    return likely(block != NULL) ? block : otherwise(bytes, first);
 }
 
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)

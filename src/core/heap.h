@@ -44,10 +44,10 @@ void heap_install_hooks(void);
 void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset);
 void heap_free_odd(void *block);
 
-/* A large block that a cache has; `otherwise` is asked when it has none. Pre: MEDIUM_MAX < bytes <=
- * HEAP_SPAN_MAX, and cohorts are not apart. */
+/* A large block that a cache has; `otherwise` is asked when it has none, and told the entry, for
+ * cache_alloc_slow. Pre: MEDIUM_MAX < bytes <= HEAP_SPAN_MAX, and cohorts are not apart. */
 enum { HEAP_SPAN_MAX = SPAN_UNITS_MAX << UNIT_SHIFT };
-void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes));
+void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset));
 
 /* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);

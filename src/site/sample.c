@@ -33,7 +33,7 @@ enum {
 
 /* Between two samples lie no more requests than this as a mean, so that thick ones of one size do
  * not leave those of another without samples. */
-enum { THINNED_REQUESTS_LOG2 = 11 };
+enum { THINNED_REQUESTS_LOG2 = 12 };
 
 /* With a seed that was given, draws may not depend on time: what a request and the work around it,
  * a sample and a fresh page cost about are the ticks. */
@@ -42,7 +42,7 @@ enum { TICKS_A_REQUEST = 500, TICKS_A_SAMPLE = 1500, TICKS_A_PAGE = 1000, PAGE_L
 _Atomic uint32_t sample_state;
 static char *_Atomic tables; /* of table_bytes(); they stay */
 
-static _Atomic uint32_t starts; /* so far; a thread draws anew after each */
+_Atomic uint32_t sample_start_count; /* a thread draws anew after each */
 static _Atomic uint64_t rate_bytes;
 static _Atomic uint64_t seed_now;
 static _Atomic uint32_t threads_seen; /* since the start */
@@ -55,18 +55,19 @@ static _Atomic uint64_t samples_lost;
 
 static _Atomic bool is_seeded; /* by who started it */
 
-_Thread_local int64_t sample_bytes_left[STREAM_COUNT][COHORT_FIRST];
+_Thread_local int64_t sample_medium_left[COHORT_FIRST];
+_Thread_local int64_t sample_large_left[COHORT_FIRST];
+_Thread_local bool sample_is_inside;
 
 /* Requests that are counted by their bytes, in the order in which they come. */
 struct stream {
     uint64_t rate;  /* that the distance to its next sample was drawn with           */
-    int64_t given;  /* of the distance, to sample_bytes_left, when it was last set   */
+    int64_t given;  /* of the distance, to the thread's countdown, when last set     */
     int64_t beyond; /* the rest                                                      */
 };
 
 static _Thread_local struct {
     uint32_t start; /* the one that it last drew after */
-    bool is_inside; /* a signal handler's requests are then not sampled */
     bool is_thinned;
     uint64_t random;
     uint64_t rate;         /* as it was asked for                              */
@@ -79,7 +80,7 @@ static _Thread_local struct {
 /* The countdown of the start that this thread knows. */
 static int64_t *left_of(unsigned kind)
 {
-    return &sample_bytes_left[kind][COHORT_ARMED + here.start % ARMED_COHORTS];
+    return sample_left((COHORT_ARMED + here.start % ARMED_COHORTS) * COHORT_ENTRY_BYTES, kind);
 }
 
 static uint64_t draw(uint64_t rate)
@@ -142,20 +143,25 @@ static void draw_stream(unsigned kind, size_t bytes)
 }
 
 /* Draws anew after each start. */
-static void begin(size_t bytes)
+static NOINLINE void begin_anew(size_t bytes, uint32_t start)
 {
-    uint32_t start = load(&starts, ACQUIRE);
-    if (likely(here.start == start))
-        return;
     here.start = start;
     here.rate = load(&rate_bytes, RELAXED);
     here.random = load(&seed_now, RELAXED) + ((uint64_t)fetch_add(&threads_seen, 1, RELAXED) << 32);
     here.ticks = load(&is_seeded, RELAXED) ? 1 : 0;
     here.is_thinned = here.rate >= SAMPLE_RATE_THINNED && here.rate <= SAMPLE_RATE_THINNED_MAX;
     thinning_begin(&here.thinning, ticks_now());
-    __builtin_memset(sample_bytes_left, 0, sizeof sample_bytes_left); /* the next start is seen */
+    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left); /* the next start is seen */
+    __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
     for (unsigned kind = 0; kind < STREAM_COUNT; kind++)
         draw_stream(kind, bytes);
+}
+
+ALWAYS_INLINE void begin(size_t bytes)
+{
+    uint32_t start = load(&sample_start_count, ACQUIRE);
+    if (unlikely(here.start != start))
+        begin_anew(bytes, start);
 }
 
 /* A stream's countdown fell below zero with a request of so many bytes. Whether a mark lies in it.
@@ -182,7 +188,7 @@ void sample_look(size_t bytes)
     unsigned kind = stream_of(bytes);
     if (here.ticks != 0)
         here.ticks += ((bytes >> PAGE_LOG2) + 1) * TICKS_A_PAGE;
-    if (here.is_inside)
+    if (sample_is_inside)
         return;
     begin(bytes); /* a stream may still run by a distance of the start before last */
     if (here.streams[kind].rate <= here.rate || !thinning_is_due(&here.thinning, ticks_now()))
@@ -296,19 +302,19 @@ void sample_free(void *block)
 
 bool sample_counts_down(size_t bytes)
 {
-    return !here.is_inside && is_reached(size_max(bytes, 1));
+    return !sample_is_inside && is_reached(size_max(bytes, 1));
 }
 
 ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t counted,
                          const void *site, const void *frame, uint32_t offset)
 {
-    here.is_inside = true;
+    sample_is_inside = true;
     uint64_t from = ticks_now();
     void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
         note(block, size_max(bytes, 1), counted, site, frame);
     spend(from);
-    here.is_inside = false;
+    sample_is_inside = false;
     return block;
 }
 
@@ -318,27 +324,22 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     return take(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
 }
 
-void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset)
-{
-    if (unlikely(here.is_inside || cache_of_thread->armed_start != load(&starts, RELAXED)))
-        return NULL;
-    return armed_quick(entry_offset, own_offset);
-}
-
 void *sample_armed_again(uint32_t entry_offset)
 {
     struct cache *cache = armed_cache();
-    bool is_mine = cache != NULL && !here.is_inside &&
-                   cache->armed_start == load(&starts, RELAXED) &&
-                   (cache->armed_drawn >> bin_class(entry_offset / ENTRY_BYTES) & 1) != 0;
-    return likely(is_mine) ? armed_again(cache, entry_offset) : NULL;
+    unsigned bin = entry_offset / ENTRY_BYTES, class = bin_class(bin);
+    bool is_mine = cache != NULL && !sample_is_inside &&
+                   cache->armed_start == load(&sample_start_count, RELAXED) &&
+                   (cache->armed_drawn >> class & 1) != 0;
+    bool is_dry = is_mine && load(&cache->entries[bin_behind(bin)].first, RELAXED) == NULL;
+    return likely(is_mine && !is_dry) ? armed_again(cache, entry_offset) : NULL;
 }
 
 void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
                    uint32_t entry_offset)
 {
     struct cache *cache = armed_cache();
-    if (unlikely(cache == NULL || here.is_inside || !sample_is_on()))
+    if (unlikely(cache == NULL || sample_is_inside || !sample_is_on()))
         return NULL;
     unsigned class = bin_class(entry_offset / ENTRY_BYTES);
     if (unlikely(is_turn(cache, class)))
@@ -351,20 +352,20 @@ void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *f
 void *sample_realloc(void *block, size_t bytes, const void *site, const void *frame,
                      uint32_t offset)
 {
-    bool is_on = sample_is_on() && !here.is_inside && bytes <= PTRDIFF_MAX;
+    bool is_on = sample_is_on() && !sample_is_inside && bytes <= PTRDIFF_MAX;
     bool is_hit = is_on && is_reached(bytes);
     uint64_t from = is_hit ? ticks_now() : 0;
     void *result = heap_realloc(block, bytes, offset, is_hit);
     if (!is_on || result == NULL)
         return result;
-    here.is_inside = true;
+    sample_is_inside = true;
     if (result == block)
         sample_free(block);
     if (is_hit && sampled_is(result)) {
         note(result, bytes, size_max(bytes, 1), site, frame);
         spend(from);
     }
-    here.is_inside = false;
+    sample_is_inside = false;
     return result;
 }
 
@@ -413,7 +414,7 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
     if (load(&first_start_ns, RELAXED) == 0)
         store(&first_start_ns, os_clock_real_ns(), RELAXED);
     store(&on_since_ms, os_clock_ms(), RELAXED);
-    uint32_t start = fetch_add(&starts, 1, RELEASE) + 1;
+    uint32_t start = fetch_add(&sample_start_count, 1, RELEASE) + 1;
     store(&sample_state, SAMPLING_ON, RELEASE);
     site_count_all(true, start);
     return SAMPLE_FINE;
@@ -432,7 +433,7 @@ void sample_stop(void)
 
 uint32_t sample_starts(void)
 {
-    return load(&starts, ACQUIRE);
+    return load(&sample_start_count, ACQUIRE);
 }
 
 void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)

@@ -8,7 +8,7 @@
 #define CALM_SITE_SAMPLE_H
 
 #include "base/facts.h"
-#include "core/sampled.h"
+#include "core/armed.h"
 #include "site/profile.h"
 #include "site/seen.h"
 
@@ -54,8 +54,10 @@ bool sample_counts_down(size_t bytes);
 enum { STREAM_MEDIUM, STREAM_LARGE, STREAM_COUNT };
 
 /* What may pass in a stream before somebody has to look, by armed cohort: one is in use, so that a
- * new start finds nothing of the last. Below zero for a moment only. */
-extern HIDDEN _Thread_local int64_t sample_bytes_left[STREAM_COUNT][COHORT_FIRST];
+ * new start finds nothing of the last. Below zero for a moment only. Apart, so that each place is
+ * one index away. */
+extern HIDDEN _Thread_local int64_t sample_medium_left[COHORT_FIRST];
+extern HIDDEN _Thread_local int64_t sample_large_left[COHORT_FIRST];
 
 ALWAYS_INLINE unsigned stream_of(size_t bytes)
 {
@@ -65,7 +67,8 @@ ALWAYS_INLINE unsigned stream_of(size_t bytes)
 /* Of the cohort at `offset`, below OWN_OFFSET_FIRST. */
 ALWAYS_INLINE int64_t *sample_left(uint32_t offset, unsigned stream)
 {
-    return &sample_bytes_left[stream][offset / COHORT_ENTRY_BYTES];
+    uint32_t cohort = offset / COHORT_ENTRY_BYTES;
+    return stream == STREAM_LARGE ? &sample_large_left[cohort] : &sample_medium_left[cohort];
 }
 
 /* Counts a request down for which the table of sites has `offset`. False: it is to be taken back,
@@ -97,10 +100,23 @@ void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *f
                    uint32_t entry_offset);
 
 /* The same where nobody has to be asked: many requests are to pass, and as many blocks were freed.
- * NULL: sample_armed must be asked. The quick one has to be told where the class's own entry is,
- * and leaves some requests to the other. */
+ * NULL: sample_armed must be asked. */
 void *sample_armed_again(uint32_t entry_offset);
-void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset);
+
+/* While a sample is taken: a signal handler's requests are then not sampled. */
+extern HIDDEN _Thread_local bool sample_is_inside;
+
+/* How many starts there were. */
+extern HIDDEN _Atomic uint32_t sample_start_count;
+
+/* The same at once, in some turns of those where blocks were freed. Has to be told where the
+ * class's own entry is. */
+ALWAYS_INLINE void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset)
+{
+    struct cache *cache = cache_of_thread;
+    bool is_mine = !sample_is_inside && cache->armed_start == load(&sample_start_count, RELAXED);
+    return likely(is_mine) ? armed_quick(cache, entry_offset, own_offset) : NULL;
+}
 
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,

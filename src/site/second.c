@@ -82,8 +82,11 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
                                     const void *frame)
 {
     sample_takes_back(bytes, offset);
-    if (offset == DIVERTED_OFFSET)
-        return second_alloc(bytes, 1, is_zeroed, site, frame);
+    if (offset == DIVERTED_OFFSET) {
+        bool is_quick = bytes <= MEDIUM_MAX && !is_zeroed;
+        void *block = is_quick ? second_alloc_quick(bytes, site) : NULL;
+        return block != NULL ? block : second_alloc(bytes, 1, is_zeroed, site, frame);
+    }
     wrapper_tick(WRAPPER_MISS, bytes, site);
     remote_look();
     bool is_sampled = sample_is_reached(bytes);
@@ -92,15 +95,29 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
     return block != NULL ? block : plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site);
 }
 
-void *second_alloc_large(size_t bytes)
+void *second_alloc_large(size_t bytes, uint32_t entry_offset)
 {
     remote_look();
     sample_look(bytes);
-    return heap_alloc_slow(bytes, OWN_OFFSET_FIRST);
+    return cache_alloc_slow(entry_offset);
+}
+
+NOINLINE void *second_alloc_longer(size_t bytes, uint32_t offset, const void *site,
+                                   const void *frame)
+{
+    if (bytes > PTRDIFF_MAX)
+        return NULL;
+    if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
+        return second_alloc_stopped(bytes, false, offset, site, frame);
+    return second_alloc_missed(bytes, site);
 }
 
 NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
 {
+    void *block = bytes <= MEDIUM_MAX ? cache_pop_core(OWN_OFFSET_FIRST + home_offset(bytes))
+                                      : NULL;
+    if (block != NULL)
+        return block;
     remote_look();
     sample_look(bytes);
     seen_note(site);
@@ -110,7 +127,7 @@ NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
 NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site,
                                   const void *frame)
 {
-    uint32_t place = home_offset(bytes);
+    uint32_t place = small_of_thread[(bytes + 7) >> 3];
     void *block = sample_armed_quick(offset + place, OWN_OFFSET_FIRST + place);
     return likely(block != NULL) ? block : second_alloc_counted(bytes, false, offset, site, frame);
 }

@@ -39,18 +39,21 @@ void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const 
 
 /* A request that was counted and that no cache has a block for. */
 void *second_alloc_missed(size_t bytes, const void *site);
-void *second_alloc_large(size_t bytes);
+void *second_alloc_large(size_t bytes, uint32_t entry_offset);
+
+/* A request above HEAP_SPAN_MAX, to be counted. */
+void *second_alloc_longer(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
 /* As heap_realloc. */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
 
-/* A small block for a site that is known as it stands, where a cache has one: NULL says nothing but
- * that second_alloc must be asked. */
+/* A block for a site that is known as it stands, where a cache has one: NULL says nothing but that
+ * second_alloc must be asked. Pre: bytes <= MEDIUM_MAX. */
 ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
 {
     uint64_t word = intern_word(site);
     bool is_quick = load(&site_is_quick, RELAXED) && intern_is_of(word, site);
-    return likely(is_quick) ? heap_alloc_fast(bytes, intern_word_offset(word)) : NULL;
+    return likely(is_quick) ? cache_pop(intern_word_offset(word) + home_offset(bytes)) : NULL;
 }
 
 /* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
@@ -78,17 +81,20 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
 
 /* A request above SMALL_MAX whose site has no cohort that is its own in the table: counted, unless
  * the site is diverted, for which nothing passes. */
-ALWAYS_INLINE void *site_alloc_by_bytes(size_t bytes, uint32_t offset, const void *site,
-                                        const void *frame)
+ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void *site,
+                                      const void *frame)
 {
-    if (bytes <= MEDIUM_MAX) {
-        if (unlikely(!sample_passes(bytes, offset, STREAM_MEDIUM)))
-            return second_alloc_stopped(bytes, false, offset, site, frame);
-        void *block = cache_pop(OWN_OFFSET_FIRST + home_offset(bytes));
-        return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
-    }
+    if (unlikely(!sample_passes(bytes, offset, STREAM_MEDIUM)))
+        return second_alloc_stopped(bytes, false, offset, site, frame);
+    void *block = cache_pop_own(OWN_OFFSET_FIRST + home_offset(bytes));
+    return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
+}
+
+ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *site,
+                                     const void *frame)
+{
     if (unlikely(bytes > HEAP_SPAN_MAX))
-        return second_alloc(bytes, 1, false, site, frame);
+        return second_alloc_longer(bytes, offset, site, frame);
     if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
         return second_alloc_stopped(bytes, false, offset, site, frame);
     return heap_alloc_span(bytes, second_alloc_large);
@@ -101,8 +107,10 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *s
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
+    if (bytes > MEDIUM_MAX)
+        return site_alloc_large(bytes, offset, site, frame);
     if (bytes > SMALL_MAX)
-        return site_alloc_by_bytes(bytes, offset, site, frame);
+        return site_alloc_medium(bytes, offset, site, frame);
     if (offset != DIVERTED_OFFSET)
         return second_alloc_armed(bytes, offset, site, frame);
     void *block = second_alloc_quick(bytes, site);

@@ -95,6 +95,22 @@ TEST(Armed, WhatIsGivenBackIsStillToCome)
     });
 }
 
+/* Seen to fail with cache_close_bin() that leaves the quick turns. */
+TEST(Armed, AnEntryWithoutAnArrayIsNotArmedQuickly)
+{
+    with_cache([](struct cache *cache, uint64_t *unarmed) {
+        *unarmed = 1000;
+        heap_free(armed_alloc(cache, armed_entry));
+        std::vector<void *> blocks = until_empty();
+        free_all(&blocks);
+        cache->armed_quick_turns[bin_class(armed_bin)] = 1;
+        armed_drop(cache);
+        unsigned own = bin_held(armed_bin);
+        ASSERT_GT(cache_count(cache, own), 0u);
+        EXPECT_EQ(armed_quick(cache, armed_entry, own * ENTRY_BYTES), nullptr);
+    });
+}
+
 /* Its free is looked for in the cache, then in its depot. */
 TEST(Armed, ABlockThatIsArmedIsKnownToBeFree)
 {

@@ -31,7 +31,7 @@ BUGS = (
     ("one block too many of a part with several classes", "        if (number >= load(&class->begun, ACQUIRE))\n",
      "        if (number > load(&class->begun, ACQUIRE))\n"),
     ("a shift of 64", "inside << (-(unsigned)class->shift & 63)", "inside << (64 - (unsigned)class->shift)"),
-    ("the bit's number is not cut", "out->i = (uint32_t)number & 63;", "out->i = (uint32_t)number & 127;"),
+    ("the bit's number is not cut", ".i = (uint32_t)number & 63}", ".i = (uint32_t)number & 127}"),
 )
 
 

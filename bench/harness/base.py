@@ -12,7 +12,7 @@ BENCH = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCH.parent
 CACHE = Path(os.environ.get("CALM_BENCH_CACHE") or REPOSITORY / "build" / "bench")
 PROGRAMS = BENCH / "programs"
-# pools/pool_malloc.c under its environments; workloads/lat.c reads CALM_POOL_OWN.
+# pools/pool_malloc.c under its environments; workloads/own.h reads CALM_POOL_OWN.
 POOLS = {
     "pool": {"CALM_POOL_LAZY": "0"},
     "pool_lazy": {"CALM_POOL_LAZY": "1"},

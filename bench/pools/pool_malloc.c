@@ -79,9 +79,10 @@ static inline calm_pool *own_pool(void)
     return __builtin_expect(own != NULL, 1) ? own : open_slot();
 }
 
+/* No block is where the pool itself begins; so NULL is nobody's in a thread without a pool, too. */
 static inline bool is_own(const void *block)
 {
-    return (uintptr_t)block - (uintptr_t)own < slot_bytes;
+    return (uintptr_t)block - (uintptr_t)own - 1 < slot_bytes - 1;
 }
 
 /* The slot of an address, or one past the last. */

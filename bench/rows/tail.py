@@ -171,7 +171,7 @@ ROWS: Tuple[Row, ...] = (
             low,
             high,
             why=f"resident over requested, 500,000 of {what}",
-            fields=("overhead", "requested_kib", "grown_kib"),
+            fields=("overhead", "overhead_anonymous", "requested_kib", "grown_kib"),
             repeats_max=3,
         )
         for name, low, high, what in (

@@ -10,6 +10,7 @@
  * CALM_POOL_OWN=1 in the environment calls a library of pools by its own interface in the first
  * form, as programs do that use pools; else its pools stand behind malloc and free.
  */
+#include "own.h"
 #include "tail.h"
 
 enum { TOGETHER = 32, WITNESSES = 64 };
@@ -17,46 +18,14 @@ enum { TOGETHER = 32, WITNESSES = 64 };
 static void *witnesses[WITNESSES];
 static struct tail pairs, mallocs, frees;
 
-static struct {
-    void *pool;
-    void *(*alloc)(void *, size_t);
-    int (*free)(void *, void *);
-} own;
-
-/* Whether there is a pool to be called by its own interface. */
-static bool find_own(void)
-{
-    if (getenv("CALM_POOL_OWN") == NULL)
-        return false; /* looking for a name that is not there would allocate */
-    void *(*pool)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "pool_malloc_own");
-    if (pool == NULL)
-        return false;
-    own.pool = pool();
-    own.alloc = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "calm_pool_alloc");
-    own.free = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "calm_pool_free");
-    return true;
-}
-
-static inline unsigned char pair_of_own(size_t bytes, unsigned char tag)
-{
-    volatile unsigned char *block = own.alloc(own.pool, bytes);
-    if (block == NULL)
-        fail("calm_pool_alloc(%zu) returned NULL", bytes);
-    *block = tag;
-    tag = *block;
-    if (own.free(own.pool, (void *)block) != 0)
-        fail("calm_pool_free refused a block");
-    return tag;
-}
-
-static uint64_t run_own(uint64_t seed, size_t bytes, uint64_t count)
+static uint64_t run_own(struct own own, uint64_t seed, size_t bytes, uint64_t count)
 {
     uint64_t check = 0;
     pairs.calls_each = TOGETHER;
     for (uint64_t i = 0; i < count; i += TOGETHER) {
         uint64_t before = ticks_before();
         for (uint64_t j = i; j < i + TOGETHER; j++)
-            check += pair_of_own(bytes, (unsigned char)(seed + j));
+            check += release_own(own, allocate_own(own, bytes, (unsigned char)(seed + j)));
         uint64_t after = ticks_after();
         tail_add(&pairs, before, after);
     }
@@ -102,11 +71,11 @@ int main(int argc, char **argv)
         witnesses[i] = allocate(bytes, 0);
         stamp_put(witnesses[i], bytes, ~(uint64_t)i);
     }
-    bool is_own = find_own();
+    struct own own = find_own();
     start_clock();
-    uint64_t check = single   ? run_single(seed, bytes, count)
-                     : is_own ? run_own(seed, bytes, count)
-                              : run_together(seed, bytes, count);
+    uint64_t check = single             ? run_single(seed, bytes, count)
+                     : own.pool != NULL ? run_own(own, seed, bytes, count)
+                                        : run_together(seed, bytes, count);
     stop_clock();
     for (unsigned i = 0; i < WITNESSES; i++) {
         stamp_verify(witnesses[i], bytes, ~(uint64_t)i);

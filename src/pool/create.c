@@ -69,10 +69,8 @@ static void fill_tables(calm_pool *pool, const struct plan *plan)
     while ((pool->blocks_bytes - 1) >> pool->granule_shift >= POOL_GRANULES)
         pool->granule_shift++;
     for (size_t i = 0; i < POOL_GRANULES; i++) {
-        size_t from = i << pool->granule_shift;
-        uint32_t first = keys_below(pool->last_byte, from);
-        uint32_t last = keys_below(pool->last_byte, from + ((size_t)1 << pool->granule_shift) - 1);
-        pool->class_at[i] = offset_of(pool, first == last ? first : plan->count);
+        size_t last = ((i + 1) << pool->granule_shift) - 1;
+        pool->class_at[i] = offset_of(pool, keys_below(pool->last_byte, last));
     }
     for (unsigned i = 0; i < plan->count; i++)
         for (unsigned log = 0; log <= bit_lowest(plan->classes[i].align); log++)

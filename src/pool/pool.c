@@ -16,7 +16,7 @@
 struct pool_place {
     struct pool_class *class;
     pool_word *word; /* of `free`           */
-    uint32_t w;      /* of the word in it   */
+    size_t w;        /* of the word in it   */
     uint32_t i;      /* of the bit          */
 };
 
@@ -310,7 +310,8 @@ EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align
     return alloc_slow(pool, class, may_borrow ? &pool->classes[bit_lowest(fitting)] : class);
 }
 
-/* Several classes lie in the part of the pool that the address is in. */
+/* Several classes lie in the part of the pool that the address is in, and not the last of them has
+ * it. */
 static NOINLINE struct pool_class *class_among(const calm_pool *pool, size_t offset)
 {
     return (struct pool_class *)(uintptr_t)&pool->classes[keys_below(pool->last_byte, offset)];
@@ -333,17 +334,30 @@ ALWAYS_INLINE int misplaced(const struct pool_class *class, size_t inside, uint6
     return (inside & (class->align - 1u)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
 }
 
+/* The last class that lies in the part of the pool's range that the address is in. */
+ALWAYS_INLINE struct pool_class *class_near(const calm_pool *pool, size_t offset)
+{
+    return class_by(pool, pool->class_at[offset >> pool->granule_shift]);
+}
+
+ALWAYS_INLINE struct pool_place place_of(struct pool_class *class, uint64_t number)
+{
+    size_t w = number >> LEVEL_BITS;
+    return (struct pool_place){
+        .class = class, .word = &class->free[w], .w = w, .i = (uint32_t)number & 63};
+}
+
 /* Finds the block that begins at an address: 0 and the place, or what is wrong with it. */
 ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_place *out)
 {
     size_t offset = (uintptr_t)block - (uintptr_t)pool->blocks;
     if (unlikely(offset >= pool->blocks_bytes))
         return CALM_EFOREIGN;
-    struct pool_class *class = class_by(pool, pool->class_at[offset >> pool->granule_shift]);
+    struct pool_class *class = class_near(pool, offset);
     size_t inside = offset - class->blocks_at;
     uint64_t number = number_of(class, inside);
     if (unlikely(number >= load(&class->begun, ACQUIRE))) { /* pairs with S0 */
-        if (class->blocks == 0) {
+        if (offset < class->blocks_at) {
             class = class_among(pool, offset);
             inside = offset - class->blocks_at;
             number = number_of(class, inside);
@@ -351,10 +365,7 @@ ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_p
         if (number >= load(&class->begun, ACQUIRE))
             return misplaced(class, inside, number);
     }
-    out->class = class;
-    out->w = (uint32_t)number >> LEVEL_BITS;
-    out->i = (uint32_t)number & 63;
-    out->word = &class->free[out->w];
+    *out = place_of(class, number);
     return 0;
 }
 
@@ -388,7 +399,7 @@ ALWAYS_INLINE void keep(calm_pool *pool, const struct pool_place *at, uint64_t f
     store(at->word, level_with(free, at->i), RELAXED);
     count_more(at->class, 1);
     if (unlikely(free == 0))
-        raise_word(pool, at->class, at->w);
+        raise_word(pool, at->class, (uint32_t)at->w);
 }
 
 /* S5 where others free, too, or the watch line has codes. */
@@ -400,6 +411,7 @@ static NOINLINE int free_detour(calm_pool *pool, void *block)
         error = CALM_EDOUBLE;
     if (unlikely(error != 0))
         return refuse_free(pool, block, error);
+    forget_latest(pool);
     keep(pool, &at, load(at.word, RELAXED));
     if (unlikely(is_coded(pool)))
         publish_coded(pool, at.class);
@@ -416,18 +428,22 @@ ALWAYS_INLINE void free_latest(struct pool_latest *latest, void *block)
     count_more(class, 1);
 }
 
-/* S5: a free of any live block. */
+/* S5: a free of any live block. What is not found at once, or is free, is looked at again. */
 static NOINLINE int free_any(calm_pool *pool, void *block)
 {
     if (unlikely(load(&pool->detours, RELAXED) != 0))
         return free_detour(pool, block); /* another thread may have freed it */
-    struct pool_place at = {0};
-    int error = locate(pool, block, &at);
-    if (unlikely(error != 0))
-        return refuse_free(pool, block, error);
+    size_t offset = (uintptr_t)block - (uintptr_t)pool->blocks;
+    if (unlikely(offset >= pool->blocks_bytes))
+        return free_detour(pool, block);
+    struct pool_class *class = class_near(pool, offset);
+    uint64_t number = number_of(class, offset - class->blocks_at);
+    if (unlikely(number >= load(&class->begun, RELAXED)))
+        return free_detour(pool, block);
+    struct pool_place at = place_of(class, number);
     uint64_t free = load(at.word, RELAXED);
     if (unlikely(level_with(free, at.i) == free))
-        return refuse_free(pool, block, CALM_EDOUBLE);
+        return free_detour(pool, block);
     if (pool->latest.of != NULL)
         forget_latest(pool);
     keep(pool, &at, free);

@@ -106,8 +106,8 @@ struct calm_pool {
     uint64_t with_align[POOL_ALIGNS]; /* bit c: class c is aligned to 2^index */
     uint64_t declared[KEYS];          /* block bytes; UINT64_MAX past the last class         */
     uint64_t last_byte[KEYS];         /* of each class's range, from `blocks`; the same past */
-    /* Bytes from the pool's own first to the class; of a part with several, to the class with no
-     * blocks behind the last one. */
+    /* Bytes from the pool's own first to the class; of a part with several, to the last of them:
+     * what is handed out first of a class lies where it begins. */
     uint16_t class_at[POOL_GRANULES];
     uint16_t class_of_size[POOL_TABLE_BYTES + 1];
     uint16_t class_of_kib[POOL_KIB]; /* sizes above, by size - 1; or POOL_MIXED */

@@ -129,8 +129,8 @@ MUTANTS = [
      "store(at->word, level_with(free, at->i), RELAXED); store(word_freed(at->class, at->word), 0, RELAXED);",
      "lost|not exactly one|is live that was freed"),
     ("pool", "src/pool/pool.c", "if (likely(error == 0) && unlikely(!may_free(pool, &at))) error = CALM_EDOUBLE; "
-     "if (unlikely(error != 0)) return refuse_free(pool, block, error); keep",
-     "if (error != 0) return error; may_free(pool, &at); keep", "a free block was freed"),
+     "if (unlikely(error != 0)) return refuse_free(pool, block, error); forget_latest",
+     "if (error != 0) return error; may_free(pool, &at); forget_latest", "a free block was freed"),
     ("ring", "src/exec/ring.c", "compare_swap(&ring->head, &head, head + 1, RELAXED, RELAXED)",
      "(store(&ring->head, head + 1, RELAXED), true)", "two hands|lost|taken once"),
     ("ring", "src/exec/ring.c", "compare_swap(&ring->tail, &tail, tail + 1, RELAXED, RELAXED)",

@@ -21,6 +21,9 @@ MUTANTS = {
         "pool.c", "{\n    forget_latest(pool);\n    class->hot = w;", "{\n    class->hot = w;", ["plain"]),
     "what was handed out last takes back what was freed since": (
         "pool.c", "    if (pool->latest.of != NULL)\n        forget_latest(pool);\n", "", ["plain"]),
+    "a class is told by the beginning of the part that it shares": (
+        "create.c", "keys_below(pool->last_byte, last)", "keys_below(pool->last_byte, i << pool->granule_shift)",
+        ["single"]),
     "what was freed last is handed out twice": ("pool.c", "    latest->block = latest->back;\n", "", ["plain"]),
     "what was freed last is handed out to any class": (
         "pool.c", "pool->latest.block == NULL && class == pool->latest.of &&",

@@ -24,14 +24,14 @@ REACHED_LEAST = 150  # statements: an analysis that stops early has no alarm, ei
 
 # (what is wrong, old, new) in src/pool/pool.c; each must bring an alarm.
 BUGS = (
-    ("an address outside is taken for a block's", "if (unlikely(offset >= pool->blocks_bytes))",
-     "if (unlikely(offset > pool->blocks_bytes << 1))"),
+    ("an address outside is taken for a block's", "(offset >= pool->blocks_bytes))\n        return CALM_EFOREIGN;",
+     "(offset > pool->blocks_bytes << 1))\n        return CALM_EFOREIGN;"),
     ("one block too many is let through", "if (unlikely(number >= load(&class->begun, ACQUIRE))) {",
      "if (unlikely(number > load(&class->begun, ACQUIRE))) {"),
     ("one block too many of a part with several classes", "        if (number >= load(&class->begun, ACQUIRE))\n",
      "        if (number > load(&class->begun, ACQUIRE))\n"),
     ("a shift of 64", "inside << (-(unsigned)class->shift & 63)", "inside << (64 - (unsigned)class->shift)"),
-    ("the bit's number is not cut", "out->i = (uint32_t)number & 63;", "out->i = (uint32_t)number & 127;"),
+    ("the bit's number is not cut", ".i = (uint32_t)number & 63}", ".i = (uint32_t)number & 127}"),
 )
 
 

@@ -358,6 +358,26 @@ TEST(Free, ABlockOfAWordThatIsNoLongerAtHandIsFreedInItsOwn)
     EXPECT_EQ(calm_pool_alloc(pool, 64), blocks[129]);
 }
 
+TEST(Free, WhereTwoClassesMeetTheBlockHandedOutLastIsForgottenToo)
+{
+    /* The last blocks of the first class lie in the part of the range where the second begins. */
+    Pool pool({{64, 128}, {1, 99}, MiB});
+    uint32_t blocks = pool.limits.blocks[0];
+    std::vector<void *> out;
+    for (uint32_t i = 0; i < blocks; i++)
+        out.push_back(calm_pool_alloc(pool, 64));
+    ASSERT_NE(calm_pool_alloc(pool, 128), nullptr);
+    ASSERT_EQ(calm_pool_free(pool, out[blocks - 1]), 0);
+    ASSERT_EQ(calm_pool_free(pool, out[blocks - 2]), 0);
+    ASSERT_EQ(calm_pool_alloc(pool, 64), out[blocks - 2]);
+    ASSERT_EQ(calm_pool_free(pool, out[blocks - 3]), 0);
+    ASSERT_EQ(calm_pool_free(pool, out[blocks - 2]), 0);
+    ASSERT_EQ(pool_verify(pool), nullptr);
+    for (uint32_t i = 3; i > 0; i--)
+        EXPECT_EQ(calm_pool_alloc(pool, 64), out[blocks - i]);
+    EXPECT_EQ(calm_pool_alloc(pool, 64), nullptr);
+}
+
 TEST(Drain, TakesBackAtMostWhatWasAgreed)
 {
     for (uint32_t most : {1u, 10u, 63u, 64u, 65u, 100u, 128u}) {

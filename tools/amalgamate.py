@@ -43,7 +43,7 @@ HEAD = """/*
  *     cc -O2 -c calmalloc.c
  *
  * It defines the names of calmalloc.h and nothing else that a linker sees. -DCALM_CHECKS=0 leaves the checks of
- * frees out, 2 adds every assertion.
+ * frees out, 2 adds every assertion. -DCALM_BUILD_OPTIONS='"NAME=VALUE"' sets options before CALM_OPTIONS does.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

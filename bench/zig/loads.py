@@ -8,6 +8,7 @@ each load the medians and ours over smp's. All must compute the same. --share is
 done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON to FILE
 (.jsonl.gz), after one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in
 build/bench/zig. The allocator `floor` never frees a small block: what no allocator can go below, for symmetric only.
+`huge` is calmalloc with huge pages from 16 MiB of heap on. Neither is run unless named.
 """
 import argparse
 import gzip
@@ -27,7 +28,8 @@ from harness.loads import chosen, stop, turn  # noqa: E402
 
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(ROOT, "build", "bench")
 LOADS = ("symmetric", "asymmetric", "mpsc")
-ALLOCATORS = ("calm", "smp", "c", "floor")
+ALLOCATORS = ("calm", "smp", "c", "floor", "huge")
+HUGE_OPTIONS = "huge_from_mb=16"
 SEED, THREADS, ROUNDS, TASKS, STRINGS, PRODUCERS = 1, 2, 20, 2000, 10_000_000, 4
 FIGURES = {
     "symmetric": ("seconds", "cpu_s", "peak_rss_kib", "bytes_a_string"),
@@ -46,7 +48,8 @@ def built(allocator):
     folder = os.path.abspath(os.path.join(CACHE, "zig"))
     environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=os.path.join(folder, "global"),
                        ZIG_LOCAL_CACHE_DIR=os.path.join(folder, "local"))
-    done = subprocess.run([compiler, "build", "-Dallocator=" + allocator, "--prefix", os.path.join(folder, allocator)],
+    part = "calm" if allocator == "huge" else allocator
+    done = subprocess.run([compiler, "build", "-Dallocator=" + part, "--prefix", os.path.join(folder, allocator)],
                           cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         stop("%s was not built:\n%s" % (allocator, done.stdout))
@@ -60,10 +63,11 @@ def words_of(load, share, milliseconds):
     return [load] + [str(number) for number in numbers[load]]
 
 
-def run(program, words):
+def run(program, words, allocator):
     """The program's line, with processor time and peak; the peak is this interpreter's where that is higher, as it is
     while it becomes the program."""
-    child = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True)
+    environment = dict(os.environ, CALM_OPTIONS=HUGE_OPTIONS) if allocator == "huge" else None
+    child = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True, env=environment)
     said = child.stdout.read()
     child.stdout.close()
     _, status, usage = os.wait4(child.pid, 0)
@@ -84,14 +88,13 @@ def judge(load, lines):
     print("\n| %s | %s |\n|---|%s" % (load, " | ".join(figures), "--:|" * len(figures)))
     for name, values in medians.items():
         print("| %s | %s |" % (name, " | ".join("%.6g" % value for value in values)))
-    if "calm" not in medians or "smp" not in medians:
-        return
-    ratios = [ours / theirs if theirs > 0 else float("nan") for ours, theirs in zip(medians["calm"], medians["smp"])]
-    print("| calm over smp | %s |" % " | ".join("%.3f" % ratio for ratio in ratios))
-    for figure, ratio in zip(figures, ratios):
-        goal = GOALS.get((load, figure))
-        if goal is not None:
-            print("%s %s: %.3f of smp's, wanted at most %.2f" % (load, figure, ratio, goal))
+    for ours in [name for name in ("calm", "huge") if name in medians and "smp" in medians]:
+        ratios = [mine / theirs if theirs > 0 else float("nan") for mine, theirs in zip(medians[ours], medians["smp"])]
+        print("| %s over smp | %s |" % (ours, " | ".join("%.3f" % ratio for ratio in ratios)))
+        for figure, ratio in zip(figures, ratios):
+            goal = GOALS.get((load, figure))
+            if goal is not None:
+                print("%s %s %s: %.3f of smp's, wanted at most %.2f" % (ours, load, figure, ratio, goal))
 
 
 def main():
@@ -114,7 +117,7 @@ def main():
         words = words_of(load, options.share, options.ms)
         for repeat in range(options.runs):
             for name in turn(list(programs), repeat):
-                lines[name].append(run(programs[name], words))
+                lines[name].append(run(programs[name], words, name))
                 records.append({"kind": "run", "load": load, "words": words, "allocator": name, "repeat": repeat,
                                 **lines[name][-1]})
         judge(load, lines)

@@ -27,6 +27,11 @@ _Static_assert(CHECKS >= 0 && CHECKS <= 2, "CALM_CHECKS is 0, 1 or 2");
 enum { BLOCKS_FIXED = CALM_CACHE_BLOCKS };
 _Static_assert(sizeof(void *) == 8, "calmalloc needs 64-bit addresses");
 
+/* What a build sets before CALM_OPTIONS is read, in the same words. */
+#ifndef CALM_BUILD_OPTIONS
+#define CALM_BUILD_OPTIONS ""
+#endif
+
 enum { CACHE_LINE_BYTES = 64 };
 
 #define likely(condition) __builtin_expect(!!(condition), 1)

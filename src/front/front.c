@@ -41,15 +41,21 @@ static struct heap_settings settings_now(void)
     };
 }
 
+/* What cannot be read is named, once. */
+static void read_options(const char *line)
+{
+    char buffer[COMPLAINTS_MAX];
+    struct text complaints = text_begin(buffer, sizeof buffer);
+    options_parse(line, &complaints);
+    check_write(complaints.start, complaints.length);
+}
+
 void heap_configure(const struct os_facts *facts, struct heap_settings *out)
 {
+    read_options(CALM_BUILD_OPTIONS);
     const char *line = facts->is_secure ? NULL : os_environment("CALM_OPTIONS");
-    if (line != NULL) {
-        char buffer[COMPLAINTS_MAX];
-        struct text complaints = text_begin(buffer, sizeof buffer);
-        options_parse(line, &complaints);
-        check_write(complaints.start, complaints.length);
-    }
+    if (line != NULL)
+        read_options(line);
     *out = settings_now();
     os_file_identity((int)option_value(OPTION_report_fd), report_file);
     os_file_identity((int)option_value(OPTION_sites_fd), sites_file);

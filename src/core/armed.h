@@ -52,7 +52,7 @@ ALWAYS_INLINE void armed_change_places(struct cache *cache, struct cache_entry *
 /*
  * As armed_again without a look at the class, for some times after one that was quick: both
  * entries' offsets are given. NULL: armed_again must be asked; nothing has changed then. The turns
- * say that the armed entry has an array; they end when it is closed.
+ * are the class's, of both armed cohorts: an offset that is late may be of an entry without array.
  */
 ALWAYS_INLINE void *armed_quick(struct cache *cache, size_t entry_offset, size_t own_offset)
 {
@@ -60,7 +60,7 @@ ALWAYS_INLINE void *armed_quick(struct cache *cache, size_t entry_offset, size_t
     struct cache_entry *from = cache_entry_at(cache, own_offset);
     size_t class = entry_offset / ENTRY_BYTES % CLASS_LIMIT;
     uint8_t turns = cache->armed_quick_turns[class];
-    if (unlikely(turns == 0 || load(&from->first, RELAXED) == NULL))
+    if (unlikely(turns == 0 || to->limit == 0 || load(&from->first, RELAXED) == NULL))
         return NULL;
     size_t count = entry_count_known(from);
     uint64_t left = cache->unarmed[class];

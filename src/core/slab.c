@@ -12,6 +12,7 @@
 
 #include "base/tagged_stack.h"
 #include "core/rows.h"
+#include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/span.h"
 
@@ -54,7 +55,7 @@ static void fill(struct slab *slab, unsigned bin, struct span span)
     slab->next = 0;
     slab->previous = 0;
     slab->tick = 0;
-    slab->dropped = span.is_zero ? (uint32_t)EVERY_PAGE : 0;
+    slab->dropped = span.is_zero && span.unit < huge_from ? (uint32_t)EVERY_PAGE : 0;
 }
 
 struct slab *slab_carve(unsigned bin)

@@ -151,6 +151,8 @@ ALWAYS_INLINE void look_at(const struct learned *learned, const struct policy_vi
     look->service_ns = load(&line->service_ns, RELAXED);
     look->drift_ns = load(&line->drift_ns, RELAXED);
     look->hint_ns = task->hint_ns;
+    look->free = look->most = 0;
+    look->demand = look->backlog = 0;
     look->is_plenty = true;
     if (task->class >= WATCH_CLASSES)
         return;

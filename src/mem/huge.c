@@ -21,7 +21,7 @@
 
 enum {
     VAIN_SHARE = 8, /* an eighth of the time that growing takes may be for touches in vain */
-    PAGES_MAX = 1 << 20,
+    PAGES_MAX = 64, /* times the limit that count: the thread may have been stopped meanwhile */
 };
 
 size_t huge_from = SIZE_MAX;

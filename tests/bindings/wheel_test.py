@@ -165,7 +165,8 @@ class Loads(unittest.TestCase):
                 self.check(name)
 
     def test_so_has_pytorch(self):
-        have = subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True).returncode == 0
+        have = (shutil.which(TORCH_PYTHON) is not None
+                and subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True).returncode == 0)
         if not have:
             self.skipTest("%s has no torch; apt-get install python3-torch brings it." % TORCH_PYTHON)
         packages = os.path.join(FOLDER, "packages")

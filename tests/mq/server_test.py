@@ -342,12 +342,13 @@ class Limits(unittest.TestCase):
                 client.send(b"".join(encode("LPUSH", "k%d" % turn, "v" * turn) for turn in range(100)))
                 for _ in range(100):
                     client.read()
-                client.ask("SUBMIT", "j", "x")
+                job = client.ask("SUBMIT", "j", "x")
                 client.ask("BRPOP", "j", "1")
+                client.ask("RESULT", job, "y")
+                client.ask("RESULT", job)
                 client.ask("DEL", *("k%d" % turn for turn in range(100)))
                 client.ask("INFO")
                 client.close()
-            server.begin_end()
             server.end()
             with open(count) as file:
                 counts.append(int(file.read()))

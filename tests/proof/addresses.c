@@ -4,8 +4,8 @@
  *
  * A pool of three classes whose facts are any that fit its arrays: any stride, inverse and shift,
  * any way from a part of the range to a class. So nothing that fill_tables() works out is relied
- * upon but that a class has no more blocks begun than its map has bits, that the last keys are
- * UINT64_MAX, and that the range has no more parts than the table.
+ * upon but that a class has no more blocks begun than its map has bits, that its hot word is one of
+ * the map, that the last keys are UINT64_MAX, and that the range has no more parts than the table.
  *
  * One thread: plain_atomic.h. That remote frees meet is the model's matter.
  */
@@ -50,10 +50,17 @@ static const uint16_t ways[COUNT + 1] = {AT(0), AT(1), AT(2), AT(COUNT)};
 static char blocks[BYTES];
 static char room[sizeof(struct calm_pool) + (COUNT + 1) * sizeof(struct pool_class)];
 static pool_word maps[COUNT][2 * WORDS];
+static uint64_t nears[COUNT], fars[COUNT];
 
-static void any_class(struct pool_class *class, pool_word *map)
+static void any_class(struct pool_class *class, unsigned n)
 {
+    pool_word *map = maps[n];
     class->free = map;
+    class->near = &nears[n];
+    class->far = &fars[n];
+    class->count = &class->counted;
+    class->hot = anything % WORDS;
+    class->hot_word = &map[class->hot];
     class->blocks = anything % (WORDS * 64 + 1);
     class->begun = anything % (WORDS * 64 + 1);
     class->blocks_at = anything;
@@ -68,6 +75,7 @@ static void any_class(struct pool_class *class, pool_word *map)
 static void any_address(calm_pool *pool)
 {
     char *address = blocks + (int64_t)anything;
+    free_any(pool, address);
     calm_pool_usable_size(pool, address);
     calm_pool_free_remote(pool, address);
     calm_pool_owns(pool, address);
@@ -84,7 +92,7 @@ int main(void)
     for (unsigned i = 0; i < POOL_GRANULES; i++)
         pool->class_at[i] = ways[anything % (COUNT + 1)];
     for (unsigned n = 0; n < COUNT; n++)
-        any_class(&pool->classes[n], maps[n]);
+        any_class(&pool->classes[n], n);
     for (unsigned shift = SHIFT_LEAST; shift < SHIFT_MOST; shift++) {
         pool->granule_shift = shift;
         any_address(pool);

@@ -20,12 +20,17 @@ OPTIONS = ("-machdep", "gcc_x86_64", "-c11", "-no-annot", "-eva", "-eva-precisio
            "-eva-min-loop-unroll", "260", "-eva-split-return-function", "locate:0,pool_look:0",
            # An address from anywhere is compared with NULL.
            "-eva-warn-undefined-pointer-comparison", "none")
-REACHED_LEAST = 150  # statements: an analysis that stops early has no alarm, either
+REACHED_LEAST = 300  # statements: an analysis that stops early has no alarm, either
 
 # (what is wrong, old, new) in src/pool/pool.c; each must bring an alarm.
 BUGS = (
     ("an address outside is taken for a block's", "(offset >= pool->blocks_bytes))\n        return CALM_EFOREIGN;",
      "(offset > pool->blocks_bytes << 1))\n        return CALM_EFOREIGN;"),
+    ("an address outside is taken for one of the owner's blocks",
+     "(offset >= pool->blocks_bytes))\n        return free_detour(pool, block);",
+     "(offset > pool->blocks_bytes << 1))\n        return free_detour(pool, block);"),
+    ("one block too many is freed", "if (unlikely(number >= load(&class->begun, RELAXED)))\n        return free_detour",
+     "if (unlikely(number > load(&class->begun, RELAXED)))\n        return free_detour"),
     ("one block too many is let through", "if (unlikely(number >= load(&class->begun, ACQUIRE))) {",
      "if (unlikely(number > load(&class->begun, ACQUIRE))) {"),
     ("one block too many of a part with several classes", "        if (number >= load(&class->begun, ACQUIRE))\n",

@@ -109,18 +109,19 @@ void os_ask_huge(void *start, size_t size)
     advise(start, size, MADV_HUGEPAGE);
 }
 
-static uint64_t now_ns(void)
+static int64_t now_ns(void)
 {
-    struct timespec now;
+    struct timespec now = {0};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 uint64_t os_touch_ns(void *page)
 {
-    uint64_t before = now_ns();
+    int64_t before = now_ns();
     *(volatile char *)page = 0;
-    return now_ns() - before;
+    int64_t took = now_ns() - before;
+    return took > 0 ? (uint64_t)took : 0; /* a clock that others put in place may step back */
 }
 
 /* To be told that a part is not needed makes the kernel part a huge page. */

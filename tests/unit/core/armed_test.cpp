@@ -14,6 +14,7 @@ enum { BYTES = 64 };
 
 static const uint32_t armed_entry = COHORT_ARMED * COHORT_ENTRY_BYTES + class_offset(BYTES);
 static const unsigned armed_bin = armed_entry / ENTRY_BYTES;
+static const uint32_t other_entry = (COHORT_ARMED + 1) * COHORT_ENTRY_BYTES + class_offset(BYTES);
 
 /* In a thread of its own, so that a cache begins empty. */
 template <class Body> static void with_cache(Body body)
@@ -108,6 +109,24 @@ TEST(Armed, AnEntryWithoutAnArrayIsNotArmedQuickly)
         unsigned own = bin_held(armed_bin);
         ASSERT_GT(cache_count(cache, own), 0u);
         EXPECT_EQ(armed_quick(cache, armed_entry, own * ENTRY_BYTES), nullptr);
+    });
+}
+
+/* A thread that writes the site table may be late, after the other armed cohort had turns. Seen to
+ * fail without the look at the entry's limit. */
+TEST(Armed, AnEntryOfTheCohortBeforeIsNotArmedByTheTurnsOfTheOther)
+{
+    with_cache([](struct cache *cache, uint64_t *unarmed) {
+        *unarmed = 1000;
+        heap_free(armed_alloc(cache, armed_entry));
+        std::vector<void *> blocks = until_empty();
+        free_all(&blocks);
+        cache->armed_quick_turns[bin_class(armed_bin)] = 1;
+        unsigned own = bin_held(armed_bin);
+        ASSERT_GT(cache_count(cache, own), 0u);
+        EXPECT_EQ(armed_quick(cache, other_entry, own * ENTRY_BYTES), nullptr);
+        EXPECT_EQ(cache_count(cache, other_entry / ENTRY_BYTES), 0u);
+        EXPECT_GT(cache_count(cache, own), 0u);
     });
 }
 

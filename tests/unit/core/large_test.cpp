@@ -179,7 +179,6 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* Seen to fail with the renewal left out of large_release. */
 static bool is_huge_asked_at(const void *address)
 {
     std::ifstream smaps("/proc/self/smaps");
@@ -222,6 +221,7 @@ TEST(Large, AMovedBlockDoesNotTakeHugePagesToWhereTheFrontIsNot)
     large_release(moved);
 }
 
+/* Seen to fail with the renewal left out of large_release. */
 TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
 {
     ASSERT_TRUE(heap_start());

@@ -1,6 +1,8 @@
 """The rest of the command line: every wrong word gets one sentence and a usual exit code, never a traceback."""
 import os
 import re
+import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -29,7 +31,8 @@ class CommandLine(unittest.TestCase):
 
     def test_help_names_every_command(self):
         words = calm("help").stdout
-        for name in ("run", "heap", "lib", "install", "test", "bench", "sim", "options", "docs", "format", "lint"):
+        for name in ("run", "heap", "pool", "top", "lib", "install", "test", "bench", "sim", "mq", "options", "docs",
+                     "format", "lint"):
             self.assertRegex(words, r"(?m)^  calm %s\b" % name)
         self.assertEqual(calm().stdout, words)
         self.assertEqual(calm("--help").stdout, words)
@@ -44,6 +47,24 @@ class CommandLine(unittest.TestCase):
         self.assertIn(path, run("cat", "/proc/self/maps", env=dict(os.environ, LD_PRELOAD=path)).stdout)
         again = calm("lib")
         self.assertEqual((again.stdout, again.stderr), (done.stdout, ""))
+
+    def test_mq_starts_the_queue_server_that_was_built_with_the_library(self):
+        # Seen to fail: with the server's path in another preset's folder, and with what is built for each start.
+        calm("lib")
+        server = subprocess.Popen([CALM, "mq", "--port", "0", "--memory", "1M", "--cores", "1"], text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            first = server.stderr.readline()
+            self.assertRegex(first, r"^calmq: listens on 127\.0\.0\.1:\d+;")
+            with socket.create_connection(("127.0.0.1", int(re.search(r":(\d+);", first).group(1))), 60) as client:
+                client.sendall(b"PING\r\n")
+                self.assertEqual(client.makefile("rb").readline(), b"+PONG\r\n")
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual((server.communicate(timeout=60), server.returncode), (("", "calmq: stopped.\n"), 0))
+        finally:
+            server.kill()
+            server.communicate()
+        self.assertIn("--port", calm("mq", "--help").stdout)
 
     def test_options_lists_each_entry_of_the_definition(self):
         with open(os.path.join(ROOT, "src", "front", "options.def")) as file:

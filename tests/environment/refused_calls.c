@@ -11,46 +11,19 @@
 
 #include "check.h"
 
-#include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "live.h"
-
-#if defined(__x86_64__)
-enum { ARCHITECTURE = AUDIT_ARCH_X86_64 };
-#else
-enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
-#endif
+#include "refuse.h"
 
 enum { THREADS = 6, STEPS = 20000 };
 
 static atomic_int working;
-
-static void refuse(unsigned first, unsigned second)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)ARCHITECTURE, 0, 4),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
-        check_skip("no filters of system calls here");
-}
 
 static void *worker(void *argument)
 {
@@ -92,7 +65,9 @@ int main(int count, char **words)
     check_is_by_cores();
     bool is_rseq = strcmp(words[1], "membarrier") != 0;
     bool is_membarrier = strcmp(words[1], "rseq") != 0;
-    refuse(is_rseq ? SYS_rseq : SYS_membarrier, is_membarrier ? SYS_membarrier : SYS_rseq);
+    if (!refuse_calls(is_rseq ? SYS_rseq : SYS_membarrier,
+                      is_membarrier ? SYS_membarrier : SYS_rseq))
+        check_skip("no filters of system calls here");
     char again[] = "again";
     char *const arguments[] = {words[0], words[1], again, NULL};
     execv("/proc/self/exe", arguments);

@@ -7,13 +7,16 @@ import subprocess
 import tempfile
 import time
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 
 class Server:
     def __init__(self, program, *words, loop="io_uring", environment=None, wrapper=()):
         self.folder = tempfile.mkdtemp()
         self.path = os.path.join(self.folder, "socket")
         self.log = os.path.join(self.folder, "log")
-        command = [*wrapper, program, "--port", "0", "--unix", self.path, "--loop", loop, *words]
+        choice = ["--loop", loop] if loop else []  # without, it chooses
+        command = [*wrapper, program, "--port", "0", "--unix", self.path, *choice, *words]
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **(environment or {})})
         until = time.time() + 60
@@ -37,6 +40,17 @@ class Server:
         pairs = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
         return {key: dict(part.split("=") for part in value.split(",")) if "=" in value else value
                 for key, value in pairs.items()}
+
+    def sockets(self):
+        """What its descriptors are, those that go meanwhile left out."""
+        folder = "/proc/%d/fd" % self.process.pid
+        found = set()
+        for name in os.listdir(folder):
+            try:
+                found.add(os.readlink(os.path.join(folder, name)))
+            except FileNotFoundError:
+                pass
+        return found
 
     def wait_for(self, name, wanted):
         """Until the figure `name` of INFO, of all cores together, is `wanted`, however busy the machine is."""

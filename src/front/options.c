@@ -128,7 +128,7 @@ static void parse_one(struct piece part, struct text *complaints)
     struct piece value = {part.start + skipped, part.length - skipped};
     const struct option *option = find(name);
     if (option == NULL) {
-        text_add(complaints, "calmalloc: CALM_OPTIONS has no option \"");
+        text_add(complaints, "calmalloc: there is no option \"");
         add_piece(complaints, name);
         text_add(complaints, "\"; see `calm options`\n");
         return;

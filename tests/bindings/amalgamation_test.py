@@ -47,6 +47,20 @@ int main(void)
 }
 """
 
+OPTIONS = """
+#include "calmalloc.h"
+#include <stdio.h>
+int main(void)
+{
+    uint64_t delay = 0, cache = 0;
+    calm_free(calm_malloc(1));
+    if (calm_option_get("purge_delay_ms", &delay) != 0 || calm_option_get("cache_kb", &cache) != 0)
+        return 1;
+    printf("%d %d\\n", (int)delay, (int)cache);
+    return 0;
+}
+"""
+
 # A pool, and an executor of one core whose tasks add up what they are given.
 POOLS = """
 #include "calmalloc.h"
@@ -164,6 +178,16 @@ class Whole(unittest.TestCase):
         run("gcc", "-std=gnu11", "-O1", *STRICT, source, self.object, "-o", program, "-pthread")
         said = run(program).stdout.split()
         self.assertEqual(said[1:], ["sound", "0", "beside"])
+
+    def test_a_build_sets_options_that_calm_options_overrides(self):
+        source, program = os.path.join(self.folder, "options.c"), os.path.join(self.folder, "options")
+        with open(source, "w") as file:
+            file.write(OPTIONS)
+        run("gcc", "-std=gnu11", "-O0", "-DCALM_BUILD_OPTIONS=\"purge_delay_ms=77,cache_kb=99,nobody=1\"", self.source,
+            source, "-o", program, "-pthread")
+        said = run("env", "CALM_OPTIONS=cache_kb=88", program)
+        self.assertEqual(said.stdout, "77 88\n")
+        self.assertEqual(said.stderr, 'calmalloc: there is no option "nobody"; see `calm options`\n')
 
     def test_a_pool_and_an_executor_run_on_it(self):
         source, program = os.path.join(self.folder, "pools.c"), os.path.join(self.folder, "pools")

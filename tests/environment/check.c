@@ -129,6 +129,11 @@ size_t anonymous_bytes(void)
     return rollup_bytes("\nAnonymous:");
 }
 
+size_t huge_bytes(void)
+{
+    return rollup_bytes("\nAnonHugePages:");
+}
+
 size_t virtual_bytes(void)
 {
     char text[200];

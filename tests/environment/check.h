@@ -69,6 +69,7 @@ void check_child_succeeds(pid_t child, const char *what);
  * much of a file is there varies; what it has reserved; how many mappings; how many tasks. */
 size_t resident_bytes(void);
 size_t anonymous_bytes(void);
+size_t huge_bytes(void);
 size_t virtual_bytes(void);
 size_t mapping_count(void);
 size_t task_count(void);

@@ -95,6 +95,7 @@ TEST(ExecCpu, EachWorkerMayRunOnItsCpuOnly)
     }
 }
 
+/* Seen to fail with a worker that does not ask whether it still has its CPU. */
 TEST(ExecCpu, TasksRunOnWhenItIsTakenAway)
 {
     cpu_set_t left;
@@ -266,7 +267,7 @@ TEST(ExecPolicy, ATaskGoesWithoutItWhereEveryDispatcherIsBusy)
 }
 
 /* No pool has a block left; three tasks wait at core 1, one at core 0. Seen to fail with a victim
- * that is always core 0, and with a dropped task that lost its key or its hint. */
+ * that is always core 0, and with a dropped task that lost its key. */
 TEST(ExecFull, SheddingTakesFromTheBusiestCoreAndTellsAllOfTheTask)
 {
     Config config(2, 22 * 1024);
@@ -469,8 +470,7 @@ struct Crash {
 
 } // namespace
 
-/* Seen to fail with a worker that runs each task twice, and with one that runs the youngest that is
- * left before the crash. */
+/* Seen to fail with a worker that runs each task twice, and with one that skips a task. */
 TEST(ExecCrash, ATaskThatIsKilledEndsTheProcessAndNothingRanTwice)
 {
     void *memory = mmap(nullptr, sizeof(Crash), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,

@@ -1,11 +1,12 @@
 /*
  * exec.h: one worker and one pool a core, and a dispatcher that sends each task where it fits.
  *
- * A task is a function and a small payload, which is copied once, into the inbox of one core. Each
- * core has one worker, pinned, which runs its tasks to completion and allocates from its own pool
- * only. Tasks begin in the order of the inbox, where those that were sent and the others are two
- * queues that take turns; idle cores may steal from the others. Cores share nothing but their
- * inboxes, which are bounded, and one watch line each, by which a policy chooses the core.
+ * A task is a function and a small payload, which is copied into the inbox of one core (by way
+ * of another, where the policy keeps tasks back). Each core has one worker, pinned, which runs its
+ * tasks to completion and allocates from its own pool only. Tasks begin in the order of the inbox,
+ * where those that were sent and the others are two queues that take turns; idle cores may steal
+ * from the others. Cores share nothing but their inboxes, which are bounded, and one watch line
+ * each, by which a policy chooses the core.
  *
  * Units: bytes, nanoseconds and milliseconds as names say. Threads: unless said otherwise, any. No
  * function touches errno. After calm_exec_start nothing is allocated outside the pools, and no

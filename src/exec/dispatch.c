@@ -194,7 +194,14 @@ static struct job job_of(const struct calm_task *task, uint32_t class, uint32_t 
                         .dispatcher = (uint16_t)dispatcher};
 }
 
-/* One attempt to have the task accepted. */
+/* A stop closes the held tasks' inbox first. */
+static bool is_stopping(const struct calm_exec *exec)
+{
+    return ring_is_closed(&exec->held.ready);
+}
+
+/* One attempt to have the task accepted. Once the executor stops nothing is shed for it, and no
+ * policy's refusal is a reason to try again. */
 static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_t class)
 {
     struct policy_task asked = {.key = task->key, .hint_ns = task->hint_ns, .class = class};
@@ -210,6 +217,8 @@ static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_
         return result;
     if (choice.ticket != 0)
         dispatch_report(exec, &facts, 0, true);
+    if (is_stopping(exec))
+        return CALM_EXEC_ESTOPPED;
     facts.ticket = 0;
     return exec->full == CALM_EXEC_SHED_OLDEST ? shed_and_put(exec, task, &facts) : result;
 }

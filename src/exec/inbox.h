@@ -2,9 +2,10 @@
  * inbox.h: a bounded number of slots of one size, and the order in which filled ones are taken.
  *
  * A slot goes round: reserved from the spare ones, filled, published, taken, used where it is, and
- * given back to the spare ones, by whichever threads. So what lies in it is copied once, also where
- * another core takes it, and a slot that is in use for long holds up no other. A slot that cannot
- * be published, since the inbox was closed meanwhile, is not accepted.
+ * given back to the spare ones, by whichever threads. So a thief runs it where it lies, without a
+ * copy, and a slot that is in use for long holds up no other. What moves to another inbox, as held
+ * tasks do, is copied again. A slot that cannot be published, since the inbox was closed meanwhile,
+ * is not accepted.
  *
  * A slot is published for anybody, or sent to the inbox's owner: then it lies in a ring of its own,
  * where a thief, which takes from the other, never meets it. Protocol: docs/protocols/ring.md

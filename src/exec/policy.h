@@ -46,6 +46,7 @@ struct policy_view {
      * block for it, by has_loot(loot, core); lines do not tell. NULL: all that waits may. */
     bool (*has_loot)(const void *loot, uint32_t core);
     const void *loot;
+    bool has_no_loot; /* nobody has any, which spares a thief the looking; false: not known */
 };
 
 struct policy_task {

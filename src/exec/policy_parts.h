@@ -95,6 +95,8 @@ ALWAYS_INLINE bool policy_has_loot(const struct policy_view *view, uint32_t core
 ALWAYS_INLINE uint32_t policy_victim(const struct policy_view *view, uint32_t thief, uint64_t bits,
                                      policy_may_rob *may_rob)
 {
+    if (view->has_no_loot)
+        return POLICY_NOBODY;
     uint64_t longest = policy_waited(view, thief, 0);
     bool has_work = longest > 0;
     if (has_work)
@@ -102,6 +104,11 @@ ALWAYS_INLINE uint32_t policy_victim(const struct policy_view *view, uint32_t th
     uint32_t core = policy_below((uint32_t)bits, view->cores);
     uint32_t victim = POLICY_NOBODY;
     for (uint32_t seen = 1; seen <= view->cores; seen++) {
+        while (!has_work && victim == POLICY_NOBODY && seen < view->cores &&
+               watch_count(&view->lines[core]) <= 1) { /* most looks: nothing waits there */
+            core = core + 1 < view->cores ? core + 1 : 0;
+            seen++;
+        }
         uint64_t waited = policy_waited(view, core, 1);
         if (waited > longest && core != thief && (may_rob == NULL || may_rob(view, core, thief)) &&
             policy_has_loot(view, core)) {

@@ -224,6 +224,7 @@ static uint32_t inbox_pop(struct engine_parts *parts, uint32_t index)
 {
     struct queue *inbox = &parts->cores[index].inbox;
     uint32_t task_index = queue_pop(parts, inbox);
+    parts->in_inboxes--;
     if (inbox->count > 0)
         watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[inbox->head].arrival_ns);
     return task_index;
@@ -303,6 +304,7 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     struct thief looking = {.engine = engine, .core = thief};
     view.has_loot = has_loot;
     view.loot = &looking;
+    view.has_no_loot = parts->in_inboxes == parts->cores[thief].inbox.count;
     uint32_t victim = parts->policy->steal(parts->state, &view, thief);
     if (victim == POLICY_NOBODY || parts->cores[victim].inbox.count == 0)
         return false;
@@ -365,6 +367,7 @@ static void arrive(struct engine *engine, uint32_t index, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
     queue_push(parts, &parts->cores[index].inbox, task_index);
+    parts->in_inboxes++;
     if (parts->cores[index].inbox.count == 1)
         watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[task_index].arrival_ns);
     if (parts->cores[index].running == NO_TASK)

@@ -76,7 +76,8 @@ bool engine_run(struct engine *engine, uint64_t events);
 
 /* NULL, or the first invariant that does not hold:
  *   E1 every task offered is done, rejected, shed, failed or in the system
- *   E2 a line's count is what is queued, running or on its way
+ *   E2 a line's count is what is queued, running or on its way; all inboxes together have
+ *      what is counted as waiting
  *   E3 a class's blocks are free, in use, kept or remotely freed, and as many as there were
  *   E4 each task that was placed has one place of an inbox, until it ends, also where it was
  *      stolen; and an inbox has no more places than its capacity */

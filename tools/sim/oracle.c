@@ -30,8 +30,8 @@ static struct policy_choice oracle_choose(void *state, const struct policy_view 
     (void)task;
     uint32_t core = policy_below((uint32_t)policy_draw(&oracle->random), view->cores);
     uint32_t best = core;
-    double now = (double)view->now_ns, least = 0;
-    for (uint32_t seen = 0; seen < view->cores; seen++) {
+    double now = (double)view->now_ns, least = 1;
+    for (uint32_t seen = 0; seen < view->cores && least > 0; seen++) { /* none has less than 0 */
         double left = oracle->busy_until_ns[core] > now ? oracle->busy_until_ns[core] - now : 0;
         if (seen == 0 || left < least) {
             least = left;

@@ -80,6 +80,7 @@ struct engine_parts {
     struct ring deliveries, notices;
     uint64_t *idle; /* a bit a core */
     uint32_t idle_count, thief_from;
+    uint64_t in_inboxes; /* tasks that wait there, over all cores */
     uint64_t free_total[WATCH_CLASSES];
     uint64_t block_total; /* of each class, over all cores */
     uint64_t since_drift;

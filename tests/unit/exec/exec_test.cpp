@@ -1,138 +1,21 @@
 /*
  * exec_test.cpp: calmalloc/exec.h: every accepted task runs once, every other one has a code.
  */
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <calmalloc/exec.h>
-
-extern "C" const char *policy_name(unsigned index); /* exec/policy.h */
+#include "../exec_support.h"
 
 namespace
 {
 
-using namespace std::chrono_literals;
-
-const size_t block_bytes[] = {64, 1024};
-const uint32_t percent[] = {50, 50};
-
-struct Config {
-    explicit Config(uint32_t cores, size_t pool_bytes = 256 * 1024)
-        : pools(cores, calm_pool_config{block_bytes, percent, 2, pool_bytes, 0, nullptr, 0})
-    {
-        config.pools = pools.data();
-        config.cores = cores;
-        config.inbox_capacity = 64;
-        config.payload_bytes = 64;
-        config.policy = "rr";
-    }
-
-    std::vector<calm_pool_config> pools;
-    calm_exec_config config{};
-};
-
-struct Exec {
-    explicit Exec(const Config &from)
-    {
-        int result = calm_exec_start(&from.config, &exec);
-        EXPECT_EQ(result, 0) << calm_exec_strerror(result);
-    }
-    Exec(const Exec &) = delete;
-    Exec &operator=(const Exec &) = delete;
-
-    ~Exec()
-    {
-        EXPECT_EQ(calm_exec_destroy(exec), 0);
-    }
-
-    calm_exec_stats stats() const
-    {
-        calm_exec_stats stats;
-        calm_exec_stats_read(exec, &stats);
-        return stats;
-    }
-
-    calm_exec_core_stats core(uint32_t core) const
-    {
-        calm_exec_core_stats stats;
-        EXPECT_EQ(calm_exec_core_stats_read(exec, core, &stats), 0);
-        return stats;
-    }
-
-    calm_exec *exec = nullptr;
-};
-
-/* A task that carries a struct of the test's. */
-template <typename T> calm_task task_of(calm_task_function function, const T &payload)
-{
-    static_assert(sizeof(T) <= 64, "fits the payload");
-    calm_task task{};
-    task.function = function;
-    task.payload = &payload;
-    task.payload_bytes = sizeof payload;
-    return task;
-}
-
-/* Holds workers until it is opened. */
-struct Gate {
-    std::atomic<unsigned> inside{0}, left{0};
-    std::atomic<bool> is_open{false};
-
-    ~Gate()
-    {
-        is_open = true;
-        while (left != inside)
-            std::this_thread::yield();
-    }
-
-    static void wait(calm_worker *, void *payload)
-    {
-        Gate *gate = *static_cast<Gate **>(payload);
-        gate->inside++;
-        while (!gate->is_open)
-            std::this_thread::sleep_for(100us);
-        gate->left++;
-    }
-
-    /* Occupies the core; returns when its worker is inside. */
-    void hold(calm_exec *exec, uint32_t core)
-    {
-        Gate *self = this;
-        unsigned before = inside;
-        calm_task task = task_of(wait, self);
-        ASSERT_EQ(calm_exec_send(exec, core, &task), 0);
-        while (inside == before)
-            std::this_thread::yield();
-    }
-};
-
-struct Counted {
-    std::atomic<uint32_t> *runs;
-    uint32_t number;
-    uint32_t check;
-};
-
-void count(calm_worker *, void *payload)
-{
-    Counted *counted = static_cast<Counted *>(payload);
-    if (counted->check == ~counted->number)
-        counted->runs[counted->number]++;
-}
+using namespace calm_test;
 
 size_t mappings()
 {
@@ -141,13 +24,6 @@ size_t mappings()
     for (std::string line; std::getline(maps, line);)
         lines++;
     return lines;
-}
-
-void wait_for(const std::function<bool()> &is_so)
-{
-    for (unsigned tries = 0; tries < 20000 && !is_so(); tries++)
-        std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(is_so());
 }
 
 } // namespace
@@ -442,7 +318,6 @@ TEST(Exec, AStopRunsWhatWasAcceptedAndRefusesTheRest)
         Config config(2);
         Exec exec(config);
         std::atomic<uint32_t> run{0}, accepted{0};
-        std::atomic<bool> is_refused{false};
         struct Payload {
             std::atomic<uint32_t> *run;
         } payload{&run};
@@ -451,20 +326,18 @@ TEST(Exec, AStopRunsWhatWasAcceptedAndRefusesTheRest)
             threads.emplace_back([&] {
                 calm_task task = task_of(
                     [](calm_worker *, void *p) { ++*static_cast<Payload *>(p)->run; }, payload);
-                for (int result = 0; result != CALM_EXEC_ESTOPPED;) {
-                    result = calm_exec_submit(exec.exec, &task);
-                    accepted += result == 0;
-                    result = calm_exec_send(exec.exec, 0, &task);
-                    accepted += result == 0;
+                int submitted = 0, sent = 0;
+                while (submitted != CALM_EXEC_ESTOPPED || sent != CALM_EXEC_ESTOPPED) {
+                    submitted = calm_exec_submit(exec.exec, &task);
+                    sent = calm_exec_send(exec.exec, 0, &task);
+                    accepted += (submitted == 0) + (sent == 0);
                 }
-                is_refused = true;
             });
         while (accepted < 100)
             std::this_thread::yield();
         EXPECT_EQ(calm_exec_stop(exec.exec), 0);
         for (std::thread &thread : threads)
             thread.join();
-        EXPECT_TRUE(is_refused);
         EXPECT_EQ(run, accepted);
         EXPECT_EQ(exec.stats().accepted, accepted);
     }
@@ -596,23 +469,6 @@ TEST(Exec, ATaskGoesWhereItsBlockIsAndTheRestIsACode)
     wait_for([&] { return calm_exec_submit(exec.exec, &task) == 0; });
     calm_exec_drain(exec.exec);
 }
-
-/* Takes blocks of a size and says what it got; then waits at a gate. */
-struct Taker {
-    size_t bytes;
-    unsigned count;
-    std::vector<void *> *blocks;
-    Gate *gate;
-
-    static void run(calm_worker *worker, void *payload)
-    {
-        Taker *own = static_cast<Taker *>(payload);
-        for (unsigned i = 0; i < own->count; i++)
-            if (void *block = calm_worker_alloc(worker, own->bytes))
-                own->blocks->push_back(block);
-        Gate::wait(worker, &own->gate);
-    }
-};
 
 /* Seen to fail with a line that is written at a task's end only. */
 TEST(Exec, ACoreSaysAtOnceWhatARunningTaskHasTaken)
@@ -860,38 +716,6 @@ TEST(Exec, WhatIsSentAndWhatIsNotTakeTurns)
     }
 }
 
-TEST(Exec, TasksRunOnWhenTheirCpuIsTakenAway)
-{
-    cpu_set_t usable;
-    CPU_ZERO(&usable);
-    ASSERT_EQ(sched_getaffinity(0, sizeof usable, &usable), 0);
-    if (CPU_COUNT(&usable) < 2)
-        GTEST_SKIP() << "one CPU";
-    Exec exec{Config(2)};
-    struct Payload {
-        cpu_set_t *set;
-        uint32_t unused;
-    } payload{&usable, 0};
-    calm_task task = task_of(
-        [](calm_worker *, void *p) {
-            sched_setaffinity(0, sizeof(cpu_set_t), static_cast<Payload *>(p)->set);
-        },
-        payload);
-    ASSERT_TRUE(exec.core(0).is_pinned);
-    ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
-    std::vector<std::atomic<uint32_t>> runs(10000);
-    for (uint32_t i = 0; i < 10000; i++) {
-        Counted counted{runs.data(), i, ~i};
-        calm_task counting = task_of(count, counted);
-        while (calm_exec_send(exec.exec, 0, &counting) != 0)
-            std::this_thread::yield();
-    }
-    calm_exec_drain(exec.exec);
-    EXPECT_EQ(exec.core(0).done, 10001u);
-    EXPECT_FALSE(exec.core(0).is_pinned);
-    EXPECT_TRUE(exec.core(1).is_pinned);
-}
-
 /* Seen to fail with a start that ignores the snapshot, and with a save from the first dispatcher
  * that is free. */
 TEST(Exec, WhatWasLearnedGoesFromOneExecutorToTheNext)
@@ -1029,18 +853,4 @@ TEST(Exec, EventsWithoutAFunctionAreRefused)
     calm_exec *exec;
     events.events.wake = nullptr;
     EXPECT_EQ(calm_exec_start(&config.config, &exec), CALM_EXEC_ENULL);
-}
-
-TEST(ExecDeathTest, ATaskThatIsKilledBySignalEndsTheProcess)
-{
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(
-        {
-            Exec exec{Config(2)};
-            int nothing = 0;
-            calm_task task = task_of([](calm_worker *, void *) { raise(SIGUSR2); }, nothing);
-            calm_exec_submit(exec.exec, &task);
-            calm_exec_drain(exec.exec);
-        },
-        testing::KilledBySignal(SIGUSR2), "");
 }

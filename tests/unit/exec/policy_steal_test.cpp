@@ -34,6 +34,19 @@ TEST(Steal, TheOnlyTaskThatWaitsIsFoundAmongAThousandCores)
     }
 }
 
+/* Seen to fail with a thief that looks all the same. */
+TEST(Steal, NobodyIsRobbedWhereItIsKnownThatThereIsNoLoot)
+{
+    for (const char *name : {"steal", "learned"}) {
+        Cores machine(name, 16);
+        machine.busy_all(2);
+        machine.busy(0, 0);
+        EXPECT_NE(victim(machine, 0), POLICY_NOBODY);
+        machine.view.has_no_loot = true;
+        EXPECT_EQ(victim(machine, 0), POLICY_NOBODY);
+    }
+}
+
 /* Seen to fail with the comparison of waiting times turned round. */
 TEST(Steal, TheOldestTaskIsTakenFirst)
 {

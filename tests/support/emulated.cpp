@@ -28,7 +28,6 @@ const char moves[] = "cannot move pages and leave their addresses mapped";
 const char copies[] = "has no process_vm_readv";
 const char addresses[] = "has 4 GiB of addresses, which the heap's reservation leaves little of";
 const char forks[] = "stops when the child of a program of several threads begins one itself";
-const char exec_self[] = "cannot start the program again by itself";
 const char stack[] = "does not name the stack among the mappings when pages are large";
 const char helpers[] = "makes no thread with a working directory of its own";
 
@@ -57,7 +56,6 @@ const absent absents[] = {
     {"Thread.ManyThreadsAtOnceShareOneBudget", addresses},
     {"Thread.AChildRepairsACacheWhoseOwnerWasStoppedInsideAPopOrAPush", forks},
     {"Thread.AChildForgetsACacheWhoseOwnerWasMovingBlocksAbout", forks},
-    {"ExecDeathTest.ATaskThatIsKilledBySignalEndsTheProcess", exec_self},
     {"Extent.TheFrontMovesUpInStepsAndTheKernelAgrees", maps},
     {"Large.HoweverOftenHugeBlocksMoveTheMappingsStayFew", moves},
     {"Stats.ResidentIsWhatTheKernelCallsResident", shifted},

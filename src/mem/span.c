@@ -279,12 +279,17 @@ static size_t merge_pending(void)
     return merged;
 }
 
+static bool has_pending(void)
+{
+    return pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) > 0;
+}
+
 /* Takes the lock if it is free soon, and merges what came while it was not. */
 static bool try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
-    if (unlikely(pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) > 0))
+    if (unlikely(has_pending()))
         merge_pending();
     return true;
 }
@@ -359,7 +364,7 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
     for (unsigned turn = 0; turn < MERGE_TURNS && span.unit == 0; turn++) {
-        if (pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) == 0 || !try_lock())
+        if (!has_pending() || !try_lock())
             break;
         span = take_locked(units, align_units, owner);
     }

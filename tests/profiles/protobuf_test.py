@@ -6,31 +6,15 @@ written before all.
 import gzip
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import support
 
+sys.path.insert(0, os.path.join(os.path.dirname(support.HERE), "support"))
+import pinned  # noqa: E402
+
 PINNED = os.path.join(support.HERE, "requirements.txt")
-
-
-def restart_in_environment():
-    """Goes on in an environment that has the pinned protobuf; makes it the first time."""
-    venv = os.path.join(support.SCRATCH, "venv")
-    python = os.path.join(venv, "bin", "python")
-    stamp = os.path.join(venv, "requirements.txt")
-    with open(PINNED) as file:
-        wanted = file.read()
-    if not os.path.exists(stamp) or open(stamp).read() != wanted:
-        made = subprocess.run([sys.executable, "-m", "venv", "--clear", venv], stdout=subprocess.DEVNULL)
-        if made.returncode != 0 or subprocess.run([
-                python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1",
-                "--timeout", "10", "-r", PINNED]).returncode != 0:
-            support.skip("no Python environment with %s to be had." % wanted.strip())
-        shutil.copy(PINNED, stamp)
-    os.environ["CALM_PROFILES_INSIDE"] = "1"
-    os.execv(python, [python, "-B", *sys.argv])
 
 
 def message_class(folder):
@@ -84,8 +68,9 @@ def check(profile, stacks, program):
 
 
 def main():
-    if "CALM_PROFILES_INSIDE" not in os.environ:
-        restart_in_environment()
+    if not pinned.enter(PINNED, os.path.join(support.SCRATCH, "venv")):
+        with open(PINNED) as file:
+            support.skip("no Python environment with %s to be had." % file.read().strip())
     with tempfile.TemporaryDirectory() as folder:
         program = support.Program(folder, is_stripped=True)
         path, stacks = program.write("pprof")

@@ -39,6 +39,16 @@ struct Config {
     calm_exec_config config{};
 };
 
+/* Of small inboxes, in front of which whoever submits waits. */
+inline Config waiting(uint32_t cores, uint32_t inbox_capacity, uint32_t wait_ms)
+{
+    Config config(cores);
+    config.config.inbox_capacity = inbox_capacity;
+    config.config.full = CALM_EXEC_WAIT;
+    config.config.wait_ms = wait_ms;
+    return config;
+}
+
 struct Exec {
     explicit Exec(const Config &from)
     {

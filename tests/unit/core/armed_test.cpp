@@ -96,17 +96,23 @@ TEST(Armed, WhatIsGivenBackIsStillToCome)
     });
 }
 
+/* A turn of the class, and blocks in the bin's own entry, whose number is returned. */
+static unsigned with_a_turn(struct cache *cache, uint64_t *unarmed)
+{
+    *unarmed = 1000;
+    heap_free(armed_alloc(cache, armed_entry));
+    std::vector<void *> blocks = until_empty();
+    free_all(&blocks);
+    cache->armed_quick_turns[bin_class(armed_bin)] = 1;
+    return bin_held(armed_bin);
+}
+
 /* Seen to fail with cache_close_bin() that leaves the quick turns. */
 TEST(Armed, AnEntryWithoutAnArrayIsNotArmedQuickly)
 {
     with_cache([](struct cache *cache, uint64_t *unarmed) {
-        *unarmed = 1000;
-        heap_free(armed_alloc(cache, armed_entry));
-        std::vector<void *> blocks = until_empty();
-        free_all(&blocks);
-        cache->armed_quick_turns[bin_class(armed_bin)] = 1;
+        unsigned own = with_a_turn(cache, unarmed);
         armed_drop(cache);
-        unsigned own = bin_held(armed_bin);
         ASSERT_GT(cache_count(cache, own), 0u);
         EXPECT_EQ(armed_quick(cache, armed_entry, own * ENTRY_BYTES), nullptr);
     });
@@ -117,12 +123,7 @@ TEST(Armed, AnEntryWithoutAnArrayIsNotArmedQuickly)
 TEST(Armed, AnEntryOfTheCohortBeforeIsNotArmedByTheTurnsOfTheOther)
 {
     with_cache([](struct cache *cache, uint64_t *unarmed) {
-        *unarmed = 1000;
-        heap_free(armed_alloc(cache, armed_entry));
-        std::vector<void *> blocks = until_empty();
-        free_all(&blocks);
-        cache->armed_quick_turns[bin_class(armed_bin)] = 1;
-        unsigned own = bin_held(armed_bin);
+        unsigned own = with_a_turn(cache, unarmed);
         ASSERT_GT(cache_count(cache, own), 0u);
         EXPECT_EQ(armed_quick(cache, other_entry, own * ENTRY_BYTES), nullptr);
         EXPECT_EQ(cache_count(cache, other_entry / ENTRY_BYTES), 0u);

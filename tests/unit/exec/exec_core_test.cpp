@@ -308,11 +308,7 @@ TEST(ExecFull, SheddingTakesFromTheBusiestCoreAndTellsAllOfTheTask)
 /* Seen to fail with a worker that waits. */
 TEST(ExecFull, AWorkerThatSubmitsGetsItsCodeAtOnceWhereOthersWait)
 {
-    Config config(2);
-    config.config.inbox_capacity = 2;
-    config.config.full = CALM_EXEC_WAIT;
-    config.config.wait_ms = 1000;
-    Exec exec(config);
+    Exec exec(waiting(2, 2, 1000));
     Gate gate, own;
     gate.hold(exec.exec, 1);
     struct Payload {
@@ -346,11 +342,7 @@ TEST(ExecFull, AWorkerThatSubmitsGetsItsCodeAtOnceWhereOthersWait)
 /* Seen to fail with a deadline 20 times as far away, and with a wait that ends at once. */
 TEST(ExecFull, AWaitTakesAboutAsLongAsItWasTold)
 {
-    Config config(1);
-    config.config.inbox_capacity = 2;
-    config.config.full = CALM_EXEC_WAIT;
-    config.config.wait_ms = 400;
-    Exec exec(config);
+    Exec exec(waiting(1, 2, 400));
     Gate gate;
     gate.hold(exec.exec, 0);
     calm_task task{};

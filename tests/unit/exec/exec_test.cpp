@@ -214,11 +214,7 @@ TEST(Exec, AFullInboxIsACodeAndTheTaskDoesNotRun)
 
 TEST(Exec, AWaitEndsAtItsDeadlineOrWhenThereIsRoom)
 {
-    Config config(1);
-    config.config.inbox_capacity = 2;
-    config.config.full = CALM_EXEC_WAIT;
-    config.config.wait_ms = 30;
-    Exec exec(config);
+    Exec exec(waiting(1, 2, 30));
     Gate gate;
     gate.hold(exec.exec, 0);
     std::atomic<uint32_t> runs[3] = {};
@@ -345,11 +341,7 @@ TEST(Exec, AStopRunsWhatWasAcceptedAndRefusesTheRest)
 
 TEST(Exec, AWorkerMaySubmitToAFullPeerAndGetsACode)
 {
-    Config config(2);
-    config.config.inbox_capacity = 4;
-    config.config.full = CALM_EXEC_WAIT;
-    config.config.wait_ms = 100000;
-    Exec exec(config);
+    Exec exec(waiting(2, 4, 100000));
     Gate gate;
     gate.hold(exec.exec, 1);
     struct Payload {

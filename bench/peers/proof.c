@@ -32,14 +32,20 @@ enum { BLOCKS = 20000, THREADS = 4, SLOTS = 1024, ROUNDS = 10000, ALIGN_MAX = 1 
 static unsigned checks;
 static char faults[512];
 
+/* The first thread that finds a fault says so in one piece; others that find one wait for the end.
+ */
 static void fail(const char *format, ...)
 {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&said))
+        pause();
+    char text[512] = "proof: ";
+    size_t start = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    fputs("proof: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs("\n", stderr);
+    vsnprintf(text + start, sizeof text - start, format, arguments);
     va_end(arguments);
+    dprintf(STDERR_FILENO, "%s\n", text);
     _exit(1);
 }
 

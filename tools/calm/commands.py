@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, List
 
 import build
+import testing
 from trouble import Trouble
 
 
@@ -105,23 +106,6 @@ def command_install(prefix):
         print(name)
     print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." %
           (len(names), prefix), file=sys.stderr)
-
-
-def command_test(filter, full, preset, skip):
-    if preset not in build.PRESETS:
-        raise Trouble("there is no preset '%s'; choose one of %s." % (preset, ", ".join(build.PRESETS)), 2)
-    build.need_for_tests(preset)
-    folder = build.directory_of(preset)
-    for step, command in (("configuring", build.configure_command(preset)),
-                          ("building", ["cmake", "--build", folder, "-j", "2"])):
-        if subprocess.run(command, cwd=build.ROOT, stdin=subprocess.DEVNULL).returncode != 0:
-            raise Trouble("%s the preset '%s' failed; the reason is above." % (step, preset))
-    command = ["ctest", "--test-dir", folder, "-j", "2", "--output-on-failure", "--no-tests=error"]
-    command += [] if full else ["-LE", "full"]
-    command += ["-R", filter] if filter else []
-    command += ["-E", skip] if skip else []
-    sys.stdout.flush()
-    os.execvp(command[0], command)
 
 
 def command_options():
@@ -282,7 +266,7 @@ COMMANDS = {entry.name: entry for entry in (
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
-    Command("test", "Builds and runs the tests.", command_test, [
+    Command("test", "Builds and runs the tests.", testing.command_test, [
         Flag("full", "also the slow ones and those that need many programs installed"),
         Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
         Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),

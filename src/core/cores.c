@@ -110,6 +110,12 @@ static void stock(unsigned count)
     }
 }
 
+void cores_note_threads(size_t attached, unsigned cpu_count)
+{
+    if (refusal == NULL && attached > (size_t)cpu_count + IDLE_THREADS)
+        store(&cores_are_used, true, RELEASE);
+}
+
 bool cores_join(size_t attached, unsigned cpu_count)
 {
     if (refusal != NULL || area_is_barred)
@@ -117,9 +123,9 @@ bool cores_join(size_t attached, unsigned cpu_count)
     if (shard_count > 1)
         join(); /* it tells which CPU this is */
     if (!load(&cores_are_used, ACQUIRE)) {
-        if (attached < (size_t)cpu_count + IDLE_THREADS)
+        cores_note_threads(attached + 1, cpu_count);
+        if (!load(&cores_are_used, ACQUIRE))
             return false;
-        store(&cores_are_used, true, RELEASE);
     }
     if (unlikely(area_of_thread == NULL) && (area_of_thread = join()) == NULL)
         return false;

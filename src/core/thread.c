@@ -124,7 +124,7 @@ static struct cache *attach_quietly(void)
         return NULL;
     cache_of_thread = cache; /* a handler that forks finds it spare, or this thread's */
     store(&cache->state, CACHE_OWNED, RELAXED);
-    atomic_fetch_add(&attached, 1);
+    cores_note_threads(atomic_fetch_add(&attached, 1) + 1, load(&cpus, RELAXED));
     share_budget();
     return cache;
 }

@@ -72,6 +72,28 @@ TEST(Cores, AutomaticallyThreadsChangeForGoodOnceTwoMoreThanProcessorsHaveACache
     });
 }
 
+/* Seen to fail, in every other child, where a thread only asks before it has a cache. */
+TEST(Cores, ThreadsThatComeAtTheSameTimeAreCountedOnceTheyHaveACache)
+{
+    for (unsigned child = 0; child < 8; child++)
+        with_cores(CORES_AUTO, [] {
+            const unsigned thread_limit = std::thread::hardware_concurrency() + 32;
+            pthread_barrier_t come, stay;
+            pthread_barrier_init(&come, nullptr, thread_limit);
+            pthread_barrier_init(&stay, nullptr, thread_limit);
+            std::vector<std::thread> threads;
+            for (unsigned i = 0; i < thread_limit; i++)
+                threads.emplace_back([&] {
+                    pthread_barrier_wait(&come);
+                    heap_free(calm_test::alloc_in_cohort(100, 0));
+                    pthread_barrier_wait(&stay);
+                });
+            for (std::thread &thread : threads)
+                thread.join();
+            EXPECT_TRUE(cores_are_used);
+        });
+}
+
 /* Seen to fail with a give_up() that does nothing, and with a detach_quietly() that keeps it. */
 TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
 {

@@ -2,9 +2,10 @@
  * apart.c: sites free and allocate blocks of equal sizes, in several threads, and no address that
  * one site had ever comes to another: with sites=intern.
  *
- * The oracle remembers, for each piece of address space, the first site that had it. Every form of
- * request is a site of its own. Blocks are small, medium and large, sampled or not, realloc moves
- * them between sites, pages are purged, caches are flushed and dropped, and a forked child goes on.
+ * The oracle remembers, for each unit of address space, the first site that had a block in it: a
+ * unit is one site's for ever, so no address of it can come to another. Every form of request is a
+ * site of its own. Blocks are small, medium and large, sampled or not, realloc moves them between
+ * sites, pages are purged, caches are flushed and dropped, and a forked child goes on.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,8 +22,7 @@ enum {
     THREADS = 4,
     SLOTS = 1500,
     TRADED = 256,
-    PIECE = 16,   /* bytes that have one site                             */
-    STRIDE = 512, /* of blocks above this, only one piece in so many bytes is looked at */
+    UNIT = 65536, /* bytes that have one site */
     CHILD_SHARE = 16,
 };
 
@@ -30,8 +30,8 @@ static const size_t sizes[] = {48,   48,   48,   64,   64,    200,   200,   1000
                                1000, 1024, 3000, 3000, 20000, 20000, 40000, 100000};
 enum { SIZES = sizeof sizes / sizeof sizes[0], LARGE = 300000, HUGE_BYTES = 33 * 1024 * 1024 };
 
-/* The site that first had a piece, plus one. Covers the addresses around the first block. */
-static const size_t covered = (size_t)8 << 30;
+/* The site that first had a unit, plus one. Covers the addresses around the first block. */
+static const size_t covered = (size_t)256 << 30;
 static uintptr_t base;
 static _Atomic uint16_t *had;
 static _Atomic(void *) traded[TRADED];
@@ -68,18 +68,19 @@ enum { FORM_COUNT = 4, FORM_RESIZED = 3 };
 
 SITE(0)
 SITE(1)
-SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7) static void *(*const sites[])(void *, size_t) = {
+SITE(2)
+SITE(3) SITE(4) SITE(5) SITE(6) SITE(7) static void *(*const sites[])(void *, size_t) = {
     FORMS(0), FORMS(1), FORMS(2), FORMS(3), FORMS(4), FORMS(5), FORMS(6), FORMS(7)};
 enum { SITES = sizeof sites / sizeof sites[0] };
 
 static void claim(uintptr_t at, unsigned site)
 {
     uint16_t first = 0;
-    _Atomic uint16_t *piece = &had[(at - base) / PIECE];
+    _Atomic uint16_t *unit = &had[(at - base) / UNIT];
     if (at - base >= covered)
         stress_fail("%p is beyond what the oracle covers", (void *)at);
-    if (!atomic_compare_exchange_strong(piece, &first, (uint16_t)(site + 1)) && first != site + 1)
-        stress_fail("site %u was given %p, which site %u had", site, (void *)at, first - 1u);
+    if (!atomic_compare_exchange_strong(unit, &first, (uint16_t)(site + 1)) && first != site + 1)
+        stress_fail("site %u was given %p, whose unit site %u had", site, (void *)at, first - 1u);
 }
 
 /* A request by a site, whose address space it is from now on. */
@@ -88,9 +89,9 @@ static void *request(unsigned site, void *block, size_t bytes)
     char *result = sites[site](block, bytes);
     if (result == NULL)
         stress_fail("site %u: no memory for %zu bytes", site, bytes);
-    size_t step = bytes <= STRIDE ? PIECE : STRIDE;
-    for (size_t at = 0; at < bytes; at += step)
-        claim((uintptr_t)result + at, site);
+    uintptr_t last = (uintptr_t)result + bytes - 1;
+    for (uintptr_t at = (uintptr_t)result; at / UNIT <= last / UNIT; at += UNIT)
+        claim(at, site);
     *(volatile char *)result = 1;
     return result;
 }
@@ -225,9 +226,9 @@ int main(int argc, char **argv)
     steps = arguments.steps;
     arguments_repro(&arguments, seed);
     void *first = calm_malloc(1);
-    base = ((uintptr_t)first & ~(uintptr_t)0xFFFFFFFF) - covered / 4;
+    base = ((uintptr_t)first & ~(uintptr_t)(UNIT - 1)) - covered / 2;
     calm_free(first);
-    had = mmap(NULL, covered / PIECE * sizeof *had, PROT_READ | PROT_WRITE,
+    had = mmap(NULL, covered / UNIT * sizeof *had, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (had == MAP_FAILED)
         stress_fail("no address space for the oracle");

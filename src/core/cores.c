@@ -19,7 +19,8 @@ enum {
     SPARES = 16, /* caches beyond one for each core: taken by threads that were preempted then */
     TRIES_MAX = 3,
     COOL_MAX = 64,
-    IDLE_THREADS = 2, /* a main thread that waits, and one that ends as its successor begins */
+    THREADS_A_CPU = 2, /* one that works, and one that ends as its successor begins */
+    IDLE_THREADS = 1,  /* a main thread that waits                                  */
 };
 
 struct rseq_slot core_slots[CORES_MAX];
@@ -112,7 +113,7 @@ static void stock(unsigned count)
 
 void cores_note_threads(size_t attached, unsigned cpu_count)
 {
-    if (refusal == NULL && attached > (size_t)cpu_count + IDLE_THREADS)
+    if (refusal == NULL && attached > (size_t)cpu_count * THREADS_A_CPU + IDLE_THREADS)
         store(&cores_are_used, true, RELEASE);
 }
 

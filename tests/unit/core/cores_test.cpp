@@ -59,14 +59,14 @@ TEST(Cores, ARefusalHasAReason)
     });
 }
 
-/* Seen to fail with `attached <= cpu_count + IDLE_THREADS`. */
-TEST(Cores, AutomaticallyThreadsChangeForGoodOnceTwoMoreThanProcessorsHaveACache)
+/* Seen to fail with `attached >= cpu_count * THREADS_A_CPU + IDLE_THREADS`. */
+TEST(Cores, AutomaticallyThreadsChangeForGoodOnceMoreThanTwoAProcessorAndOneHaveACache)
 {
     with_cores(CORES_AUTO, [] {
         EXPECT_EQ(cores_refusal(), nullptr);
-        EXPECT_FALSE(cores_join(5, 4));
+        EXPECT_FALSE(cores_join(8, 4));
         EXPECT_FALSE(cores_are_used);
-        EXPECT_TRUE(cores_join(6, 4));
+        EXPECT_TRUE(cores_join(9, 4));
         EXPECT_TRUE(cores_are_used);
         EXPECT_TRUE(cores_join(0, 4));
     });
@@ -77,7 +77,7 @@ TEST(Cores, ThreadsThatComeAtTheSameTimeAreCountedOnceTheyHaveACache)
 {
     for (unsigned child = 0; child < 8; child++)
         with_cores(CORES_AUTO, [] {
-            const unsigned thread_limit = std::thread::hardware_concurrency() + 32;
+            const unsigned thread_limit = 2 * std::thread::hardware_concurrency() + 32;
             pthread_barrier_t come, stay;
             pthread_barrier_init(&come, nullptr, thread_limit);
             pthread_barrier_init(&stay, nullptr, thread_limit);

@@ -61,7 +61,7 @@ class Top(unittest.TestCase):
                 self.assertEqual(second["done"], 0)
                 text = calm("top", "--once", str(process.pid)).stdout
                 self.assertRegex(text, r"executor of 2 cores, policy rr: 1 task, rejected 0")
-                self.assertRegex(text, r"\[#\.+\]  0, CPU \d+")
+                self.assertRegex(text, r" 0, CPU \d+ .*\[#\.+\]")
                 self.assertEqual("its heap is not calmalloc's" in text, not preload)
 
     def test_an_executor_that_is_gone_is_not_shown(self):
@@ -75,6 +75,32 @@ class Top(unittest.TestCase):
         facts, = Executors(Process(process.pid)).tables
         places = Process(process.pid).read(facts["running"], 8 * facts["running.count"])
         self.assertEqual(places.strip(b"\0"), b"")
+
+
+class Page(unittest.TestCase):
+    """What `calm top` writes of executors, without a process."""
+
+    def lines(self, **changes):
+        from executors import Core, Executor, lines
+        core = dict(number=0, cpu=127, is_pinned=True, is_asleep=False, done=0, stolen=12345, sleeps=0, busy_ns=0,
+                    in_flight=1000, service_ns=99900, latency_ns=0, pool_bytes=1 << 30, pool_free_bytes=1 << 29,
+                    pool_backlog=0, free_blocks=[])
+        before = Executor(1, "hash", 8, 0, 0, 0, [], [Core(**core)])
+        core.update({"done": 1999999, "busy_ns": 10**9, **changes})
+        return lines([Executor(1, "hash", 8, 0, 0, 0, [], [Core(**core)])], [before], 1, 8)[1:]
+
+    def test_a_line_of_a_busy_core_fits_a_terminal_of_80_columns(self):
+        # Seen to fail: with a column more, for the size of the pool.
+        for text in self.lines():
+            self.assertLessEqual(len(text), 80, text)
+        self.assertRegex(self.lines()[2], r"^  0, CPU 127  1,999,999/s  100 %  .*  512 MiB  \[###\.\.\]$")
+
+    def test_a_core_that_sleeps_or_is_not_pinned_is_told(self):
+        # Seen to fail: with `asleep` for a core that worked until now, and with pinned for not pinned.
+        self.assertIn(" asleep ", self.lines(is_asleep=True, busy_ns=0)[2])
+        self.assertIn(" 100 % ", self.lines(is_asleep=True)[2])
+        self.assertEqual(self.lines(is_pinned=False)[3:], ["  not pinned: core 0"])
+        self.assertEqual(self.lines()[3:], [])
 
 
 class Calls(unittest.TestCase):

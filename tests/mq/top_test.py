@@ -81,7 +81,7 @@ class Top(unittest.TestCase):
             self.client.ask("LPUSH", "key%d" % number, ITEM)
         text, until = "", time.time() + PATIENCE_S
         wanted = r"executor of 2 cores, policy hash: [1-9][\d,]*/s, rejected 0"
-        while not (re.search(wanted, text) and re.search(r"\[#+\.+\]  0, CPU", text)):
+        while not (re.search(wanted, text) and re.search(r" 0, CPU \d+ .*\[#+\.+\]", text)):
             self.assertLess(time.time(), until, text[-2000:])
             if select.select([ours], [], [], 0.02)[0]:
                 text += os.read(ours, 65536).decode(errors="replace")

@@ -7,7 +7,7 @@ from process_memory import Gone
 
 MAGIC, VERSION = "calmexec facts", 2  # EXEC_FACTS_VERSION of src/exec/running.c
 CORES_MAX, CLASSES_MAX, NAME_BYTES = 1024, 64, 32
-BAR = 10
+BAR, LOOSE_MAX = 5, 8  # characters of a bar; cores that are named as not pinned
 
 
 @dataclass
@@ -112,8 +112,12 @@ def rate(now, before, seconds):
 
 
 def busy(now, before, seconds):
-    share = (now - before) / (seconds * 1e9) if seconds > 0 else 0
-    return "%d %%" % round(100 * min(max(share, 0), 1))
+    """The share of `seconds` that a core worked; of one that did not, whether it sleeps."""
+    share = (now.busy_ns - before.busy_ns) / (seconds * 1e9) if before and seconds > 0 else 0
+    percent = round(100 * min(max(share, 0), 1))
+    if percent == 0 and now.is_asleep:
+        return "asleep"
+    return "%d %%" % percent if before else "-"
 
 
 def bar(part, whole):
@@ -133,17 +137,19 @@ def lines(found, before, seconds, cores_max):
             say.count(len(executor.cores), "core"), executor.policy,
             rate(executor.done(), was.done(), seconds) if was else say.count(executor.done(), "task"),
             *(format(count, ",") for count in (executor.rejected, executor.shed, executor.waited)))]
-        rows = [["tasks", "busy", "in flight", "mean", "stolen", "pool free", "of", "", "core"]]
+        rows = [["core", "tasks", "busy", "in flight", "mean", "stolen", "pool free", ""]]
         for core in executor.cores[:cores_max]:
             then = was.cores[core.number] if was and core.number < len(was.cores) else None
-            rows.append([rate(core.done, then.done, seconds) if then else format(core.done, ","),
-                         busy(core.busy_ns, then.busy_ns, seconds) if then else "-",
+            rows.append(["%d, CPU %d" % (core.number, core.cpu),
+                         rate(core.done, then.done, seconds) if then else format(core.done, ","),
+                         busy(core, then, seconds),
                          format(core.in_flight, ","), "%.1f us" % (core.service_ns / 1000),
-                         format(core.stolen, ","), say.amount(core.pool_free_bytes), say.amount(core.pool_bytes),
-                         bar(core.pool_free_bytes, core.pool_bytes),
-                         "%d, CPU %d%s%s" % (core.number, core.cpu, "" if core.is_pinned else ", not pinned",
-                                             ", asleep" if core.is_asleep else "")])
-        told += say.aligned(rows, left=2)
+                         format(core.stolen, ","), say.amount(core.pool_free_bytes),
+                         bar(core.pool_free_bytes, core.pool_bytes)])
+        told += say.aligned(rows)
+        loose = [str(core.number) for core in executor.cores if not core.is_pinned]
+        if loose:
+            told.append("  not pinned: core %s" % ", ".join(loose[:LOOSE_MAX]) + (" ..." if loose[LOOSE_MAX:] else ""))
         if len(executor.cores) > cores_max:
             told.append("  and %s" % say.count(len(executor.cores) - cores_max, "more core"))
     return told

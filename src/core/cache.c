@@ -41,7 +41,7 @@ enum {
     FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
     FALLING_STEP = 8,
     FLUSHES_OF_SPANS = 0, /* counted where class 0, which does not exist, would be */
-    SPANS_FREED_SHARE = 3,
+    SPANS_FREED_SHARE = 24,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
 };
 

@@ -90,6 +90,12 @@ static void *alloc_units(size_t units)
     return heap_alloc_slow(units * UNIT_BYTES - 100, COHORT_FIRST * COHORT_ENTRY_BYTES);
 }
 
+/* Bytes of large blocks that a cache has room for while they are only freed. */
+static size_t freed_limit()
+{
+    return cache_budgets[true].each / 24;
+}
+
 /* Seen to fail with a search that begins at the next longer one, that takes any longer one, and
  * with fits_in_place() as for small blocks. */
 TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellWhatWasAsked)
@@ -102,8 +108,9 @@ TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellW
             heap_free(longer);
             heap_free(exact);
             void *first = alloc_units(units), *second = alloc_units(units);
-            EXPECT_EQ(first, exact) << units;
-            EXPECT_EQ(second, longer) << units;
+            EXPECT_EQ((std::set<void *>{first, second}), (std::set<void *>{exact, longer}));
+            bool is_shelved = (units + longest) * UNIT_BYTES > freed_limit();
+            EXPECT_TRUE(first == exact || is_shelved) << units;
             size_t misuses = misuse_count();
             heap_free_sized(second, std::max<size_t>((units - 1) * UNIT_BYTES, MEDIUM_MAX) + 1, 1);
             EXPECT_EQ(misuse_count(), misuses);
@@ -138,7 +145,7 @@ TEST(Cache, LargeBlocksThatAreFreedAndNotAskedForAgainDoNotStayInTheCache)
             most = std::max(most, held_bytes(cache, true));
         }
         EXPECT_GT(most, 2u << 20);
-        EXPECT_LE(most, cache_budgets[true].each / 3 + (1u << 20));
+        EXPECT_LE(most, freed_limit() + (1u << 20));
         EXPECT_LE(held_bytes(cache, true), 2u << 20);
         EXPECT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
     });

@@ -3,8 +3,8 @@
  * fork, are stopped and are ended wherever they are.
  *
  * The helper looks every millisecond, so that it is often in a depot when a thread wants it, and
- * ends in the pauses. The next one begins where it did, with other threads and in children. A
- * program that hangs is killed by its alarm, and that is a failure.
+ * ends in the pauses. The next one begins where it did, with other threads and in children. A round
+ * that hangs is killed by its alarm, and that is a failure.
  *
  * Seen to fail, 5 of 6 seeds, with a helper that takes its predecessor's thread number for its own:
  * lists loop, or B1 is wrong.
@@ -32,11 +32,18 @@ enum {
     PAUSES_MAX = 100, /* of a millisecond: an idle helper ends before */
     STOP_US = 500,
     VICTIM_BLOCKS = 256,
+    VICTIM_STACK = 512 * 1024,
     CHILD_SECONDS = 100,
-    RUN_SECONDS = 110,
+    ROUND_SECONDS = 110,
     SKIPPED = 77,
     MIB = 1024 * 1024,
 };
+
+#ifdef __SANITIZE_THREAD__ /* it waits for ever for a thread that ended without its knowledge */
+enum { HAS_VICTIMS = 0 };
+#else
+enum { HAS_VICTIMS = 1 };
+#endif
 
 /* Many small blocks, each with a number of its own in it. One thread allocates them, another frees
  * them a round later. */
@@ -56,6 +63,10 @@ static struct worker workers[WORKERS];
 static struct mailbox mailbox;
 static pthread_barrier_t round_begins, round_ends;
 static _Atomic bool is_over;
+static _Atomic bool victim_works;
+/* Not one that the C library keeps: there the next thread would find what the victim had of its
+ * own, and a sanitizer stops at that. */
+static _Alignas(4096) char victim_stack[VICTIM_STACK];
 static uint64_t rounds_done;
 static uint64_t helpers_seen;
 static bool had_helper;
@@ -137,6 +148,7 @@ static void *be_victim(void *seed)
 {
     void *blocks[VICTIM_BLOCKS] = {NULL};
     uint64_t random = (uintptr_t)seed;
+    atomic_store(&victim_works, true);
     for (;;) {
         uint64_t lot = stress_random(&random);
         void **block = &blocks[lot % VICTIM_BLOCKS];
@@ -204,20 +216,43 @@ static void fork_once(struct worker *worker)
         stress_fail("a child ended with status 0x%x", (unsigned)status);
 }
 
+static pthread_t start_victim(uint64_t lot)
+{
+    pthread_t victim;
+    pthread_attr_t own_stack;
+    pthread_attr_init(&own_stack);
+    pthread_attr_setstack(&own_stack, victim_stack, VICTIM_STACK);
+    atomic_store(&victim_works, false);
+    if (pthread_create(&victim, &own_stack, be_victim, (void *)(uintptr_t)lot) != 0)
+        stress_fail("pthread_create failed");
+    pthread_attr_destroy(&own_stack);
+    return victim;
+}
+
+/* It is ended in its work, and not while the C library or a sanitizer, with locks of theirs, still
+ * begins it. */
+static void end_victim(pthread_t victim)
+{
+    while (!atomic_load(&victim_works))
+        pause_us(100);
+    pthread_kill(victim, SIGUSR2);
+}
+
 /* A round, in which a worker is stopped, a victim is ended, and this thread forks. */
 static void lead_a_round(const pthread_t *threads, uint64_t lot)
 {
-    pthread_t victim;
-    bool has_victim = lot % 2 == 0;
-    if (has_victim && pthread_create(&victim, NULL, be_victim, (void *)(uintptr_t)lot) != 0)
-        stress_fail("pthread_create failed");
+    pthread_t victim = 0;
+    bool has_victim = HAS_VICTIMS && lot % 2 == 0;
+    alarm((unsigned)arguments_environment("CALM_STRESS_CHILD_SECONDS", ROUND_SECONDS));
+    if (has_victim)
+        victim = start_victim(lot);
     pthread_barrier_wait(&round_begins);
     if (lot / 16 % 4 == 0)
         fork_once(&workers[0]);
     work_a_round(&workers[0]);
     pthread_kill(threads[1 + lot / 2 % (WORKERS - 1)], SIGUSR1);
     if (has_victim)
-        pthread_kill(victim, SIGUSR2);
+        end_victim(victim);
     pthread_barrier_wait(&round_ends);
     if (has_victim)
         pthread_join(victim, NULL);
@@ -291,7 +326,6 @@ int main(int argc, char **argv)
         workers[i] = (struct worker){.index = i, .oracle = malloc(sizeof(struct oracle))};
     for (uint64_t i = 0; i < arguments.seeds; i++) {
         arguments_repro(&arguments, arguments.seed + i);
-        alarm((unsigned)arguments_environment("CALM_STRESS_CHILD_SECONDS", RUN_SECONDS));
         run(arguments.seed + i, arguments.steps);
     }
     printf("%llu helpers\n", (unsigned long long)helpers_seen);

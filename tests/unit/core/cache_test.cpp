@@ -254,8 +254,7 @@ TEST(Cache, WhereThreadsAreManyAnArrayGrowsNoFurtherThanPlenty)
     });
 }
 
-/* Seen to fail with arena_take() that begins at a multiple of the largest array, and with the
- * misses and flushes of a row far from its entries. */
+/* Seen to fail with arena_take() that begins at a multiple of the largest array. */
 TEST(Cache, AThreadOfOneBinTouchesTwoPagesOfItsCache)
 {
     calm_trim(); /* caches that wait have only their heads then */

@@ -82,7 +82,9 @@ static const char *name_piece(uintptr_t address)
     uintptr_t start;
     size_t bytes = piece_bytes(address, &start);
     if (bytes == CACHE_BYTES)
-        return address - start < offsetof(struct cache, entries) ? "cache header" : "cache arrays";
+        return address - start < offsetof(struct cache, below)   ? "cache entries"
+               : address - start < offsetof(struct cache, arena) ? "cache header"
+                                                                 : "cache arrays";
     if (bytes == BATCH_CHUNK_BYTES)
         return "batch contents";
     return bytes == 0 ? NULL : "slab bookkeeping";

@@ -22,7 +22,7 @@ enum {
 void armed_drop(struct cache *cache)
 {
     for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
-        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
+        for (uint64_t bins = cache->rows[row].used_bins; bins != 0; bins &= bins - 1)
             if (bin_is_armed(row * CLASS_LIMIT + bit_lowest(bins)))
                 cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
@@ -31,10 +31,11 @@ void armed_drop(struct cache *cache)
 ALWAYS_INLINE void note_arming(struct cache *cache, unsigned armed, unsigned own)
 {
     uint64_t bit = (uint64_t)1 << bin_class(own);
-    cache->recent_bins[bin_row(armed)] |= bit;
-    cache->recent_bins[bin_row(own)] |= bit;
-    if (cache->flushes[own % FLUSH_COUNTS] != 0)
-        cache->flushes[own % FLUSH_COUNTS] = 0;
+    struct cache_row *row = &cache->rows[bin_row(own)];
+    cache->rows[bin_row(armed)].recent_bins |= bit;
+    row->recent_bins |= bit;
+    if (row->flushes[bin_class(own)] != 0)
+        row->flushes[bin_class(own)] = 0;
 }
 
 /* Moves the newest blocks of an entry, in their order, to an empty one whose array has room. */

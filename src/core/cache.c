@@ -40,7 +40,6 @@ enum {
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
     FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
     FALLING_STEP = 8,
-    FLUSHES_OF_SPANS = 0, /* counted where class 0, which does not exist, would be */
     SPANS_FREED_SHARE = 24,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
 };
@@ -54,19 +53,19 @@ uint64_t cache_mark = 0x6d6c61636d6c6163;
 struct cache_budget cache_budgets[2];
 void (*_Atomic cache_on_refill)(size_t bytes);
 
-static bool has_bit(const uint64_t *set, unsigned bin)
+static struct cache_row *row_of(struct cache *cache, unsigned bin)
 {
-    return (set[bin / 64] >> bin % 64 & 1) != 0;
+    return &cache->rows[bin_row(bin)];
 }
 
-static void set_bit(uint64_t *set, unsigned bin)
+static uint64_t class_bit(unsigned bin)
 {
-    set[bin / 64] |= (uint64_t)1 << bin % 64;
+    return (uint64_t)1 << bin_class(bin);
 }
 
-static void clear_bit(uint64_t *set, unsigned bin)
+static uint64_t row_bit(unsigned bin)
 {
-    set[bin / 64] &= ~((uint64_t)1 << bin % 64);
+    return (uint64_t)1 << bin_row(bin) % 64;
 }
 
 static bool is_span_bin(unsigned bin)
@@ -110,12 +109,15 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
         cache->free_arrays[have] = (uint32_t)(uintptr_t)load(cache_slot(cache, at), RELAXED);
         return arena_split(cache, at, have, log2);
     }
-    uint32_t largest = (uint32_t)SLOT_BYTES << SLOTS_LOG2_MAX;
-    uint32_t at = (uint32_t)align_up(cache->arena_used, largest);
-    if (at + largest > CACHE_BYTES)
-        return 0;
-    cache->arena_used = at + largest;
-    return arena_split(cache, at, SLOTS_LOG2_MAX, log2);
+    while (cache->arena_used < CACHE_BYTES) { /* pieces as large as their places allow */
+        uint32_t at = cache->arena_used;
+        unsigned have = (unsigned)size_min(bit_lowest(at / SLOT_BYTES), SLOTS_LOG2_MAX);
+        cache->arena_used = at + ((uint32_t)SLOT_BYTES << have);
+        if (have >= log2)
+            return arena_split(cache, at, have, log2);
+        arena_link(cache, at, have);
+    }
+    return 0;
 }
 
 /* What a cache may hold at the moment. */
@@ -124,6 +126,14 @@ static size_t budget_now(bool is_span)
     struct cache_budget *budget = &cache_budgets[is_span];
     bool is_room = load(&budget->in_use, RELAXED) < load(&budget->all, RELAXED);
     return load(is_room ? &budget->each : &budget->fair, RELAXED);
+}
+
+/* The same with a bin that has more than plenty: a share of what is everybody's, however many of
+ * them sleep. */
+static size_t luxury_now(bool is_span)
+{
+    size_t fair = load(&cache_budgets[is_span].fair, RELAXED);
+    return size_min(budget_now(is_span), fair) / LUXURY_SHARE;
 }
 
 /* Counts `more` bytes, which wrap when they are less. */
@@ -140,9 +150,9 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct cache_entry *entry = &cache->entries[bin];
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
-    size_t budget = budget_now(is_span_bin(bin));
-    if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more >
-                                   (blocks > BLOCKS_PLAIN ? budget / LUXURY_SHARE : budget))
+    size_t budget = blocks > BLOCKS_PLAIN ? luxury_now(is_span_bin(bin))
+                                          : budget_now(is_span_bin(bin));
+    if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more > budget)
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
     uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
@@ -162,8 +172,8 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     if (old.log2 != 0 && at != old.start)
         arena_link(cache, old.start, old.log2);
     count_capacity(cache, bin, more);
-    set_bit(cache->used_bins, bin);
-    set_bit(cache->used_rows, bin_row(bin));
+    row_of(cache, bin)->used_bins |= class_bit(bin);
+    cache->used_rows[bin_row(bin) / 64] |= row_bit(bin);
     edit_end(cache);
     return true;
 }
@@ -236,9 +246,9 @@ void cache_close_bin(struct cache *cache, unsigned bin)
     store(&entry->top, 0, RELEASE);
     arena_link(cache, array.start, array.log2);
     count_capacity(cache, bin, -(array.blocks * bin_bytes(bin)));
-    clear_bit(cache->used_bins, bin);
-    if (cache->used_bins[bin_row(bin)] == 0)
-        clear_bit(cache->used_rows, bin_row(bin));
+    row_of(cache, bin)->used_bins &= ~class_bit(bin);
+    if (row_of(cache, bin)->used_bins == 0)
+        cache->used_rows[bin_row(bin) / 64] &= ~row_bit(bin);
     edit_end(cache);
 }
 
@@ -268,14 +278,14 @@ static bool is_over(const struct cache *cache, bool is_span, size_t more_bytes)
 static unsigned shrink_row(struct cache *cache, unsigned row, unsigned except)
 {
     unsigned seen = 0;
-    for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1) {
+    for (uint64_t bins = cache->rows[row].used_bins; bins != 0; bins &= bins - 1) {
         unsigned bin = row * CLASS_LIMIT + bit_lowest(bins);
-        if (bin != except &&
-            (!has_bit(cache->recent_bins, bin) || is_over(cache, is_span_bin(bin), 0)))
+        if (bin != except && ((cache->rows[row].recent_bins & class_bit(bin)) == 0 ||
+                              is_over(cache, is_span_bin(bin), 0)))
             bin_shrink(cache, bin);
         seen++;
     }
-    cache->recent_bins[row] = 0;
+    cache->rows[row].recent_bins = 0;
     return seen;
 }
 
@@ -311,7 +321,7 @@ static bool grow(struct cache *cache, unsigned bin)
 void cache_grow_after_miss(struct cache *cache, unsigned bin)
 {
     bool is_span = is_span_bin(bin);
-    set_bit(cache->recent_bins, bin);
+    row_of(cache, bin)->recent_bins |= class_bit(bin);
     if (!is_over(cache, is_span, bin_bytes(bin)) && grow(cache, bin))
         return;
     if (++cache->refusals % REFUSALS_A_STEP == 0)
@@ -369,12 +379,17 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
     return blocks[0] != NULL;
 }
 
-/* Flushes since the last miss, which is now. A look keeps its page untouched. */
-static unsigned forget_flushes(struct cache *cache, unsigned which)
+static uint8_t *flushes_of(struct cache *cache, unsigned bin)
 {
-    unsigned flushes = cache->flushes[which];
+    return &row_of(cache, bin)->flushes[bin_class(bin)];
+}
+
+/* Flushes since the last miss, which is now. A look keeps its page untouched. */
+static unsigned forget_flushes(uint8_t *counter)
+{
+    unsigned flushes = *counter;
     if (flushes != 0)
-        cache->flushes[which] = 0;
+        *counter = 0;
     return flushes;
 }
 
@@ -413,13 +428,13 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
     void *blocks[REFILL_MAX];
     size_t want = 1;
     if (cache != NULL) {
-        unsigned flushes = forget_flushes(cache, bin % FLUSH_COUNTS);
+        unsigned flushes = forget_flushes(flushes_of(cache, bin));
         if (is_miss_spared(cache, bin, flushes))
             cache_grow_after_miss(cache, bin);
         else if (!is_span_bin(bin))
-            set_bit(cache->recent_bins, bin);
+            row_of(cache, bin)->recent_bins |= class_bit(bin);
         if (is_span_bin(bin))
-            forget_flushes(cache, FLUSHES_OF_SPANS);
+            forget_flushes(&cache->span_flushes);
         want = refill_count(cache, bin, flushes);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
@@ -472,9 +487,8 @@ static bool is_full(struct cache_entry *entry)
 
 /* Whether a bin that is full was flushed often since it last missed: its program frees more than it
  * asks for, and what the array holds pins pages. Not where caches hand batches to each other. */
-static bool is_falling(struct cache *cache, unsigned which)
+static bool is_falling(uint8_t *flushes)
 {
-    uint8_t *flushes = &cache->flushes[which];
     if (*flushes == FLUSHES_MAX)
         return true;
     (*flushes)++;
@@ -508,14 +522,14 @@ static void flush_full(struct cache *cache, unsigned bin, bool is_less)
 static bool make_room_for_span(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
-    bool is_less = cache->flushes[FLUSHES_OF_SPANS] == FLUSHES_MAX;
+    bool is_less = cache->span_flushes == FLUSHES_MAX;
     if (!is_less && cache->capacity_bytes[true] < budget_now(true) / SPANS_FREED_SHARE)
         cache_grow_after_miss(cache, bin);
     if (!is_full(entry))
         return true;
     if (!is_less)
-        cache->flushes[FLUSHES_OF_SPANS]++;
-    cache->flushes[bin % FLUSH_COUNTS] = 1;
+        cache->span_flushes++;
+    *flushes_of(cache, bin) = 1;
     if (entry->limit != 0 && is_less)
         bin_shrink(cache, bin);
     else if (entry->limit != 0)
@@ -531,7 +545,7 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (is_full(entry) && is_span_bin(bin))
         return make_room_for_span(cache, bin);
     if (is_full(entry)) {
-        is_less = is_falling(cache, bin % FLUSH_COUNTS) && !depot_is_shared(bin);
+        is_less = is_falling(flushes_of(cache, bin)) && !depot_is_shared(bin);
         if (!is_less && !is_ample(cache, bin))
             cache_grow_after_miss(cache, bin);
     }
@@ -569,7 +583,7 @@ void cache_empty(struct cache *cache)
     if (unlikely(cache->has_sampled))
         sampled_drop(cache);
     for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1))
-        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1)
+        for (uint64_t bins = cache->rows[row].used_bins; bins != 0; bins &= bins - 1)
             cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
 
@@ -581,7 +595,7 @@ bool cache_has_arrays(const struct cache *cache)
 void cache_mend(struct cache *cache)
 {
     for (unsigned row = used_row(cache, 0); row < ROW_LIMIT; row = used_row(cache, row + 1)) {
-        for (uint64_t bins = cache->used_bins[row]; bins != 0; bins &= bins - 1) {
+        for (uint64_t bins = cache->rows[row].used_bins; bins != 0; bins &= bins - 1) {
             struct cache_entry *entry = &cache->entries[row * CLASS_LIMIT + bit_lowest(bins)];
             uint32_t top = load(&entry->top, RELAXED);
             bool is_between = top > array_of(entry->limit).start &&
@@ -595,15 +609,16 @@ void cache_abandon(struct cache *cache)
 {
     for (unsigned bin = 0; bin < BIN_LIMIT; bin++) {
         struct cache_entry *entry = &cache->entries[bin];
-        if (entry->limit == 0) /* a look keeps its page untouched */
+        if (!bin_exists(bin) || entry->limit == 0) /* a look keeps its page untouched */
             continue;
         entry->limit = 0;
         store(&entry->top, 0, RELAXED);
         store(&entry->first, NULL, RELAXED);
     }
+    for (unsigned row = 0; row < ROW_LIMIT; row++)
+        if (cache->rows[row].used_bins != 0)
+            cache->rows[row].used_bins = 0;
     __builtin_memset(cache->used_rows, 0, sizeof cache->used_rows);
-    __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
-    __builtin_memset(cache->recent_bins, 0, sizeof cache->recent_bins);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
     __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
     cache->arena_used = offsetof(struct cache, arena);

@@ -2,7 +2,8 @@
  * cache.h: arrays of free blocks, one for each bin, that a thread, or the threads of one core, work
  * on without synchronising.
  *
- * A cache is one piece of memory; arrays in it are found by 32-bit offsets from its start. An entry
+ * A cache is one piece of memory: the entries, row by row, its head, and the arrays, of which the
+ * first share the head's page. Arrays are found by 32-bit offsets from the start. An entry
  * holds the newest block itself, `first`, so that a block that goes round between free and malloc
  * passes through one word; a push moves the old `first` to the array, a pop moves the newest
  * pointer of the array to `first`. The first push onto an empty bin moves a NULL, which comes back
@@ -30,7 +31,6 @@ enum {
     SPAN_BLOCKS_MAX = (1 << SLOTS_LOG2_MIN) - 1,
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
-    FLUSH_COUNTS = 4096,
 };
 
 /* `first` is the newest block, or NULL; in a core's cache always NULL, and the newest is in the
@@ -46,13 +46,31 @@ _Static_assert(sizeof(struct cache_entry) == ENTRY_BYTES, "class tables hold off
 _Static_assert(offsetof(struct cache_entry, top) == 8 && offsetof(struct cache_entry, limit) == 12,
                "the sequences of os/rseq.h know where these are");
 
+/* What a cache knows of a row beside its entries, in the place of entries that no class has. */
+struct cache_row {
+    struct cache_entry below[CLASS_COUNT];
+    uint64_t used_bins;           /* classes that have an array                  */
+    uint64_t recent_bins;         /* classes that missed since the hand last passed */
+    uint8_t flushes[CLASS_LIMIT]; /* by class: in a row, without a miss          */
+    char unused[(CLASS_SPAN - CLASS_COUNT) * ENTRY_BYTES - 2 * 8 - CLASS_LIMIT];
+    struct cache_entry span;
+};
+_Static_assert(sizeof(struct cache_row) == CLASS_LIMIT * ENTRY_BYTES &&
+                   offsetof(struct cache_row, span) == CLASS_SPAN * ENTRY_BYTES,
+               "entries and rows are the same memory");
+
 /* Who may touch a cache. Only its owner changes what is not CACHE_SPARE or CACHE_IN_SLOT. What is
  * taken from cores also says by which thread: all that is at least CACHE_OWNED is owned. */
 enum cache_state { CACHE_SPARE, CACHE_IN_SLOT, CACHE_OWNED };
 
 struct cache {
+    /* The first is no class's: its `first`, always NULL, is the slot of offset 0. */
+    union {
+        _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
+        struct cache_row rows[ROW_LIMIT];
+    };
+
     /* Constant. */
-    void *nothing;       /* always NULL: the slot of offset 0                     */
     struct cache *below; /* made before this one                                  */
     uint32_t number;     /* from 1                                                */
     bool is_for_cores;   /* never one thread's own                                */
@@ -73,12 +91,9 @@ struct cache {
     size_t capacity_bytes[2];     /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
-    uint64_t used_bins[ROW_LIMIT];            /* by row: classes that have an array */
-    uint64_t recent_bins[ROW_LIMIT]; /* by row: classes that missed since the hand last passed */
 
-    uint8_t flushes[FLUSH_COUNTS]; /* in a row, without a miss; bins may share one */
-
-    bool has_sampled; /* of core/sampled.h: blocks were put on entries without arrays */
+    uint8_t span_flushes; /* of all large blocks, in a row, without a miss */
+    bool has_sampled;     /* of core/sampled.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */
     uint32_t armed_start;             /* the count that the others are of                     */
@@ -89,9 +104,11 @@ struct cache {
     uint8_t armed_quick_count[CLASS_LIMIT]; /* blocks that were worth it                     */
     uint8_t armed_turns[CLASS_LIMIT];       /* with few blocks, since more were last asked for */
 
-    _Alignas(4096) struct cache_entry entries[BIN_LIMIT];
-    char arena[];
+    _Alignas(CACHE_LINE_BYTES) char arena[];
 };
+_Static_assert(offsetof(struct cache, entries) == 0, "the slot of offset 0 is NULL");
+_Static_assert(offsetof(struct cache, arena) - sizeof(struct cache_entry[BIN_LIMIT]) < 2048,
+               "small arrays share the head's page");
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays need the rest");
 
 /* The calling thread's own cache; an empty one that stays empty before the first use, in a thread

@@ -104,6 +104,12 @@ ALWAYS_INLINE size_t bin_bytes(unsigned bin)
     return class_facts[bin_class(bin)].bytes;
 }
 
+/* Whether there can be blocks of the bin: its class is one. */
+ALWAYS_INLINE bool bin_exists(unsigned bin)
+{
+    return bin_bytes(bin) != 0;
+}
+
 /* Offset of the entry of a size's class among its row's entries. Pre: bytes <= MEDIUM_MAX. */
 ALWAYS_INLINE uint32_t class_offset(size_t bytes)
 {

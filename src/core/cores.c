@@ -53,6 +53,17 @@ static struct rseq_area *join(void)
     return area_joined;
 }
 
+/* Has threads work on cores' caches from now on. Until then nobody touches the slots' pages; each
+ * slot gets what is in none once, however many threads begin. */
+static void begin_use(void)
+{
+    for (unsigned core = 0; core < slot_count; core++) {
+        void *untouched = NULL;
+        compare_swap(&core_slots[core].base, &untouched, &cache_none, RELAXED, RELAXED);
+    }
+    store(&cores_are_used, true, RELEASE); /* pairs with cores_join() */
+}
+
 void cores_start(enum cores_use use, unsigned core_limit)
 {
     if (use == CORES_NEVER)
@@ -67,9 +78,9 @@ void cores_start(enum cores_use use, unsigned core_limit)
         return;
     slot_count = core_limit;
     cache_limit = core_limit + SPARES;
-    for (unsigned core = 0; core < core_limit; core++)
-        store(&core_slots[core].base, &cache_none, RELAXED);
-    store(&cores_are_used, use == CORES_ALWAYS, RELEASE);
+    store(&cores_are_used, false, RELAXED);
+    if (use == CORES_ALWAYS)
+        begin_use();
 }
 
 const char *cores_refusal(void)
@@ -113,8 +124,9 @@ static void stock(unsigned count)
 
 void cores_note_threads(size_t attached, unsigned cpu_count)
 {
-    if (refusal == NULL && attached > (size_t)cpu_count * THREADS_A_CPU + IDLE_THREADS)
-        store(&cores_are_used, true, RELEASE);
+    size_t few = (size_t)cpu_count * THREADS_A_CPU + IDLE_THREADS;
+    if (refusal == NULL && attached > few && !load(&cores_are_used, RELAXED))
+        begin_use();
 }
 
 bool cores_join(size_t attached, unsigned cpu_count)

@@ -50,9 +50,10 @@ struct cache *registry_make(bool is_for_cores)
 
 void registry_cool(struct cache *cache)
 {
-    size_t header = offsetof(struct cache, entries);
-    size_t start = align_up((uintptr_t)cache + header, depot_page_bytes) - (uintptr_t)cache;
-    if (start != header || os_purge((char *)cache + start, CACHE_BYTES - start) != 0)
+    size_t arena = align_up(offsetof(struct cache, arena), depot_page_bytes);
+    if ((uintptr_t)cache % depot_page_bytes != 0 || sizeof cache->entries % depot_page_bytes != 0 ||
+        os_purge(cache->entries, sizeof cache->entries) != 0 ||
+        os_purge((char *)cache + arena, CACHE_BYTES - arena) != 0)
         return;
     cache->arena_used = offsetof(struct cache, arena);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
@@ -84,8 +85,11 @@ const struct watch_fact registry_facts[] = {
     FACT_NUMBER("cache.is_for_cores", offsetof(struct cache, is_for_cores)),
     FACT_NUMBER("cache.core", offsetof(struct cache, core)),
     FACT_NUMBER("cache.state", offsetof(struct cache, state)),
-    FACT_NUMBER("cache.used_bins", offsetof(struct cache, used_bins)),
+    FACT_NUMBER("cache.head", offsetof(struct cache, below)),
+    FACT_NUMBER("cache.head_bytes", offsetof(struct cache, arena) - offsetof(struct cache, below)),
+    FACT_NUMBER("cache.used_rows", offsetof(struct cache, used_rows)),
     FACT_NUMBER("cache.entries", offsetof(struct cache, entries)),
+    FACT_NUMBER("cache.row.used_bins", offsetof(struct cache_row, used_bins)),
     FACT_NUMBER("cache.entry_bytes", ENTRY_BYTES),
     FACT_NUMBER("cache.top", offsetof(struct cache_entry, top)),
     FACT_NUMBER("cache.limit", offsetof(struct cache_entry, limit)),

@@ -16,7 +16,7 @@ size_t registry_count(void);
 /* An empty cache, in CACHE_OWNED, for threads or for cores. Waits for nobody. NULL: no memory. */
 struct cache *registry_make(bool is_for_cores);
 
-/* Gives back the pages of an empty cache, which is all zeros behind its header. Its owner. */
+/* Gives back the pages of an empty cache, all but its head's. Its owner. */
 void registry_cool(struct cache *cache);
 
 /* In a fork's child: makes a cache usable that another thread owned, or loses what it held. */

@@ -142,7 +142,7 @@ struct cache *registry_make(bool is_for_cores)
 
 static void clear_arrays(struct cache *cache)
 {
-    __builtin_memset((void *)cache_entry_at(cache, OFFSET), 0, ENTRY_BYTES);
+    __builtin_memset((void *)&cache->rows[bin_row(BIN)], 0, sizeof cache->rows[0]);
     __builtin_memset(cache->arena, 0, ARENA_BYTES);
 }
 
@@ -161,7 +161,6 @@ void registry_adopt(struct cache *cache)
         return;
     clear_arrays(cache);
     __builtin_memset(cache->used_rows, 0, sizeof cache->used_rows);
-    __builtin_memset(cache->used_bins, 0, sizeof cache->used_bins);
     atomic_store(&cache->edits, 0);
 }
 
@@ -359,7 +358,8 @@ static void begin_with(unsigned in_first, unsigned in_second)
 {
     for (unsigned i = 0; i < CACHES; i++) {
         struct cache *cache = (struct cache *)(void *)memory[i];
-        __builtin_memset((void *)cache, 0, offsetof(struct cache, entries));
+        __builtin_memset((void *)&cache->below, 0,
+                         offsetof(struct cache, arena) - offsetof(struct cache, below));
         clear_arrays(cache);
     }
     for (unsigned is_span = 0; is_span < 2; is_span++)
@@ -375,6 +375,8 @@ static void begin_with(unsigned in_first, unsigned in_second)
     region.base = (char *)blocks;
     region.map = map;
     atomic_store(&map[0], BIN);
+    for (unsigned core = 0; core < CORES; core++)
+        atomic_store(&core_slots[core].base, NULL);
     cores_start(CORES_ALWAYS, CORES);
     for (unsigned i = 0; i < BLOCKS; i++)
         places[i] = i < HELD_FIRST ? IN_DEPOT : HELD;

@@ -194,23 +194,24 @@ class Watched:
 
     def read_caches(self, frame):
         facts = self.facts
-        address, head_bytes = self.number("cache.newest"), facts["cache.used_bins"] + 8 * facts["cache.rows"]
+        address, start = self.number("cache.newest"), facts["cache.head"]
+        names = ("below", "number", "is_for_cores", "core", "state", "used_rows")
+        below, number, is_for_cores, core, state, used_rows = (facts["cache." + name] - start for name in names)
         while address != 0 and len(frame.caches) < CACHES_MAX:
-            head = self.process.read(address, head_bytes)
-            cache = Cache(unsigned(head, facts["cache.number"], 4), head[facts["cache.is_for_cores"]] != 0,
-                          unsigned(head, facts["cache.core"], 4), unsigned(head, facts["cache.state"], 8) >= 2)
-            self.read_entries(frame, address, head, cache)
+            head = self.process.read(address + start, facts["cache.head_bytes"])
+            cache = Cache(unsigned(head, number, 4), head[is_for_cores] != 0,
+                          unsigned(head, core, 4), unsigned(head, state, 8) >= 2)
+            used = int.from_bytes(head[used_rows:][:facts["cache.rows"] // 8], "little")
+            self.read_entries(frame, address, [row for row in range(facts["cache.rows"]) if used >> row & 1], cache)
             frame.caches.append(cache)
-            address = unsigned(head, facts["cache.below"], 8)
+            address = unsigned(head, below, 8)
 
-    def read_entries(self, frame, address, head, cache):
+    def read_entries(self, frame, address, rows, cache):
         facts = self.facts
         row_bytes = facts["cache.entry_bytes"] << facts["class.bits"]
-        rows = [(row, used) for row, used in enumerate(struct.unpack_from(
-            "<%dQ" % facts["cache.rows"], head, facts["cache.used_bins"])) if used]
-        data = self.process.read_all([(address + facts["cache.entries"] + row * row_bytes, row_bytes)
-                                      for row, _ in rows])
-        for (row, used), entries in zip(rows, data):
+        data = self.process.read_all([(address + facts["cache.entries"] + row * row_bytes, row_bytes) for row in rows])
+        for row, entries in zip(rows, data):
+            used = unsigned(entries, facts["cache.row.used_bins"], 8)
             while used:
                 size_class = (used & -used).bit_length() - 1
                 used &= used - 1

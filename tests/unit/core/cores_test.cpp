@@ -102,7 +102,7 @@ TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
         ASSERT_EQ(thread_count(), 1u);
         struct cache *own = cache_of_thread;
         ASSERT_NE(own, &cache_none);
-        cores_are_used = true;
+        cores_note_threads(1000, 1);
         heap_free(calm_test::alloc_in_cohort(100, 0));
         EXPECT_EQ(cache_of_thread, own) << "a hit is no reason";
         heap_free(calm_test::alloc_in_cohort(3000, 0));
@@ -110,6 +110,28 @@ TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
         EXPECT_EQ(thread_count(), 0u);
         EXPECT_FALSE(cache_has_arrays(own)) << "no thread takes it up";
         EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
+/* Seen to fail with cores_start() that begins in any case, and with begin_use() that stores without
+ * a look at what is there. */
+TEST(Cores, TheSlotsAreUntouchedUntilTheyAreUsedAndFilledOnce)
+{
+    with_cores(CORES_AUTO, [] {
+        EXPECT_TRUE(calm_test::is_zero(core_slots, sizeof core_slots));
+        cores_note_threads(1000, 1);
+        for (unsigned core = 0; core < core_limit; core++)
+            EXPECT_EQ(core_slots[core].base, &cache_none);
+        ASSERT_TRUE(cores_join(0, 1));
+        struct cache *cache = nullptr;
+        do {
+            cache = cores_take();
+            ASSERT_NE(cache, nullptr);
+            cores_return(cache);
+        } while (cache->state != CACHE_IN_SLOT);
+        cores_are_used = false; /* as another thread saw it that comes late */
+        cores_note_threads(1000, 1);
+        EXPECT_EQ(core_slots[cache->core].base, cache);
     });
 }
 

@@ -12,6 +12,7 @@ import rows as rows_module
 from .results import Results, geometric_mean, ratio
 
 Outcome = Tuple[Optional[float], str]
+FAST = 1.25  # a peer is fast on a row that takes it no longer than this many times the best peer's time
 MISSING: Outcome = (None, "no verdict: not measured")
 
 
@@ -134,11 +135,7 @@ def _sites(results: Results, ours: str, names) -> Outcome:
 
 
 def _drift(results: Results, ours: str, names) -> Outcome:
-    gap = _gap(results, ours, names=names)
-    if gap:
-        return None, gap
-    found = [(results.number(results.row(name), ours, "resident_drift_kib"), name) for name in names]
-    return max(found) if None not in [value for value, _ in found] else MISSING
+    return _most(results, ours, ("resident_drift_kib", names))
 
 
 def _over_variants(results: Results, ours: str, argument) -> Outcome:
@@ -177,6 +174,34 @@ def _over_peer(results: Results, ours: str, argument) -> Outcome:
     return min(pair.median, 1.0) if pair.is_tie else pair.median, "a tie" if pair.is_tie else ""
 
 
+def _peak_of_fast(results: Results, ours: str, names) -> Outcome:
+    """Peak RSS over the lowest of the peers that are fast on that row: the row that is dearest."""
+    gap = _gap(results, ours, names=names)
+    if gap:
+        return None, gap
+    found = []
+    for row in map(results.row, names):
+        figures = {peer: results.figure(row, peer, row.metric) for peer in _peers(results, ours)}
+        times = {peer: figure.median for peer, figure in figures.items() if figure}
+        if not times:
+            return None, f"no verdict: no peer on {row.name}"
+        fast = [peer for peer, time in times.items() if time <= FAST * min(times.values())]
+        pairs = [(results.ratio(row, ours, peer, "peak").median, peer) for peer in fast]
+        value, peer = max(pairs)
+        found.append((value, f"{row.name} against {peer}"))
+    return max(found)
+
+
+def _most(results: Results, ours: str, argument) -> Outcome:
+    """The largest of a number of the workload's own over the rows."""
+    field, names = argument
+    gap = _gap(results, ours, names=names)
+    if gap:
+        return None, gap
+    found = [(results.number(results.row(name), ours, field), name) for name in names]
+    return max(found) if None not in [value for value, _ in found] else MISSING
+
+
 def _kib_a_thread(results: Results, ours: str, argument) -> Outcome:
     """What a variant of ours needs for each thread more than for the first row's: the dearest of the other rows."""
     names, variant = argument
@@ -204,6 +229,8 @@ KINDS = {
     "over_variants": _over_variants,
     "over_peer": _over_peer,
     "kib_a_thread": _kib_a_thread,
+    "peak_of_fast": _peak_of_fast,
+    "most": _most,
 }
 AT_LEAST = {"given_back"}
 

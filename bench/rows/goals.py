@@ -50,8 +50,28 @@ GOALS = (
         ("slots-t8", "leak-t100", "fan-out-t410"),
         1.00,
     ),
+    (
+        "larson, slots, leaks and frees by many threads: peak RSS over the lowest of the fast peers",
+        "peak_of_fast",
+        ("larson-t2", "larson-t8", "slots-t8", "leak-t100", "fan-out-t410"),
+        1.00,
+    ),
+    ("symmetric: time over gperftools', ties aside", "over_peer", ("symmetric", "gperftools"), 1.00),
+    (
+        "symmetric: resident bytes a string, 332 MB for 40 million",
+        "most",
+        ("bytes_a_string", ("symmetric-memory-full",)),
+        8.30,
+    ),
     ("asymmetric and mpsc: KiB of drift", "drift", ("asymmetric", "mpsc"), 1024),
+    ("asymmetric: time over mimalloc 2's, ties aside", "over_peer", ("asymmetric-time", "mimalloc2"), 1.00),
     ("mpsc: time over mimalloc 2's, ties aside", "over_peer", ("mpsc-time", "mimalloc2"), 1.00),
+    (
+        "a stopped freer: the others' P99.9 over the same without a stop",
+        "most",
+        ("others_p999_ratio", ("stopped-ptrace", "stopped-signal", "stopped-idle")),
+        1.10,
+    ),
     (
         "threads that freed 1000 blocks and sleep: KiB that each adds above its stack, caches by cores",
         "kib_a_thread",

@@ -327,12 +327,38 @@ class Goals(unittest.TestCase):
         self.assertEqual(found(made), (10, "idle-blocks-8"))
         self.assertEqual(found(made[:2]), (None, "no verdict: cores has no figure in every row"))
 
+    def test_memory_is_held_against_the_smallest_of_the_peers_that_are_fast(self):
+        cost = lambda seconds, kib: {"user": seconds, "system": 0.0, "wall": seconds, "peak_kib": kib}
+        made = [
+            sample("slots", library, repeat, seconds, cost=cost(seconds, kib))
+            for repeat in range(7)
+            for library, seconds, kib in (
+                ("calm", 1.0, 1000),
+                ("snmalloc", 1.0, 4000),
+                ("mimalloc2", 1.2, 2000),
+                ("glibc", 2.0, 500),
+            )
+        ]
+        found = digest(made, ("calm", "snmalloc", "mimalloc2", "glibc"))
+        value, words = goals.KINDS["peak_of_fast"](found, "calm", ("slots",))
+        self.assertAlmostEqual(value, 0.5)
+        self.assertEqual(words, "slots against mimalloc2")
+        alone = digest(made, ("calm",))
+        self.assertEqual(goals.KINDS["peak_of_fast"](alone, "calm", ("slots",)), (None, "no verdict: no peer on slots"))
+
+    def test_a_number_of_the_workloads_own_is_that_of_the_row_where_it_is_largest(self):
+        names = ("stopped-ptrace", "stopped-signal")
+        stopped = lambda ratio: {"seconds": 1, "cpu_seconds": 1, "others_p999_ratio": ratio, "held_p999_ns": 9}
+        made = [sample(name, "calm", 0, 1, result=stopped(ratio)) for name, ratio in zip(names, (1.3, 0.9))]
+        self.assertEqual(self.outcome(made, "most", ("others_p999_ratio", names)), (1.3, "stopped-ptrace"))
+        self.assertIn("no verdict", self.outcome(made[1:], "most", ("others_p999_ratio", names))[1])
+
     def test_every_goal_has_a_kind_and_names_rows_that_exist(self):
         known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
         flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
         for text, kind, argument, _ in rows_module.GOALS:
             has_libraries = kind in ("over_variants", "over_peer", "kib_a_thread")
-            named = flat((argument[0],) if has_libraries else argument)
+            named = flat(argument[1] if kind == "most" else (argument[0],) if has_libraries else argument)
             self.assertEqual(set(named) - known, set(), text)
             self.assertIn(kind, goals.KINDS, text)
         self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})

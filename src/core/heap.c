@@ -22,7 +22,10 @@
 #include "mem/span.h"
 #include "os/lock.h"
 
-enum start_state { START_NOT_YET, START_RUNNING, START_DONE };
+/* GIVEN_UP is RUNNING where nobody waits any more. */
+enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
+
+enum { START_PATIENCE_MS = 5000 };
 
 enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHARE = 64 };
 
@@ -86,6 +89,25 @@ static void start_now(void)
     os_wake(&start_state, UINT32_MAX);
 }
 
+/* Another thread starts the heap: a few kernel calls, unless it is stopped there. Returns the
+ * state; RUNNING never. */
+static uint32_t wait_for_start(void)
+{
+    uint64_t begun = os_clock_ms(), waited = 0;
+    uint32_t state = load(&start_state, ACQUIRE);
+    for (; state == START_RUNNING && waited < START_PATIENCE_MS; waited = os_clock_ms() - begun) {
+        os_wait(&start_state, START_RUNNING, START_PATIENCE_MS - waited);
+        state = load(&start_state, ACQUIRE);
+    }
+    /* S5; the starter's own step, if it was first, stands. */
+    if (state == START_RUNNING &&
+        compare_swap(&start_state, &state, START_GIVEN_UP, ACQUIRE, ACQUIRE)) {
+        os_wake(&start_state, UINT32_MAX);
+        return START_GIVEN_UP;
+    }
+    return state;
+}
+
 bool heap_start(void)
 {
     if (likely(load(&start_state, ACQUIRE) == START_DONE))
@@ -97,10 +119,8 @@ bool heap_start(void)
         start_now();
         return load(&start_state, RELAXED) == START_DONE;
     }
-    while (state == START_RUNNING) { /* another thread starts the heap: a few kernel calls */
-        os_wait(&start_state, START_RUNNING, UINT64_MAX);
-        state = load(&start_state, ACQUIRE);
-    }
+    if (state == START_RUNNING)
+        state = wait_for_start();
     return state == START_DONE;
 }
 

@@ -33,8 +33,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out);
 /* Applies what may change while the heap runs. */
 void heap_apply(const struct heap_settings *settings);
 
-/* Makes the heap ready; the first request does it by itself. False: no memory; a later request
- * tries again. */
+/* Makes the heap ready; the first request does it by itself. False: no memory, or the thread that
+ * starts it is stopped there; a later request tries again. */
 bool heap_start(void);
 
 /* Installs the hooks for thread exit and fork. From the library's constructor. */

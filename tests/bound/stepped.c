@@ -203,11 +203,21 @@ static int run_child(unsigned index, unsigned calls, bool is_remote)
     return 0;
 }
 
+/* Others may stop all processes for a while. The child has not stepped then, and does not get the
+ * signal. */
+static bool is_from_outside(int status)
+{
+    return WIFSTOPPED(status) && (WSTOPSIG(status) == SIGSTOP || WSTOPSIG(status) == SIGCONT);
+}
+
 static bool step(pid_t pid, struct user_regs_struct *registers)
 {
     int status;
-    return ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) == 0 && waitpid(pid, &status, 0) == pid &&
-           WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP &&
+    do
+        if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) != 0 || waitpid(pid, &status, 0) != pid)
+            return false;
+    while (is_from_outside(status));
+    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP &&
            ptrace(PTRACE_GETREGS, pid, NULL, registers) == 0;
 }
 

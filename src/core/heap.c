@@ -75,6 +75,7 @@ static void start_now(void)
         huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
     heap_apply(&settings);
     span_on_shortage = collect;
+    span_on_growth = shelf_drain_for_growth;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
     meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN),
                                  META_CHUNK_MAX),

@@ -14,11 +14,13 @@
 #include "core/class.h"
 #include "core/large.h"
 #include "core/purge.h"
+#include "mem/region.h"
 #include "os/lock.h"
 
 enum {
     BLOCKS_A_SHELF = 28,
     SHELVED_UNITS_MAX = 512, /* 32 MiB on all shelves */
+    GROWTH_SHARE = 16,       /* of the region, on shelves when it would grow: `bench/rust`, json */
 };
 
 static struct shelf {
@@ -136,6 +138,13 @@ size_t shelf_drain(bool is_all)
         drained += count;
     }
     return drained;
+}
+
+bool shelf_drain_for_growth(void)
+{
+    size_t units = load(&shelved, RELAXED);
+    return units > 0 && units >= load(&region.units, RELAXED) / GROWTH_SHARE &&
+           shelf_drain(true) > 0;
 }
 
 size_t shelf_bytes(void)

@@ -105,7 +105,7 @@ class Lines(unittest.TestCase):
     SAYS = {  # what of the output shows that calmalloc was there
         "python -m calmalloc run script.py ARGS": r"(?s)200000 \['a', 'b'\].*\n  live at exit ",
         "python -m calmalloc heap script.py ARGS":
-            r"(?s)200000 \['a', 'b'\].*\n  live at the end  \d\d\.\d MiB.*PyUnicode_New",
+            r"(?s)200000 \['a', 'b'\].*\n  live at the end  \d+\.\d MiB.*PyUnicode_New",
         "LD_PRELOAD=$(calm lib) python script.py": r"200000 \[\]",
         "calm run -- PROGRAM ARGS": r"(?s)200000 \['a', 'b'\].*\n  live at exit ",
     }

@@ -78,6 +78,38 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
     EXPECT_EQ(shelf_bytes(), 0u);
 }
 
+/* Seen to fail with a heap that sets no span_on_growth, and with one that drains whatever there is.
+ */
+TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.is_idle_wanted = false;
+    purge_helper_stop();
+    calm_trim();
+    std::vector<void *> units, eights(24);
+    auto move_front = [&] {
+        for (size_t front = region.units; region.units == front;)
+            units.push_back(large_acquire(1, 1, 0, nullptr));
+    };
+    for (void *&block : eights)
+        ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
+    move_front();
+    shelf_give(1, &units.back(), 1);
+    units.pop_back();
+    move_front();
+    EXPECT_EQ(shelf_bytes(), UNIT_BYTES) << "so little stays for who asks for it";
+    shelf_give(8, eights.data(), eights.size());
+    ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 4);
+    size_t front = region.units;
+    for (size_t taken = 0; shelf_bytes() > 0 && taken < 2 * front; taken++)
+        units.push_back(large_acquire(1, 1, 0, nullptr));
+    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(region.units, front) << "what lay on the shelves was enough";
+    for (void *unit : units)
+        large_release(unit);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
 TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
 {
     ASSERT_TRUE(heap_start());

@@ -7,7 +7,8 @@
  * timed one by one, and nothing but who frees differs between the two rows. At most RING blocks of
  * a stream are on the way, so that the rows hold the same memory. Now and then a malloc is not
  * timed but executed one instruction at a time and counted, while the other thread goes on
- * (stepped.h). A library of pools says by pool_malloc_bound() how many instructions its own
+ * (stepped.h); the SETTLE calls after it are not timed either, as the other thread has caught up
+ * and lines are cold. A library of pools says by pool_malloc_bound() how many instructions its own
  * alloc may take. Does not measure the freeing thread.
  */
 #include "stepped.h"
@@ -15,7 +16,7 @@
 
 #include <sched.h>
 
-enum { STREAMS = 4, RING = 1024, STEP_EVERY = 1 << 13, STAMP_BYTES = 16 };
+enum { STREAMS = 4, RING = 1024, STEP_EVERY = 1 << 13, SETTLE = 512, STAMP_BYTES = 16 };
 
 #include "ring.h"
 
@@ -23,7 +24,7 @@ static struct ring there[STREAMS], back[STREAMS];
 
 static uint64_t bytes, operations, check, most, counted;
 static bool is_remote;
-static struct tail mallocs;
+static struct tail mallocs, settling; /* the latter are not told */
 
 /* Cores that the process may use, one for each of the two where there are two. */
 static void pin(unsigned index)
@@ -51,12 +52,19 @@ static void *malloc_counted(uint64_t stamp)
     return block;
 }
 
+/* Whether the call that is counted is less than SETTLE calls ago. */
+static bool is_settling(uint64_t i)
+{
+    return i >= STEP_EVERY && i % STEP_EVERY < SETTLE;
+}
+
 static void allocate_all(void)
 {
     for (uint64_t i = 0; i < operations; i++) {
         unsigned stream = i % STREAMS;
-        void *block = i % STEP_EVERY == STEP_EVERY - 1 ? malloc_counted(i)
-                                                       : timed_malloc(&mallocs, bytes, i);
+        void *block = i % STEP_EVERY == STEP_EVERY - 1
+                          ? malloc_counted(i)
+                          : timed_malloc(is_settling(i) ? &settling : &mallocs, bytes, i);
         while (!ring_give(&there[stream], block))
             sched_yield();
         if ((block = ring_take(&back[stream])) != NULL)

@@ -68,6 +68,33 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(line["counterfactual"]["regret_ns"], 0)
         self.assertLess(line["counterfactual"]["agreed"], 0.9)
 
+    def test_each_decision_of_a_counterfactual_run_is_a_line_that_the_sums_are_made_of(self):
+        # Seen to fail: with lines for the warm-up, too, and with the regret of the decision before.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "decisions")
+            words = ("--policy", "random", "--slow", "4:4", "--blocks", "12", "--counterfactual", "--comparisons", path)
+            result = lines(*words, "--load", "0.5,0.8", "--seeds", "2")
+            with open(path) as file:
+                told = [json.loads(line) for line in file]
+        for run in result:
+            mine = [line for line in told if (line["load"], line["seed"]) == (run["load"], run["seed"])]
+            sums = run["counterfactual"]
+            self.assertEqual(len(mine), sums["decisions"])
+            self.assertAlmostEqual(sum(line["core"] == line["would"] for line in mine) / len(mine), sums["agreed"],
+                                   delta=1e-3)
+            self.assertAlmostEqual(sum(line["regret_ns"] for line in mine) / len(mine) / sums["regret_ns"], 1,
+                                   delta=1e-2)
+            self.assertTrue(all(line["regret_ns"] >= 0 and 0 <= line["class"] < 4 for line in mine))
+            self.assertEqual({line["regret_ns"] for line in mine if line["core"] == line["would"]}, {0})
+            times = [line["at_ns"] for line in mine]
+            self.assertEqual(times, sorted(times))
+        self.assertEqual(len(told), sum(run["counterfactual"]["decisions"] for run in result))
+
+    def test_a_log_that_cannot_be_written_is_told(self):
+        done = sim("--policy", "random", "--counterfactual", "--comparisons", "/dev/full")
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        self.assertIn("cannot be written", done.stderr)
+
     def test_the_forecast_comes_with_its_error(self):
         forecast = lines("--policy", "learned", "--blocks", "12")[0]["forecast"]
         self.assertGreater(forecast["count"], 100)
@@ -81,7 +108,8 @@ class CommandLine(unittest.TestCase):
                 (("--slow", "4"), "slow"), (("--policy", "jsq", "--slow", "17:2"), "than there are"),
                 (("--policy", "jsq", "--tight", "2:2"), "--blocks"),
                 (("--policy", "jsq", "--snapshot-out", "x"), "snapshots"),
-                (("--policy", "learned", "--counterfactual"), "another policy")):
+                (("--policy", "learned", "--counterfactual"), "another policy"),
+                (("--policy", "random", "--comparisons", "x"), "--counterfactual")):
             done = sim(*words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
             self.assertEqual(len(done.stderr.splitlines()), 1, words)

@@ -423,6 +423,13 @@ static uint32_t decide(struct engine *engine, uint32_t task_index)
     engine->compared += task->is_counted;
     engine->agreed += task->is_counted && would == choice.core;
     engine->regret_ns += task->is_counted ? (double)regret_ns : 0;
+    if (task->is_counted && engine->options.on_comparison != NULL)
+        engine->options.on_comparison(engine->options.comparisons_to,
+                                      &(struct comparison){.at_ns = parts->now_ns,
+                                                           .core = choice.core,
+                                                           .would = would,
+                                                           .class = asked.class,
+                                                           .regret_ns = regret_ns});
     return choice.core;
 }
 

@@ -18,6 +18,14 @@
 #include "quantiles.h"
 #include "traffic.h"
 
+/* A decision, and what the learned policy would have done in its place. */
+struct comparison {
+    double at_ns;
+    uint32_t core, would; /* equal where the two agree                              */
+    uint32_t class;       /* of the task's block, or POLICY_NO_CLASS                */
+    float regret_ns;      /* expected to be lost by `core`, as learned_compare() has it */
+};
+
 enum full_rule { FULL_REJECT, FULL_SHED, FULL_WAIT };
 
 struct engine_options {
@@ -43,6 +51,9 @@ struct engine_options {
     bool is_frozen;          /* the learned policy does not learn     */
     int forced_arm;          /* TRIAL_*, or -1: the trial decides     */
     const uint8_t *snapshot; /* of the learned policy, or NULL */
+    /* Told of each comparison that counts; or NULL. */
+    void (*on_comparison)(void *to, const struct comparison *comparison);
+    void *comparisons_to;
 };
 
 struct engine_counts {

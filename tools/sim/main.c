@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "comparisons.h"
 #include "options.h"
 #include "trace.h"
 
@@ -203,6 +204,42 @@ static bool file_write(const char *path, const uint8_t *bytes)
     return fclose(file) == 0 && is_whole;
 }
 
+/* Runs all that is asked for, one after the other. */
+static int run_each(struct sim_options *options, uint8_t *snapshot)
+{
+    double runs = (double)options->seeds * options->load_count, run = 0;
+    struct comparisons *log = options->engine.comparisons_to;
+    for (unsigned i = 0; i < options->load_count; i++) {
+        for (uint64_t k = 0; k < options->seeds; k++, run++) {
+            uint64_t seed = options->engine.traffic.seed + k;
+            if (log != NULL)
+                comparisons_begin(log, options->loads[i], seed,
+                                  options->engine.tasks - options->engine.warmup);
+            int code = run_one(options, options->loads[i], seed, run / runs, 1 / runs, snapshot);
+            if (code != 0)
+                return code;
+        }
+    }
+    return 0;
+}
+
+static int run_logged(struct sim_options *options, uint8_t *snapshot)
+{
+    struct comparisons log;
+    if (options->comparisons == NULL)
+        return run_each(options, snapshot);
+    options->engine.on_comparison = comparisons_add;
+    options->engine.comparisons_to = &log;
+    int code = 1;
+    bool is_open = comparisons_open(&log, options->comparisons);
+    if (is_open)
+        code = run_each(options, snapshot);
+    if (is_open && comparisons_close(&log))
+        return code;
+    fprintf(stderr, "calm sim: '%s' cannot be written.\n", options->comparisons);
+    return 1;
+}
+
 static int run_all(struct sim_options *options)
 {
     uint8_t snapshot_in[LEARNED_SNAPSHOT_BYTES], snapshot_out[LEARNED_SNAPSHOT_BYTES];
@@ -214,15 +251,9 @@ static int run_all(struct sim_options *options)
         }
         options->engine.snapshot = snapshot_in;
     }
-    double runs = (double)options->seeds * options->load_count, run = 0;
-    for (unsigned i = 0; i < options->load_count; i++) {
-        for (uint64_t k = 0; k < options->seeds; k++, run++) {
-            int code = run_one(options, options->loads[i], options->engine.traffic.seed + k,
-                               run / runs, 1 / runs, snapshot_out);
-            if (code != 0)
-                return code;
-        }
-    }
+    int code = run_logged(options, snapshot_out);
+    if (code != 0)
+        return code;
     if (options->has_progress)
         fprintf(stderr, "\r%78s\r", "");
     if (options->snapshot_out != NULL && !file_write(options->snapshot_out, snapshot_out)) {

@@ -51,7 +51,9 @@ static const struct option table[] = {
     {"inbox", COUNT, "N", "tasks in flight that a core accepts (1024)", 1, 65535},
     {"full", WORD, "RULE", "when nothing is feasible: reject shed wait (reject)", 0, 0},
     {"deadline", NUMBER, "NS", "how long a task waits then (100000)", 0, 1e12},
-    {"counterfactual", FLAG, "", "also log what the learned policy would have chosen", 0, 0},
+    {"counterfactual", FLAG, "", "also tell what the learned policy would have chosen", 0, 0},
+    {"comparisons", WORD, "FILE", "write each decision and what it would have been, a line each", 0,
+     0},
     {"frozen", FLAG, "", "the learned policy does not learn", 0, 0},
     {"arm", WORD, "A", "who decides in the learned policy: auto learned fixed (auto)", 0, 0},
     {"snapshot-in", WORD, "FILE", "start the learned policy from FILE", 0, 0},
@@ -134,6 +136,8 @@ static const char *set_word(struct sim_options *options, const char *name, const
         engine->forced_arm = place - 1;
     } else if (is(name, "trace")) {
         options->trace = word;
+    } else if (is(name, "comparisons")) {
+        options->comparisons = word;
     } else if (is(name, "snapshot-in")) {
         options->snapshot_in = word;
     } else {
@@ -286,6 +290,8 @@ static const char *check(struct sim_options *options, double warmup)
         return "--tight needs --blocks: what the other cores have.";
     if (engine->is_counterfactual && engine->policy == &policy_learned)
         return "--counterfactual compares another policy with the learned one.";
+    if (options->comparisons != NULL && !engine->is_counterfactual)
+        return "--comparisons needs --counterfactual.";
     bool is_learned = engine->policy == &policy_learned || engine->is_counterfactual;
     if (!is_learned && (options->snapshot_in != NULL || options->snapshot_out != NULL))
         return "only the learned policy has snapshots.";

@@ -17,6 +17,7 @@ struct sim_options {
     const char *trace;
     const char *snapshot_in;
     const char *snapshot_out;
+    const char *comparisons; /* file for each decision of a counterfactual run, or NULL */
     bool is_help;
     bool has_progress;
 };

@@ -49,7 +49,7 @@ _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
 
 struct cache cache_none;
 _Thread_local struct cache *cache_of_thread = &cache_none;
-uint64_t cache_mark = 0x6d6c61636d6c6163;
+uint64_t cache_mark = 0x6d6c61636d6c6100 | MARK_FIRST;
 struct cache_budget cache_budgets[2];
 void (*_Atomic cache_on_refill)(size_t bytes);
 

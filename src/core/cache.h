@@ -116,8 +116,11 @@ _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays ne
 extern HIDDEN _Thread_local struct cache *cache_of_thread;
 extern struct cache cache_none;
 
-/* What a freed block's first word is set to while it is free; unpredictable, never 0. */
+/* What a freed block's first word is set to while it is free; unpredictable, but for the byte at
+ * the block's start, which begins no pointer to a block, no UTF-8 text and no small number. */
 extern HIDDEN uint64_t cache_mark;
+enum { MARK_FIRST = 0xfb };
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a block starts with its lowest byte");
 
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);

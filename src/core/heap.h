@@ -88,6 +88,14 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
     return cache_pop(cohort_offset + small_of_thread[(bytes + 7) >> 3]);
 }
 
+/* Whether a block may lie free: the first byte of the mark, the rest is compared out of the way. A
+ * program's last write to a block is often a byte or a number; to read more than that at once waits
+ * until the write has left the processor's store buffer. */
+ALWAYS_INLINE bool block_looks_free(const void *block)
+{
+    return *(const unsigned char *)block == (unsigned char)cache_mark;
+}
+
 ALWAYS_INLINE void heap_free(void *block)
 {
     size_t unit = region_unit(block);
@@ -99,7 +107,7 @@ ALWAYS_INLINE void heap_free(void *block)
     if (CHECKS >= 1) {
         /* One product tells slabs from all else, and starts of blocks from their insides. */
         bool is_block = class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block);
-        if (unlikely(!is_block || *(block_word *)block == cache_mark)) {
+        if (unlikely(!is_block || block_looks_free(block))) {
             heap_free_odd(block);
             return;
         }
@@ -157,7 +165,7 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
         return;
     }
     bool is_block = is_start || class_begins_block(class, (uint16_t)(uintptr_t)block);
-    if (unlikely(!is_block || *(block_word *)block == cache_mark)) {
+    if (unlikely(!is_block || block_looks_free(block))) {
         heap_free_odd(block);
         return;
     }

@@ -134,10 +134,6 @@ def _sites(results: Results, ours: str, names) -> Outcome:
     return (grown[0] - grown[1], "") if None not in grown else MISSING
 
 
-def _drift(results: Results, ours: str, names) -> Outcome:
-    return _most(results, ours, ("resident_drift_kib", names))
-
-
 def _over_variants(results: Results, ours: str, argument) -> Outcome:
     """Ours over variants of ours: the geometric mean over the rows, against the variant that is ahead."""
     names, variants = argument
@@ -225,7 +221,6 @@ KINDS = {
     "tiny": _tiny,
     "sites": _sites,
     "given_back": _given_back,
-    "drift": _drift,
     "over_variants": _over_variants,
     "over_peer": _over_peer,
     "kib_a_thread": _kib_a_thread,

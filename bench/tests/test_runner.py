@@ -29,7 +29,7 @@ sys.path.insert(0, str(BENCH))
 
 import rows as rows_module  # noqa: E402
 from harness import base, build, goals, libraries, machine, measure  # noqa: E402
-from harness import plan, progress, prove, results  # noqa: E402
+from harness import peers, plan, progress, prove, results  # noqa: E402
 
 FOLDER = Path(tempfile.mkdtemp(prefix="calm-bench-test-"))
 
@@ -299,13 +299,6 @@ class Goals(unittest.TestCase):
         self.assertEqual(words, "against fixed1024, 0 of 2 ties")
         self.assertEqual(over(("fixed256", "other")), (None, "no verdict: other has no figure in every row"))
 
-    def test_drift_is_that_of_the_row_that_grows_most(self):
-        drifting = lambda kib: {"seconds": 1, "cpu_seconds": 1, "resident_drift_kib": kib, "resident_max_kib": 9}
-        figures = (("asymmetric", 20), ("mpsc", 900))
-        made = [sample(name, "calm", 0, 1, result=drifting(kib)) for name, kib in figures]
-        self.assertEqual(self.outcome(made, "drift", ("asymmetric", "mpsc")), (900, "mpsc"))
-        self.assertIn("no verdict", self.outcome(made[:1], "drift", ("asymmetric", "mpsc"))[1])
-
     def test_a_named_peer_counts_though_another_is_faster(self):
         made = [
             sample("slots", library, repeat, seconds)
@@ -353,7 +346,7 @@ class Goals(unittest.TestCase):
         self.assertEqual(self.outcome(made, "most", ("others_p999_ratio", names)), (1.3, "stopped-ptrace"))
         self.assertIn("no verdict", self.outcome(made[1:], "most", ("others_p999_ratio", names))[1])
 
-    def test_every_goal_has_a_kind_and_names_rows_that_exist(self):
+    def test_every_goal_has_a_kind_and_names_rows_and_peers_that_exist(self):
         known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
         flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
         for text, kind, argument, _ in rows_module.GOALS:
@@ -361,6 +354,8 @@ class Goals(unittest.TestCase):
             named = flat(argument[1] if kind == "most" else (argument[0],) if has_libraries else argument)
             self.assertEqual(set(named) - known, set(), text)
             self.assertIn(kind, goals.KINDS, text)
+            if kind == "over_peer":
+                self.assertIn(argument[1], peers.NAMES, text)
         self.assertEqual(set(base.FIXED), {"fixed256", "fixed1024"})
 
 

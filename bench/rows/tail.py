@@ -26,7 +26,16 @@ def call_fields(call: str) -> Tuple[str, ...]:
     )
 
 
-NOTHING = ("nothing_p9999_ns", "nothing_max_ns", "nothing_over_1us_share")
+# Of nothing, and of waits as long as a call: what the machine alone does.
+MACHINE = (
+    "nothing_p9999_ns",
+    "nothing_max_ns",
+    "nothing_over_1us_share",
+    "malloc_wait_trimmed_ns",
+    "malloc_wait_over_1us_share",
+    "free_wait_trimmed_ns",
+    "free_wait_over_1us_share",
+)
 
 
 def single_calls(
@@ -75,10 +84,10 @@ ROWS: Tuple[Row, ...] = (
         N(2_500_000),
         why="262,144 live of 64 B",
         quick=("free",),
-        fields=NOTHING,
+        fields=MACHINE,
     ),
     *single_calls(
-        "tail-churn-1024", "churn", 0, 262_144, 1024, N(1_500_000), why="262,144 live of 1024 B", fields=NOTHING
+        "tail-churn-1024", "churn", 0, 262_144, 1024, N(1_500_000), why="262,144 live of 1024 B", fields=MACHINE
     ),
     *(
         number(
@@ -97,6 +106,23 @@ ROWS: Tuple[Row, ...] = (
             ("tail-churn-64", "churn", (0, 262_144, 64, N(64_000_000)), "262,144 live of 64 B"),
             ("tail-churn-1024", "churn", (0, 262_144, 1024, N(64_000_000)), "262,144 live of 1024 B"),
         )
+    ),
+    *(
+        number(
+            f"tail-churn-{size}-fifo",
+            "malloc_p999_ns",
+            "churn",
+            0,
+            262_144,
+            size,
+            N(750_000),
+            1,
+            why=f"262,144 live of {size} B on a core of its own, by SCHED_FIFO: malloc's P99.9",
+            fields=call_fields("malloc") + call_fields("free") + MACHINE,
+            series=("malloc_ns", "free_ns"),
+            default=False,
+        )
+        for size in (64, 1024)
     ),
     *(
         number(

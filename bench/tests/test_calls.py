@@ -108,6 +108,21 @@ class SingleCalls(unittest.TestCase):
     def test_show_what_a_median_of_blocks_hides(self):
         self.assertLess(faulty.result("lat", 0, 64, 200_000, fault=SLOW_FREE)["pair32_p50_ns"], 500)
 
+    @any_of(tries=5)
+    def test_have_waits_beside_them_that_are_as_long_on_average(self):
+        found = faulty.result("churn", 0, 5_000, 64, 50_000, fault=SLOW_FREE)
+        wait = found["free_wait_trimmed_ns"]
+        self.assertGreater(found["free_trimmed_ns"], 80)  # one of five hundred takes 50 us
+        self.assertLess(abs(wait / found["free_trimmed_ns"] - 1), 0.25)
+        self.assertLess(found["malloc_wait_trimmed_ns"], wait / 2)
+
+    def test_may_have_a_core_of_their_own_or_are_left_out(self):
+        done = faulty.run("churn", 0, 5_000, 64, 20_000, 7, fault=NONE)
+        if done.returncode == LEFT_OUT:
+            self.assertRegex(done.stderr, "^SCHED_FIFO is refused here: ")
+        else:
+            self.assertEqual(json.loads(done.stdout)["priority"], 7)
+
     def test_come_as_curves_that_rise(self):
         found = faulty.result("churn", 0, 5_000, 64, 50_000, fault=NONE)
         for name in ("series_malloc_ns", "series_free_ns"):

@@ -233,6 +233,45 @@ static inline void tail_begin(void)
     empty_trimmed_ticks = tail_trimmed_ticks(&tail_of_empty);
 }
 
+/*
+ * Waits that take as long as the calls in a tail, by the counter alone: what the machine does to as
+ * much time that is not spent in an allocator. A call that takes twice as long as nothing is hit by
+ * twice as many interrupts, so it is these that a share of long calls is held against.
+ */
+struct waits {
+    struct tail tail;
+    double shortest_ticks; /* a wait for no time at all */
+    uint64_t ticks;
+};
+
+static inline void timed_wait(struct waits *waits)
+{
+    uint64_t before = ticks_before();
+    while (ticks_unfenced() - before < waits->ticks)
+        ;
+    tail_add(&waits->tail, before, ticks_after());
+}
+
+static inline void waits_begin(struct waits *waits)
+{
+    enum { SHORTEST_CALLS = 10000 };
+    for (unsigned i = 0; i < SHORTEST_CALLS; i++)
+        timed_wait(waits);
+    waits->shortest_ticks = tail_trimmed_ticks(&waits->tail);
+    waits->tail = (struct tail){0};
+}
+
+/* One wait, as long as `calls` were on average: looked up from time to time, often at first. */
+static inline void timed_wait_like(struct waits *waits, const struct tail *calls)
+{
+    enum { CALLS_EACH = 4096 };
+    if (calls->count % CALLS_EACH == 0 || (calls->count & (calls->count - 1)) == 0) {
+        double longer = tail_trimmed_ticks(calls) - waits->shortest_ticks;
+        waits->ticks = longer > 0 ? (uint64_t)longer : 0;
+    }
+    timed_wait(waits);
+}
+
 /* What was subtracted, and what half a million empty measurements show beyond it. */
 static inline void tail_result_empty(void)
 {

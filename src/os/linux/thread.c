@@ -65,6 +65,13 @@ static bool is_under_valgrind(void)
     return answer != 0;
 }
 
+/* True if the processor stops after each instruction, which a thread made now would inherit. */
+static bool is_stepped(void)
+{
+    enum { TRAP_FLAG = 0x100 };
+    return (__builtin_ia32_readeflags_u64() & TRAP_FLAG) != 0;
+}
+
 /* The child wakes on `stack` with the body on top of it, and never returns here. */
 static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uint32_t *alive)
 {
@@ -99,6 +106,11 @@ static bool is_under_valgrind(void)
     return false;
 }
 
+static bool is_stepped(void)
+{
+    return false;
+}
+
 static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uint32_t *alive)
 {
     register long x8 __asm__("x8") = SYS_clone;
@@ -128,13 +140,20 @@ static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uin
  * it is set, and a helper knows no signals. */
 extern char __libc_single_threaded __attribute__((weak));
 
+/* The kernel ends a process that is stepped or comes to a breakpoint while it blocks the signal. */
+#define ALL_BUT_STEPS (~(UINT64_C(1) << (SIGTRAP - 1)))
+
+static bool signals_mask(uint64_t mask, uint64_t *before)
+{
+    return system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)before, SIGNAL_SET_BYTES,
+                       0, 0) == 0;
+}
+
 bool os_signals_block(uint64_t *before)
 {
     if (&__libc_single_threaded != NULL && __libc_single_threaded != 0)
         return false;
-    uint64_t all = UINT64_MAX;
-    return system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)before, SIGNAL_SET_BYTES,
-                       0, 0) == 0;
+    return signals_mask(ALL_BUT_STEPS, before);
 }
 
 void os_signals_restore(uint64_t before)
@@ -172,12 +191,14 @@ int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32
 {
     if (UNDER_SANITIZER || is_under_valgrind())
         return -EPERM;
+    if (is_stepped())
+        return -EAGAIN;
     char *tls;
     int error = renew_storage(&tls);
     if (error != 0)
         return error;
-    uint64_t all = UINT64_MAX, before = 0;
-    system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, SIGNAL_SET_BYTES, 0, 0);
+    uint64_t before = 0;
+    signals_mask(UINT64_MAX, &before);
     long result = clone_helper(body, (char *)stack + size, tls, alive);
     os_signals_restore(before);
     store(&helper_id, result, RELAXED);

@@ -1,0 +1,102 @@
+/*
+ * self_stepped.c: a program steps through its own calls, by the processor's trap flag and a handler
+ * of SIGTRAP, while it has a second thread: every call ends, and once nothing is stepped any more
+ * the helper comes that gives memory back.
+ *
+ * Seen to fail with an os_signals_block() that blocks SIGTRAP, and with an os_helper_start() that
+ * does not ask for the flag: the kernel ends the program.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { BLOCKS = 64, ROUNDS = 2, TASKS = 2, FREED_MIB = 64 };
+
+static void *blocks[BLOCKS];
+
+static size_t size_of(size_t i)
+{
+    return 100 + i * 5000;
+}
+
+#if defined(__x86_64__)
+
+static volatile size_t steps;
+
+static void on_step(int signal)
+{
+    (void)signal;
+    steps++;
+}
+
+/* Past the red zone. */
+static void step(bool is_on)
+{
+    if (is_on)
+        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
+                         "leaq 128(%%rsp), %%rsp" ::
+                             : "memory", "cc");
+    else
+        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\t"
+                         "leaq 128(%%rsp), %%rsp" ::
+                             : "memory", "cc");
+}
+
+static void *sleeper(void *argument)
+{
+    pause();
+    return argument;
+}
+
+static void run_stepped(void)
+{
+    step(true);
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = malloc(size_of(i));
+    step(false);
+    for (size_t i = 0; i < BLOCKS; i++)
+        block_sign(blocks[i], size_of(i));
+    step(true);
+    for (size_t i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    step(false);
+}
+
+static void free_much(void)
+{
+    for (size_t i = 0; i < FREED_MIB; i++)
+        block_sign(blocks[i] = malloc(MIB), MIB);
+    for (size_t i = 0; i < FREED_MIB; i++)
+        free(blocks[i]);
+}
+
+int main(void)
+{
+    check_is_calmalloc();
+    check_time_limit(60);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0, "no thread");
+    CHECK(signal(SIGTRAP, on_step) != SIG_ERR, "no handler");
+    for (int i = 0; i < ROUNDS; i++)
+        run_stepped();
+    CHECK(steps > ROUNDS * BLOCKS * 10, "only %zu steps: nothing was stepped through", steps);
+    CHECK(task_count() == TASKS, "a helper came while its maker was stepped through");
+    while (task_count() == TASKS)
+        free_much();
+    check_heap();
+    return 0;
+}
+
+#else
+
+int main(void)
+{
+    check_skip("the trap flag is x86-64's");
+}
+
+#endif

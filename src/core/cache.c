@@ -32,6 +32,7 @@ enum {
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
+    RUN_PUT_MIN = 16,  /* neighbours that are worth a look at each */
     REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
     FLUSHES_MAX = 16,  /* in a row, before a bin holds less */
     BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
@@ -186,34 +187,70 @@ static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
         depot_give(bin_held(bin), blocks, count, user);
 }
 
+/* The slot above those that leave, when `count` do: the newest, but for a few that stay on top. */
+static void *_Atomic *flush_end(struct cache *cache, unsigned bin, size_t count)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    size_t others = entry_count(entry) - 1 - count;
+    ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
+    return cache_slot(cache, load(&entry->top, RELAXED) + SLOT_BYTES) -
+           size_min(FLUSH_KEEPS, others);
+}
+
+/* Closes the gap of the `count` slots below `end`: no more than those few move, so a flush is short
+ * however large the array is. */
+static void remove_slots(struct cache *cache, unsigned bin, void *_Atomic *end, size_t count)
+{
+    struct cache_entry *entry = &cache->entries[bin];
+    uint32_t top = load(&entry->top, RELAXED);
+    void *_Atomic *oldest = end - count;
+    edit_begin(cache);
+    for (void *_Atomic *slot = end; slot <= cache_slot(cache, top); slot++)
+        store(oldest++, load(slot, RELAXED), RELAXED);
+    store(&entry->top, top - (uint32_t)count * SLOT_BYTES, RELEASE);
+    edit_end(cache);
+}
+
 /*
- * Gives `count` blocks of a bin, fewer than all, to its depot: the newest but for a few that stay
- * on top; of many up to a half fewer, so that neighbours stay together. No more than those few
- * move, so a flush is short however large the array is. The blocks leave the array before they are
- * given: another thread may have them a moment later.
+ * Gives `count` blocks of a bin, fewer than all, to its depot; of many up to a half fewer, so that
+ * neighbours stay together. The blocks leave the array before they are given: another thread may
+ * have them a moment later.
  */
 static void flush_some(struct cache *cache, unsigned bin, size_t count)
 {
-    struct cache_entry *entry = &cache->entries[bin];
     void *blocks[FLUSH_MAX];
-    uint32_t top = load(&entry->top, RELAXED);
-    size_t others = entry_count(entry) - 1 - count, kept = size_min(FLUSH_KEEPS, others);
-    void *_Atomic *end = cache_slot(cache, top + SLOT_BYTES) - kept;
-    ASSERT(count < entry_count(entry) && count <= FLUSH_MAX);
+    void *_Atomic *end = flush_end(cache, bin, count);
     if (count >= RUN_BLOCKS_MIN) {
-        end -= run_move(end, -1, others - kept, bin_bytes(bin));
+        size_t others = entry_count(&cache->entries[bin]) - 1 - count;
+        size_t below = size_max(others, FLUSH_KEEPS) - FLUSH_KEEPS;
+        end -= run_move(end, -1, below, bin_bytes(bin));
         count -= run_move(end - count, 1, count / 2, bin_bytes(bin));
     }
     void *_Atomic *oldest = end - count;
     UNROLLED
     for (size_t i = 0; i < count; i++)
         blocks[i] = load(&oldest[i], RELAXED);
-    edit_begin(cache);
-    for (void *_Atomic *slot = end; slot <= cache_slot(cache, top); slot++)
-        store(oldest++, load(slot, RELAXED), RELAXED);
-    store(&entry->top, top - (uint32_t)count * SLOT_BYTES, RELEASE);
-    edit_end(cache);
+    remove_slots(cache, bin, end, count);
     give(bin, blocks, count, cache->number);
+}
+
+/* As flush_some, of those among the newest `count` that lie side by side, unit by unit: nothing is
+ * copied. Returns how many went; 0 where batches are wanted. */
+static size_t flush_runs(struct cache *cache, unsigned bin, size_t count)
+{
+    size_t bytes = bin_bytes(bin), left = count, run = count;
+    if (count < RUN_PUT_MIN || is_span_bin(bin) || depot_is_shared(bin))
+        return 0;
+    for (void *_Atomic *end = flush_end(cache, bin, count); left >= RUN_PUT_MIN; end -= run) {
+        run = run_length(end, left, bytes);
+        if (run < RUN_PUT_MIN)
+            break;
+        char *newest = load(&end[-1], RELAXED), *oldest = load(end - run, RELAXED);
+        remove_slots(cache, bin, end, run);
+        depot_give_run(bin_held(bin), newest < oldest ? newest : oldest, run, cache->number);
+        left -= run;
+    }
+    return count - left;
 }
 
 /* Gives all blocks of a bin to its depot. */
@@ -470,14 +507,13 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     return block;
 }
 
-/* How many of a full array's blocks leave at once: a half, or where the program only frees all but
- * one, but no more than a batch has, or than is quickly done. */
-static size_t flush_count(unsigned bin, size_t blocks, bool is_less)
+/* How many blocks leave at once at most, where they do not lie side by side: what a batch has, or
+ * what is quickly done. */
+static size_t flush_most(unsigned bin)
 {
-    size_t most = is_span_bin(bin)       ? FLUSH_MAX
-                  : depot_is_shared(bin) ? batch_blocks_of(bin_bytes(bin))
-                                         : FLUSH_PLAIN;
-    return size_min(is_less ? blocks - 1 : (blocks + 1) / 2, most);
+    if (is_span_bin(bin))
+        return FLUSH_MAX;
+    return depot_is_shared(bin) ? batch_blocks_of(bin_bytes(bin)) : FLUSH_PLAIN;
 }
 
 static bool is_full(struct cache_entry *entry)
@@ -504,14 +540,18 @@ static void fall(struct cache *cache, unsigned bin)
         array_resize(cache, bin, blocks - FALLING_STEP);
 }
 
-/* Gives part of a full array away. */
+/* Gives part of a full array away: a half, or where the program only frees all but one. */
 static void flush_full(struct cache *cache, unsigned bin, bool is_less)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
-    if (blocks == 1)
+    size_t count = size_min(is_less ? blocks - 1 : (blocks + 1) / 2, FLUSH_MAX);
+    if (blocks == 1) {
         flush_all(cache, bin);
-    else
-        flush_some(cache, bin, flush_count(bin, blocks, is_less));
+        return;
+    }
+    size_t gone = flush_runs(cache, bin, count);
+    if (gone < count) /* or what is in no order would stay for ever, and room be short */
+        flush_some(cache, bin, size_min(count - gone, flush_most(bin)));
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * depot.c: refills in address order from the fullest slab, takes blocks back into bitmaps.
+ * depot.c: the slabs of a bin, and refills from them: in address order, from the fullest.
  *
  * Lists hold the slabs that have free blocks, by eighths of their capacity that are free; taking
  * from the fullest first lets the others empty. One wholly free slab stays with its depot, so that
@@ -35,7 +35,7 @@ _Atomic uint32_t depot_tick;
 size_t depot_lend_share = 16;
 void (*depot_on_growth)(size_t slab_count);
 
-static bool note_user(struct depot *depot, uint32_t user)
+bool depot_note_user(struct depot *depot, uint32_t user)
 {
     uint32_t known = load(&depot->user, RELAXED);
     if (known == user)
@@ -53,16 +53,6 @@ bool depot_is_shared(unsigned bin)
     return depot != NULL && load(&depot->user, RELAXED) == (uint32_t)USER_SEVERAL;
 }
 
-/* The list for a slab of the class with so many free blocks. */
-ALWAYS_INLINE unsigned list_for(unsigned class, unsigned free_count)
-{
-    if (unlikely(free_count == class_facts[class].capacity))
-        return LIST_EMPTY;
-    if (unlikely(free_count == 0))
-        return SLAB_UNLISTED;
-    return (free_count - 1) >> class_facts[class].list_shift;
-}
-
 static void list_remove(struct depot *depot, struct slab *slab)
 {
     if (slab->next != 0)
@@ -76,7 +66,7 @@ static void list_remove(struct depot *depot, struct slab *slab)
 
 void depot_relist(struct depot *depot, struct slab *slab)
 {
-    unsigned list = list_for(bin_class(slab->bin), slab->free_count);
+    unsigned list = depot_list_for(bin_class(slab->bin), slab->free_count);
     if (list == slab->list)
         return;
     if (slab->list != SLAB_UNLISTED)
@@ -127,16 +117,14 @@ static void adopt(struct depot *depot, struct slab *slab)
     fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
-/* Takes a wholly free slab away from its depot; the caller counts its blocks off, and retires it
- * once the lock is released. */
-static void orphan(struct depot *depot, struct slab *slab)
+void depot_orphan(struct depot *depot, struct slab *slab)
 {
     leave(depot, slab);
     store(&region.map[slab->unit], UNIT_FREE, RELEASE);
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
-static void retire_all(struct slab *const *slabs, size_t count)
+void depot_retire(struct slab *const *slabs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         slab_retire(slabs[i]);
@@ -296,7 +284,7 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     struct depot *depot = depot_of(bin);
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;
-    if (note_user(depot, user)) {
+    if (depot_note_user(depot, user)) {
         size_t count = depot_batch_take(depot, out);
         if (count > 0)
             return count;
@@ -324,251 +312,10 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     return taken;
 }
 
-static bool has_other_empty(const struct depot *depot, const struct slab *slab)
-{
-    return depot->lists[LIST_EMPTY] != slab->unit || slab->next != 0;
-}
-
-/* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
-static void prefetch_maps(void *const *blocks, size_t count)
-{
-    size_t last = 0;
-    if (region_unit(blocks[0]) == region_unit(blocks[count - 1]))
-        count = 1; /* they came in order, as a rule: all of one slab */
-    for (size_t i = 0; i < count; i++) {
-        size_t unit = region_unit(blocks[i]);
-        if (unit == last)
-            continue;
-        last = unit;
-        const struct slab *slab = slab_of_unit(unit);
-        __builtin_prefetch(slab, 1);
-        __builtin_prefetch(&slab->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096], 1);
-    }
-}
-
 struct slab *depot_own_slab(const struct depot *depot, size_t unit)
 {
     /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
     return load(&region.map[unit], ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
-}
-
-struct blocks {
-    size_t count;
-    void *at[REFILL_MAX];
-};
-
-/* Sets one block's bit. */
-ALWAYS_INLINE void put_one(struct slab *slab, unsigned class, void *block, struct blocks *twice)
-{
-    unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
-    if (unlikely(!slab_put(slab, number)))
-        twice->at[twice->count++] = block;
-}
-
-/* Sets the bits of the first blocks, as far as they lie in the slab; returns how many it looked at.
- */
-static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, size_t count,
-                      struct blocks *twice)
-{
-    size_t i = 0;
-    do
-        put_one(slab, class, blocks[i++], twice);
-    while (i < count && region_unit(blocks[i]) == slab->unit);
-    return i;
-}
-
-/* Sets the bits of the first blocks, each in a slab of its own, as far as no slab changes its list
- * for it, or any other thing is to be done; returns how many. Most of those that come at random. */
-static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blocks, size_t count)
-{
-    unsigned bin = depot->bin, class = bin_class(bin);
-    unsigned capacity = class_facts[class].capacity, shift = class_facts[class].list_shift;
-    uint32_t tick = load(&depot_tick, RELAXED);
-    size_t i = 0;
-    for (; i < count; i++) {
-        size_t unit = region_unit(blocks[i]);
-        if (unlikely(load(&region.map[unit], ACQUIRE) != bin))
-            break;
-        struct slab *slab = slab_of_unit(unit);
-        unsigned before = slab->free_count;
-        unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
-        if (unlikely(before >> shift != slab->list || before + 1 == capacity) ||
-            unlikely(!slab_put(slab, number)))
-            break;
-        slab->tick = tick;
-    }
-    return i;
-}
-
-/* How many blocks from the first on follow each other in steps of so many bytes, at most `most`. */
-static size_t count_steps(void *const *blocks, size_t most, ptrdiff_t step)
-{
-    size_t count = 1;
-    char *next = (char *)blocks[0] + step;
-    while (count + 4 <= most && blocks[count] == next && blocks[count + 1] == next + step &&
-           blocks[count + 2] == next + 2 * step && blocks[count + 3] == next + 3 * step) {
-        count += 4;
-        next += 4 * step;
-    }
-    for (; count < most && blocks[count] == next; count++)
-        next += step;
-    return count;
-}
-
-/* As put_run, where a block often follows or precedes its neighbour: those of one word of the
- * bitmap are put together. */
-static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *const *blocks,
-                                      size_t count, struct blocks *twice)
-{
-    ptrdiff_t bytes = class_facts[class].bytes;
-    size_t i = 0;
-    do {
-        unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
-        bool is_down = i + 1 < count && (char *)blocks[i + 1] < (char *)blocks[i];
-        size_t room = is_down ? number % 64 + 1
-                              : size_min(64 - number % 64, slab->capacity - number);
-        size_t steps = count_steps(blocks + i, size_min(count - i, room), is_down ? -bytes : bytes);
-        unsigned lowest = is_down ? number + 1 - (unsigned)steps : number;
-        if (unlikely(!slab_put_run(slab, lowest, steps))) {
-            put_one(slab, class, blocks[i], twice);
-            steps = 1;
-        }
-        i += steps;
-    } while (i < count && region_unit(blocks[i]) == slab->unit);
-    return i;
-}
-
-/* Whether the first two blocks are neighbours: what a program frees at once it often allocated at
- * once, and in order. */
-static bool is_in_order(void *const *blocks, size_t count, size_t bytes)
-{
-    size_t step = count > 1 ? (size_t)((char *)blocks[1] - (char *)blocks[0]) : 0;
-    return step == bytes || step == -bytes;
-}
-
-/*
- * Sets the bits of those blocks that are the depot's own, and releases its lock; the others are
- * left at the start of `strangers`, which may be `blocks` itself. Returns how many. Those that were
- * free already are added to `twice`.
- */
-static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **strangers,
-                      struct blocks *twice)
-{
-    struct slab *empty[REFILL_MAX];
-    size_t empty_count = 0, stranger_count = 0, put = 0;
-    unsigned class = bin_class(depot->bin);
-    bool is_ordered = is_in_order(blocks, count, class_facts[class].bytes);
-    for (size_t i = 0; i < count;) {
-        size_t done = unlikely(is_ordered) ? 0 : put_scattered(depot, blocks + i, count - i);
-        put += done;
-        if ((i += done) == count)
-            break;
-        struct slab *slab = depot_own_slab(depot, region_unit(blocks[i]));
-        if (unlikely(slab == NULL)) {
-            strangers[stranger_count++] = blocks[i++];
-            continue;
-        }
-        slab->tick = load(&depot_tick, RELAXED);
-        size_t free_before = slab->free_count;
-        i += unlikely(is_ordered) ? put_neighbours(slab, class, blocks + i, count - i, twice)
-                                  : put_run(slab, class, blocks + i, count - i, twice);
-        put += slab->free_count - free_before;
-        if (likely(list_for(class, slab->free_count) == slab->list))
-            continue;
-        depot_relist(depot, slab);
-        if (slab->free_count == slab->capacity && has_other_empty(depot, slab)) {
-            put -= slab->capacity; /* below zero where it was put before: a sum all the same */
-            orphan(depot, slab);
-            empty[empty_count++] = slab;
-        }
-    }
-    depot_count_free(depot, put, 0);
-    lock_release(&depot->lock, RANK_DEPOT);
-    retire_all(empty, empty_count);
-    return stranger_count;
-}
-
-/*
- * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
- * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
- * the holder is waited for a while, and then the batch lies beside the stack.
- */
-static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
-{
-    size_t bytes = class_facts[bin_class(depot->bin)].bytes;
-    if (depot_try_lock(depot))
-        return false;
-    bool is_batch = count <= BATCH_BLOCKS;
-    if (!is_batch || !depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
-        if (depot_wait_lock(depot))
-            return false;
-        if (!is_batch || !depot_batch_put_aside(depot, blocks, count)) {
-            depot_lock(depot);
-            return false;
-        }
-    }
-    purge_note(count * bytes);
-    return true;
-}
-
-/*
- * Puts blocks whose slabs have moved to other cohorts. A slab may move once more on the way, then
- * the block is a stranger there too and its new home is asked; each such turn takes a refill of
- * another thread. A unit that is no slab of the class any more was given back with the block in it.
- */
-static void put_strangers(unsigned class, struct blocks *strangers, struct blocks *twice)
-{
-    while (strangers->count > 0) {
-        unsigned home = region_kind(region_unit(strangers->at[0]));
-        if (bin_class(home) != class) {
-            twice->at[twice->count++] = strangers->at[0];
-            strangers->at[0] = strangers->at[--strangers->count];
-        } else if (put_aside(depot_of(home), strangers->at, strangers->count)) {
-            return;
-        } else {
-            strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
-                                       strangers->at, twice);
-        }
-    }
-}
-
-/* Puts blocks of a depot whose lock the caller holds, and releases it. */
-static void put_locked(struct depot *depot, void *const *blocks, size_t count)
-{
-    unsigned class = bin_class(depot->bin);
-    struct blocks strangers, twice;
-    ASSERT(count <= REFILL_MAX);
-    twice.count = 0;
-    strangers.count = put_own(depot, blocks, count, strangers.at, &twice);
-    put_strangers(class, &strangers, &twice);
-    purge_note(count * class_facts[class].bytes);
-    for (size_t i = 0; i < twice.count; i++)
-        misuse_report_double(twice.at[i], "free of", class_facts[class].bytes);
-}
-
-void depot_put(unsigned bin, void *const *blocks, size_t count)
-{
-    struct depot *depot = depot_of(bin);
-    prefetch_maps(blocks, count);
-    depot_lock(depot);
-    put_locked(depot, blocks, count);
-}
-
-void depot_put_or_aside(struct depot *depot, void *const *blocks, size_t count)
-{
-    prefetch_maps(blocks, count);
-    if (!put_aside(depot, blocks, count))
-        put_locked(depot, blocks, count);
-}
-
-void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
-{
-    struct depot *depot = depot_of(bin);
-    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
-    if (note_user(depot, user) && count <= BATCH_BLOCKS &&
-        depot_batch_give(depot, blocks, count, batches_max))
-        return;
-    depot_put_or_aside(depot, blocks, count);
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
@@ -603,21 +350,6 @@ bool depot_holds(unsigned bin, const void *block)
     return is_free;
 }
 
-size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient)
-{
-    void *blocks[REFILL_MAX];
-    size_t moved = 0;
-    for (unsigned i = 0; i < (is_patient ? BATCHES_ASIDE : BATCHES_URGENT); i++) {
-        size_t count = batch_take(stack, blocks);
-        bool is_locked = count > 0 && is_patient && depot_lock_or_fail(depot);
-        if (count == 0 || (!is_locked && put_aside(depot, blocks, count)))
-            break;
-        put_locked(depot, blocks, count);
-        moved += count;
-    }
-    return moved;
-}
-
 size_t depot_retire_empty(struct depot *depot, bool is_patient)
 {
     struct slab *empty[REFILL_MAX];
@@ -627,10 +359,10 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
         empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
         depot_count_free(depot, 0, empty[count]->capacity);
-        orphan(depot, empty[count++]);
+        depot_orphan(depot, empty[count++]);
     }
     lock_release(&depot->lock, RANK_DEPOT);
-    retire_all(empty, count);
+    depot_retire(empty, count);
     return count;
 }
 
@@ -643,7 +375,8 @@ static verdict verify_one(struct depot *depot)
             verdict found = slab_verify(slab);
             if (found != NULL)
                 return found;
-            if (slab->list != list || list_for(bin_class(slab->bin), slab->free_count) != list ||
+            if (slab->list != list ||
+                depot_list_for(bin_class(slab->bin), slab->free_count) != list ||
                 slab->bin != depot->bin)
                 return "D2: a slab is in the wrong list";
             free_blocks += slab->free_count;

@@ -52,6 +52,9 @@ enum { USER_WITHOUT_CACHE = INT32_MAX };
  */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 
+/* The same for `count` neighbours of one unit. Costs little more than one block. */
+void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user);
+
 /* As depot_give, but into the bitmaps in any case. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 

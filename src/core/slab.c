@@ -125,6 +125,17 @@ static size_t list_run(uint64_t *map, char *start, size_t bytes, void **out, siz
     return count;
 }
 
+/* The first word of the map from `word` on that is not 0, or one from `words` on. */
+static unsigned next_word(const struct slab *slab, unsigned word, unsigned words)
+{
+    const uint64_t *map = slab->free_map;
+    while (word + 4 <= words && (map[word] | map[word + 1] | map[word + 2] | map[word + 3]) == 0)
+        word += 4;
+    while (word < words && map[word] == 0)
+        word++;
+    return word;
+}
+
 size_t slab_take(struct slab *slab, void **out, size_t want)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
@@ -132,10 +143,9 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
     unsigned words = class_facts[bin_class(slab->bin)].map_words;
     size_t taken = 0;
     unsigned first = UINT32_MAX, last = 0;
-    for (unsigned word = 0; word < words && taken < want; word++) {
+    for (unsigned word = next_word(slab, 0, words); word < words && taken < want;
+         word = next_word(slab, word + 1, words)) {
         uint64_t map = slab->free_map[word];
-        if (map == 0)
-            continue;
         if (first == UINT32_MAX)
             first = word * 64 + bit_lowest(map);
         uint64_t above = map + (map & -map); /* no bit of the map is left where they are one run */

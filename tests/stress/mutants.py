@@ -17,10 +17,13 @@ MUTANTS = {
         "core/cache.c", "depot_give(bin_held(bin), blocks, count, ",
         "depot_give(bin_held(bin), blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
-        "core/depot.c", "slab_put(slab, number)", "slab_put(slab, number ^ 1)", "single"),
+        "core/depot_put.c", "slab_put(slab, number)", "slab_put(slab, number ^ 1)", "single"),
     "a run of bits begins one too high": (
-        "core/depot.c", "number + 1 - (unsigned)steps : number;",
+        "core/depot_put.c", "number + 1 - (unsigned)steps : number;",
         "number + 2 - (unsigned)steps : number + 1;", "single"),
+    "a run of bits is put a word too far": (
+        "core/depot_put.c", "slab_put_run(slab, number + (unsigned)put, steps)",
+        "slab_put_run(slab, number + (unsigned)put + (put > 0 ? 64 : 0), steps)", "single"),
     "a class is taken that is not aligned": (
         "core/class.c", "bytes % align != 0", "bytes % 16 != 0", "single"),
     "calloc does not clear small blocks": (

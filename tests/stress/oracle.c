@@ -320,8 +320,9 @@ static void burst(struct oracle *oracle)
          i > 0 && oracle->count < oracle->blocks_max; i--)
         oracle_malloc(oracle, size, 0);
     size_t kept = start < 500 ? start + 50 : start - 50;
+    bool is_in_order = !oracle->is_storm && below(oracle, 2) == 0;
     while (oracle->count > kept)
-        oracle_free(oracle, below(oracle, oracle->count), 0);
+        oracle_free(oracle, is_in_order ? oracle->count - 1 : below(oracle, oracle->count), 0);
 }
 
 void oracle_step(struct oracle *oracle)

@@ -6,63 +6,12 @@
  */
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../heap_support.h"
-
-static const uint32_t user = 1;
-static const size_t mib = 1024 * 1024;
-
-static unsigned bin_for(unsigned cohort, size_t bytes)
-{
-    return cohort * CLASS_LIMIT + class_of(bytes);
-}
-
-static std::vector<void *> taken_from(unsigned bin, size_t count)
-{
-    std::vector<void *> blocks;
-    while (blocks.size() < count) {
-        void *out[REFILL_MAX];
-        size_t got = depot_take(bin, out, std::min<size_t>(count - blocks.size(), REFILL_MAX),
-                                user);
-        if (got == 0)
-            break;
-        blocks.insert(blocks.end(), out, out + got);
-    }
-    return blocks;
-}
-
-static void put_all(unsigned bin, const std::vector<void *> &blocks)
-{
-    for (size_t at = 0; at < blocks.size(); at += REFILL_MAX)
-        depot_put(bin, blocks.data() + at, std::min<size_t>(REFILL_MAX, blocks.size() - at));
-}
-
-class DepotTest : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        ASSERT_TRUE(heap_start());
-        heap_trim();
-        lend_share_ = depot_lend_share;
-        depot_lend_share = 0; /* nobody lends, unless the test is about lending */
-    }
-
-    void TearDown() override
-    {
-        depot_lend_share = lend_share_;
-        EXPECT_EQ(depot_verify(), nullptr);
-        EXPECT_EQ(span_verify(), nullptr);
-    }
-
-  private:
-    size_t lend_share_ = 0;
-};
+#include "depot_support.h"
 
 /* Seen to fail with lists searched from the emptiest. */
 TEST_F(DepotTest, ARefillTakesTheLowestAddressesOfTheFullestSlab)
@@ -126,53 +75,6 @@ TEST_F(DepotTest, BlocksAreHandedOutOnceAndAllComeBack)
     put_all(bin, std::vector<void *>(live.begin(), live.end()));
 }
 
-/* Whole words at a time where they come in order; across words, the ends of slabs and gaps, too.
- * Seen to fail with runs that begin one block too high. */
-TEST_F(DepotTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWere)
-{
-    for (size_t bytes : {16, 48, 64, 1024, 8192}) {
-        unsigned bin = bin_for(52, bytes);
-        size_t count = 2 * (UNIT_BYTES / bytes) + 7, gap = count / 3;
-        for (unsigned way = 0; way < 4; way++) {
-            std::vector<void *> blocks = taken_from(bin, count);
-            ASSERT_EQ(blocks.size(), count);
-            std::sort(blocks.begin(), blocks.end());
-            void *last = blocks[gap];
-            blocks.erase(blocks.begin() + static_cast<long>(gap));
-            if (way % 2 == 1)
-                std::reverse(blocks.begin(), blocks.end());
-            if (way >= 2)
-                std::reverse(blocks.begin(), blocks.begin() + 5);
-            put_all(bin, blocks);
-            EXPECT_EQ(depot_verify(), nullptr);
-            EXPECT_FALSE(depot_holds(bin, last));
-            for (void *block : blocks)
-                ASSERT_TRUE(depot_holds(bin, block) ||
-                            bin_class(region_kind(region_unit(block))) == 0);
-            depot_put(bin, &last, 1);
-            EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_kind(region_unit(last))) == 0);
-        }
-    }
-}
-
-/* Seen to fail with a run's refusal taken for all of its blocks. */
-TEST_F(DepotTest, ADoubleFreeAmongNeighboursIsReportedAndTheOthersComeBack)
-{
-    unsigned bin = bin_for(53, 64);
-    std::vector<void *> blocks = taken_from(bin, 20);
-    ASSERT_EQ(blocks.size(), 20u);
-    std::sort(blocks.begin(), blocks.end());
-    depot_put(bin, &blocks[7], 1);
-    struct misuse_policy before = misuse_policy;
-    misuse_policy.stops_on_misuse = false;
-    uint64_t misuses = misuse_count();
-    put_all(bin, blocks);
-    EXPECT_EQ(misuse_count() - misuses, 1u);
-    misuse_policy = before;
-    for (void *block : blocks)
-        EXPECT_TRUE(depot_holds(bin, block));
-}
-
 TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
 {
     unsigned bin = bin_for(42, 1024);
@@ -186,25 +88,6 @@ TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
     EXPECT_EQ(free_units, 64u * 19u);
     EXPECT_EQ(depot_retire_empty(depot_of(bin), true), 1u);
     EXPECT_EQ(depot_of(bin)->slab_count, 0u);
-}
-
-TEST_F(DepotTest, OneUsersBlocksGoToBitmapsAndASecondUserMakesBatches)
-{
-    unsigned bin = bin_for(43, 96);
-    std::vector<void *> blocks = taken_from(bin, 100);
-    depot_give(bin, blocks.data(), 50, user);
-    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
-    depot_give(bin, blocks.data() + 50, 50, user + 1);
-    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 1u);
-    for (size_t i = 0; i < 100; i++)
-        EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
-    EXPECT_EQ(depot_drain(depot_of(bin), true), 50u);
-    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
-    for (size_t i = 0; i < 100; i++)
-        EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
-    std::vector<void *> again = taken_from(bin, 10);
-    EXPECT_FALSE(depot_holds(bin, again[3]));
-    put_all(bin, again);
 }
 
 /* Seen to fail with borrow() doing nothing, and with put_strangers() left out. */
@@ -295,22 +178,6 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
     EXPECT_EQ(depot->free_blocks, free_blocks + blocks.size() / 4);
     EXPECT_EQ(depot->slab_count, slab_count);
     EXPECT_EQ(taken_from(bin, 100).size(), 100u);
-}
-
-/* Another thread does its work while this one holds the depot, and must not wait for it. */
-static void while_held(struct depot *depot, unsigned wait_ms, const std::function<void()> &work)
-{
-    lock_acquire(&depot->lock, RANK_DEPOT);
-    std::atomic<bool> is_done{false};
-    std::thread other([&] {
-        work();
-        is_done = true;
-    });
-    for (unsigned wait = 0; wait < wait_ms && !is_done; wait++)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_TRUE(is_done);
-    lock_release(&depot->lock, RANK_DEPOT);
-    other.join();
 }
 
 /* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.
@@ -438,33 +305,6 @@ TEST_F(DepotTest, WhoMendsADepotCountsTheSlabsThatAreHandedOutMeanwhile)
     taker.join();
     put_all(bin, first);
     span_release(high.unit, high_units, true);
-}
-
-/* Seen to hang where a flush waits for the lock once the stack has no room. */
-TEST_F(DepotTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
-{
-    for (size_t bytes : {112u, 20000u}) {
-        unsigned bin = bin_for(49, bytes);
-        const size_t each = batch_blocks_of(bytes);
-        std::vector<void *> blocks = taken_from(bin, bytes < 1000 ? 50000 : 1200);
-        struct depot *depot = depot_of(bin);
-        while_held(depot, 20000, [&] {
-            for (unsigned turn = 0; turn < 2; turn++) {
-                for (size_t at = 0; at < blocks.size(); at += each)
-                    depot_give(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
-                EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
-                std::set<void *> missing(blocks.begin(), blocks.end());
-                for (void *out[REFILL_MAX]; turn == 0 && !missing.empty();) {
-                    size_t count = depot_take(bin, out, each, user);
-                    for (size_t i = 0; i < count; i++)
-                        ASSERT_EQ(missing.erase(out[i]), 1u);
-                }
-            }
-        });
-        EXPECT_EQ(depot_drain(depot, true), blocks.size());
-        EXPECT_EQ(depot_batch_count(depot), 0u);
-        EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
-    }
 }
 
 /* Seen to hang with a lock for the making of depots that a fork holds. */

@@ -1,0 +1,202 @@
+/*
+ * depot_put_test.cpp: core/depot_put.c loses no block, in whatever order blocks come and whoever
+ * has the depot, and finds those that come twice.
+ */
+#include "depot_support.h"
+
+using DepotPutTest = DepotTest;
+
+/* Whole words at a time where they come in order; across words, the ends of slabs and gaps, too.
+ * Seen to fail with runs that begin one block too high. */
+TEST_F(DepotPutTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWere)
+{
+    for (size_t bytes : {16, 48, 64, 1024, 8192}) {
+        unsigned bin = bin_for(52, bytes);
+        size_t count = 2 * (UNIT_BYTES / bytes) + 7, gap = count / 3;
+        for (unsigned way = 0; way < 4; way++) {
+            std::vector<void *> blocks = taken_from(bin, count);
+            ASSERT_EQ(blocks.size(), count);
+            std::sort(blocks.begin(), blocks.end());
+            void *last = blocks[gap];
+            blocks.erase(blocks.begin() + static_cast<long>(gap));
+            if (way % 2 == 1)
+                std::reverse(blocks.begin(), blocks.end());
+            if (way >= 2)
+                std::reverse(blocks.begin(), blocks.begin() + 5);
+            put_all(bin, blocks);
+            EXPECT_EQ(depot_verify(), nullptr);
+            EXPECT_FALSE(depot_holds(bin, last));
+            for (void *block : blocks)
+                ASSERT_TRUE(depot_holds(bin, block) ||
+                            bin_class(region_kind(region_unit(block))) == 0);
+            depot_put(bin, &last, 1);
+            EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_kind(region_unit(last))) == 0);
+        }
+    }
+}
+
+/* Seen to fail with a run's refusal taken for all of its blocks. */
+TEST_F(DepotPutTest, ADoubleFreeAmongNeighboursIsReportedAndTheOthersComeBack)
+{
+    unsigned bin = bin_for(53, 64);
+    std::vector<void *> blocks = taken_from(bin, 20);
+    ASSERT_EQ(blocks.size(), 20u);
+    std::sort(blocks.begin(), blocks.end());
+    depot_put(bin, &blocks[7], 1);
+    struct misuse_policy before = misuse_policy;
+    misuse_policy.stops_on_misuse = false;
+    uint64_t misuses = misuse_count();
+    put_all(bin, blocks);
+    EXPECT_EQ(misuse_count() - misuses, 1u);
+    misuse_policy = before;
+    for (void *block : blocks)
+        EXPECT_TRUE(depot_holds(bin, block));
+}
+
+TEST_F(DepotPutTest, OneUsersBlocksGoToBitmapsAndASecondUserMakesBatches)
+{
+    unsigned bin = bin_for(43, 96);
+    std::vector<void *> blocks = taken_from(bin, 100);
+    depot_give(bin, blocks.data(), 50, user);
+    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
+    depot_give(bin, blocks.data() + 50, 50, user + 1);
+    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 1u);
+    for (size_t i = 0; i < 100; i++)
+        EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
+    EXPECT_EQ(depot_drain(depot_of(bin), true), 50u);
+    EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
+    for (size_t i = 0; i < 100; i++)
+        EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
+    std::vector<void *> again = taken_from(bin, 10);
+    EXPECT_FALSE(depot_holds(bin, again[3]));
+    put_all(bin, again);
+}
+
+/* Seen to hang where a flush waits for the lock once the stack has no room. */
+TEST_F(DepotPutTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
+{
+    for (size_t bytes : {112u, 20000u}) {
+        unsigned bin = bin_for(49, bytes);
+        const size_t each = batch_blocks_of(bytes);
+        std::vector<void *> blocks = taken_from(bin, bytes < 1000 ? 50000 : 1200);
+        struct depot *depot = depot_of(bin);
+        while_held(depot, 20000, [&] {
+            for (unsigned turn = 0; turn < 2; turn++) {
+                for (size_t at = 0; at < blocks.size(); at += each)
+                    depot_give(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
+                EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
+                std::set<void *> missing(blocks.begin(), blocks.end());
+                for (void *out[REFILL_MAX]; turn == 0 && !missing.empty();) {
+                    size_t count = depot_take(bin, out, each, user);
+                    for (size_t i = 0; i < count; i++)
+                        ASSERT_EQ(missing.erase(out[i]), 1u);
+                }
+            }
+        });
+        EXPECT_EQ(depot_drain(depot, true), blocks.size());
+        EXPECT_EQ(depot_batch_count(depot), 0u);
+        EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
+    }
+}
+
+/* `count` blocks that lie side by side, from the lowest on, none of which is free. */
+static std::vector<void *> run_from(unsigned bin, size_t count)
+{
+    std::vector<void *> blocks;
+    do {
+        put_all(bin, blocks);
+        blocks = taken_from(bin, UNIT_BYTES / bin_bytes(bin));
+        std::sort(blocks.begin(), blocks.end());
+    } while (region_unit(blocks[0]) != region_unit(blocks[count - 1]));
+    put_all(bin, std::vector<void *>(blocks.begin() + static_cast<long>(count), blocks.end()));
+    blocks.resize(count);
+    return blocks;
+}
+
+static void expect_all_free(unsigned bin, const std::vector<void *> &blocks)
+{
+    for (void *block : blocks)
+        EXPECT_TRUE(depot_holds(bin, block) || bin_class(region_kind(region_unit(block))) == 0);
+    EXPECT_EQ(depot_verify(), nullptr);
+}
+
+static void give_run(unsigned bin, const std::vector<void *> &run, uint32_t user_now = user)
+{
+    depot_give_run(bin, static_cast<char *>(run[0]), run.size(), user_now);
+}
+
+/* Seen to fail with words that begin at the run's first block instead of at the map's. */
+TEST_F(DepotPutTest, ARunOfNeighboursComesBackAtOnceWhereverItBegins)
+{
+    calm_test::Random random(31);
+    for (size_t bytes : {16, 48, 64, 1024}) {
+        unsigned bin = bin_for(54, bytes);
+        for (unsigned turn = 0; turn < 50; turn++) {
+            size_t most = std::min<size_t>(UNIT_BYTES / bytes, REFILL_MAX);
+            std::vector<void *> run = run_from(bin, most);
+            size_t cut = random.below(most), count = 1 + random.below(most - cut);
+            std::vector<void *> part(run.begin() + static_cast<long>(cut),
+                                     run.begin() + static_cast<long>(cut + count));
+            run.erase(run.begin() + static_cast<long>(cut),
+                      run.begin() + static_cast<long>(cut + count));
+            give_run(bin, part);
+            expect_all_free(bin, part);
+            for (void *block : run)
+                EXPECT_FALSE(depot_holds(bin, block));
+            put_all(bin, run);
+        }
+        EXPECT_EQ(depot_of(bin)->free_blocks,
+                  depot_of(bin)->slab_count * class_facts[class_of(bytes)].capacity);
+    }
+}
+
+/* Seen to fail with a run that ends at the first word with a block that is free. */
+TEST_F(DepotPutTest, ARunWithABlockThatIsFreeAlreadyIsReportedAndTheOthersComeBack)
+{
+    unsigned bin = bin_for(55, 16);
+    std::vector<void *> run = run_from(bin, 100);
+    depot_put(bin, &run[70], 1);
+    struct misuse_policy before = misuse_policy;
+    misuse_policy.stops_on_misuse = false;
+    uint64_t misuses = misuse_count();
+    give_run(bin, run);
+    EXPECT_EQ(misuse_count() - misuses, 1u);
+    misuse_policy = before;
+    expect_all_free(bin, run);
+}
+
+/* Seen to fail with a slab that is emptied by a run and stays in its list. */
+TEST_F(DepotPutTest, RunsThatEmptySlabsGiveAllButOneBack)
+{
+    unsigned bin = bin_for(56, 1024);
+    std::vector<void *> blocks = taken_from(bin, 64 * 20);
+    std::sort(blocks.begin(), blocks.end());
+    for (size_t at = 0; at < blocks.size(); at += 64)
+        depot_give_run(bin, static_cast<char *>(blocks[at]), 64, user);
+    EXPECT_EQ(depot_of(bin)->slab_count, 1u);
+    EXPECT_EQ(depot_of(bin)->free_blocks, 64u);
+}
+
+/* Seen to fail with a give_run() that heeds neither the lock nor the bin of the slab. */
+TEST_F(DepotPutTest, ARunOfAnothersSlabOrOfAHeldOrSharedDepotTakesTheOtherWays)
+{
+    unsigned bin = bin_for(57, 64), other = bin_for(58, 64);
+    std::vector<void *> run = run_from(bin, 60);
+    taken_from(other, 1);
+    depot_lend_share = 1 << 20;
+    give_run(other, run);
+    expect_all_free(bin, run);
+
+    run = run_from(bin, 60);
+    struct depot *depot = depot_of(bin);
+    while_held(depot, 5000, [&] { give_run(bin, run); });
+    EXPECT_EQ(depot_batch_blocks(depot), run.size());
+    expect_all_free(bin, run);
+    depot_drain(depot, true);
+
+    run = run_from(bin, 60);
+    give_run(bin, run, user + 1);
+    EXPECT_EQ(depot_batch_blocks(depot), run.size());
+    EXPECT_EQ(depot_drain(depot, true), run.size());
+    expect_all_free(bin, run);
+}

@@ -6,6 +6,7 @@
  */
 #include "core/registry.h"
 
+#include "core/cache_arrays.h"
 #include "core/depot.h"
 #include "core/home.h"
 #include "mem/meta.h"
@@ -55,8 +56,10 @@ void registry_cool(struct cache *cache)
         os_purge(cache->entries, sizeof cache->entries) != 0 ||
         os_purge((char *)cache + arena, CACHE_BYTES - arena) != 0)
         return;
+    edit_begin(cache); /* what is unused twice would be two arrays */
     cache->arena_used = offsetof(struct cache, arena);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
+    edit_end(cache);
 }
 
 void registry_adopt(struct cache *cache)

@@ -246,14 +246,16 @@ size_t cores_cool(bool is_all)
     return cooled;
 }
 
-static bool is_in_slot(const struct cache *cache)
+/* The core in whose slot a cache is, or -1. */
+static int slot_with(const struct cache *cache)
 {
     for (uint32_t core = 0; core < slot_count; core++)
         if (load(&core_slots[core].base, RELAXED) == cache)
-            return true;
-    return false;
+            return (int)core;
+    return -1;
 }
 
+/* Who was putting a cache into a slot may not have noted yet which one it is. */
 void cores_fork_adopt(void)
 {
     for (uint32_t i = 0; i < load(&made, RELAXED); i++) {
@@ -261,9 +263,10 @@ void cores_fork_adopt(void)
         uintptr_t state = cache == NULL ? CACHE_SPARE : load(&cache->state, RELAXED);
         if (state < CACHE_OWNED || state == owned_here()) /* or a signal handler forked over it */
             continue;
-        bool is_back = is_in_slot(cache);
-        if (!is_back)
+        int core = slot_with(cache);
+        if (core < 0)
             registry_adopt(cache);
-        store(&cache->state, is_back ? CACHE_IN_SLOT : CACHE_SPARE, RELAXED);
+        cache->core = (uint32_t)core;
+        store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELAXED);
     }
 }

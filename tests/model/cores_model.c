@@ -101,6 +101,11 @@ void model_commits_slot(void *desired)
         explore_fail("a cache is in two slots");
 }
 
+void model_slot_is_changed(void)
+{
+    explore_point();
+}
+
 /* The rest of the library, as far as caches need it. */
 
 int os_rseq_start(void)
@@ -488,6 +493,13 @@ static void begin_forking(void)
     forks_left = 1;
 }
 
+/* Thread 1 puts caches into the slot of another core than the one they were made on. */
+static void begin_forking_apart(void)
+{
+    begin_forking();
+    areas[1].core = 1;
+}
+
 /* Counts what lies in the cache's array, from its NULL up. */
 static void walk_array(struct cache *cache, unsigned *met)
 {
@@ -586,6 +598,12 @@ int main(void)
          3,
          begin_forking,
          {slow_release_allocate, slow_release_allocate, only_in_child},
+         end},
+        {"cores: a fork over work on another core",
+         1,
+         3,
+         begin_forking_apart,
+         {release_allocate_fast, slow_release_allocate, only_in_child},
          end},
         {"cores: three threads on one core",
          2,

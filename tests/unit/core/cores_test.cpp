@@ -205,3 +205,32 @@ TEST(Cores, AForkedChildHasWhatOtherThreadsHadTakenAndKeepsWhatItHadItself)
         EXPECT_GE(mine->state, static_cast<unsigned>(CACHE_OWNED));
     });
 }
+
+/* As between the store to the slot and those that say so. Seen to fail with a cores_fork_adopt()
+ * that leaves `core` as it is: the cache is emptied, and said to be spare, where it is. */
+TEST(Cores, AForkedChildKnowsTheSlotOfACacheThatAnotherThreadWasPuttingThere)
+{
+    with_cores(CORES_ALWAYS, [] {
+        struct cache *others = nullptr;
+        for (unsigned tries = 0; tries < 100 && others == nullptr; tries++)
+            std::thread([&] {
+                ASSERT_TRUE(cores_join(0, 1));
+                heap_free(calm_test::alloc_in_cohort(100, 0));
+                struct cache *cache = cores_take();
+                ASSERT_NE(cache, nullptr);
+                cores_return(cache);
+                if (cache->state == CACHE_IN_SLOT && cache_has_arrays(cache))
+                    others = cache;
+            }).join();
+        ASSERT_NE(others, nullptr);
+        others->core++;
+        others->state = reinterpret_cast<uintptr_t>(others) | CACHE_OWNED;
+        cores_fork_adopt();
+        EXPECT_EQ(others->state, static_cast<unsigned>(CACHE_IN_SLOT));
+        EXPECT_EQ(core_slots[others->core].base, others);
+        EXPECT_GT(cores_cool(true), 0u);
+        ASSERT_EQ(others->state, static_cast<unsigned>(CACHE_SPARE));
+        for (const struct rseq_slot &slot : core_slots)
+            ASSERT_NE(slot.base, others) << "spare, and in a slot";
+    });
+}

@@ -4,7 +4,8 @@
  *
  * A core is a number that the model writes into each thread's area, as the kernel does. What would
  * make the kernel abort a sequence, the model remembers, and the sequence ends at its next step:
- * nothing more is stored. The last store and the look before it are one step.
+ * nothing more is stored. The last store and the look before it are one step; what a thread does
+ * once it has changed a slot is another.
  */
 #ifndef CALM_OS_LINUX_RSEQ_X86_64_H
 #define CALM_OS_LINUX_RSEQ_X86_64_H
@@ -17,6 +18,7 @@ uint32_t model_sequence_begins(const struct rseq_area *area);
 bool model_sequence_goes_on(void);
 void model_commits_in(void *base);
 void model_commits_slot(void *desired);
+void model_slot_is_changed(void);
 
 ALWAYS_INLINE uint32_t *rseq_word(char *base, size_t offset)
 {
@@ -73,6 +75,7 @@ ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, voi
         return -1;
     model_commits_slot(desired);
     atomic_store(&slots[core].base, desired);
+    model_slot_is_changed();
     return (int)core;
 }
 

@@ -37,7 +37,7 @@ static void check_and_recover(uint64_t steps)
     oracle.may_fail = false;
     if (sim_helper_is_wanted())
         sim_helper_run();
-    oracle_steps(&oracle, steps);
+    oracle_steps_watched(&oracle, steps);
     oracle_check(&oracle);
     const struct oracle *all[] = {&oracle};
     oracle_check_apart(all, 1, NULL);
@@ -52,10 +52,10 @@ static void check_and_recover(uint64_t steps)
 static void sequence(uint64_t steps)
 {
     oracle.may_fail = true;
-    oracle_steps(&oracle, steps / 2);
+    oracle_steps_watched(&oracle, steps / 2);
     if (sim_helper_is_wanted())
         sim_helper_run();
-    oracle_steps(&oracle, steps / 2);
+    oracle_steps_watched(&oracle, steps / 2);
     calm_trim();
 }
 

@@ -360,6 +360,16 @@ void oracle_steps(struct oracle *oracle, uint64_t count)
         oracle_step(oracle);
 }
 
+void oracle_steps_watched(struct oracle *oracle, uint64_t count)
+{
+    enum { WATCHED = 100, SECONDS = 60 };
+    for (uint64_t done = 0; done < count; done += WATCHED) {
+        alarm(SECONDS);
+        oracle_steps(oracle, count - done < WATCHED ? count - done : WATCHED);
+    }
+    alarm(SECONDS);
+}
+
 void oracle_check(const struct oracle *oracle)
 {
     for (size_t i = 0; i < oracle->count; i++)

@@ -65,6 +65,10 @@ void oracle_begin(struct oracle *oracle, uint64_t seed);
 void oracle_step(struct oracle *oracle);
 void oracle_steps(struct oracle *oracle, uint64_t count);
 
+/* The same; an alarm ends the program when a hundred steps, or what follows the last ones, take
+ * longer than a minute. */
+void oracle_steps_watched(struct oracle *oracle, uint64_t count);
+
 /* The operations a fuzzer drives by itself. `index` < count. */
 void oracle_malloc(struct oracle *oracle, size_t size, unsigned site);
 void oracle_calloc(struct oracle *oracle, size_t count, size_t size);

@@ -9,7 +9,8 @@
  *
  * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). Signals are
  * blocked while a cache is in no stack and no thread's: a handler that allocates would take a
- * second one, and one that ends the thread would lose it.
+ * second one, one that ends the thread would lose it, and one that forks, also where there is one
+ * thread, would have a child in which it is two threads'.
  * Design: docs/design/threads.md
  */
 #include "core/thread.h"
@@ -134,7 +135,7 @@ static struct cache *attach(void)
     uint64_t signals;
     if (attaches >= ATTACHES_MAX)
         return NULL;
-    bool is_quiet = os_signals_block(&signals);
+    bool is_quiet = os_signals_block_always(&signals);
     struct cache *cache = attach_quietly();
     if (is_quiet)
         os_signals_restore(signals);
@@ -181,7 +182,7 @@ static void detach(struct cache *cache)
 {
     uint64_t signals;
     size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
-    bool is_quiet = os_signals_block(&signals);
+    bool is_quiet = os_signals_block_always(&signals);
     bool is_kept = detach_quietly(cache);
     if (!is_kept)
         retire(cache);
@@ -194,7 +195,7 @@ static void detach(struct cache *cache)
 bool thread_cool_one(void)
 {
     uint64_t signals;
-    bool is_quiet = os_signals_block(&signals);
+    bool is_quiet = os_signals_block_always(&signals);
     struct cache *cache = warm_pop();
     if (cache != NULL)
         retire(cache);

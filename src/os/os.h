@@ -115,6 +115,10 @@ void os_wake(_Atomic uint32_t *word, uint32_t count);
  * thread, or the kernel refuses.
  */
 bool os_signals_block(uint64_t *before);
+
+/* As os_signals_block, however many threads there are: for what a handler that forks must not find
+ * half done. */
+bool os_signals_block_always(uint64_t *before);
 void os_signals_restore(uint64_t before);
 
 uint32_t os_process_id(void);

@@ -738,11 +738,13 @@ TEST(Exec, WhatWasLearnedGoesFromOneExecutorToTheNext)
     }
     first[100] ^= 1;
     calm_exec *none = nullptr;
-    size_t before = mappings();
+    [[maybe_unused]] size_t before = mappings();
     EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
     config.config.policy = "rr";
     EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
+#ifndef __SANITIZE_ADDRESS__ /* whose own mappings come and go */
     EXPECT_EQ(mappings(), before);
+#endif
     config.config.learned = nullptr;
     Exec other(config);
     EXPECT_EQ(calm_exec_learned_save(other.exec, second.data()), CALM_EXEC_ELEARNED);

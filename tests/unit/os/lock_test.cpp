@@ -164,6 +164,7 @@ TEST(Lock, AWakeUpThatNobodyTurnsToIsNotMissedForEver)
         std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     store(&lock.state, LOCK_FREE, RELEASE); /* and no wake-up */
+    lock_ranks_held = 0;
     waiter.join();
     lock_acquire(&lock, RANK_SPAN);
     lock_release(&lock, RANK_SPAN);

@@ -91,6 +91,17 @@ class Commands(unittest.TestCase):
             for client in waiting:
                 client.close()
 
+    def test_what_follows_a_wait_is_run_whichever_core_has_the_key(self):
+        """Seen to hang where a session that waited elsewhere came home as if all of it had run."""
+        for number in range(10):
+            client, key = self.server.client(), "behind%d" % number
+            client.send(encode("BRPOP", key, "0.05") + encode("BRPOP", key, "0") + encode("PING"))
+            self.assertIsNone(client.read())
+            self.server.wait_for("waiting", 1)
+            self.client.ask("LPUSH", key, "x")
+            self.assertEqual([client.read() for _ in range(2)], [[key.encode(), b"x"], b"PONG"])
+            client.close()
+
     def test_brpop_of_several_keys_serves_them_in_order(self):
         keys = ["{order}%d" % number for number in range(5)]  # the braces put them on one core
         self.client.ask("LPUSH", keys[3], "d")

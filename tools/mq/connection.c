@@ -366,7 +366,7 @@ void connection_resume(struct shard *shard, struct session *session)
     struct core *here = (struct core *)(void *)((char *)shard - offsetof(struct core, shard));
     struct connection *connection = (struct connection *)(void *)session;
     if (session->home != shard->core) {
-        give_back(here, session, SESSION_MORE);
+        give_back(here, session, SESSION_FLUSH); /* what follows has not run yet */
         return;
     }
     connection->is_ready = true;

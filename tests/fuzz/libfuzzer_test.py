@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-TARGETS = ("api", "options", "stack", "pool", "mq")
+TARGETS = ("api", "options", "stack", "pool", "mq", "mq_forward")
 
 
 def main():

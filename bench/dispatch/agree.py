@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 TRAFFICS = ("fixed", "exponential", "bimodal", "heavy")
@@ -31,6 +32,7 @@ SHARE_MIN = 0.005  # shares differ by less than chance below a tenth of it
 BLOCKS, HOLD = 3, 10  # of each class; service times that a block is kept
 LOADS = {"open": 0.7, "inbox": 1.1, "pools": 0.8}
 REPLAYS = 9
+FIGURES = ("p50", "p99", "rejected", "failed")
 LATE_MAX = 0.1  # of what tasks asked: workers had them longer, as others on the machine took the CPU
 TRIES = 4
 STUDENT = (0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
@@ -154,6 +156,32 @@ class Row:
                 *(f"{100 * (math.exp(value) - 1):+.0f} %" for value in drawn)]
 
 
+def load(path):
+    """The lines of a file; one that cannot be read, or is not what compared() makes, ends the program."""
+    try:
+        texts = gzip.decompress(path.read_bytes()).decode().splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        sys.exit(f"agree: {path.name} is no gzip file of text that can be read.")
+    lines = []
+    for index, text in enumerate(texts):
+        try:
+            line = json.loads(text)
+            whole = all(line["executor"][name] >= 0 and line["drawn"][name] >= 0 and
+                        all(replay[name] >= 0 for replay in line["replays"]) for name in FIGURES)
+            whole = whole and line["executor"]["p50"] > 0 and len(line["replays"]) > 0
+            name = (line["setting"], line["policy"], line["traffic"], line["seed"])
+        except (json.JSONDecodeError, KeyError, TypeError):
+            sys.exit(f"agree: line {index + 1} of {path.name} is not a run of the executor and its replays.")
+        if not whole:
+            sys.exit(f"agree: line {index + 1} of {path.name} has a figure that cannot be.")
+        if any(name == (other["setting"], other["policy"], other["traffic"], other["seed"]) for other in lines):
+            sys.exit(f"agree: line {index + 1} of {path.name} is of a seed that the row has already.")
+        lines.append(line)
+    if not lines:
+        sys.exit(f"agree: there are no lines in {path.name}.")
+    return lines
+
+
 def rows_of(lines):
     found = {}
     for line in lines:
@@ -194,11 +222,7 @@ def main():
     parser.add_argument("--spin", action="store_true")
     options = parser.parse_args()
     if options.report is not None:
-        lines = []
-        for path in options.report:
-            with gzip.open(path, "rt") as file:
-                lines += [json.loads(line) for line in file]
-        return report(lines)
+        return report([line for path in options.report for line in load(path)])
     if options.build is None:
         parser.error("BUILD_DIR or --report FILE is needed")
     lines = list(measured(options))
@@ -208,4 +232,5 @@ def main():
     return report(lines)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

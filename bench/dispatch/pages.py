@@ -34,7 +34,7 @@ def interval(values):
 def number(value):
     if value == 0:
         return "0"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def cell(values):
@@ -456,20 +456,41 @@ def draw(lines):
     }
 
 
-def write(results):
-    if plots.matplotlib is None:
-        sys.exit("study: " + plots.WITHOUT_MATPLOTLIB)
+def commits(results):
+    """Which commits the lines are of, in a sentence."""
+    found = {}
+    for result in results:
+        found.setdefault(result.get("commit") or "a commit that was not recorded", set()).add(result["set"])
+    if len(found) == 1:
+        return f"All lines are of {next(iter(found))}."
+    sets_of_all = list(dict.fromkeys(result["set"] for result in results))
+
+    def shown(name):
+        return f"`{name}`" + (" in part" if sum(name in names for names in found.values()) > 1 else "")
+
+    parts = [f"of {commit}: {', '.join(shown(name) for name in sets_of_all if name in found[commit])}"
+             for commit in sorted(found)]
+    return "The lines are of more than one commit, " + "; ".join(parts) + "."
+
+
+def page(results):
     lines = Lines(results)
-    with plots.matplotlib.rc_context(plots.STYLE):
-        for name, figure in draw(lines).items():
-            plots.save(figure, IMAGES, name, False)
     out = ["# Dispatch policies: all figures", "",
            "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
            " `bench/dispatch/study.py run SIMULATOR` writes; options of each run are in `bench/dispatch/sets.py`."
            " Nothing here but `ns a decision` depends on the machine: the simulator's time is its own."
            " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
-           " [What follows from them](dispatch.md).", ""]
+           " [What follows from them](dispatch.md).", "", commits(results), ""]
     for part in (bound, equal, throughput, unequal, tight, refused, sizes, others, change, watched, cost, clocked):
         out += part(lines)
-    PAGE.write_text("\n".join(out).rstrip() + "\n")
+    return "\n".join(out).rstrip() + "\n"
+
+
+def write(results):
+    if plots.matplotlib is None:
+        sys.exit("study: " + plots.WITHOUT_MATPLOTLIB)
+    with plots.matplotlib.rc_context(plots.STYLE):
+        for name, figure in draw(Lines(results)).items():
+            plots.save(figure, IMAGES, name, False)
+    PAGE.write_text(page(results))

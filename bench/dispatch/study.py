@@ -7,14 +7,18 @@
 With --learned only what the learned policy decided or watched: other policies' lines stay as they are.
 
 Both are deterministic, but for the set `clock`: the same simulator gives the same lines, the same lines the same files.
+Each line has the commit that its sources were of, and the report tells when they differ.
 """
+import collections
 import gzip
 import io
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +31,8 @@ import sets  # noqa: E402
 
 SPECIAL_STEPS = {"transfer": 20, "clock": 61}
 DROPPED = ("cpu_s", "tasks_a_cpu_s", "service")  # of the machine, or always the same
+SOURCES = ("src", "include", "tools/sim", "tools/exec")  # what a line depends on, beside its options
+CHOICE = ("policy", "traffic", "load")
 
 
 def shrunk(line):
@@ -96,6 +102,9 @@ def transfer(simulator, say):
     return results
 
 
+SPECIAL = {"transfer": transfer, "cost": cost, "clock": clock}
+
+
 class Progress:
     """A bar on a terminal, a line now and then elsewhere; standard error only."""
 
@@ -112,15 +121,83 @@ class Progress:
             print(f"study: {share:4.0%} after {self.said - self.start:.0f} s: {what}", file=sys.stderr, flush=True)
 
 
+def commit():
+    """Of the last change to the sources, with a plus if more was changed since."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    try:
+        last = git("log", "-1", "--abbrev=9", "--format=%h", "--", *SOURCES).strip()
+        return last + ("+" if git("status", "--porcelain", "--", *SOURCES).strip() else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 def load():
+    """The lines that are kept, none before the first run."""
     if not RESULTS.exists():
         return []
-    with gzip.open(RESULTS, "rt") as file:
-        return [json.loads(line) for line in file]
+    try:
+        texts = gzip.decompress(RESULTS.read_bytes()).decode().splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        sys.exit(f"study: {RESULTS.name} is no gzip file of text, or is cut short.")
+    results = []
+    for index, text in enumerate(texts):
+        try:
+            result = json.loads(text)
+        except json.JSONDecodeError:
+            sys.exit(f"study: line {index + 1} of {RESULTS.name} is not JSON.")
+        if not isinstance(result, dict) or result.get("set") not in every_set():
+            sys.exit(f"study: line {index + 1} of {RESULTS.name} is of no set that there is.")
+        results.append(result)
+    return results
+
+
+def wanted(name):
+    """How many lines a set should have of each policy, traffic, load and seed."""
+    if name == "transfer":
+        return {("learned", traffic, 0.7, seed): len(sets.TRAFFICS) + 1
+                for traffic in sets.TRAFFICS for seed in range(1, sets.SEEDS + 1)}
+    counts = collections.Counter()
+    for command in sets.SETS[name]:
+        words = command.split()
+        told = dict(zip(words, words[1:]))
+        for load_of in told["--load"].split(","):
+            for seed in range(1, sets.SEEDS + 1):
+                counts[told["--policy"], told.get("--traffic", "exponential"), float(load_of), seed] += 1
+    return counts
+
+
+def complaint(results):
+    """What keeps the lines from being reported, in a sentence; None: nothing."""
+    if not results:
+        return f"there are no lines in {RESULTS.name}; 'study.py run SIMULATOR' makes them."
+    for name in every_set():
+        of_set = [result for result in results if result["set"] == name]
+        if not of_set:
+            return f"there are no lines of the set '{name}'; 'study.py run SIMULATOR {name}' makes them."
+        if name in ("cost", "clock"):
+            continue
+        missing = [result for result in of_set if any(key not in result for key in CHOICE + ("seed",))]
+        if missing:
+            return f"a line of the set '{name}' does not say its policy, traffic, load or seed."
+        there = collections.Counter(tuple(result[key] for key in CHOICE + ("seed",)) for result in of_set)
+        expected = wanted(name)
+        for key in sorted(set(there) | set(expected)):
+            if there[key] != expected.get(key, 0):
+                policy, traffic, load_of, seed = key
+                return (f"the set '{name}' should have {expected.get(key, 0)} and has {there[key]} of the lines of"
+                        f" {policy}, {traffic}, load {load_of:g}, seed {seed}.")
+        for result in of_set:
+            figure = result.get("sojourn", {}).get("p99")
+            if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 < figure < math.inf:
+                return (f"a line of the set '{name}' has no P99 above zero: {result['policy']}, {result['traffic']},"
+                        f" load {result['load']:g}, seed {result['seed']}.")
+    return None
 
 
 def keep(results):
-    """Sorted by set, and without the time of day, so that the same results are the same bytes."""
+    """Without the time of day, so that the same results are the same bytes."""
     text = "".join(json.dumps(result, separators=(",", ":")) + "\n" for result in results)
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as file:
@@ -132,28 +209,38 @@ def is_learned(words):
     return "--policy learned" in words or "--counterfactual" in words
 
 
+def every_set():
+    return list(sets.SETS) + list(SPECIAL)
+
+
+def place_of(result):
+    """Rows of the tables are in the order of lines, whichever were run last."""
+    policy = result.get("policy")
+    return every_set().index(result["set"]), sets.ALL.index(policy) if policy in sets.ALL else len(sets.ALL)
+
+
 def run(simulator, names, only_learned):
-    special = {"transfer": transfer, "cost": cost, "clock": clock}
-    every = list(sets.SETS) + list(special)
+    every = every_set()
     unknown = [name for name in names if name not in every]
     if unknown:
         sys.exit(f"study: there is no set '{unknown[0]}'; there are {', '.join(every)}.")
     names = names or every
+    sources = commit()
     progress = Progress(sum(len(sets.SETS.get(name, range(SPECIAL_STEPS.get(name, 1)))) for name in names))
     for name in names:
-        if name in special:
-            found = special[name](simulator, progress)
+        if name in SPECIAL:
+            found = SPECIAL[name](simulator, progress)
         else:
             found = []
             for words in sets.SETS[name]:
                 progress(f"{name}: {words}")
                 if is_learned(words) or not only_learned:
                     found += simulate(simulator, words)
-        policies = {result["policy"] for result in found}
+        policies = {result.get("policy") for result in found}  # none: the set `clock`, submissions to starts
         others = [result for result in load()
-                  if result["set"] != name or (only_learned and result["policy"] not in policies)]
-        merged = others + [dict({"set": name}, **result) for result in found]
-        keep(sorted(merged, key=lambda result: every.index(result["set"])))
+                  if result["set"] != name or (only_learned and result.get("policy") not in policies)]
+        merged = others + [dict({"set": name}, **result, commit=sources) for result in found]
+        keep(sorted(merged, key=place_of))
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
 
@@ -163,7 +250,12 @@ def main(words):
         run(words[1], [word for word in words[2:] if word != "--learned"], "--learned" in words)
     elif words == ["report"]:
         import pages
-        pages.write(load())
+        results = load()
+        trouble = complaint(results)
+        if trouble is not None:
+            sys.exit("study: " + trouble)
+        print("study: " + pages.commits(results), file=sys.stderr)
+        pages.write(results)
     else:
         sys.exit(__doc__.strip())
 

@@ -3,6 +3,7 @@
  */
 #include "os/loader.h"
 
+#include "base/atomic.h"
 #include "os/sim/sim.h"
 
 enum { MODULES = 8 };
@@ -12,11 +13,11 @@ static struct {
     enum loader_answer kind;
 } modules[MODULES];
 
-static void (*when_asked)(const void *address);
+static void (*_Atomic when_asked)(const void *address);
 
 void sim_when_asked(void (*call)(const void *address))
 {
-    when_asked = call;
+    store(&when_asked, call, RELAXED);
 }
 
 void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker)
@@ -28,8 +29,7 @@ void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker)
 
 enum loader_answer os_loader_find(const void *address)
 {
-    void (*call)(const void *) = when_asked;
-    when_asked = NULL;
+    void (*call)(const void *) = exchange(&when_asked, NULL, RELAXED);
     if (call != NULL)
         call(address);
     for (unsigned i = 0; i < MODULES; i++)

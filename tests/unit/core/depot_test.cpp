@@ -283,7 +283,7 @@ TEST_F(DepotTest, WhoMendsADepotCountsTheSlabsThatAreHandedOutMeanwhile)
         }
     });
     auto slabs_after = [&](bool is_mended) {
-        depot->lock.is_inherited = is_mended;
+        store(&depot->lock.is_inherited, is_mended, RELAXED);
         depot_lock(depot);
         lock_release(&depot->lock, RANK_DEPOT);
         size_t slabs = 0;
@@ -381,7 +381,7 @@ TEST_F(DepotTest, APurgerThatFindsTheDepotHeldPutsWhatItClaimedAside)
     std::thread holder([&] {
         while (!is_over) {
             depot_lock(depot);
-            depot->lock.given_up = PATIENCE_LONG;
+            store(&depot->lock.given_up, static_cast<uint8_t>(PATIENCE_LONG), RELAXED);
             std::this_thread::sleep_for(std::chrono::microseconds(20));
             lock_release(&depot->lock, RANK_DEPOT);
             std::this_thread::sleep_for(std::chrono::microseconds(20));

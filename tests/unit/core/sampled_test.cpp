@@ -33,7 +33,7 @@ size_t live(size_t bytes)
     return stats.taken_blocks - stats.cached_blocks;
 }
 
-size_t told;
+std::atomic<size_t> told;
 
 class Sampled : public testing::Test
 {

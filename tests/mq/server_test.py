@@ -152,6 +152,30 @@ class Commands(unittest.TestCase):
             self.assertEqual(self.client.ask("LPUSH", "left%d" % number, "x"), 1)
             self.assertEqual(self.client.ask("RPOP", "left%d" % number), b"x")
 
+    def ends(self, client):
+        """What it still hears when it says no more, up to the connection's end."""
+        client.socket.shutdown(socket.SHUT_WR)
+        heard = b""
+        while more := client.socket.recv(4096):
+            heard += more
+        return heard
+
+    def test_who_hangs_up_in_a_wait_hears_no_answer_of_what_it_asked_behind_it(self):
+        for number in range(10):
+            client = self.server.client()
+            client.send(encode("BRPOP", "alone%d" % number, "0"))
+            self.server.wait_for("waiting", 1)
+            client.send(encode("PING"))
+            self.assertEqual(self.ends(client), b"")
+            client.close()
+
+    def test_who_hangs_up_before_its_wait_begins_does_not_wait(self):
+        for number in range(20):
+            client, key = self.server.client(), "gone%d" % number
+            client.send(encode("LLEN", key) + encode("BRPOP", key, "0"))
+            self.assertEqual(self.ends(client), b":0\r\n")
+            client.close()
+
     def test_a_job_is_submitted_taken_and_answered_once(self):
         for number in range(20):
             job = self.client.ask("SUBMIT", "jobs%d" % number, "pay load")

@@ -132,11 +132,12 @@ static void tell(struct core *core, uint32_t to, calm_task_function what,
 
 static void cancel_here(calm_worker *worker, void *payload);
 
-/* Ends its wait for an item, wherever it waits. */
+/* Ends its wait for an item, wherever it waits. That has no answer, so what was asked behind it has
+ * none, either. */
 static void cancel(struct core *core, struct connection *connection)
 {
     if (connection->away == 0) {
-        session_cancel(&core->shard, &connection->session);
+        connection->is_last |= session_cancel(&core->shard, &connection->session);
     } else if (!connection->is_cancelled) {
         connection->is_cancelled = true;
         connection->away++;
@@ -279,6 +280,8 @@ static void lend(struct core *core, struct connection *connection)
     connection->lent_to = connection->session.owner;
     connection->is_cancelled = false;
     tell(core, connection->lent_to, run_here, connection);
+    if (connection->has_ended)
+        cancel(core, connection); /* nobody is there to wait: the end came before the wait */
 }
 
 /* Runs what is there; how far it came. */
@@ -298,6 +301,8 @@ static void follow(struct core *core, struct connection *connection, enum sessio
         receive(core, connection);
         lend(core, connection);
     }
+    if (result == SESSION_WAITS && connection->has_ended)
+        cancel(core, connection);
     if (result == SESSION_FLUSH)
         connection->may_run = true;
     if (result == SESSION_CLOSE)

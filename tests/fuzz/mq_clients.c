@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { ITEMS_MAX = 2 * CLIENTS * CLIENT_ASKS_MAX * 8, SHORT_BYTES = 16, LONG_BYTES = 500 };
-enum { ITEMS_A_PUSH = 3, ASK_BYTES_MAX = ITEMS_A_PUSH * (LONG_BYTES + 16) + 64 };
+enum { ITEMS_A_PUSH = 3, ASK_BYTES_MAX = 2048 };
 
 enum ask { ECHO, PUSH, POP, WAIT, DELETE, COUNT, SUBMIT, ANSWER, QUIT, WRONG };
 
@@ -41,9 +41,9 @@ static struct hearing {
 
 static struct item items[ITEMS_MAX];
 static uint32_t item_count, connections;
-static uint8_t cores_of_keys[CLIENT_KEYS];
-static uint32_t deletes_open[CLIENT_KEYS]; /* asked for, and not answered */
-static bool is_any_cut;
+static const uint8_t *cores_of_keys;
+static uint32_t deleting[CLIENT_KEYS]; /* DEL that were asked and not answered */
+static uint32_t lossy;                 /* keys whose items may have gone to a client that was cut */
 
 static const char *const keys[CLIENT_KEYS] = {"a", "b", "c", "d", "e", "f", "{t}1", "{t}2"};
 
@@ -64,14 +64,13 @@ void clients_start(const uint8_t *key_cores)
     memset(hearings, 0, sizeof hearings);
     item_count = 1; /* 0: none */
     connections = 0;
-    memcpy(cores_of_keys, key_cores, sizeof cores_of_keys);
-    memset(deletes_open, 0, sizeof deletes_open);
-    is_any_cut = false;
+    cores_of_keys = key_cores;
+    memset(deleting, 0, sizeof deleting);
+    lossy = 0;
 }
 
 void client_connect(unsigned number)
 {
-    is_any_cut |= clients[number].is_cut;
     memset(&clients[number], 0, sizeof clients[number]);
     memset(&hearings[number], 0, sizeof hearings[number]);
     hearings[number].connection = ++connections;
@@ -98,7 +97,7 @@ static void say_item(struct client *client, unsigned number, unsigned key, size_
     items[item_count] = (struct item){.key = (uint8_t)key,
                                       .client = (uint8_t)number,
                                       .connection = hearings[number].connection,
-                                      .was_deleted = deletes_open[key] > 0};
+                                      .was_deleted = deleting[key] > 0};
     say(client, "$%zu\r\n#%08u%0*d\r\n", bytes, (unsigned)item_count, (int)bytes - 9, 0);
     item_count++;
 }
@@ -126,10 +125,13 @@ static void ask_of_two(struct client *client, const char *name, unsigned one, un
         say(client, "$1\r\n%d\r\n", (int)(one ^ other) & 1);
 }
 
-static void count_deletes(uint32_t of_keys, uint32_t more)
+/* From when it is asked until it is answered it may take any item of its keys. */
+static void note_delete(uint32_t of_keys)
 {
+    for (uint32_t item = 1; item < item_count; item++)
+        items[item].was_deleted |= (of_keys >> items[item].key & 1) != 0;
     for (unsigned key = 0; key < CLIENT_KEYS; key++)
-        deletes_open[key] += (of_keys >> key & 1) != 0 ? more : 0;
+        deleting[key] += of_keys >> key & 1;
 }
 
 void client_ask(unsigned number, uint8_t what, uint8_t more)
@@ -137,7 +139,7 @@ void client_ask(unsigned number, uint8_t what, uint8_t more)
     struct client *client = &clients[number];
     struct hearing *hearing = &hearings[number];
     unsigned key = more % CLIENT_KEYS, other = more / CLIENT_KEYS % CLIENT_KEYS;
-    if (client->has_hung_up || client->asked == CLIENT_ASKS_MAX ||
+    if (client->has_hung_up || client->is_cut || client->asked == CLIENT_ASKS_MAX ||
         item_count + ITEMS_A_PUSH >= ITEMS_MAX ||
         client->ask_bytes + ASK_BYTES_MAX > sizeof client->asks)
         return;
@@ -171,9 +173,7 @@ void client_ask(unsigned number, uint8_t what, uint8_t more)
         expected->ask = DELETE;
         expected->keys |= 1u << other;
         ask_of_two(client, "DEL", key, other);
-        for (uint32_t item = 0; item < item_count; item++) /* those to come are marked then */
-            items[item].was_deleted |= (expected->keys >> items[item].key & 1) != 0;
-        count_deletes(expected->keys, 1);
+        note_delete(expected->keys);
         break;
     case 12:
         expected->ask = COUNT;
@@ -193,7 +193,7 @@ void client_ask(unsigned number, uint8_t what, uint8_t more)
     case 15:
         expected->ask = (more & 1) != 0 ? QUIT : WRONG;
         say(client, "%s\r\n", (more & 1) != 0 ? "QUIT" : "*x");
-        client->has_hung_up = true; /* it asks no more */
+        client->has_hung_up |= true; /* it asks no more: nothing may be answered */
         break;
     }
 }
@@ -373,7 +373,8 @@ static void hear_reply(struct hearing *hearing, const struct expected *expected,
     case DELETE:
         if (said->mark != ':' || said->number < 0 || said->number > 2)
             client_fail("of two keys another number is deleted");
-        count_deletes(expected->keys, UINT32_MAX);
+        for (unsigned key = 0; key < CLIENT_KEYS; key++)
+            deleting[key] -= expected->keys >> key & 1;
         break;
     case COUNT:
         if (said->mark != ':' || said->number < 0 || said->number >= (long)item_count)
@@ -426,11 +427,27 @@ bool client_is_content(unsigned number)
     return hearings[number].is_over || clients[number].answered == clients[number].asked;
 }
 
+uint32_t client_awaits(unsigned number)
+{
+    const struct expected *next = &hearings[number].expected[clients[number].answered];
+    return !client_is_content(number) && next->ask == WAIT ? next->keys : 0;
+}
+
+void client_cut(unsigned number)
+{
+    struct client *client = &clients[number];
+    client->is_cut = client->has_hung_up = true;
+    for (size_t i = client->answered; i < client->asked; i++) {
+        const struct expected *expected = &hearings[number].expected[i];
+        if (expected->ask == POP || expected->ask == WAIT)
+            lossy |= expected->keys;
+    }
+}
+
 void clients_check_items(void)
 {
-    for (unsigned i = 0; i < CLIENTS; i++)
-        is_any_cut |= clients[i].is_cut;
-    for (uint32_t i = 1; i < item_count && !is_any_cut; i++)
-        if (items[i].is_accepted && !items[i].is_taken && !items[i].was_deleted)
+    for (uint32_t i = 1; i < item_count; i++)
+        if (items[i].is_accepted && !items[i].is_taken && !items[i].was_deleted &&
+            (lossy >> items[i].key & 1) == 0)
             client_fail("an item that was accepted is lost");
 }

@@ -1,6 +1,6 @@
 /*
- * mq_clients.h: clients of calmq without sockets: what they ask, and whether what they hear can be
- * right.
+ * mq_clients.h: clients of calmq without sockets: what they ask, and whether what they hear
+ * can be right.
  *
  * Every item has a number of its own, so that one that is heard twice, from a queue it was not put
  * into, out of order, or after its push was refused is seen at once. Whoever drives the clients
@@ -8,8 +8,8 @@
  *
  * Owner: the one thread of a test.
  */
-#ifndef CALM_FUZZ_MQ_CLIENTS_H
-#define CALM_FUZZ_MQ_CLIENTS_H
+#ifndef CALM_FUZZ_MQ_FORWARD_CLIENTS_H
+#define CALM_FUZZ_MQ_FORWARD_CLIENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +48,12 @@ void clients_left(const char *key, size_t key_bytes, const char *item, size_t by
 
 /* Whether it was told all that it asked for, or that its connection ends. */
 bool client_is_content(unsigned number);
+
+/* The keys, a set, of the BRPOP that it is to be answered next; 0: that is another request. */
+uint32_t client_awaits(unsigned number);
+
+/* Its connection breaks: replies may be lost, and it asks no more. */
+void client_cut(unsigned number);
 
 /* All items that were accepted were heard, or are left, where nobody's replies could be lost. */
 void clients_check_items(void);

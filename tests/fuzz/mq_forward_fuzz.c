@@ -1,397 +1,565 @@
 /*
- * mq_forward_fuzz.c: clients of calmq on two cores, whose keys lie on both: requests travel to the
- * core of their key and back, in any order of events, while clients hang up, inboxes are full, the
- * pools run out and the server ends. No reply is lost, another's, or out of turn; no item is lost
- * or taken twice; no connection and no block stays behind.
+ * mq_forward_fuzz.c: clients of a calmq with two cores, in any order of events: requests go to the
+ * core of their key and answers come back, without sockets, threads or a clock.
  *
- * tools/mq/connection.c is the program's own, compiled with streams of this file in the place of
- * sockets; the executor is two rows of messages. What clients may hear is in mq_clients.c.
+ * Connections, sessions, queues and inboxes are the server's own. In place of the executor and the
+ * loop stands this file: the input says when bytes come in and how many, when a message is run,
+ * when a client hangs up or breaks off, when time passes. A core that sends may be overtaken by the
+ * one it sends to: that one can run the message before calm_exec_send() returns, as another thread
+ * could. mq_clients.c judges the answers; at the end all memory must be back.
  *
- * Input: two bytes an event. The second says whose, and how much.
+ * Owner: the one thread of the test.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "mq_clients.h"
+#include "exec/inbox.h"
 #include "server.h"
 #include "target.h"
 
 enum {
     CORES = 2,
-    STREAMS = 64,
-    PLACES = 8, /* for connections: fewer than may be opened and cut at once */
-    MESSAGE_BYTES = 2048,
-    POOL_BYTES = 24 << 10,
     BUCKETS = 4,
-    INBOX = 2 * PLACES,
-    MESSAGE_PAYLOAD = 16,
-    ROUNDS_MAX = 20000,
-    LAST_WAITS = CLIENTS * CLIENT_ASKS_MAX,
+    MESSAGE = 2048,
+    INBOX = 16, /* slots: two messages a connection, and those whose task still runs */
+    FD_FIRST = 1 << 28,
+    STEP_BYTES = 3,
+    SETTLE_ROUNDS_MAX = 100000,
+    QUEUE_BYTES_LEAST = 16 << 10, /* of a core */
+    QUEUE_BYTES_STEP = 2 << 10,
+    TENTH_NS = 100000000,
+    SHORT_S = 2,
+    LONG_S = 1000000
 };
 
-#define MS_NS ((uint64_t)1000000)
+/* --- inputs of the corpus, a step a row: what, for which client, and two numbers --- */
 
-#define INPUT(words) {words, sizeof words - 1}
-const struct fuzz_input fuzz_corpus[] = {
-    /* Two push and pop keys of both cores; bytes go in small pieces. */
-    INPUT(
-        "\0\0\0\5\41\0\41\5\41\10\3\60\3\61\5\0\5\1\45\0\45\5\4\0\4\1\3\374\5\1\5\0\4\14\4\15\2\0"),
-    /* One waits for what the other pushes; echoes come in turn. */
-    INPUT(
-        "\0\0\0\5\20\0\50\44\20\0\3\374\5\0\5\1\41\5\3\375\5\1\5\0\5\1\4\374\4\375\45\11\20\0\2\0"),
-    /* It hangs up while it waits on the other core; another comes in its place. */
-    INPUT("\0\0\50\4\3\374\5\1\5\0\6\0\5\1\0\0\50\10\3\374\5\1\0\5\41\11\41\5\3\375\5\1\5\0\4\0"),
-    /* Jobs and their results, keys deleted and counted on two cores, a wrong request, QUIT. */
-    INPUT("\0\0\0\5\15\10\3\374\2\0\50\11\3\375\2\0\16\0\53\44\14\10\2\0\16\0\17\0\17\5\2\0"),
-    /* Inboxes that say they are full, long items until pools are empty, time that passes. */
-    INPUT("\0\0\0\5\7\1\21\4\21\104\21\10\3\374\7\0\5\1\5\0\21\51\21\55\2\0\50\4\10\377\21\0\2\0\45"
-          "\4\2\0"),
-    /* The server ends while requests are under way. */
-    INPUT("\0\0\0\5\0\2\41\4\41\11\50\2\50\51\3\374\3\375\3\376\5\0\12\0"),
-};
+#define ASK(client, what, more) (char)((client) << 4), (char)(what), (char)(more)
+#define STEP(client, what, one) (char)((client) << 4 | (what)), (char)(one), 0
+
+enum { READ = 5, SENT, TURN, HANG_UP, CUT, CONNECT, TIME, RACE, STOP, SETTLE, READ_ALL };
+enum { ECHO = 0, PUSH = 1, POP = 5, WAIT = 8, DELETE = 11, COUNT = 12, SUBMIT, ANSWER, LAST };
+enum { LONG = 16, TWO = 8, THREE = 16 }; /* items of 500 bytes; so many of them */
+
+#define CONNECT_ALL STEP(0, CONNECT, 0), STEP(1, CONNECT, 1), STEP(2, CONNECT, 0)
+
+static const char pushes_and_pops[] = {1,
+                                       9,
+                                       CONNECT_ALL,
+                                       ASK(0, PUSH, 0),
+                                       ASK(0, PUSH, 1 + THREE),
+                                       ASK(0, PUSH, 2),
+                                       ASK(0, ECHO, 0),
+                                       ASK(1, POP, 0),
+                                       ASK(1, POP, 1),
+                                       ASK(1, POP, 2),
+                                       STEP(0, READ_ALL, 0),
+                                       STEP(1, READ, 20),
+                                       STEP(0, TURN, 1),
+                                       STEP(0, TURN, 0),
+                                       STEP(0, SETTLE, 0),
+                                       ASK(2, COUNT, 1),
+                                       ASK(2, DELETE, 10),
+                                       STEP(2, READ_ALL, 0),
+                                       STEP(0, RACE, 3),
+                                       STEP(0, SETTLE, 0)};
+static const char waits[] = {2,
+                             9,
+                             CONNECT_ALL,
+                             ASK(0, WAIT, 0),
+                             ASK(1, WAIT, 0),
+                             ASK(0, WAIT, 9),
+                             ASK(1, WAIT, 18),
+                             STEP(0, SETTLE, 0),
+                             ASK(2, PUSH, 0 + THREE),
+                             ASK(2, PUSH, 1),
+                             ASK(2, PUSH, 2),
+                             STEP(2, READ_ALL, 0),
+                             STEP(0, TURN, 1),
+                             STEP(0, TURN, 0),
+                             STEP(0, TIME, 20),
+                             ASK(0, WAIT, 55),
+                             ASK(1, WAIT, 10),
+                             STEP(0, SETTLE, 0),
+                             STEP(0, TIME, 20)};
+static const char full[] = {3,
+                            0,
+                            CONNECT_ALL,
+                            ASK(0, PUSH | LONG, THREE),
+                            ASK(0, PUSH | LONG, 1 + THREE),
+                            ASK(1, PUSH | LONG, THREE),
+                            ASK(1, PUSH | LONG, 1 + THREE),
+                            ASK(0, PUSH | LONG, THREE),
+                            ASK(1, PUSH | LONG, THREE),
+                            ASK(1, PUSH | LONG, 1 + THREE),
+                            STEP(0, SETTLE, 0),
+                            ASK(2, PUSH | LONG, THREE),
+                            ASK(2, WAIT, 4),
+                            ASK(2, SUBMIT, 3),
+                            STEP(0, SETTLE, 0),
+                            ASK(1, POP, 0),
+                            ASK(1, POP, 1),
+                            STEP(1, READ_ALL, 0),
+                            STEP(1, SENT, 100),
+                            STEP(0, SETTLE, 0)};
+static const char ends[] = {4,
+                            9,
+                            CONNECT_ALL,
+                            ASK(0, WAIT, 0),
+                            ASK(1, WAIT, 0),
+                            ASK(2, PUSH, 0),
+                            ASK(2, WAIT, 9),
+                            STEP(2, READ_ALL, 0),
+                            STEP(2, HANG_UP, 0),
+                            STEP(0, READ_ALL, 0),
+                            STEP(1, READ_ALL, 0),
+                            STEP(0, TURN, 1),
+                            STEP(0, CUT, 0),
+                            STEP(1, HANG_UP, 0),
+                            STEP(0, TURN, 0),
+                            STEP(0, TURN, 1),
+                            STEP(0, SETTLE, 0),
+                            STEP(0, CONNECT, 1),
+                            ASK(0, POP, 0),
+                            ASK(0, LAST, 1),
+                            STEP(0, READ_ALL, 0),
+                            STEP(0, CUT, 0),
+                            STEP(0, SETTLE, 0)};
+static const char jobs[] = {5,
+                            9,
+                            CONNECT_ALL,
+                            STEP(0, RACE, 7),
+                            ASK(0, SUBMIT, 0),
+                            ASK(1, SUBMIT, 1),
+                            STEP(0, SETTLE, 0),
+                            ASK(0, ANSWER, 0),
+                            ASK(1, ANSWER, 0),
+                            ASK(0, ANSWER, 0),
+                            ASK(2, POP, 0),
+                            ASK(2, POP, 1),
+                            STEP(0, SETTLE, 0),
+                            ASK(0, SUBMIT, 2),
+                            STEP(0, STOP, 77),
+                            ASK(1, PUSH, 3),
+                            ASK(1, LAST, 0),
+                            STEP(0, SETTLE, 0)};
+
+#define INPUT(bytes) {bytes, sizeof bytes}
+const struct fuzz_input fuzz_corpus[] = {INPUT(pushes_and_pops), INPUT(waits), INPUT(full),
+                                         INPUT(ends), INPUT(jobs)};
 const size_t fuzz_corpus_count = sizeof fuzz_corpus / sizeof fuzz_corpus[0];
 
-/* --- streams in the place of sockets; a descriptor is its number --- */
+/* --- the world --- */
 
-struct stream {
-    struct socket *socket; /* NULL: not open */
-    struct core *core;
-    unsigned client;
-    bool is_cut;  /* its client is gone, every other one without a word */
-    bool is_shut; /* by the server      */
+/* A client's connection. */
+struct line {
+    struct socket *socket;
+    uint32_t core;
+    bool is_open;
+    bool is_end_told; /* the server knows that nothing more comes */
+    bool has_ended;   /* the client says no more, when all that it said was read */
+    bool is_shut;     /* by the server, both ways                                */
 };
-static struct stream streams[STREAMS];
-static int stream_count;
 
-int stream_close(int fd);
-int stream_shutdown(int fd, int how);
-ssize_t stream_send(int fd, const void *bytes, size_t count, int flags);
+struct letter {
+    calm_task_function function;
+    char payload[4 * sizeof(void *)];
+};
 
-int stream_close(int fd)
+static struct server server;
+static struct core cores[CORES];
+static struct inbox inboxes[CORES];
+static struct queue *buckets[CORES][BUCKETS];
+static struct line lines[CLIENTS];
+static uint64_t now_ns;
+static bool is_busy[CORES]; /* it runs something: nothing else runs on it meanwhile */
+static uint32_t fulls;      /* calls of calm_exec_send that are refused    */
+static uint32_t quicks;     /* that are overtaken by the core they send to */
+static bool has_changed;
+
+static struct line *line_of(int fd)
 {
-    if (streams[fd].socket != NULL &&
-        (streams[fd].socket->is_receiving || streams[fd].socket->is_sending))
-        client_fail("a connection goes while bytes are under way");
-    streams[fd].socket = NULL;
-    streams[fd].is_shut = true;
-    return 0;
+    return fd >= FD_FIRST && fd < FD_FIRST + CLIENTS ? &lines[fd - FD_FIRST] : NULL;
 }
 
-int stream_shutdown(int fd, int how)
-{
-    streams[fd].is_shut |= how == 2; /* SHUT_RDWR */
-    return 0;
-}
+/* --- in place of the executor --- */
 
-/* Who is turned away hears of it, and asks nothing. */
-ssize_t stream_send(int fd, const void *bytes, size_t count, int flags)
+/* Runs the oldest message to a core. False: there is none. */
+static bool turn(uint32_t core)
 {
-    (void)bytes;
-    (void)flags;
-    streams[fd].is_cut = clients[streams[fd].client].is_cut = true;
-    return (ssize_t)count;
-}
-
-static bool loop_add(struct loop *loop, struct socket *socket)
-{
-    (void)loop;
-    streams[socket->fd].socket = socket;
+    struct letter *letter = is_busy[core] ? NULL : inbox_take_sent(&inboxes[core]);
+    if (letter == NULL)
+        return false;
+    is_busy[core] = true;
+    letter->function((calm_worker *)(void *)&cores[core], letter->payload);
+    inbox_return(&inboxes[core], letter);
+    is_busy[core] = false;
+    has_changed = true;
     return true;
 }
 
-static void loop_receive(struct loop *loop, struct socket *socket, char *to, size_t bytes)
+int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task)
+{
+    (void)exec;
+    if (core >= CORES || task->payload_bytes > sizeof(((struct letter *)NULL)->payload))
+        client_fail("a message goes nowhere, or does not fit");
+    if (fulls > 0) { /* as others may make it seem, who go on meanwhile */
+        fulls--;
+        turn(core);
+        return CALM_EXEC_EFULL;
+    }
+    struct letter *letter = inbox_reserve(&inboxes[core]);
+    if (letter == NULL)
+        client_fail("more messages are under way than an inbox has room for");
+    letter->function = task->function;
+    memcpy(letter->payload, task->payload, task->payload_bytes);
+    if (!inbox_send(&inboxes[core], letter))
+        client_fail("an inbox refuses a message");
+    if (quicks > 0) {
+        quicks--;
+        while (turn(core))
+            continue;
+    }
+    return 0;
+}
+
+uint32_t calm_worker_core(const calm_worker *worker)
+{
+    return ((const struct core *)(const void *)worker)->number;
+}
+
+/* --- in place of the kernel --- */
+
+int __real_close(int fd);
+int __real_shutdown(int fd, int how);
+int __wrap_close(int fd);
+int __wrap_shutdown(int fd, int how);
+
+int __wrap_close(int fd)
+{
+    struct line *line = line_of(fd);
+    if (line == NULL)
+        return __real_close(fd);
+    if (!line->is_open || line->socket->is_receiving || line->socket->is_sending)
+        client_fail("a socket is closed that is closed, or in use");
+    if (!line->is_shut && !line->has_ended)
+        client_fail("a socket is closed that was not shut down");
+    memset(line, 0, sizeof *line);
+    return 0;
+}
+
+int __wrap_shutdown(int fd, int how)
+{
+    struct line *line = line_of(fd);
+    unsigned number = (unsigned)(fd - FD_FIRST);
+    if (line == NULL)
+        return __real_shutdown(fd, how);
+    if (how != SHUT_RDWR)
+        return 0;
+    line->is_shut = true;
+    if (clients[number].is_cut || client_is_content(number))
+        return 0;
+    if (server.options.send_s == SHORT_S)
+        client_cut(number); /* it took too long */
+    else if (!line->has_ended)
+        client_fail("the server ends a connection for nothing");
+    return 0;
+}
+
+static bool fake_add(struct loop *loop, struct socket *socket)
+{
+    (void)loop;
+    line_of(socket->fd)->socket = socket;
+    return true;
+}
+
+static void fake_receive(struct loop *loop, struct socket *socket, char *to, size_t bytes)
 {
     (void)loop;
     if (socket->is_receiving || bytes == 0)
-        client_fail("bytes are asked for twice");
-    socket->is_receiving = true;
+        client_fail("bytes are asked for twice, or none");
+    socket->is_receiving = has_changed = true;
     socket->to = to;
     socket->to_bytes = bytes;
 }
 
-static void loop_send(struct loop *loop, struct socket *socket, const char *from, size_t bytes)
+static void fake_send(struct loop *loop, struct socket *socket, const char *from, size_t bytes)
 {
     (void)loop;
     if (socket->is_sending || bytes == 0)
-        client_fail("bytes are sent twice");
-    socket->is_sending = true;
+        client_fail("bytes are sent twice, or none");
+    socket->is_sending = has_changed = true;
     socket->from = from;
     socket->from_bytes = bytes;
 }
 
-static const struct loop_kind loop_of_streams = {
-    .name = "streams", .add = loop_add, .receive = loop_receive, .send = loop_send};
+static const struct loop_kind fake_loop = {
+    .name = "fake", .add = fake_add, .receive = fake_receive, .send = fake_send};
 
-/* A client that is answered in full closes when the server has said its last. */
-static bool is_at_end(const struct stream *stream)
+static void end_receive(struct line *line, int result)
 {
-    const struct client *client = &clients[stream->client];
-    return client->read == client->ask_bytes && client->has_hung_up &&
-           client_is_content(stream->client);
+    line->socket->is_receiving = false;
+    line->is_end_told |= result <= 0;
+    has_changed = true;
+    uint32_t core = line->core; /* the line may be gone afterwards */
+    is_busy[core] = true;
+    connection_received(&cores[core], line->socket, result);
+    is_busy[core] = false;
 }
 
-/* Bytes of the client reach the server, at most so many; false: none do. */
-static bool carry_in(struct stream *stream, size_t most)
+/* What a client said comes in, at most so much; or its end. */
+static void carry_in(unsigned number, size_t most)
 {
-    struct socket *socket = stream->socket;
-    struct client *client = &clients[stream->client];
-    if (socket == NULL || !socket->is_receiving)
-        return false;
-    int result = stream->is_cut && socket->fd % 2 == 1 ? -ECONNRESET : 0;
-    if (!stream->is_shut && !stream->is_cut) {
-        size_t bytes = client->ask_bytes - client->read;
-        bytes = bytes < most ? bytes : most;
-        bytes = bytes < socket->to_bytes ? bytes : socket->to_bytes;
-        if (bytes == 0 && !is_at_end(stream))
-            return false;
-        memcpy(socket->to, client->asks + client->read, bytes);
+    struct line *line = &lines[number];
+    struct client *client = &clients[number];
+    if (!line->is_open || !line->socket->is_receiving)
+        return;
+    size_t bytes = client->ask_bytes - client->read;
+    bytes = bytes < most ? bytes : most;
+    bytes = bytes < line->socket->to_bytes ? bytes : line->socket->to_bytes;
+    if (line->is_shut)
+        end_receive(line, 0);
+    else if (client->is_cut)
+        end_receive(line, -ECONNRESET);
+    else if (bytes > 0) {
+        memcpy(line->socket->to, client->asks + client->read, bytes);
         client->read += bytes;
-        result = (int)bytes;
+        end_receive(line, (int)bytes);
+    } else if (line->has_ended && client->read == client->ask_bytes)
+        end_receive(line, 0);
+}
+
+/* Replies go out, at most so much. */
+static void carry_out(unsigned number, size_t most)
+{
+    struct line *line = &lines[number];
+    if (!line->is_open || !line->socket->is_sending || most == 0)
+        return;
+    bool is_broken = line->is_shut || clients[number].is_cut;
+    size_t bytes = line->socket->from_bytes < most ? line->socket->from_bytes : most;
+    if (!is_broken)
+        client_hear(number, line->socket->from, bytes);
+    line->socket->is_sending = false;
+    has_changed = true;
+    uint32_t core = line->core; /* the line may be gone afterwards */
+    is_busy[core] = true;
+    connection_sent(&cores[core], line->socket, is_broken ? -EPIPE : (int)bytes);
+    is_busy[core] = false;
+}
+
+static void connect_client(unsigned number, uint32_t core)
+{
+    if (lines[number].is_open)
+        return;
+    client_connect(number);
+    lines[number] = (struct line){.core = core, .is_open = true};
+    is_busy[core] = true;
+    connection_accepted(&cores[core], FD_FIRST + (int)number);
+    is_busy[core] = false;
+    if (lines[number].socket == NULL)
+        client_fail("a client is turned away although there is room");
+}
+
+static void hang_up(unsigned number)
+{
+    lines[number].has_ended |= lines[number].is_open;
+    clients[number].has_hung_up = true;
+}
+
+static void serve(void)
+{
+    for (uint32_t core = 0; core < CORES; core++) {
+        cores[core].shard.now_ns = now_ns;
+        is_busy[core] = true;
+        connections_serve(&cores[core]);
+        is_busy[core] = false;
     }
-    socket->is_receiving = false;
-    connection_received(stream->core, socket, result);
-    return true;
 }
 
-static bool carry_out(struct stream *stream, size_t most)
+/* --- until nothing moves --- */
+
+static bool is_any_ready(void)
 {
-    struct socket *socket = stream->socket;
-    if (socket == NULL || !socket->is_sending)
-        return false;
-    size_t bytes = socket->from_bytes < most ? socket->from_bytes : most;
-    int result = (int)bytes;
-    if (stream->is_shut || stream->is_cut)
-        result = -EPIPE;
-    else
-        client_hear(stream->client, socket->from, bytes);
-    socket->is_sending = false;
-    connection_sent(stream->core, socket, result);
-    return true;
+    return cores[0].first_ready != NULL || cores[1].first_ready != NULL;
 }
 
-/* --- two rows of messages in the place of the executor --- */
-
-struct parcel {
-    calm_task_function function;
-    _Alignas(16) char payload[MESSAGE_PAYLOAD];
-};
-static struct inbox {
-    struct parcel parcels[INBOX];
-    size_t first, count;
-    bool says_full; /* once */
-} inboxes[CORES];
-
-int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task)
+static uint64_t items_of(unsigned key)
 {
-    struct inbox *inbox = &inboxes[core];
-    (void)exec;
-    if (inbox->says_full) {
-        inbox->says_full = false;
-        return CALM_EXEC_EFULL;
+    struct word word = {client_key(key), strlen(client_key(key))};
+    struct shard *shard = &cores[shard_owner(&cores[0].shard, word)].shard;
+    struct queue *queue = queues_find(&shard->queues, queue_hash(shard->queues.seed, word), word);
+    return queue == NULL ? 0 : queue->count;
+}
+
+/* Nothing is under way: who has no answer waits for an item, and there is none. */
+static void check_settled(unsigned number)
+{
+    uint32_t awaited = client_awaits(number);
+    if (!lines[number].is_open) {
+        if (!client_is_content(number) && !clients[number].is_cut && !clients[number].has_hung_up)
+            client_fail("a connection is gone that has answers to come");
+        return;
     }
-    if (inbox->count == INBOX)
-        client_fail("more than two messages for a connection are under way");
-    struct parcel *parcel = &inbox->parcels[(inbox->first + inbox->count++) % INBOX];
-    if (task->payload_bytes > sizeof parcel->payload)
-        client_fail("a message is longer than inboxes take");
-    parcel->function = task->function;
-    memcpy(parcel->payload, task->payload, task->payload_bytes);
-    return 0;
+    /* Who waits while its buffer is full of what it asked then is not read further. */
+    bool is_unread = awaited != 0 && !lines[number].is_end_told;
+    if ((lines[number].has_ended || clients[number].is_cut) && !is_unread)
+        client_fail("a connection stays whose client is gone");
+    if (!client_is_content(number) && awaited == 0 && !clients[number].is_cut)
+        client_fail("an answer does not come");
+    for (unsigned key = 0; key < CLIENT_KEYS; key++)
+        if (awaited >> key & 1 && items_of(key) > 0)
+            client_fail("who waits is not given what is there");
 }
 
-/* A worker's address is its core's number, and one. */
-uint32_t calm_worker_core(const calm_worker *worker)
+static void settle(void)
 {
-    return (uint32_t)((uintptr_t)worker - 1);
+    unsigned rounds = 0;
+    do {
+        has_changed = false;
+        for (unsigned number = 0; number < CLIENTS; number++) {
+            carry_in(number, SIZE_MAX);
+            carry_out(number, SIZE_MAX);
+        }
+        serve();
+        while (turn(0) || turn(1))
+            continue;
+        if (rounds++ == SETTLE_ROUNDS_MAX)
+            client_fail("it never comes to rest");
+    } while (has_changed || is_any_ready());
+    for (unsigned number = 0; number < CLIENTS; number++)
+        check_settled(number);
 }
 
-static bool run_message(uint32_t core)
+/* --- one life of a server --- */
+
+static void resume(struct shard *shard, struct session *session)
 {
-    struct inbox *inbox = &inboxes[core];
-    if (inbox->count == 0)
-        return false;
-    struct parcel parcel = inbox->parcels[inbox->first];
-    inbox->first = (inbox->first + 1) % INBOX;
-    inbox->count--;
-    parcel.function((calm_worker *)(uintptr_t)(core + 1), parcel.payload);
-    return true;
+    connection_resume(shard, session);
 }
 
-/* --- the server --- */
-
-static struct server server;
-static struct core cores[CORES];
-static struct queue *buckets[CORES][BUCKETS];
-
-static void stop(void *context)
+static void stop_serving(void *context)
 {
     (void)context;
-    client_fail("nobody asked the server to stop");
 }
 
 static size_t info(void *context, char *to, size_t bytes)
 {
     (void)context;
-    return (size_t)snprintf(to, bytes, "a:1\r\n");
+    (void)to;
+    (void)bytes;
+    return 0;
 }
 
-static calm_pool *pool_of(size_t block, size_t bytes)
+static void make_pool(calm_pool **pool, size_t block_bytes, size_t bytes)
 {
-    const uint32_t percent[] = {100};
-    calm_pool *pool = NULL;
-    if (calm_pool_init(&pool, &block, 1, percent, bytes) != 0)
-        client_fail("no pool");
-    return pool;
+    static const uint32_t percent[] = {100};
+    int error = calm_pool_init(pool, &block_bytes, 1, percent, bytes);
+    if (error != 0)
+        client_fail(calm_strerror(error));
 }
 
-static void start(void)
+static void start_core(uint32_t number, uint64_t seed, size_t queue_bytes)
 {
+    static _Alignas(CACHE_LINE_BYTES) char memory[CORES][16 << 10];
+    struct core *core = &cores[number];
+    size_t buffer_bytes = (connection_bytes(&server.options) + 63) / 64 * 64;
+    if (inbox_bytes(INBOX, sizeof(struct letter)) > sizeof memory[0])
+        client_fail("the inboxes' memory is too small");
+    inbox_start(&inboxes[number], memory[number], INBOX, sizeof(struct letter));
+    memset(core, 0, sizeof *core);
+    memset(buckets[number], 0, sizeof buckets[number]);
+    core->server = &server;
+    core->number = number;
+    core->is_open = core->is_listening = true;
+    core->deadline_ns = UINT64_MAX;
+    make_pool(&core->buffers, buffer_bytes, 2 * CLIENTS * buffer_bytes);
+    core->shard = (struct shard){.host = {resume, stop_serving, info, NULL},
+                                 .core = number,
+                                 .cores = CORES,
+                                 .message_bytes = MESSAGE,
+                                 .job_prefix = "job:1-",
+                                 .deadline_ns = UINT64_MAX};
+    core->shard.queues.seed = seed;
+    core->shard.queues.buckets = buckets[number];
+    core->shard.queues.bucket_mask = BUCKETS - 1;
+    make_pool(&core->shard.queues.pool, QUEUE_BLOCK_BYTES, queue_bytes);
+}
+
+static void start(uint8_t seed, uint8_t size)
+{
+    static uint8_t owners[CLIENT_KEYS];
+    bool is_short = (size & 16) != 0;
+    memset(lines, 0, sizeof lines);
     memset(&server, 0, sizeof server);
-    memset(cores, 0, sizeof cores);
-    memset(buckets, 0, sizeof buckets);
-    memset(inboxes, 0, sizeof inboxes);
-    memset(streams, 0, sizeof streams);
-    stream_count = 0;
-    server.options = (struct options){.cores = CORES,
-                                      .connections = PLACES,
-                                      .message_bytes = MESSAGE_BYTES,
-                                      .request_s = 3600,
-                                      .send_s = 3600};
-    server.loop = &loop_of_streams;
+    server.loop = &fake_loop;
     server.cores = cores;
-    size_t place = (connection_bytes(&server.options) + 63) / 64 * 64;
-    for (uint32_t i = 0; i < CORES; i++) {
-        struct core *core = &cores[i];
-        *core = (struct core){.server = &server, .number = i, .is_open = true};
-        core->is_listening = true;
-        core->deadline_ns = UINT64_MAX;
-        core->buffers = pool_of(place, (PLACES + 1) * place + 4096);
-        core->shard.host = (struct shard_host){connection_resume, stop, info, &server};
-        core->shard.core = i;
-        core->shard.cores = CORES;
-        core->shard.message_bytes = MESSAGE_BYTES;
-        core->shard.deadline_ns = UINT64_MAX;
-        core->shard.queues.buckets = buckets[i];
-        core->shard.queues.bucket_mask = BUCKETS - 1;
-        core->shard.queues.pool = pool_of(QUEUE_BLOCK_BYTES, POOL_BYTES);
-        strcpy(core->shard.job_prefix, "job:1-");
-    }
-    uint8_t of_keys[CLIENT_KEYS];
-    for (unsigned key = 0; key < CLIENT_KEYS; key++) {
-        const char *name = client_key(key);
-        of_keys[key] = (uint8_t)shard_owner(&cores[0].shard, (struct word){name, strlen(name)});
-    }
-    clients_start(of_keys);
+    server.options = (struct options){.cores = CORES,
+                                      .connections = CLIENTS,
+                                      .message_bytes = MESSAGE,
+                                      .request_s = is_short ? SHORT_S : LONG_S,
+                                      .send_s = is_short ? SHORT_S : LONG_S};
+    now_ns = fulls = quicks = 0;
+    for (uint32_t core = 0; core < CORES; core++)
+        start_core(core, seed, QUEUE_BYTES_LEAST + (size & 15u) * (size_t)QUEUE_BYTES_STEP);
+    for (unsigned key = 0; key < CLIENT_KEYS; key++)
+        owners[key] = (uint8_t)shard_owner(&cores[0].shard,
+                                           (struct word){client_key(key), strlen(client_key(key))});
+    clients_start(owners);
 }
 
-/* --- events --- */
-
-static struct stream *stream_of(unsigned client)
+static void stop_shards(void)
 {
-    for (int i = stream_count; i-- > 0;)
-        if (streams[i].client == client)
-            return &streams[i];
-    return NULL;
-}
-
-static void cut(unsigned client)
-{
-    struct stream *stream = stream_of(client);
-    if (stream != NULL)
-        stream->is_cut = clients[client].is_cut = true;
-}
-
-static void connect_client(unsigned client, uint32_t core)
-{
-    if (stream_count == STREAMS)
-        return;
-    cut(client);
-    client_connect(client);
-    streams[stream_count] = (struct stream){.core = &cores[core], .client = client};
-    connection_accepted(&cores[core], stream_count++);
-}
-
-static void pass_time(uint64_t ms)
-{
-    for (uint32_t i = 0; i < CORES; i++) {
-        cores[i].shard.now_ns += ms * MS_NS;
-        connections_serve(&cores[i]);
+    for (uint32_t core = 0; core < CORES; core++) {
+        is_busy[core] = true;
+        cores[core].shard.is_stopping = true;
+        shard_sweep(&cores[core].shard, true);
+        is_busy[core] = false;
     }
 }
 
-/* What there is to carry and to run, in a fixed order, until there is nothing. */
-static void settle(void)
+static void step(uint8_t what, uint8_t one, uint8_t other)
 {
-    bool is_moving = true;
-    for (unsigned round = 0; is_moving; round++) {
-        is_moving = false;
-        if (round == ROUNDS_MAX)
-            client_fail("it does not come to rest");
-        for (int i = 0; i < stream_count; i++) {
-            is_moving |= carry_in(&streams[i], SIZE_MAX);
-            is_moving |= carry_out(&streams[i], SIZE_MAX);
-        }
-        for (uint32_t i = 0; i < CORES; i++)
-            while (run_message(i))
-                is_moving = true;
-        for (uint32_t i = 0; i < CORES; i++) {
-            is_moving |= cores[i].first_ready != NULL;
-            connections_serve(&cores[i]);
-        }
+    unsigned number = what >> 4 & (CLIENTS - 1);
+    switch (what & 15) {
+    default:
+        if (lines[number].is_open)
+            client_ask(number, one, other);
+        break;
+    case READ: carry_in(number, one); break;
+    case READ_ALL: carry_in(number, SIZE_MAX); break;
+    case SENT: carry_out(number, one); break;
+    case TURN: turn(one & 1); break;
+    case HANG_UP: hang_up(number); break;
+    case CUT:
+        if (lines[number].is_open)
+            client_cut(number);
+        break;
+    case CONNECT: connect_client(number, one & 1); break;
+    case TIME:
+        now_ns += (uint64_t)(one % 32) * TENTH_NS;
+        serve();
+        break;
+    case RACE:
+        quicks = one & 7;
+        fulls = one >> 3 & 7;
+        break;
+    case STOP:
+        if (one == 77) /* seldom */
+            stop_shards();
+        break;
+    case SETTLE: settle(); break;
     }
 }
 
-static bool are_all_content(void)
-{
-    for (unsigned i = 0; i < CLIENTS; i++)
-        if (stream_of(i) != NULL && !clients[i].is_cut && !client_is_content(i))
-            return false;
-    return true;
-}
-
-/* Everybody is answered; who waits is told that time is over. */
-static void answer_all(void)
-{
-    settle();
-    for (unsigned waits = 0; !are_all_content(); waits++) {
-        if (waits == LAST_WAITS)
-            client_fail("a request has no answer");
-        for (uint32_t i = 0; i < CORES; i++)
-            shard_sweep(&cores[i].shard, true);
-        settle();
-    }
-}
-
-static void end_server(void)
-{
-    for (uint32_t i = 0; i < CORES; i++) {
-        cores[i].is_closing = true;
-        shard_sweep(&cores[i].shard, true);
-        connections_end(&cores[i]);
-    }
-    settle();
-    for (unsigned i = 0; i < CLIENTS; i++)
-        cut(i);
-    settle();
-}
-
-static void expect_whole(calm_pool *pool, const char *sentence)
-{
-    struct calm_pool_stats stats;
-    calm_pool_stats_read(pool, &stats);
-    if (stats.by_class[0].free_blocks != stats.by_class[0].blocks || stats.misuses != 0)
-        client_fail(sentence);
-    calm_pool_destroy(pool);
-}
-
-/* What is left in the queues is counted in, and goes. */
-static void empty_queues(struct core *core)
+static void check_core(struct core *core)
 {
     struct queues *queues = &core->shard.queues;
-    char item[MESSAGE_BYTES + REPLY_EXTRA];
+    struct calm_pool_stats stats, buffers;
+    char item[MESSAGE];
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
         while (queues->buckets[bucket] != NULL) {
             struct queue *queue = queues->buckets[bucket];
@@ -400,63 +568,54 @@ static void empty_queues(struct core *core)
                 queue_take(queues, queue, item);
                 clients_left(queue->key, queue->key_bytes, item, bytes);
             }
-            if (queue->first_waiter != NULL)
-                client_fail("somebody waits whose connection is gone");
             queue_clear(queues, queue);
             queues_drop_if_idle(queues, queue);
         }
+    calm_pool_stats_read(queues->pool, &stats);
+    calm_pool_stats_read(core->buffers, &buffers);
+    if (queues->items != 0 || queues->keys != 0 || queues->open_jobs != 0 ||
+        core->shard.waiters != 0 || core->clients != 0 || core->first != NULL)
+        client_fail("counts are wrong");
+    if (stats.by_class[0].free_blocks != stats.by_class[0].blocks || stats.misuses != 0 ||
+        buffers.by_class[0].free_blocks != buffers.by_class[0].blocks || buffers.misuses != 0)
+        client_fail("blocks are lost");
+}
+
+/* As the server's stop does it. */
+static void end_connections(void)
+{
+    stop_shards();
+    for (uint32_t core = 0; core < CORES; core++) {
+        is_busy[core] = true;
+        cores[core].is_closing = true;
+        connections_end(&cores[core]);
+        is_busy[core] = false;
+    }
 }
 
 static void finish(void)
 {
-    end_server();
-    for (uint32_t i = 0; i < CORES; i++) {
-        if (cores[i].first != NULL || cores[i].first_ready != NULL)
-            client_fail("a connection stays");
-        empty_queues(&cores[i]);
-        if (atomic_load(&cores[i].clients) != 0)
-            client_fail("connections are counted that are not there");
-        expect_whole(cores[i].shard.queues.pool, "blocks of queues are lost");
-        expect_whole(cores[i].buffers, "a connection's block is lost");
+    settle();
+    for (unsigned number = 0; number < CLIENTS; number++)
+        hang_up(number);
+    settle();
+    end_connections();
+    settle();
+    for (uint32_t core = 0; core < CORES; core++) {
+        check_core(&cores[core]);
+        calm_pool_destroy(cores[core].shard.queues.pool);
+        calm_pool_destroy(cores[core].buffers);
     }
-    if (atomic_load(&server.clients) != 0)
-        client_fail("clients are counted that are not there");
-}
-
-/* One event; false: the server ends at once. */
-static bool happen(uint8_t what, uint8_t more)
-{
-    unsigned client = more % CLIENTS;
-    struct stream *stream = stream_of(client);
-    size_t most = (size_t)more / CLIENTS * (size_t)more / CLIENTS + 1;
-    switch (what) {
-    case 0: connect_client(client, more / CLIENTS % CORES); break;
-    case 2: settle(); break;
-    case 3: return stream == NULL || carry_in(stream, most) || true;
-    case 4: return stream == NULL || carry_out(stream, most) || true;
-    case 5: run_message(more % CORES); break;
-    case 6: cut(client); break;
-    case 7: inboxes[more % CORES].says_full = true; break;
-    case 8: pass_time((uint64_t)more * 10); break;
-    case 9: shard_sweep(&cores[more % CORES].shard, false); break;
-    case 10: return more % CLIENTS != 0;
-    default:
-        if (stream != NULL && !clients[client].is_cut)
-            client_ask(client, what, more / CLIENTS);
-    }
-    return true;
+    clients_check_items();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    bool is_on = true;
-    start();
-    for (size_t at = 0; at + 1 < size && is_on; at += 2)
-        is_on = happen(data[at] % 48, data[at + 1]);
-    if (is_on)
-        answer_all();
+    if (size < 2)
+        return 0;
+    start(data[0], data[1]);
+    for (size_t at = 2; at + STEP_BYTES <= size; at += STEP_BYTES)
+        step(data[at], data[at + 1], data[at + 2]);
     finish();
-    if (is_on)
-        clients_check_items();
     return 0;
 }

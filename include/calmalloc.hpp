@@ -41,7 +41,7 @@ constexpr bool is_plain(std::size_t bytes, std::size_t alignment) noexcept
 /* A block or an exception. */
 inline void *allocate(std::size_t bytes, std::size_t alignment)
 {
-    void *block = is_plain(bytes, alignment) ? calm_adapter_alloc(bytes)
+    void *block = is_plain(bytes, alignment) ? calm_malloc(bytes)
                                              : calm_aligned_alloc(alignment, bytes);
     if (__builtin_expect(block == nullptr, 0))
         throw std::bad_alloc();

@@ -1,6 +1,6 @@
 /*
- * adapter.h: the calls that an adapter for another language makes instead of calm_malloc,
- * calm_realloc and calm_free, because its language knows more than C does.
+ * adapter.h: the calls that an adapter for another language makes instead of calm_realloc and
+ * calm_free, because its language knows more than C does.
  *
  * A Rust allocator, a C++ one and their like are told the size on every free, by a container that
  * keeps pointers as it got them. What holds for all functions of calmalloc.h holds here, too.
@@ -15,14 +15,8 @@ extern "C" {
 #endif
 
 /*
- * As calm_malloc. A function that does nothing but jump here is not seen: the site is its caller.
- * Cost: an instruction less than calm_malloc when the cache holds a block, a look-up more else.
- */
-void *calm_adapter_alloc(size_t size);
-
-/*
- * Frees `block`, which was allocated with `size` bytes, by calm_adapter_alloc or any other function
- * of this library, and aligned to `alignment`, 1 to 16 for those that take none. NULL is ignored.
+ * Frees `block`, which was allocated with `size` bytes by any function of this library, and aligned
+ * to `alignment`, 1 to 16 for those that take none. NULL is ignored.
  *
  * A size that can be neither this block's nor a shrink in place, a block that is free already and a
  * pointer that was never ours are found as calm_free_aligned_sized finds them. A pointer to the

@@ -16,7 +16,7 @@
 /* The calling thread's cache, which may have armed entries; NULL: it works without. */
 ALWAYS_INLINE struct cache *armed_cache(void)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
 }
 

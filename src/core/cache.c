@@ -49,7 +49,7 @@ _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
                "an array's size fits an entry's low bits");
 
 struct cache cache_none;
-_Thread_local struct cache *cache_of_thread = &cache_none;
+_Thread_local struct of_thread of_thread = {.cache = &cache_none, .small = class_small};
 uint64_t cache_mark = 0x6d6c61636d6c6100 | MARK_FIRST;
 struct cache_budget cache_budgets[2];
 void (*_Atomic cache_on_refill)(size_t bytes);
@@ -369,7 +369,7 @@ void cache_grow_after_miss(struct cache *cache, unsigned bin)
  * NULL: it works without. */
 static struct cache *cache_here(void)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     if (likely(cache != &cache_none && !load(&cores_are_used, RELAXED)))
         return cache;
     return thread_cache();
@@ -377,7 +377,7 @@ static struct cache *cache_here(void)
 
 static void cache_done(struct cache *cache)
 {
-    if (cache != NULL && cache != cache_of_thread)
+    if (cache != NULL && cache != of_thread.cache)
         cores_return(cache);
 }
 

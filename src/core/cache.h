@@ -24,6 +24,7 @@
 #include "base/bits.h"
 #include "core/class.h"
 #include "core/cores.h"
+#include "core/of_thread.h"
 
 enum {
     CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
@@ -111,9 +112,7 @@ _Static_assert(offsetof(struct cache, arena) - sizeof(struct cache_entry[BIN_LIM
                "small arrays share the head's page");
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays need the rest");
 
-/* The calling thread's own cache; an empty one that stays empty before the first use, in a thread
- * that is ending, and in one that works on its core's. */
-extern HIDDEN _Thread_local struct cache *cache_of_thread;
+/* Empty, and stays so: of_thread.cache before the first use, and where a thread has none. */
 extern struct cache cache_none;
 
 /* What a freed block's first word is set to while it is free; unpredictable, but for the byte at
@@ -240,7 +239,7 @@ ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *ent
 /* The same of the bin at `entry_offset`, or NULL when the thread's own cache has none. */
 ALWAYS_INLINE void *cache_pop_own(size_t entry_offset)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
     void *block = load(&entry->first, RELAXED);
     return likely(block != NULL) ? cache_pop_known(cache, entry, block) : NULL;
@@ -250,11 +249,12 @@ ALWAYS_INLINE void *cache_pop_own(size_t entry_offset)
  * has none. A thread that works on its core's cache has an empty one of its own. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
+    computed_here(entry); /* so that the offset need not be kept */
     void *block = load(&entry->first, RELAXED);
     if (unlikely(block == NULL))
-        return cache_pop_core(entry_offset);
+        return cache_pop_core((uintptr_t)entry - (uintptr_t)cache);
     return cache_pop_known(cache, entry, block);
 }
 
@@ -268,7 +268,7 @@ ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
 /* Pushes a free block of `bin`, which has been checked and marked. */
 ALWAYS_INLINE void cache_free(void *block, size_t bin)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
     size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
     computed_here(top); /* whole, so that it need not be widened to find the slot */

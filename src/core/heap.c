@@ -52,8 +52,8 @@ static bool collect(size_t units)
     if (is_collecting || units > region.units_mapped)
         return false;
     is_collecting = true;
-    if (cache_of_thread != &cache_none)
-        cache_empty(cache_of_thread);
+    if (of_thread.cache != &cache_none)
+        cache_empty(of_thread.cache);
     purge_collect();
     is_collecting = false;
     return true; /* also when another thread was faster: what it brought together is there for all
@@ -262,7 +262,7 @@ ALWAYS_INLINE void span_entries(size_t units, uint32_t *first, uint32_t *end)
 /* The first of these blocks that the thread's own cache has. NULL: none. */
 ALWAYS_INLINE void *large_of_thread(uint32_t first, uint32_t end)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
         struct cache_entry *entry = cache_entry_at(cache, offset);
         void *block = load(&entry->first, RELAXED);
@@ -524,8 +524,8 @@ bool heap_trim(void)
 {
     if (!heap_start())
         return false;
-    if (cache_of_thread != &cache_none)
-        cache_empty(cache_of_thread);
+    if (of_thread.cache != &cache_none)
+        cache_empty(of_thread.cache);
     return purge_all() > 0;
 }
 

@@ -85,7 +85,7 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 {
     if (unlikely(bytes > SMALL_MAX))
         return NULL;
-    return cache_pop(cohort_offset + small_of_thread[(bytes + 7) >> 3]);
+    return cache_pop(cohort_offset + of_thread.small[(bytes + 7) >> 3]);
 }
 
 /* Whether a block may lie free: the first byte of the mark, the rest is compared out of the way. A

@@ -11,8 +11,6 @@
 
 enum { HOMES_A_CPU = 2, SMALL_COUNT = SMALL_MAX / 8 + 1 };
 
-_Thread_local const uint32_t *small_of_thread = class_small;
-
 static uint32_t tables[HOME_LIMIT - 1][SMALL_COUNT]; /* of homes from 1 on */
 static unsigned home_count = 1;
 static _Atomic unsigned homes_given;
@@ -37,7 +35,7 @@ unsigned home_next(void)
 void home_enter(unsigned home)
 {
     is_entered = true;
-    small_of_thread = home == 0 ? class_small : tables[home - 1];
+    of_thread.small = home == 0 ? class_small : tables[home - 1];
 }
 
 bool home_is_entered(void)

@@ -14,11 +14,9 @@
 #define CALM_CORE_HOME_H
 
 #include "core/class.h"
+#include "core/of_thread.h"
 
 enum { HOME_ENTRY_BYTES = COHORT_LIMIT * CLASS_LIMIT * ENTRY_BYTES };
-
-/* As class_small, with the calling thread's home added where the class has homes. */
-extern HIDDEN _Thread_local const uint32_t *small_of_thread;
 
 /* Fills the tables of as many homes as so many CPUs need; of one where cohorts are apart. While the
  * heap starts. */
@@ -38,14 +36,14 @@ bool home_is_entered(void);
 ALWAYS_INLINE uint32_t home_offset(size_t bytes)
 {
     if (likely(bytes <= SMALL_MAX))
-        return small_of_thread[(bytes + 7) >> 3];
+        return of_thread.small[(bytes + 7) >> 3];
     return class_medium[(bytes + 255) >> 8];
 }
 
 /* The same of a class. */
 ALWAYS_INLINE uint32_t home_class_offset(unsigned class)
 {
-    return class_has_homes(class) ? small_of_thread[class_facts[class].bytes >> 3]
+    return class_has_homes(class) ? of_thread.small[class_facts[class].bytes >> 3]
                                   : class * ENTRY_BYTES;
 }
 

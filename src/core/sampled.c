@@ -21,7 +21,7 @@ void (*sampled_on_free)(void *block);
 /* The thread's cache; NULL: it works without one of its own. */
 ALWAYS_INLINE struct cache *cache_own(void)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
 }
 

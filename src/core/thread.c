@@ -123,7 +123,7 @@ static struct cache *attach_quietly(void)
         cache = registry_make(false);
     if (cache == NULL)
         return NULL;
-    cache_of_thread = cache; /* a handler that forks finds it spare, or this thread's */
+    of_thread.cache = cache; /* a handler that forks finds it spare, or this thread's */
     store(&cache->state, CACHE_OWNED, RELAXED);
     cores_note_threads(atomic_fetch_add(&attached, 1) + 1, load(&cpus, RELAXED));
     share_budget();
@@ -166,8 +166,8 @@ static bool detach_quietly(struct cache *cache)
     bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM &&
                    !load(&cores_are_used, RELAXED);
     store(&cache->state, CACHE_SPARE, RELAXED);
-    if (cache_of_thread == cache)
-        cache_of_thread = &cache_none;
+    if (of_thread.cache == cache)
+        of_thread.cache = &cache_none;
     if (is_kept)
         unused_push(&warm, cache);
     else
@@ -207,7 +207,7 @@ bool thread_cool_one(void)
 /* A thread that has a cache of its own gives it up where cores' caches are used. */
 static void give_up(void)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     if (cache == &cache_none)
         return;
     if (is_hooked) {
@@ -227,7 +227,7 @@ struct cache *thread_cache(void)
             home_enter(home_next());
         return cores_take();
     }
-    return cache_of_thread != &cache_none ? cache_of_thread : attach();
+    return of_thread.cache != &cache_none ? of_thread.cache : attach();
 }
 
 /* `value` may be what another thread left that ended: where no C library runs a hook at its end, a
@@ -242,8 +242,8 @@ void thread_start(void)
     if (is_hooked || os_on_thread_exit(on_thread_exit) != 0)
         return;
     is_hooked = true;
-    if (cache_of_thread != &cache_none)
-        os_thread_exit_arm(cache_of_thread);
+    if (of_thread.cache != &cache_none)
+        os_thread_exit_arm(of_thread.cache);
 }
 
 /* Calls those spare that are in a stack; says how many. */
@@ -268,12 +268,12 @@ void thread_fork_adopt(void)
     note_spare(&cold);
     store(&warm_count, note_spare(&warm), RELAXED);
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (cache != cache_of_thread && !cache->is_for_cores &&
+        if (cache != of_thread.cache && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {
             registry_adopt(cache);
             detach(cache);
         }
-    store(&attached, cache_of_thread != &cache_none, RELAXED);
+    store(&attached, of_thread.cache != &cache_none, RELAXED);
     share_budget();
     registry_recount();
 }

@@ -64,19 +64,6 @@ EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
     heap_free_own_aligned(block, alignment, size);
 }
 
-/* The cohort is looked up again, so that the fast path need not keep it. */
-static NOINLINE void *adapter_alloc_slow(size_t size, const void *site, const void *frame)
-{
-    return front_alloc_slow(size, site_offset(site), site, frame);
-}
-
-EXPORT void *calm_adapter_alloc(size_t size)
-{
-    void *block = heap_alloc_fast(size, site_offset(CALLER));
-    return likely(block != NULL) ? block
-                                 : adapter_alloc_slow(size, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
-}
-
 EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
 {
     heap_free_own(block, size, alignment);

@@ -83,10 +83,9 @@ uint64_t front_failed_calls(void)
     return load(&failed_calls, RELAXED);
 }
 
-NOINLINE void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site,
-                                const void *frame)
+NOINLINE void *front_alloc_slow(size_t bytes, const void *site, const void *frame)
 {
-    void *block = site_alloc_slow(bytes, cohort_offset, site, frame);
+    void *block = site_alloc_slow(bytes, site, frame);
     return block != NULL ? block : front_fail();
 }
 

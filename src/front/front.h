@@ -44,24 +44,22 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. */
-void *front_alloc_slow(size_t bytes, uint32_t cohort_offset, const void *site, const void *frame);
+/* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. It looks the
+ * cohort up again, so that the fast path need not keep it. */
+void *front_alloc_slow(size_t bytes, const void *site, const void *frame);
 
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site, const void *frame)
 {
-    uint32_t cohort_offset = site_offset(site);
-    void *block = heap_alloc_fast(bytes, cohort_offset);
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, cohort_offset, site, frame);
+    void *block = site_alloc_fast(bytes, site);
+    return likely(block != NULL) ? block : front_alloc_slow(bytes, site, frame);
 }
 
 /* front_alloc(bytes, CALLER), in an exported function. */
 ALWAYS_INLINE void *front_alloc_here(size_t bytes)
 {
-    uint32_t cohort_offset = site_offset(CALLER);
-    void *block = heap_alloc_fast(bytes, cohort_offset);
-    return likely(block != NULL)
-               ? block
-               : front_alloc_slow(bytes, cohort_offset, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    void *block = site_alloc_fast(bytes, CALLER);
+    return likely(block != NULL) ? block
+                                 : front_alloc_slow(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
 }
 
 #endif

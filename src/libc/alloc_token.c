@@ -24,7 +24,7 @@ static inline void *token_new(size_t n, struct request from, bool may_throw)
 {
     if (!is_new_ours())
         return may_throw ? _Znwm(n) : operator_new_caught(n, 1);
-    void *block = heap_alloc_fast(n, site_offset(from.site));
+    void *block = site_alloc_fast(n, from.site);
     return likely(block != NULL) ? block : operator_new_missed(n, from.site, from.frame, may_throw);
 }
 

@@ -33,7 +33,7 @@ HIDDEN void *operator_own_new_aligned(size_t bytes, size_t align);
 HIDDEN void operator_own_delete(void *block);
 HIDDEN void operator_own_delete_aligned(void *block, size_t align);
 
-/* After heap_alloc_fast found nothing; asks the new-handler and throws when it may. */
+/* After site_alloc_fast found nothing; asks the new-handler and throws when it may. */
 HIDDEN void *operator_new_missed(size_t bytes, const void *site, const void *frame, bool may_throw);
 HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, const void *frame,
                                   bool may_throw);
@@ -67,7 +67,7 @@ ALWAYS_INLINE bool is_new_aligned_ours(void)
 /* In an exported function, whose caller is the site. */
 ALWAYS_INLINE void *operator_new_plain(size_t bytes, bool may_throw)
 {
-    void *block = heap_alloc_fast(bytes, site_offset(CALLER));
+    void *block = site_alloc_fast(bytes, CALLER);
     return likely(block != NULL)
                ? block
                : operator_new_missed(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, may_throw);

@@ -51,7 +51,7 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, const
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
                       : align > 1         ? site_alloc_aligned(bytes, align, site, frame)
-                                          : site_alloc_slow(bytes, site_offset(site), site, frame);
+                                          : site_alloc_slow(bytes, site, frame);
         if (block != NULL)
             return block;
     }
@@ -67,7 +67,7 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, const
 NOINLINE void *operator_new_missed(size_t bytes, const void *site, const void *frame,
                                    bool may_throw)
 {
-    void *block = site_alloc_slow(bytes, site_offset(site), site, frame);
+    void *block = site_alloc_slow(bytes, site, frame);
     return likely(block != NULL) ? block : new_failed(bytes, 1, site, frame, may_throw);
 }
 

@@ -113,7 +113,7 @@ extern HIDDEN _Atomic uint32_t sample_start_count;
  * class's own entry is. */
 ALWAYS_INLINE void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset)
 {
-    struct cache *cache = cache_of_thread;
+    struct cache *cache = of_thread.cache;
     bool is_mine = !sample_is_inside && cache->armed_start == load(&sample_start_count, RELAXED);
     return likely(is_mine) ? armed_quick(cache, entry_offset, own_offset) : NULL;
 }

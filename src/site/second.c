@@ -127,7 +127,7 @@ NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
 NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site,
                                   const void *frame)
 {
-    uint32_t place = small_of_thread[(bytes + 7) >> 3];
+    uint32_t place = of_thread.small[(bytes + 7) >> 3];
     void *block = sample_armed_quick(offset + place, OWN_OFFSET_FIRST + place);
     return likely(block != NULL) ? block : second_alloc_counted(bytes, false, offset, site, frame);
 }

@@ -56,6 +56,13 @@ ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
     return likely(is_quick) ? cache_pop(intern_word_offset(word) + home_offset(bytes)) : NULL;
 }
 
+/* A small block if a cache has one of the site's cohort; NULL says nothing but that site_alloc_slow
+ * must be asked. That looks the site up, too: not before it is known to be of use here. */
+ALWAYS_INLINE void *site_alloc_fast(size_t bytes, const void *site)
+{
+    return likely(bytes <= SMALL_MAX) ? heap_alloc_fast(bytes, site_offset(site)) : NULL;
+}
+
 /* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
 NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
 {
@@ -100,10 +107,10 @@ ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *
     return heap_alloc_span(bytes, second_alloc_large);
 }
 
-/* A plain request of any size, with what site_offset() said of its site. */
-ALWAYS_INLINE void *site_alloc_slow(size_t bytes, uint32_t offset, const void *site,
-                                    const void *frame)
+/* A plain request of any size. */
+ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *frame)
 {
+    uint32_t offset = site_offset(site);
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);

@@ -48,7 +48,7 @@ class Crates(unittest.TestCase):
         cargo("build", "--offline", "--package", "calmalloc", *FEATURES, "--example", "who_holds_the_heap")
         program = os.path.join(target_folder(), "debug", "examples", "who_holds_the_heap")
         names = defined_names(program)
-        self.assertIn("calm_adapter_alloc", names)
+        self.assertIn("calm_malloc", names)
         self.assertEqual(names & STANDARD_NAMES, set())
 
     def test_the_example_says_who_holds_the_heap(self):

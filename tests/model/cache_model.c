@@ -36,7 +36,7 @@ static void begin(void)
     atomic_store(&entry->first, NULL);
     atomic_store(&entry->top, start);
     entry->limit = start + ((uint32_t)SLOT_BYTES << SLOTS_LOG2_MIN) - SLOT_BYTES;
-    cache_of_thread = cache;
+    of_thread.cache = cache;
     for (unsigned i = 0; i <= STILL; i++)
         cache_free(&blocks[i], BIN);
 }

@@ -22,7 +22,7 @@ enum {
 static NOINLINE void *zig_alloc_slow(void *self, size_t size)
 {
     (void)self;
-    return front_alloc_slow(size, site_offset(CALLER), CALLER, CALLER_FRAME);
+    return front_alloc_slow(size, CALLER, CALLER_FRAME);
 }
 
 /* Of any alignment. NULL: no memory. */
@@ -37,7 +37,7 @@ void *calm_zig_alloc_aligned(void *self, size_t size, uint8_t align_log2)
 /* Of an alignment of at most 2 to the ALIGN_LOG2_ANY. NULL: no memory. */
 void *calm_zig_alloc(void *self, size_t size)
 {
-    void *block = heap_alloc_fast(size, site_offset(CALLER));
+    void *block = site_alloc_fast(size, CALLER);
     if (likely(block != NULL))
         return block;
     __attribute__((musttail)) return zig_alloc_slow(self, size);

@@ -22,8 +22,8 @@ template <class Body> static void with_cache(Body body)
     ASSERT_TRUE(heap_start());
     std::thread([&] {
         heap_free(calm_test::alloc_in_cohort(100, 0));
-        ASSERT_EQ(armed_cache(), cache_of_thread);
-        body(cache_of_thread, &cache_of_thread->unarmed[bin_class(armed_bin)]);
+        ASSERT_EQ(armed_cache(), of_thread.cache);
+        body(of_thread.cache, &of_thread.cache->unarmed[bin_class(armed_bin)]);
     }).join();
     EXPECT_EQ(heap_verify(), nullptr);
 }

@@ -18,7 +18,7 @@ template <class Body> static void with_cache(Body body)
     ASSERT_TRUE(heap_start());
     std::thread([&] {
         heap_free(calm_test::alloc_in_cohort(100, 0));
-        body(cache_of_thread);
+        body(of_thread.cache);
     }).join();
 }
 
@@ -118,7 +118,7 @@ TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellW
             EXPECT_EQ(misuse_count(), misuses);
             large_release(first);
             if (longest < SPAN_UNITS_MAX) { /* one unit more is too long */
-                cache_empty(cache_of_thread);
+                cache_empty(of_thread.cache);
                 shelf_drain(true);
                 void *too_long = alloc_units(longest + 1);
                 heap_free(too_long);
@@ -126,7 +126,7 @@ TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellW
                 EXPECT_NE(first, too_long) << units;
                 large_release(first);
             }
-            cache_empty(cache_of_thread);
+            cache_empty(of_thread.cache);
             shelf_drain(true);
         }
         EXPECT_EQ(heap_verify(), nullptr);

@@ -100,13 +100,13 @@ TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
     with_cores(CORES_AUTO, [] {
         heap_free(calm_test::alloc_in_cohort(100, 0));
         ASSERT_EQ(thread_count(), 1u);
-        struct cache *own = cache_of_thread;
+        struct cache *own = of_thread.cache;
         ASSERT_NE(own, &cache_none);
         cores_note_threads(1000, 1);
         heap_free(calm_test::alloc_in_cohort(100, 0));
-        EXPECT_EQ(cache_of_thread, own) << "a hit is no reason";
+        EXPECT_EQ(of_thread.cache, own) << "a hit is no reason";
         heap_free(calm_test::alloc_in_cohort(3000, 0));
-        EXPECT_EQ(cache_of_thread, &cache_none);
+        EXPECT_EQ(of_thread.cache, &cache_none);
         EXPECT_EQ(thread_count(), 0u);
         EXPECT_FALSE(cache_has_arrays(own)) << "no thread takes it up";
         EXPECT_EQ(heap_verify(), nullptr);

@@ -58,7 +58,7 @@ TEST(Registry, AnAdoptedCacheKeepsItsBlocksUnlessItsOwnerWasChangingItsArrays)
     for (unsigned edits : {0u, 1u})
         std::thread([=] {
             heap_free(calm_test::alloc_in_cohort(100, 0));
-            struct cache *cache = cache_of_thread;
+            struct cache *cache = of_thread.cache;
             ASSERT_NE(cache, &cache_none);
             ASSERT_TRUE(cache_has_arrays(cache));
             cache->edits = edits;

@@ -45,7 +45,7 @@ class Sampled : public testing::Test
         before_ = sampled_on_free;
         sampled_on_free = [](void *) { told++; };
         told = 0;
-        if (load(&cores_are_used, RELAXED) || cache_of_thread == &cache_none)
+        if (load(&cores_are_used, RELAXED) || of_thread.cache == &cache_none)
             GTEST_SKIP() << "threads have no caches of their own";
     }
 

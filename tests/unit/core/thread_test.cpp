@@ -196,7 +196,7 @@ static int fork_beside(void (*spoil)(struct cache *cache, struct cache_entry *en
         bin = region_kind(region_unit(blocks[0]));
         for (void *block : blocks)
             heap_free(block);
-        parked = cache_of_thread;
+        parked = of_thread.cache;
         while (!is_done)
             std::this_thread::yield();
     });

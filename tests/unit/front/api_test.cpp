@@ -133,7 +133,7 @@ TEST(Adapter, BlocksAreAlignedAndHoldWhatIsWrittenToThem)
 {
     std::vector<std::pair<unsigned char *, size_t>> blocks;
     for (size_t size = 0; size < 200000; size += 1 + size / 5) {
-        auto *block = static_cast<unsigned char *>(calm_adapter_alloc(size));
+        auto *block = static_cast<unsigned char *>(calm_malloc(size));
         ASSERT_NE(block, nullptr);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % (size > 8 ? 16 : 8), 0u);
         memset(block, static_cast<int>(size & 255), size);
@@ -150,9 +150,9 @@ TEST(Adapter, BlocksAreAlignedAndHoldWhatIsWrittenToThem)
 TEST(Adapter, AFreedBlockIsTheNextOneOfItsSize)
 {
     for (size_t size : {1, 48, 1000, 5000, 32768}) {
-        void *block = calm_adapter_alloc(size);
+        void *block = calm_malloc(size);
         calm_adapter_free(block, size, 1);
-        void *again = calm_adapter_alloc(size);
+        void *again = calm_malloc(size);
         EXPECT_EQ(again, block) << size;
         calm_adapter_free(again, size, 1);
     }
@@ -161,7 +161,7 @@ TEST(Adapter, AFreedBlockIsTheNextOneOfItsSize)
 TEST(Adapter, WhatCannotBeReturnsNullAndENOMEM)
 {
     errno = 0;
-    EXPECT_EQ(calm_adapter_alloc(SIZE_MAX), nullptr);
+    EXPECT_EQ(calm_malloc(SIZE_MAX), nullptr);
     EXPECT_EQ(errno, ENOMEM);
 }
 
@@ -185,7 +185,7 @@ TEST(Adapter, ReallocKeepsTheContentsFromAnySizeToAnySize)
     for (size_t from : sizes)
         for (size_t through : sizes)
             for (size_t to : sizes) {
-                auto *block = static_cast<unsigned char *>(calm_adapter_alloc(from));
+                auto *block = static_cast<unsigned char *>(calm_malloc(from));
                 memset(block, 0x11, from);
                 block[from - 1] = 0x77;
                 block = static_cast<unsigned char *>(calm_adapter_realloc(block, from, through));
@@ -204,7 +204,7 @@ TEST(Adapter, ReallocKeepsTheContentsFromAnySizeToAnySize)
 
 TEST(Adapter, ReallocWithinTheClassStaysAndAFailedOneLeavesTheBlock)
 {
-    void *block = calm_adapter_alloc(33);
+    void *block = calm_malloc(33);
     EXPECT_EQ(calm_adapter_realloc(block, 33, calm_good_size(33)), block);
     EXPECT_EQ(calm_adapter_realloc(block, 48, SIZE_MAX), nullptr);
     EXPECT_EQ(calm_usable_size(block), calm_good_size(33));

@@ -123,8 +123,6 @@ extern "C" {
     /// The usable size that `calm_malloc(size)` would give, or 0.
     pub fn calm_good_size(size: usize) -> usize;
 
-    /// As `calm_malloc`, for a global allocator: a function that only jumps here is not taken for the call site.
-    pub fn calm_adapter_alloc(size: usize) -> *mut c_void;
     /// As `calm_realloc`, of a block that was last asked for with `size` bytes; neither null nor to nothing.
     pub fn calm_adapter_realloc(block: *mut c_void, size: usize, new_size: usize) -> *mut c_void;
     /// Frees a block of which a container knows its size and its alignment, 1 to 16 when it asked for none.

@@ -131,7 +131,7 @@ unsafe impl GlobalAlloc for CalMalloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_plain(layout.size(), layout.align()) {
             // SAFETY: any size is accepted.
-            unsafe { sys::calm_adapter_alloc(layout.size()).cast() }
+            unsafe { sys::calm_malloc(layout.size()).cast() }
         } else {
             aligned(layout)
         }

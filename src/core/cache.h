@@ -115,11 +115,11 @@ _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays ne
 /* Empty, and stays so: of_thread.cache before the first use, and where a thread has none. */
 extern struct cache cache_none;
 
-/* What a freed block's first word is set to while it is free; unpredictable, but for the byte at
- * the block's start, which begins no pointer to a block, no UTF-8 text and no small number. */
+/* What a freed block's first word is set to while it is free; unpredictable, but for its highest
+ * byte, which no pointer, no UTF-8 text and no number has there that is not very large. */
 extern HIDDEN uint64_t cache_mark;
-enum { MARK_FIRST = 0xfb };
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a block starts with its lowest byte");
+enum { MARK_HIGHEST = 0xfb, MARK_HIGHEST_AT = 7, MARK_RANDOM_BITS = 56 };
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word ends with its highest byte");
 
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);

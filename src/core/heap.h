@@ -88,12 +88,13 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
     return cache_pop(cohort_offset + of_thread.small[(bytes + 7) >> 3]);
 }
 
-/* Whether a block may lie free: the first byte of the mark, the rest is compared out of the way. A
+/* Whether a block may lie free: one byte of the mark, the rest is compared out of the way. A
  * program's last write to a block is often a byte or a number; to read more than that at once waits
- * until the write has left the processor's store buffer. */
+ * until the write has left the processor's store buffer. And the highest byte of a word is rarely
+ * what the mark has there, the lowest is in one of 256 numbers. */
 ALWAYS_INLINE bool block_looks_free(const void *block)
 {
-    return *(const unsigned char *)block == (unsigned char)cache_mark;
+    return ((const unsigned char *)block)[MARK_HIGHEST_AT] == MARK_HIGHEST;
 }
 
 ALWAYS_INLINE void heap_free(void *block)

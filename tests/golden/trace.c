@@ -25,6 +25,10 @@
 
 enum { WARM_ROUNDS = 5000, STEPS_MAX = 100000, SKIP = 77 };
 
+/* What a program may have in a block when it frees it: a number with the mark's known byte wherever
+ * a number of less than 2^56 can have it (core/cache.h). */
+static const uint64_t content = 0xfbfbfbfbfbfbfb;
+
 /* The part that is traced. Volatile pointers: the compiler must neither drop the pair nor call
  * through a stub. */
 static void *(*volatile call_malloc)(size_t) = malloc;
@@ -46,6 +50,7 @@ static int run_target(size_t size)
         breakpoint_if(is_last);
         void *block = call_malloc(size);
         breakpoint_if(is_last);
+        *(volatile uint64_t *)block = content;
         call_free(block);
         breakpoint_if(is_last);
     }

@@ -49,7 +49,6 @@ _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
                "an array's size fits an entry's low bits");
 
 struct cache cache_none;
-_Thread_local struct of_thread of_thread = {.cache = &cache_none, .small = class_small};
 uint64_t cache_mark = 0x6d6c61636d6c61 | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
 struct cache_budget cache_budgets[2];
 void (*_Atomic cache_on_refill)(size_t bytes);

@@ -24,7 +24,6 @@
 #include "base/bits.h"
 #include "core/class.h"
 #include "core/cores.h"
-#include "core/of_thread.h"
 
 enum {
     CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
@@ -112,7 +111,7 @@ _Static_assert(offsetof(struct cache, arena) - sizeof(struct cache_entry[BIN_LIM
                "small arrays share the head's page");
 _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays need the rest");
 
-/* Empty, and stays so: of_thread.cache before the first use, and where a thread has none. */
+/* What a thread has that has none of its own: empty, and full, for ever. */
 extern struct cache cache_none;
 
 /* What a freed block's first word is set to while it is free; unpredictable, but for its highest
@@ -215,7 +214,7 @@ ALWAYS_INLINE void cache_push_to(struct cache *cache, struct cache_entry *entry,
 /* From the core's cache, if this thread works on it. */
 ALWAYS_INLINE void *cache_pop_core(size_t entry_offset)
 {
-    struct rseq_area *area = area_of_thread;
+    struct rseq_area *area = of_thread.area;
     if (area == NULL)
         return NULL;
     void *block = rseq_pop(area, core_slots, offsetof(struct cache, entries) + entry_offset);
@@ -269,12 +268,12 @@ ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
 ALWAYS_INLINE void cache_free(void *block, size_t bin)
 {
     struct cache *cache = of_thread.cache;
-    struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
+    size_t offset = bin * ENTRY_BYTES;
+    struct cache_entry *entry = cache_entry_at(cache, offset);
     size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
     computed_here(top); /* whole, so that it need not be widened to find the slot */
     if (unlikely((uint32_t)top > entry->limit)) {
-        struct rseq_area *area = area_of_thread;
-        size_t offset = (uintptr_t)entry - (uintptr_t)cache;
+        struct rseq_area *area = of_thread.area;
         if (area == NULL || unlikely(!rseq_push(area, core_slots, offset, block)))
             cache_free_slow(block);
         return;

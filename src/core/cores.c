@@ -24,7 +24,6 @@ enum {
 };
 
 struct rseq_slot core_slots[CORES_MAX];
-_Thread_local struct rseq_area *area_of_thread;
 _Thread_local struct rseq_area *area_joined;
 _Thread_local bool area_is_barred;
 _Atomic bool cores_are_used;
@@ -39,7 +38,7 @@ static _Atomic bool is_stocked;
 
 static void leave(void)
 {
-    area_of_thread = NULL;
+    of_thread.area = NULL;
     area_is_barred = true;
 }
 
@@ -92,7 +91,7 @@ const char *cores_refusal(void)
  * cannot mistake the owner. */
 static uintptr_t owned_here(void)
 {
-    return (uintptr_t)&area_of_thread | CACHE_OWNED;
+    return (uintptr_t)&of_thread | CACHE_OWNED;
 }
 
 /* Adds a cache to those of the cores, owned by the calling thread. NULL: there are enough, or there
@@ -140,7 +139,7 @@ bool cores_join(size_t attached, unsigned cpu_count)
         if (!load(&cores_are_used, ACQUIRE))
             return false;
     }
-    if (unlikely(area_of_thread == NULL) && (area_of_thread = join()) == NULL)
+    if (unlikely(of_thread.area == NULL) && (of_thread.area = join()) == NULL)
         return false;
     if (unlikely(!load(&is_stocked, RELAXED)) && !exchange(&is_stocked, true, RELAXED))
         stock(cpu_count);
@@ -172,7 +171,7 @@ static struct cache *take_spare(void)
 
 struct cache *cores_take(void)
 {
-    struct rseq_area *area = area_of_thread;
+    struct rseq_area *area = of_thread.area;
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         struct cache *cache = load(&core_slots[area->core].base, RELAXED);
         uintptr_t state = CACHE_IN_SLOT;
@@ -190,7 +189,7 @@ void cores_return(struct cache *cache)
 {
     int core = -1;
     for (unsigned tries = 0; tries < TRIES_MAX && core < 0; tries++)
-        core = rseq_swap(area_of_thread, core_slots, &cache_none, cache);
+        core = rseq_swap(of_thread.area, core_slots, &cache_none, cache);
     cache->core = (uint32_t)core;
     /* K3 release: pairs with K1. */
     store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE);

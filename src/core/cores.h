@@ -10,6 +10,7 @@
 #define CALM_CORE_CORES_H
 
 #include "base/check.h"
+#include "core/thread_words.h"
 #include "os/rseq.h"
 
 struct cache;
@@ -17,9 +18,6 @@ struct cache;
 enum { CORES_MAX = 1024 };
 
 extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
-
-/* The calling thread's area; NULL where it has a cache of its own, or none yet. */
-extern HIDDEN _Thread_local struct rseq_area *area_of_thread;
 
 /* The calling thread's area if it ever asked for one, whether it works with it or not. */
 extern HIDDEN _Thread_local struct rseq_area *area_joined;

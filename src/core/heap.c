@@ -242,7 +242,7 @@ enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of on
  * before a sequence, which is longer; the cache may be another's by then. */
 static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
 {
-    struct cache *cache = load(&core_slots[area_of_thread->core].base, RELAXED);
+    struct cache *cache = load(&core_slots[of_thread.area->core].base, RELAXED);
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
         bool is_empty = cache_lacks_span(cache_entry_at(cache, offset));
         void *block = is_empty ? NULL : cache_pop_core(offset);
@@ -278,7 +278,7 @@ static void *large_cached(size_t units)
 {
     uint32_t first, end;
     span_entries(units, &first, &end);
-    if (area_of_thread != NULL)
+    if (of_thread.area != NULL)
         return large_of_core(first, end);
     void *block = large_of_thread(first, end);
     return block != NULL ? block : cache_alloc_slow(first);
@@ -288,7 +288,7 @@ void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t en
 {
     uint32_t first, end;
     span_entries(large_units(bytes), &first, &end);
-    if (unlikely(area_of_thread != NULL))
+    if (unlikely(of_thread.area != NULL))
         return large_of_core(first, end);
     void *block = large_of_thread(first, end);
     return likely(block != NULL) ? block : otherwise(bytes, first);

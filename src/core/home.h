@@ -14,7 +14,7 @@
 #define CALM_CORE_HOME_H
 
 #include "core/class.h"
-#include "core/of_thread.h"
+#include "core/thread_words.h"
 
 enum { HOME_ENTRY_BYTES = COHORT_LIMIT * CLASS_LIMIT * ENTRY_BYTES };
 

@@ -10,6 +10,8 @@
 #include "core/cores.h"
 #include "os/os.h"
 
+_Static_assert(offsetof(struct thread_words, area) == 8, "the assembly below knows where it is");
+
 /* Sets errno from a kernel's result; -1. */
 int vfork_failed(long result);
 
@@ -25,9 +27,9 @@ __asm__(".text\n"
         ".type vfork, @function\n"
         "vfork:\n\t"
         "endbr64\n\t"
-        "movq area_of_thread@gottpoff(%rip), %rdx\n\t"
-        "movq %fs:(%rdx), %rsi\n\t"
-        "movq $0, %fs:(%rdx)\n\t"
+        "movq of_thread@gottpoff(%rip), %rdx\n\t"
+        "movq %fs:8(%rdx), %rsi\n\t" /* the area */
+        "movq $0, %fs:8(%rdx)\n\t"
         "movq area_is_barred@gottpoff(%rip), %r8\n\t"
         "movb %fs:(%r8), %r9b\n\t"
         "movb $1, %fs:(%r8)\n\t"
@@ -39,7 +41,7 @@ __asm__(".text\n"
         "pushq %rdi\n\t"
         "testq %rax, %rax\n\t"
         "jz 1f\n\t"
-        "movq %rsi, %fs:(%rdx)\n\t"
+        "movq %rsi, %fs:8(%rdx)\n\t"
         "movb %r9b, %fs:(%r8)\n\t"
         "js 2f\n"
         "1:\n\t"
@@ -54,12 +56,12 @@ __asm__(".text\n"
         ".type vfork, %function\n"
         "vfork:\n\t"
         "hint #34\n\t" /* bti c */
-        "adrp x9, :gottprel:area_of_thread\n\t"
-        "ldr x9, [x9, :gottprel_lo12:area_of_thread]\n\t"
+        "adrp x9, :gottprel:of_thread\n\t"
+        "ldr x9, [x9, :gottprel_lo12:of_thread]\n\t"
         "mrs x10, tpidr_el0\n\t"
         "add x9, x9, x10\n\t"
-        "ldr x11, [x9]\n\t"
-        "str xzr, [x9]\n\t"
+        "ldr x11, [x9, #8]\n\t" /* the area */
+        "str xzr, [x9, #8]\n\t"
         "adrp x12, :gottprel:area_is_barred\n\t"
         "ldr x12, [x12, :gottprel_lo12:area_is_barred]\n\t"
         "add x12, x12, x10\n\t"
@@ -75,7 +77,7 @@ __asm__(".text\n"
         "mov x8, #220\n\t" /* clone */
         "svc 0\n\t"
         "cbz x0, 1f\n\t"
-        "str x11, [x9]\n\t"
+        "str x11, [x9, #8]\n\t"
         "strb w13, [x12]\n\t"
         "tbnz x0, #63, 2f\n"
         "1:\n\t"

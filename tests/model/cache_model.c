@@ -13,7 +13,7 @@ struct region region; /* the slow paths ask it; they are not called */
 bool rows_are_apart;
 struct rseq_slot core_slots[CORES_MAX];
 _Atomic bool cores_are_used;
-_Thread_local struct rseq_area *area_of_thread; /* none: the thread has a cache of its own */
+_Thread_local struct thread_words of_thread; /* no area: the thread has a cache of its own */
 
 enum { BIN = 5, STILL = 2, BLOCKS = 8 };
 

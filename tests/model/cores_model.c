@@ -13,10 +13,10 @@
 #include "explore.h"
 
 /* The threads are stacks of one real thread: what each has of its own is found by its number. */
-struct rseq_area;
-struct rseq_area **area_place(void);
+struct thread_words;
+struct thread_words *words_place(void);
 #define _Thread_local
-#define area_of_thread (*area_place())
+#define of_thread (*words_place())
 #include "core/cache.c"
 #include "core/cache_read.c"
 #include "core/cores.c"
@@ -48,7 +48,7 @@ static void *held[EXPLORE_THREADS_MAX];
 static const void *live;
 static struct cache *owned[EXPLORE_THREADS_MAX]; /* from its take to the end of the request */
 static struct rseq_area areas[EXPLORE_THREADS_MAX];
-static struct rseq_area *area_of[EXPLORE_THREADS_MAX];
+static struct thread_words words_of[EXPLORE_THREADS_MAX];
 static bool is_aborted[EXPLORE_THREADS_MAX]; /* since the thread's newest sequence began */
 static _Alignas(4096) char memory[CACHES][CACHE_BYTES];
 static unsigned memory_used, memory_limit;
@@ -67,9 +67,9 @@ static unsigned slots_with(const void *cache)
     return count;
 }
 
-struct rseq_area **area_place(void)
+struct thread_words *words_place(void)
 {
-    return &area_of[explore_self()];
+    return &words_of[explore_self()];
 }
 
 uint32_t model_sequence_begins(const struct rseq_area *area)
@@ -387,7 +387,7 @@ static void begin_with(unsigned in_first, unsigned in_second)
         places[i] = i < HELD_FIRST ? IN_DEPOT : HELD;
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) {
         owned[i] = NULL;
-        area_of[i] = &areas[i];
+        words_of[i] = (struct thread_words){.cache = &cache_none, .area = &areas[i]};
     }
     for (unsigned i = 0; i < in_first + in_second; i++) {
         areas[0].core = i >= in_first;

@@ -39,12 +39,12 @@ static int status_of(pid_t child)
 
 static void a_child_has_no_area(void)
 {
-    area_of_thread = &area;
+    of_thread.area = &area;
     pid_t child = vfork();
     if (child == 0)
-        _exit(area_of_thread == NULL ? WELL : 1);
-    struct rseq_area *afterwards = area_of_thread;
-    area_of_thread = NULL;
+        _exit(of_thread.area == NULL ? WELL : 1);
+    struct rseq_area *afterwards = of_thread.area;
+    of_thread.area = NULL;
     check(child > 0, "vfork fails");
     check(afterwards == &area, "the parent lost its area");
     check(status_of(child) == WELL, "the child has its parent's area");
@@ -67,14 +67,14 @@ static void a_failure_is_told(void)
     struct rlimit none = {0, 0};
     if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(NOBODY) != 0))
         _exit(77);
-    area_of_thread = &area;
+    of_thread.area = &area;
     errno = 0;
     pid_t child = vfork();
     if (child == 0)
         _exit(0);
     int error = errno;
-    struct rseq_area *afterwards = area_of_thread;
-    area_of_thread = NULL;
+    struct rseq_area *afterwards = of_thread.area;
+    of_thread.area = NULL;
     if (child > 0)
         _exit(77); /* the limit does not bind this user */
     check(child == -1 && error == EAGAIN, "a failure without EAGAIN");

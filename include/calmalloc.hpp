@@ -38,11 +38,16 @@ constexpr bool is_plain(std::size_t bytes, std::size_t alignment) noexcept
     return alignment <= 8 || (alignment <= 16 && bytes > 8);
 }
 
+/* A block or nullptr. */
+inline void *try_allocate(std::size_t bytes, std::size_t alignment) noexcept
+{
+    return is_plain(bytes, alignment) ? calm_malloc(bytes) : calm_aligned_alloc(alignment, bytes);
+}
+
 /* A block or an exception. */
 inline void *allocate(std::size_t bytes, std::size_t alignment)
 {
-    void *block = is_plain(bytes, alignment) ? calm_malloc(bytes)
-                                             : calm_aligned_alloc(alignment, bytes);
+    void *block = try_allocate(bytes, alignment);
     if (__builtin_expect(block == nullptr, 0))
         throw std::bad_alloc();
     return block;
@@ -121,8 +126,8 @@ inline std::pmr::memory_resource *heap() noexcept
 
 /*
  * A base class whose objects, those of classes derived from it and arrays of them live on the
- * heap, and tell their size when they are deleted. Deleting through a base needs a virtual
- * destructor, as always.
+ * heap, and tell their size when one is deleted. Deleting through a base needs a virtual
+ * destructor, as always. Every form of new is here, as a class with one of them hides the others.
  */
 struct object {
     static void *operator new(std::size_t bytes)
@@ -132,6 +137,15 @@ struct object {
     static void *operator new(std::size_t bytes, std::align_val_t alignment)
     {
         return detail::allocate(bytes, static_cast<std::size_t>(alignment));
+    }
+    static void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept
+    {
+        return detail::try_allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    }
+    static void *operator new(std::size_t bytes, std::align_val_t alignment,
+                              const std::nothrow_t &) noexcept
+    {
+        return detail::try_allocate(bytes, static_cast<std::size_t>(alignment));
     }
     static void *operator new(std::size_t, void *place) noexcept
     {
@@ -145,21 +159,54 @@ struct object {
     {
         return operator new(bytes, alignment);
     }
+    static void *operator new[](std::size_t bytes, const std::nothrow_t &none) noexcept
+    {
+        return operator new(bytes, none);
+    }
+    static void *operator new[](std::size_t bytes, std::align_val_t alignment,
+                                const std::nothrow_t &none) noexcept
+    {
+        return operator new(bytes, alignment, none);
+    }
+    static void *operator new[](std::size_t, void *place) noexcept
+    {
+        return place;
+    }
     static void operator delete(void *block, std::size_t bytes) noexcept
     {
         calm_adapter_free(block, bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
     }
-    static void operator delete(void *block, std::size_t bytes, std::align_val_t alignment) noexcept
+    /* Without the size: a constructor that throws looks for this form alone, where the class is
+     * aligned to more than new's own. */
+    static void operator delete(void *block, std::align_val_t) noexcept
     {
-        calm_adapter_free(block, bytes, static_cast<std::size_t>(alignment));
+        calm_free(block);
     }
     static void operator delete(void *, void *) noexcept {}
+    static void operator delete[](void *, void *) noexcept {}
     /* The size of an array may not be known, where its elements need no destructor. */
     static void operator delete[](void *block) noexcept
     {
         calm_free(block);
     }
     static void operator delete[](void *block, std::align_val_t) noexcept
+    {
+        calm_free(block);
+    }
+    /* Of a constructor that throws where new would not. */
+    static void operator delete(void *block, const std::nothrow_t &) noexcept
+    {
+        calm_free(block);
+    }
+    static void operator delete(void *block, std::align_val_t, const std::nothrow_t &) noexcept
+    {
+        calm_free(block);
+    }
+    static void operator delete[](void *block, const std::nothrow_t &) noexcept
+    {
+        calm_free(block);
+    }
+    static void operator delete[](void *block, std::align_val_t, const std::nothrow_t &) noexcept
     {
         calm_free(block);
     }

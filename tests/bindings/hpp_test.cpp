@@ -206,6 +206,51 @@ TEST(Object, IsDeletedWithItsOwnSizeAlsoThroughABase)
     EXPECT_EQ(mistakes(), before);
 }
 
+/* Throws from its constructor, when told so. */
+template <class T> struct refuses : T {
+    explicit refuses(bool does)
+    {
+        if (does)
+            throw 1;
+    }
+};
+
+/* Seen to fail with a delete for aligned classes that takes a size, and without those for new that
+ * does not throw: each time half of the blocks were kept. */
+template <class T> void expect_the_block_back()
+{
+    std::uint64_t before = calm::stats().allocated_bytes;
+    for (int i = 0; i < 1000; i++) {
+        EXPECT_THROW((new (std::nothrow) refuses<T>(true)), int);
+        EXPECT_THROW((new refuses<T>(true)), int);
+    }
+    EXPECT_LT(calm::stats().allocated_bytes, before + 100 * sizeof(T));
+}
+
+TEST(Object, EveryFormOfNewIsThere)
+{
+    std::uint64_t before = mistakes();
+    std::unique_ptr<shape> one(new (std::nothrow) large_shape);
+    std::unique_ptr<shape[]> several(new (std::nothrow) shape[10]);
+    std::unique_ptr<aligned_shape> aligned(new (std::nothrow) aligned_shape);
+    std::unique_ptr<aligned_shape[]> more(new (std::nothrow) aligned_shape[3]);
+    EXPECT_TRUE(is_ours(one.get()) && is_ours(aligned.get()));
+    EXPECT_EQ(several[9].number, 1u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned.get()) % 256, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(more.get()) % 256, 0u);
+    struct plain : calm::object {
+        int value;
+    };
+    alignas(plain) unsigned char place[4 * sizeof(plain)];
+    EXPECT_EQ(static_cast<void *>(new (place) plain[4]), static_cast<void *>(place));
+    EXPECT_EQ(shape::operator new(PTRDIFF_MAX, std::nothrow), nullptr);
+    EXPECT_EQ(shape::operator new(PTRDIFF_MAX, std::align_val_t(64), std::nothrow), nullptr);
+    expect_the_block_back<shape>();
+    expect_the_block_back<aligned_shape>();
+    one.reset(), several.reset(), aligned.reset(), more.reset();
+    EXPECT_EQ(mistakes(), before);
+}
+
 TEST(Threads, ContainersMayBeFreedByAnother)
 {
     std::uint64_t before = mistakes();

@@ -51,9 +51,10 @@ fn main() {
     let crate_folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let packaged = crate_folder.join("c");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=c");
     println!("cargo:rerun-if-env-changed=PYTHON");
     let folder = if packaged.join("calmalloc.c").is_file() {
+        // Only where it is there: a file that is missing makes cargo compile everything each time.
+        println!("cargo:rerun-if-changed=c");
         packaged
     } else {
         made_of_sources(&crate_folder, Path::new(&variable("OUT_DIR")))

@@ -21,7 +21,7 @@ class CommandLine(unittest.TestCase):
 
     def test_wrong_words_get_one_sentence(self):
         self.refused(2, "no command 'frobnicate'", "frobnicate")
-        self.refused(2, "needs PROGRAM", "run")
+        self.refused(2, "needs PROGRAM: calm run [--quiet] [--json FILE] [--sizes FILE] -- PROGRAM ARGS...\n", "run")
         self.refused(2, "no option '--loud'", "run", "--loud", "true")
         self.refused(2, "needs a value", "run", "--json")
         self.refused(2, "takes no argument", "lib", "more")

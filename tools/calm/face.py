@@ -83,7 +83,7 @@ def read_plain(command, arguments):
         rest = rest[taken:]
     for word in words:
         if word.is_required:
-            raise Trouble("%s needs %s: calm %s." % (command.name, word.metavar, usage(command)), USAGE)
+            raise Trouble("%s needs %s: calm %s" % (command.name, word.metavar, usage(command)), USAGE)
     return values
 
 

@@ -119,6 +119,10 @@ struct calm_pool_config {
  * takes its declared size rounded up to 8 bytes (below 8: to a power of two), and is aligned to the
  * largest power of two that divides this, at most to 4096: declare a multiple of 16 where 16 is
  * needed. Cost: the kernel maps and fills `bytes`; not for the time that counts.
+ *
+ * With CALM_POOL_LOCK the kernel locks whole pages, and neither a create that fails nor destroy
+ * leaves them locked, whoever else locked them before: in `memory` of the caller's, give a locked
+ * pool pages of its own.
  */
 int calm_pool_create(const struct calm_pool_config *config, calm_pool **out);
 

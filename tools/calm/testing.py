@@ -20,7 +20,7 @@ def command_test(filter, full, preset, skip):
     build.need_for_tests(preset)
     folder = build.directory_of(preset)
     for step, command in (("configuring", build.configure_command(preset)),
-                          ("building", ["cmake", "--build", folder, "-j", "2"])):
+                          ("building", ["cmake", "--build", folder, "-j", str(os.cpu_count() or 2)])):
         if subprocess.run(command, cwd=build.ROOT, stdin=subprocess.DEVNULL).returncode != 0:
             raise Trouble("%s the preset '%s' failed; the reason is above." % (step, preset))
     command = ["-j", "2", "--no-tests=error"]

@@ -19,6 +19,7 @@ import argparse
 import gzip
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -225,6 +226,16 @@ def main():
         return report([line for path in options.report for line in load(path)])
     if options.build is None:
         parser.error("BUILD_DIR or --report FILE is needed")
+    for name in ("calm_simulator", "calm_exec_real"):
+        if not os.access(options.build / name, os.X_OK):
+            parser.error(f"'{options.build}' has no {name}; 'cmake --build {options.build}' makes it")
+    known = (("settings", tuple(LOADS)), ("traffics", TRAFFICS))
+    for name, choices in known:
+        wrong = [word for word in getattr(options, name).split(",") if word not in choices]
+        if wrong:
+            parser.error(f"--{name} knows no '{wrong[0]}'; there are {', '.join(choices)}")
+    if options.seeds < 1:
+        parser.error("--seeds needs at least 1")
     lines = list(measured(options))
     if options.out is not None:
         with gzip.open(options.out, "wt") as file:

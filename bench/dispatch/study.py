@@ -14,6 +14,7 @@ import gzip
 import io
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,8 @@ def cost(simulator, say):
 def clock(simulator, say):
     """ns of a decision, and from a submission to its start, by the clock: of this machine, unlike the rest."""
     program = Path(simulator).resolve().parent / "calm_exec_cost"
+    if not os.access(program, os.X_OK):
+        sys.exit(f"study: the set 'clock' needs '{program.name}' beside the simulator; 'cmake --build' makes it there.")
     commands = [["decide", policy, str(cores), "200000"] for policy in sets.FIXED + ("learned",)
                 for cores in sets.CLOCKED]
     commands += [["decide", "learned", str(cores), "200000", str(cores // 4)] for cores in sets.CLOCKED if cores >= 4]
@@ -245,9 +248,25 @@ def run(simulator, names, only_learned):
         print("\r\x1b[K", end="", file=sys.stderr)
 
 
+def stop_with(sentence):
+    print("study: " + sentence, file=sys.stderr)
+    return 2
+
+
 def main(words):
-    if len(words) >= 2 and words[0] == "run":
-        run(words[1], [word for word in words[2:] if word != "--learned"], "--learned" in words)
+    if not words or {"--help", "-h"} & set(words):
+        print(__doc__.strip(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    wrong = [word for word in words if word.startswith("-") and word != "--learned"]
+    if wrong:
+        return stop_with(f"there is no option {wrong[0]}; --help lists what there is.")
+    names = [word for word in words[1:] if word != "--learned"]
+    if words[0] == "run":
+        if not names:
+            return stop_with("'run' needs the simulator's path; 'build/lib/calm_simulator' is it after './calm lib'.")
+        if not os.access(names[0], os.X_OK) or Path(names[0]).is_dir():
+            return stop_with(f"'{names[0]}' is no program; './calm lib' builds build/lib/calm_simulator.")
+        run(names[0], names[1:], "--learned" in words)
     elif words == ["report"]:
         import pages
         results = load()
@@ -257,8 +276,9 @@ def main(words):
         print("study: " + pages.commits(results), file=sys.stderr)
         pages.write(results)
     else:
-        sys.exit(__doc__.strip())
+        return stop_with(f"'{' '.join(words)}' is neither 'run SIMULATOR [SET...]' nor 'report'.")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

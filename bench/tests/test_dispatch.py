@@ -459,6 +459,41 @@ class Kept(Sentence):
                              f"study: 'false --load 1 --seeds {sets.SEEDS}' failed with exit code 1.")
 
 
+    def test_the_clock_is_told_where_its_program_is_not(self):
+        self.assertIn("calm_exec_cost", said_by(study.clock, FOLDER / "calm_simulator", lambda _: None))
+
+
+class Words(unittest.TestCase):
+    """What is typed behind study.py and agree.py."""
+
+    def run_script(self, name, *words):
+        done = subprocess.run([sys.executable, BENCH / "dispatch" / name, *words], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_help_is_the_page_wherever_it_stands_and_runs_nothing(self):
+        # Seen to fail: `run --help` took the option for the simulator's path, and ended in a traceback.
+        for words in (("--help",), ("run", "--help"), ("run", "sim", "keys", "-h"), ("report", "--help")):
+            code, said, errors = self.run_script("study.py", *words)
+            self.assertEqual((code, errors), (0, ""), words)
+            self.assertIn("study.py run SIMULATOR", said)
+
+    def test_wrong_words_get_one_sentence_and_code_2(self):
+        for words, part in ((("run",), "simulator's path"), (("run", "/no/such"), "'/no/such' is no program"),
+                            (("run", str(FOLDER)), "is no program"), (("run", "sim", "--learnt"), "--learnt"),
+                            (("rum", "sim"), "'rum sim'"), (("report", "keys"), "'report keys'")):
+            code, said, errors = self.run_script("study.py", *words)
+            self.assertEqual((code, said), (2, ""), words)
+            self.assertRegex(errors, r"\Astudy: [^\n]+\.\n\Z")
+            self.assertIn(part, errors)
+
+    def test_agreement_says_which_program_or_word_there_is_not(self):
+        for words, part in (((str(FOLDER),), "calm_simulator"), ((str(FOLDER), "--seeds", "x"), "--seeds")):
+            code, said, errors = self.run_script("agree.py", *words)
+            self.assertEqual((code, said), (2, ""), words)
+            self.assertNotIn("Traceback", errors)
+            self.assertIn(part, errors.splitlines()[-1])
+
+
 class Commit(unittest.TestCase):
     def test_is_that_of_the_sources_with_a_plus_where_they_were_changed(self):
         root = FOLDER / "repository"

@@ -219,14 +219,24 @@ static void leave_core(struct engine *engine, uint32_t index, uint32_t task_inde
     task_leave(engine, task_index, has_failed ? &engine->counts.failed : &engine->counts.done);
 }
 
-/* The oldest waiting task leaves the inbox, and the line says which is now the oldest. */
+/* What waits longest in the core's inbox is now another task: the line says since when. */
+static void inbox_has_head(struct engine_parts *parts, uint32_t index)
+{
+    const struct task *head = &parts->tasks[parts->cores[index].inbox.head];
+    parts->has_heads |= (uint32_t)1 << head->class;
+    parts->heads[head->class]++;
+    watch_oldest(&parts->lines[index], (uint64_t)head->arrival_ns);
+}
+
+/* The oldest waiting task leaves the inbox. */
 static uint32_t inbox_pop(struct engine_parts *parts, uint32_t index)
 {
     struct queue *inbox = &parts->cores[index].inbox;
-    uint32_t task_index = queue_pop(parts, inbox);
-    parts->in_inboxes--;
+    uint32_t task_index = queue_pop(parts, inbox), class = parts->tasks[task_index].class;
+    if (--parts->heads[class] == 0)
+        parts->has_heads &= ~((uint32_t)1 << class);
     if (inbox->count > 0)
-        watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[inbox->head].arrival_ns);
+        inbox_has_head(parts, index);
     return task_index;
 }
 
@@ -294,6 +304,23 @@ static bool has_loot(const void *loot, uint32_t core)
     return !has_blocks(thief->engine, task) || to->free[task->class] + to->backlog[task->class] > 0;
 }
 
+/* True when no core's oldest waiting task but the thief's own is one that it has a block for. What
+ * a thief would find by looking at all of them, as it must where all lack their block. */
+static bool has_no_loot(const struct engine *engine, uint32_t thief)
+{
+    const struct engine_parts *parts = engine->parts;
+    const struct core *core = &parts->cores[thief];
+    uint32_t own = core->inbox.count > 0 ? parts->tasks[core->inbox.head].class : UINT32_MAX;
+    for (uint32_t left = parts->has_heads; left != 0; left &= left - 1) {
+        struct task task = {.class = bit_lowest(left)};
+        bool is_here = parts->heads[task.class] > (task.class == own);
+        if (is_here &&
+            (!has_blocks(engine, &task) || core->free[task.class] + core->backlog[task.class] > 0))
+            return false;
+    }
+    return true;
+}
+
 /* The core takes the oldest waiting task of another, if the policy names one that it can rob. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
@@ -304,7 +331,7 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     struct thief looking = {.engine = engine, .core = thief};
     view.has_loot = has_loot;
     view.loot = &looking;
-    view.has_no_loot = parts->in_inboxes == parts->cores[thief].inbox.count;
+    view.has_no_loot = has_no_loot(engine, thief);
     uint32_t victim = parts->policy->steal(parts->state, &view, thief);
     if (victim == POLICY_NOBODY || parts->cores[victim].inbox.count == 0)
         return false;
@@ -367,9 +394,8 @@ static void arrive(struct engine *engine, uint32_t index, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
     queue_push(parts, &parts->cores[index].inbox, task_index);
-    parts->in_inboxes++;
     if (parts->cores[index].inbox.count == 1)
-        watch_oldest(&parts->lines[index], (uint64_t)parts->tasks[task_index].arrival_ns);
+        inbox_has_head(parts, index);
     if (parts->cores[index].running == NO_TASK)
         begin_next(engine, index);
     else
@@ -403,6 +429,22 @@ static void on_completion(struct engine *engine)
 
 /* --- the dispatcher --- */
 
+enum { DECISIONS_A_READING = 32 };
+
+/* Asks the policy, now and then by the clock. */
+static struct policy_choice choose(struct engine *engine, const struct policy_view *view,
+                                   const struct policy_task *asked)
+{
+    const struct engine_parts *parts = engine->parts;
+    if (engine->options.clock_ns == NULL || engine->counts.decisions % DECISIONS_A_READING != 1)
+        return parts->policy->choose(parts->state, view, asked);
+    uint64_t from_ns = engine->options.clock_ns();
+    struct policy_choice choice = parts->policy->choose(parts->state, view, asked);
+    engine->timed_ns += engine->options.clock_ns() - from_ns;
+    engine->timed++;
+    return choice;
+}
+
 static uint32_t decide(struct engine *engine, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
@@ -412,7 +454,7 @@ static uint32_t decide(struct engine *engine, uint32_t task_index)
         .key = task->key,
         .hint_ns = task->hint_ns,
         .class = has_blocks(engine, task) ? task->class : (uint32_t)POLICY_NO_CLASS};
-    struct policy_choice choice = parts->policy->choose(parts->state, &view, &asked);
+    struct policy_choice choice = choose(engine, &view, &asked);
     engine->counts.decisions += task->is_counted;
     task->ticket = choice.ticket;
     if (choice.core >= view.cores || !engine->options.is_counterfactual)

@@ -54,6 +54,7 @@ struct engine_options {
     /* Told of each comparison that counts; or NULL. */
     void (*on_comparison)(void *to, const struct comparison *comparison);
     void *comparisons_to;
+    uint64_t (*clock_ns)(void); /* to time decisions by; NULL: they are not timed */
 };
 
 struct engine_counts {
@@ -73,6 +74,7 @@ struct engine {
     uint64_t all_offered, all_left, in_system;
     uint64_t compared, agreed; /* counterfactual decisions */
     double regret_ns;          /* their sum                */
+    uint64_t timed, timed_ns;  /* decisions that the clock was read for, and what they took */
     uint64_t *done_by_core;
     struct learned *learned; /* the policy's or the counterfactual's, or NULL */
     struct engine_parts *parts;
@@ -87,8 +89,8 @@ bool engine_run(struct engine *engine, uint64_t events);
 
 /* NULL, or the first invariant that does not hold:
  *   E1 every task offered is done, rejected, shed, failed or in the system
- *   E2 a line's count is what is queued, running or on its way; all inboxes together have
- *      what is counted as waiting
+ *   E2 a line's count is what is queued, running or on its way; of each class as many tasks
+ *      are the oldest of an inbox as are counted
  *   E3 a class's blocks are free, in use, kept or remotely freed, and as many as there were
  *   E4 each task that was placed has one place of an inbox, until it ends, also where it was
  *      stolen; and an inbox has no more places than its capacity */

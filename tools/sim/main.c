@@ -4,6 +4,8 @@
  * Exit codes: 0 done, 1 no memory or a file that cannot be read or written, 2 wrong usage, 3 an
  * invariant of the simulator did not hold.
  */
+#define _GNU_SOURCE
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,6 +19,25 @@ enum { EVENTS_A_STEP = 1 << 16, BAR_COLUMNS = 30 };
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What two readings of the clock take, on average. */
+static double reading_ns(void)
+{
+    enum { READINGS = 1000 };
+    uint64_t sum_ns = 0;
+    for (unsigned i = 0; i < READINGS; i++) {
+        uint64_t from_ns = clock_ns();
+        sum_ns += clock_ns() - from_ns;
+    }
+    return (double)sum_ns / READINGS;
 }
 
 static void draw_bar(const struct sim_options *options, double share, double load, uint64_t seed)
@@ -124,7 +145,17 @@ static void print_learned(const struct engine *engine)
                engine->regret_ns / (double)engine->compared);
 }
 
-static void print_result(const struct engine *engine, double seconds)
+/* What the machine has a part in. */
+static void print_timing(const struct engine *engine, double seconds)
+{
+    double decision_ns = share_of((double)engine->timed_ns, engine->timed) - reading_ns();
+    printf(", \"cpu_s\": %.4g, \"tasks_a_cpu_s\": %.4g, \"decision_ns\": %.3g", seconds,
+           seconds > 0 ? (double)engine->all_offered / seconds : 0,
+           decision_ns > 0 ? decision_ns : 0);
+}
+
+/* The rest of the line, but for its end. */
+static void print_result(const struct engine *engine)
 {
     const struct engine_counts *counts = &engine->counts;
     double span_ns = engine->ended_ns - engine->begun_ns;
@@ -141,15 +172,21 @@ static void print_result(const struct engine *engine, double seconds)
            share_of((double)counts->rejected, counts->offered),
            share_of((double)counts->failed, counts->offered),
            share_of((double)counts->stranded, refused), share_of(counts->stranded_share, refused));
-    printf("\"throughput\": %.6g, \"in_system\": %.6g, \"imbalance\": %.4g, \"steals\": %.4g, ",
+    if (engine->learned != NULL)
+        print_learned(engine);
+    printf("\"throughput\": %.6g, \"in_system\": %.6g, \"imbalance\": %.4g, \"steals\": %.4g",
            span_ns > 0 ? (double)counts->done / span_ns * 1e9 : 0,
            span_ns > 0 ? engine->task_ns / span_ns : 0, imbalance(engine),
            share_of((double)counts->steals, counts->offered));
-    if (engine->learned != NULL)
-        print_learned(engine);
-    printf("\"cpu_s\": %.4g, \"tasks_a_cpu_s\": %.4g}\n", seconds,
-           seconds > 0 ? (double)engine->all_offered / seconds : 0);
-    fflush(stdout);
+}
+
+/* False: what was printed did not get out, and that was said. */
+static bool is_out(void)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return true;
+    fprintf(stderr, "calm sim: standard output cannot be written; is the disk full?\n");
+    return false;
 }
 
 static int run_one(const struct sim_options *options, double load, uint64_t seed, double done,
@@ -161,8 +198,8 @@ static int run_one(const struct sim_options *options, double load, uint64_t seed
     struct engine *engine = malloc(sizeof *engine);
     double begun = cpu_seconds();
     if (engine == NULL || !engine_start(engine, &wanted)) {
-        fprintf(stderr,
-                "calm sim: no memory for so many cores and blocks, or no sound snapshot.\n");
+        fprintf(stderr, "calm sim: no memory for so many cores, blocks and places in inboxes; "
+                        "take fewer by --cores, --blocks or --inbox.\n");
         free(engine);
         return 1;
     }
@@ -172,27 +209,48 @@ static int run_one(const struct sim_options *options, double load, uint64_t seed
                      load, seed);
     double seconds = cpu_seconds() - begun;
     verdict wrong = engine_verify(engine);
+    int code = 0;
     if (wrong != NULL) {
         fprintf(stderr, "calm sim: internal error, please report: %s\n", wrong);
+        code = 3;
     } else {
         print_setting(options, load, seed);
-        print_result(engine, seconds);
+        print_result(engine);
+        if (options->has_timing)
+            print_timing(engine, seconds);
+        printf("}\n");
+        code = is_out() ? 0 : 1;
         if (engine->learned != NULL)
             learned_save(engine->learned, snapshot);
     }
     engine_stop(engine);
     free(engine);
-    return wrong != NULL ? 3 : 0;
+    return code;
 }
 
-static bool file_read(const char *path, uint8_t *bytes)
+/* True when a policy that knows nothing yet can take the bytes over. */
+static bool is_sound(const uint8_t *bytes)
+{
+    struct policy_setup setup = {.cores = 1, .inbox_capacity = 1};
+    struct learned *learned = calloc(1, policy_learned.state_bytes(&setup));
+    if (learned == NULL)
+        return false;
+    policy_learned.start(learned, &setup);
+    bool can_load = learned_load(learned, bytes, LEARNED_SNAPSHOT_BYTES);
+    free(learned);
+    return can_load;
+}
+
+/* Reads a snapshot; NULL, or what is wrong with it. */
+static const char *snapshot_read(const char *path, uint8_t *bytes)
 {
     FILE *file = fopen(path, "rb");
-    bool is_whole = file != NULL &&
-                    fread(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES;
-    if (file != NULL)
-        fclose(file);
-    return is_whole;
+    if (file == NULL)
+        return "cannot be read";
+    bool is_whole = fread(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES &&
+                    fgetc(file) == EOF;
+    fclose(file);
+    return is_whole && is_sound(bytes) ? NULL : "is no snapshot, or is damaged";
 }
 
 static bool file_write(const char *path, const uint8_t *bytes)
@@ -244,9 +302,10 @@ static int run_all(struct sim_options *options)
 {
     uint8_t snapshot_in[LEARNED_SNAPSHOT_BYTES], snapshot_out[LEARNED_SNAPSHOT_BYTES];
     if (options->snapshot_in != NULL) {
-        if (!file_read(options->snapshot_in, snapshot_in)) {
-            fprintf(stderr, "calm sim: '%s' cannot be read, or is too short.\n",
-                    options->snapshot_in);
+        const char *trouble = snapshot_read(options->snapshot_in, snapshot_in);
+        if (trouble != NULL) {
+            fprintf(stderr, "calm sim: '%s' %s; --snapshot-out writes one.\n", options->snapshot_in,
+                    trouble);
             return 1;
         }
         options->engine.snapshot = snapshot_in;
@@ -283,13 +342,17 @@ int main(int count, char **words)
     }
     if (options.is_help) {
         options_help();
-        return 0;
+        return is_out() ? 0 : 1;
     }
     if (options.trace != NULL && !take_trace(&options)) {
-        fprintf(stderr, "calm sim: '%s' cannot be read, or a line of it is no task.\n",
+        fprintf(stderr,
+                "calm sim: '%s' cannot be read, or a line of it is no task; "
+                "tools/sim/trace.h has its fields.\n",
                 options.trace);
         return 1;
     }
+    if (options.has_timing)
+        options.engine.clock_ns = clock_ns;
     int code = run_all(&options);
     free((void *)(uintptr_t)options.engine.traffic.trace);
     return code;

@@ -22,7 +22,7 @@ static const struct option table[] = {
     {"policy", WORD, "P",
      "hash rr random p2c p2c-occupancy jsq jiq jbsq1 to jbsq4 least-work prequal steal learned", 0,
      0},
-    {"cores", COUNT, "N", "cores, 2 to 1024 (16)", 1, POLICY_CORES_MAX},
+    {"cores", COUNT, "N", "cores, 1 to 1024 (16)", 1, POLICY_CORES_MAX},
     {"load", LOADS, "L[,L...]", "of what all cores can do, 0.01 to 2 (0.8); several run in turn",
      0.01, 2},
     {"traffic", WORD, "T", "service times: fixed exponential bimodal heavy (exponential)", 0, 0},
@@ -58,12 +58,14 @@ static const struct option table[] = {
     {"arm", WORD, "A", "who decides in the learned policy: auto learned fixed (auto)", 0, 0},
     {"snapshot-in", WORD, "FILE", "start the learned policy from FILE", 0, 0},
     {"snapshot-out", WORD, "FILE", "write what it has learned to FILE", 0, 0},
+    {"timing", FLAG, "",
+     "also CPU seconds, tasks a CPU second, ns a decision: never twice the same", 0, 0},
     {"progress", FLAG, "", "a bar on standard error, also when that is no terminal", 0, 0},
     {"help", FLAG, "", "this page", 0, 0},
 };
 enum { TABLE_COUNT = sizeof table / sizeof table[0] };
 
-static char sentence[160];
+static char sentence[320];
 static const char loads_wanted[] =
     "option --load needs up to 32 numbers from 0.01 to 2, with commas between.";
 
@@ -84,7 +86,23 @@ void options_help(void)
 /* "option --NAME WORDS 'VALUE'." */
 static const char *wrong(const char *name, const char *words, const char *value)
 {
-    snprintf(sentence, sizeof sentence, "option --%s %s '%s'.", name, words, value);
+    snprintf(sentence, sizeof sentence, "option --%.40s %s '%.40s'.", name, words, value);
+    return sentence;
+}
+
+/* "option --NAME knows no 'WORD'; there are CHOICES." */
+static const char *unknown(const char *name, const char *word, const char *choices)
+{
+    snprintf(sentence, sizeof sentence, "option --%s knows no '%.40s'; there are %s.", name, word,
+             choices);
+    return sentence;
+}
+
+static const char *out_of_bounds(const struct option *option, const char *value)
+{
+    snprintf(sentence, sizeof sentence,
+             "option --%s needs a %snumber from %.16g to %.16g, not '%.40s'.", option->name,
+             option->kind == COUNT ? "whole " : "", option->low, option->high, value);
     return sentence;
 }
 
@@ -108,31 +126,38 @@ static int place_in(const char *list, const char *word)
     return -1;
 }
 
+static const char policies[] = "hash rr random p2c p2c-occupancy jsq jiq jbsq1 jbsq2 jbsq3 jbsq4 "
+                               "least-work prequal steal learned";
+static const char kinds[] = "fixed exponential bimodal heavy";
+static const char hints[] = "none coarse exact";
+static const char rules[] = "reject shed wait";
+static const char arms[] = "auto learned fixed";
+
 static const char *set_word(struct sim_options *options, const char *name, const char *word)
 {
-    static const char kinds[] = "fixed exponential bimodal heavy";
     struct engine_options *engine = &options->engine;
+    const char *choices = NULL;
     int place = 0;
     if (is(name, "policy")) {
+        place = place_in(choices = policies, word);
         options->policy = word;
         engine->policy = is(word, "least-work") ? &policy_least_work : policy_find(word);
-        place = engine->policy != NULL ? 0 : -1;
     } else if (is(name, "traffic")) {
         options->traffic = word;
-        place = place_in(kinds, word);
+        place = place_in(choices = kinds, word);
         engine->traffic.service = (enum service_kind)place;
     } else if (is(name, "then")) {
         options->then = word;
-        place = place_in(kinds, word);
+        place = place_in(choices = kinds, word);
         engine->then = (enum service_kind)place;
     } else if (is(name, "hint")) {
-        place = place_in("none coarse exact", word);
+        place = place_in(choices = hints, word);
         engine->traffic.hint = (enum hint_kind)place;
     } else if (is(name, "full")) {
-        place = place_in("reject shed wait", word);
+        place = place_in(choices = rules, word);
         engine->full = (enum full_rule)place;
     } else if (is(name, "arm")) {
-        place = place_in("auto learned fixed", word);
+        place = place_in(choices = arms, word);
         engine->forced_arm = place - 1;
     } else if (is(name, "trace")) {
         options->trace = word;
@@ -143,7 +168,7 @@ static const char *set_word(struct sim_options *options, const char *name, const
     } else {
         options->snapshot_out = word;
     }
-    return place >= 0 ? NULL : wrong(name, "knows no", word);
+    return place >= 0 ? NULL : unknown(name, word, choices);
 }
 
 static void set_number(struct sim_options *options, const char *name, double value)
@@ -250,7 +275,7 @@ static const char *set(struct sim_options *options, const struct option *option,
     case LOADS: return set_loads(options, option, value);
     default:
         if (!read_number(option, value, '\0', &number, &rest))
-            return wrong(option->name, "has no use for", value);
+            return out_of_bounds(option, value);
         if (is(option->name, "warmup"))
             *warmup = number;
         set_number(options, option->name, number);
@@ -266,6 +291,8 @@ static void set_flag(struct sim_options *options, const char *name)
         options->engine.is_counterfactual = true;
     else if (is(name, "frozen"))
         options->engine.is_frozen = true;
+    else if (is(name, "timing"))
+        options->has_timing = true;
     else if (is(name, "progress"))
         options->has_progress = true;
     else
@@ -285,7 +312,7 @@ static const char *check(struct sim_options *options, double warmup)
     if (engine->policy == NULL)
         return "sim needs --policy P; --help lists them.";
     if (engine->slow_cores > engine->cores || engine->tight_cores > engine->cores)
-        return "more cores are slow or tight than there are.";
+        return "--slow or --tight names more cores than there are; --cores has more.";
     if (engine->tight_cores > 0 && engine->blocks == 0)
         return "--tight needs --blocks: what the other cores have.";
     if (engine->is_counterfactual && engine->policy == &policy_learned)
@@ -324,6 +351,8 @@ const char *options_read(struct sim_options *options, int count, char **words)
                 option = &table[k];
         if (option == NULL)
             return wrong(word + 2, "is not known; the list is", "calm sim --help");
+        if (option->kind == FLAG && equals != NULL)
+            return wrong(option->name, "takes no value, and got", equals + 1);
         if (option->kind == FLAG) {
             set_flag(options, option->name);
             continue;

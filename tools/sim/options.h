@@ -20,6 +20,7 @@ struct sim_options {
     const char *comparisons; /* file for each decision of a counterfactual run, or NULL */
     bool is_help;
     bool has_progress;
+    bool has_timing; /* what depends on the machine is told, too */
 };
 
 /* Reads the command line into `options`. On a mistake returns a sentence, else NULL. */

@@ -80,7 +80,9 @@ struct engine_parts {
     struct ring deliveries, notices;
     uint64_t *idle; /* a bit a core */
     uint32_t idle_count, thief_from;
-    uint64_t in_inboxes; /* tasks that wait there, over all cores */
+    /* Cores whose oldest waiting task is of the class; a bit a class that has any. */
+    uint32_t heads[WATCH_CLASSES + 1];
+    uint32_t has_heads;
     uint64_t free_total[WATCH_CLASSES];
     uint64_t block_total; /* of each class, over all cores */
     uint64_t since_drift;

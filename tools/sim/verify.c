@@ -14,13 +14,15 @@ static bool has_its_blocks(const struct core *core)
 verdict engine_verify(const struct engine *engine)
 {
     const struct engine_parts *parts = engine->parts;
-    uint64_t placed = 0, places = 0, in_inboxes = 0;
+    uint64_t placed = 0, places = 0;
+    uint32_t heads[WATCH_CLASSES + 1] = {0};
     for (uint32_t i = 0; i < engine->options.cores; i++) {
         const struct core *core = &parts->cores[i];
         uint32_t here = core->inbox.count + (core->running != NO_TASK) + core->on_the_way;
         placed += here;
         places += core->places;
-        in_inboxes += core->inbox.count;
+        if (core->inbox.count > 0)
+            heads[parts->tasks[core->inbox.head].class]++;
         if (core->places > engine->options.inbox_capacity)
             return "E4: more places of an inbox are taken than it has";
         if (watch_count(&parts->lines[i]) != here)
@@ -30,8 +32,11 @@ verdict engine_verify(const struct engine *engine)
         if (!has_its_blocks(core))
             return "E3: blocks were lost or made";
     }
-    if (in_inboxes != parts->in_inboxes)
-        return "E2: the count of all that wait is not what the inboxes have";
+    for (unsigned class = 0; class <= WATCH_CLASSES; class ++) {
+        bool is_said = (parts->has_heads >> class & 1) != 0;
+        if (heads[class] != parts->heads[class] || is_said != (heads[class] > 0))
+            return "E2: what waits longest is not what the inboxes have";
+    }
     if (places != placed)
         return "E4: places were lost or kept, as tasks that were stolen keep theirs";
     uint64_t inside = placed + parts->held.count + parts->waiting.count;

@@ -32,9 +32,10 @@ enum {
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
     FLUSH_KEEPS = 8,
-    RUN_PUT_MIN = 16,  /* neighbours that are worth a look at each */
-    REFILL_PLAIN = 64, /* blocks to fetch at once, where they do not come as a batch */
-    FLUSHES_MAX = 16,  /* in a row, before a bin holds less */
+    RUN_PUT_MIN = 16,              /* neighbours that are worth a look at each */
+    REFILL_PLAIN = 64,             /* blocks to fetch at once, where they do not come as a batch */
+    REFILL_GROWING = BATCH_BLOCKS, /* where the program has only asked since the last miss */
+    FLUSHES_MAX = 16,              /* in a row, before a bin holds less */
     BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
     FLUSHES_SPARED = 8,                   /* in a row: what the largest array has room for */
     FALLING_BYTES = 8192,                 /* and no less than this, within these bounds */
@@ -445,16 +446,16 @@ static bool is_miss_spared(struct cache *cache, unsigned bin, unsigned flushes)
     return !is_ample(cache, bin) || (flushes > 0 && flushes <= FLUSHES_SPARED);
 }
 
-/* How many blocks to fetch at once: half of what the bin may hold. Of those that a slab has few of
- * all of it, where the program has only asked for blocks since the last miss; but not where caches
- * hand batches to each other, as the others want some, too. */
+/* How many blocks to fetch at once: half of what the bin may hold. Where the program has only asked
+ * for blocks since the last miss it is more, and of those that a slab has few of all of it; but not
+ * where caches hand batches to each other, as the others want some, too. */
 static size_t refill_count(struct cache *cache, unsigned bin, unsigned flushes)
 {
     size_t room = array_of(cache->entries[bin].limit).blocks;
+    if (flushes > 0 || depot_is_shared(bin))
+        return size_min(room / 2 + 1, REFILL_PLAIN);
     bool is_few = class_facts[bin_class(bin)].capacity <= REFILL_PLAIN;
-    if (flushes > 0 || !is_few || depot_is_shared(bin))
-        room /= 2;
-    return size_min(room + 1, REFILL_PLAIN);
+    return size_min(is_few ? room + 1 : room / 2 + 1, REFILL_GROWING);
 }
 
 /* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how

@@ -40,7 +40,7 @@ enum {
     FLUSHES_SPARED = 8,                   /* in a row: what the largest array has room for */
     FALLING_BYTES = 8192,                 /* and no less than this, within these bounds */
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
-    FALLING_MAX = BLOCKS_FIXED == 0 ? 63 : BLOCKS_FIXED,
+    FALLING_MAX = BLOCKS_FIXED == 0 ? BATCH_BLOCKS : BLOCKS_FIXED,
     FALLING_STEP = 8,
     SPANS_FREED_SHARE = 24,
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,

@@ -268,12 +268,12 @@ ALWAYS_INLINE void *cache_alloc(uint32_t entry_offset)
 ALWAYS_INLINE void cache_free(void *block, size_t bin)
 {
     struct cache *cache = of_thread.cache;
-    size_t offset = bin * ENTRY_BYTES;
-    struct cache_entry *entry = cache_entry_at(cache, offset);
+    struct cache_entry *entry = cache_entry_at(cache, bin * ENTRY_BYTES);
     size_t top = (size_t)load(&entry->top, RELAXED) + SLOT_BYTES;
     computed_here(top); /* whole, so that it need not be widened to find the slot */
     if (unlikely((uint32_t)top > entry->limit)) {
         struct rseq_area *area = of_thread.area;
+        size_t offset = (uintptr_t)entry - (uintptr_t)cache;
         if (area == NULL || unlikely(!rseq_push(area, core_slots, offset, block)))
             cache_free_slow(block);
         return;

@@ -99,7 +99,8 @@ class FastPath(unittest.TestCase):
                 print("rust %s, lto %s: %d instructions, over %s %d; C has %d" %
                       (step, LTO, path, shim, over_shim, of_c))
                 self.assertLessEqual(path, of_c + ADDED_MAX)
-                self.assertLessEqual(over_shim, of_c + ADDED_MAX)
+                # One more: the shim is the compiler's, and jumps to the function that would be called else.
+                self.assertLessEqual(over_shim, of_c + ADDED_MAX + 1)
 
     def test_rust_calls_the_allocator_and_nothing_between(self):
         """What runs outside C's function and the caller itself: at most the compiler's own empty function."""

@@ -33,9 +33,9 @@ enum {
     PROOFS_MIN = 8, /* where only walks, and not the tables, say that a frame's size is constant */
     MISMATCHES_MAX = 2,
 
-    MISSES_MIN = 16, /* between looks at first; twice as many after each LOOKS_A_STEP */
+    MISSES_MIN = 4, /* between looks at first; twice as many after each LOOKS_A_STEP */
     LOOKS_A_STEP = 64,
-    STEPS_MAX = 7,
+    STEPS_MAX = 8,
     REQUESTS_WHEN_OFF = 1 << 16,
 };
 

@@ -56,7 +56,7 @@ void wrapper_look(size_t bytes, const void *site);
 extern HIDDEN _Thread_local int32_t wrapper_looks_in; /* what is left before the next look */
 
 /* What a request counts for: one that a cache could not serve stands for those that it could. */
-enum { WRAPPER_CALL = 1, WRAPPER_MISS = 32 };
+enum { WRAPPER_CALL = 1, WRAPPER_MISS = 64 };
 
 /* On slow paths, counted for so much: whether it is time for a look. */
 ALWAYS_INLINE bool wrapper_is_due(int32_t counts_for)

@@ -38,8 +38,8 @@ grow!(grow_wide, u128);
 
 fn main() {
     let mut total = 0;
-    for round in 0..3000 {
-        let n = 100 + round % 7;
+    for round in 0..800 {
+        let n = 400 + round % 7;
         total += make_names(n).len() + make_table(n).len() + make_tree(n).len();
         total += grow_bytes(n).len() + grow_shorts(n).len() + grow_words(n).len();
         total += grow_longs(n).len() + grow_wide(n).len();

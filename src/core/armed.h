@@ -13,6 +13,12 @@
 #include "core/cache_arrays.h"
 #include "core/sampled.h"
 
+/* Larger requests are counted by their bytes instead: a cache has few blocks of such classes, so an
+ * entry would be armed all the time. */
+enum { ARMED_MAX = 1024 };
+_Static_assert((int)ARMED_MAX <= (int)SMALL_MAX,
+               "what the fast path serves may be counted by an entry");
+
 /* The calling thread's cache, which may have armed entries; NULL: it works without. */
 ALWAYS_INLINE struct cache *armed_cache(void)
 {

@@ -22,7 +22,7 @@ enum {
     ROW_LIMIT = 1024, /* a bin has two bytes */
     BIN_LIMIT = ROW_LIMIT * CLASS_LIMIT,
     LINE_SHARED_MAX = 2 * CACHE_LINE_BYTES - 1, /* larger blocks share few of their lines */
-    SMALL_MAX = 1024,                           /* looked up in steps of 8   */
+    SMALL_MAX = 4096,                           /* looked up in steps of 8   */
     MEDIUM_MAX = 32768,                         /* looked up in steps of 256 */
     ENTRY_BYTES = 16,                           /* of a cache entry          */
     CLASS_SPAN = CLASS_LIMIT - 1,

@@ -1,7 +1,10 @@
 /*
  * home.c: the homes' tables.
  *
- * Owner: the tables are written by the heap's start and constant afterwards.
+ * A home's table is made by the first thread that enters it; a program with one thread has none.
+ * Who comes while it is being made, perhaps by a thread that was stopped, works as one of home 0.
+ *
+ * Owner: a table is its maker's until it is ready, and constant afterwards.
  */
 #include "core/home.h"
 
@@ -11,7 +14,10 @@
 
 enum { HOMES_A_CPU = 2, SMALL_COUNT = SMALL_MAX / 8 + 1 };
 
+enum table_state { TABLE_NONE, TABLE_BEING_MADE, TABLE_READY };
+
 static uint32_t tables[HOME_LIMIT - 1][SMALL_COUNT]; /* of homes from 1 on */
+static _Atomic uint32_t table_states[HOME_LIMIT];
 static unsigned home_count = 1;
 static _Atomic unsigned homes_given;
 static _Thread_local bool is_entered;
@@ -20,11 +26,26 @@ void home_start(unsigned cpu_count)
 {
     home_count = rows_are_apart ? 1
                                 : (unsigned)size_min((size_t)cpu_count * HOMES_A_CPU, HOME_LIMIT);
-    for (unsigned home = 1; home < home_count; home++)
-        for (unsigned i = 0; i < SMALL_COUNT; i++) {
-            bool has_homes = class_has_homes(class_small[i] / ENTRY_BYTES);
-            tables[home - 1][i] = class_small[i] + (has_homes ? home * HOME_ENTRY_BYTES : 0);
-        }
+}
+
+static void make_table(unsigned home)
+{
+    for (unsigned i = 0; i < SMALL_COUNT; i++) {
+        bool has_homes = class_has_homes(class_small[i] / ENTRY_BYTES);
+        tables[home - 1][i] = class_small[i] + (has_homes ? home * HOME_ENTRY_BYTES : 0);
+    }
+}
+
+/* The table of a home above 0, which is made the first time; NULL while another thread makes it. */
+static const uint32_t *table_of(unsigned home)
+{
+    uint32_t state = TABLE_NONE;
+    if (compare_swap(&table_states[home], &state, TABLE_BEING_MADE, ACQUIRE, ACQUIRE)) {
+        make_table(home);
+        store(&table_states[home], TABLE_READY, RELEASE); /* pairs with a failed compare_swap */
+        state = TABLE_READY;
+    }
+    return state == TABLE_READY ? tables[home - 1] : NULL;
 }
 
 unsigned home_next(void)
@@ -34,8 +55,9 @@ unsigned home_next(void)
 
 void home_enter(unsigned home)
 {
+    const uint32_t *table = home == 0 ? NULL : table_of(home);
     is_entered = true;
-    of_thread.small = home == 0 ? class_small : tables[home - 1];
+    of_thread.small = table != NULL ? table : class_small;
 }
 
 bool home_is_entered(void)

@@ -18,8 +18,8 @@
 
 enum { HOME_ENTRY_BYTES = COHORT_LIMIT * CLASS_LIMIT * ENTRY_BYTES };
 
-/* Fills the tables of as many homes as so many CPUs need; of one where cohorts are apart. While the
- * heap starts. */
+/* Says how many homes there are: as many as so many CPUs need; one where cohorts are apart. While
+ * the heap starts. */
 void home_start(unsigned cpu_count);
 
 /* The next home in turn. Any thread. */

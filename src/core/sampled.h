@@ -42,7 +42,7 @@ void sampled_free(void *block, unsigned bin);
 
 /* Freed ones that a cache keeps for the next samples: one of each class, up to so many bytes. */
 enum {
-    SAMPLED_KEPT_MAX = SMALL_MAX,   /* a block */
+    SAMPLED_KEPT_MAX = 1024,        /* a block */
     SAMPLED_KEPT_BYTES = 12 * 1024, /* all of a cache's; no less than the classes' sum */
 };
 

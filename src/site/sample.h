@@ -84,7 +84,7 @@ ALWAYS_INLINE void sample_takes_back(size_t bytes, uint32_t offset)
     *sample_left(offset, stream_of(bytes)) += (int64_t)bytes;
 }
 
-/* After a request above SMALL_MAX that passed, and that costs much anyway: may end a long interval.
+/* After a request above ARMED_MAX that passed, and that costs much anyway: may end a long interval.
  */
 void sample_look(size_t bytes);
 
@@ -93,7 +93,7 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
     return unlikely(sample_is_on()) && sample_counts_down(bytes);
 }
 
-/* A request of at most SMALL_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
+/* A request of at most ARMED_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
  * is empty: counts what the entry served, samples this one if it is its turn, and arms the entry
  * again. NULL: it must be served otherwise. */
 void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,

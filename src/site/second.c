@@ -137,7 +137,7 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
 {
     if (bytes > HEAP_SPAN_MAX)
         return second_alloc(bytes, 1, is_zeroed, site, frame);
-    if (bytes > SMALL_MAX)
+    if (bytes > ARMED_MAX)
         return sample_passes(bytes, offset, stream_of(bytes))
                    ? plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site)
                    : second_alloc_stopped(bytes, is_zeroed, offset, site, frame);

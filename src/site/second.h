@@ -29,7 +29,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame);
 
-/* The same up to SMALL_MAX. */
+/* The same up to ARMED_MAX. */
 void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
 /* The same where sample_passes has counted it and found that somebody has to look; or, with
@@ -86,7 +86,7 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
     return site_alloc_own(bytes, offset, site);
 }
 
-/* A request above SMALL_MAX whose site has no cohort that is its own in the table: counted, unless
+/* A request above ARMED_MAX whose site has no cohort that is its own in the table: counted, unless
  * the site is diverted, for which nothing passes. */
 ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void *site,
                                       const void *frame)
@@ -116,7 +116,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *
                                             : site_alloc_own(bytes, offset, site);
     if (bytes > MEDIUM_MAX)
         return site_alloc_large(bytes, offset, site, frame);
-    if (bytes > SMALL_MAX)
+    if (bytes > ARMED_MAX)
         return site_alloc_medium(bytes, offset, site, frame);
     if (offset != DIVERTED_OFFSET)
         return second_alloc_armed(bytes, offset, site, frame);

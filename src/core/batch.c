@@ -18,7 +18,7 @@
 
 enum {
     CHUNK_BATCHES = 16,
-    CHUNKS = (BATCHES_MAX + BATCHES_ASIDE) / CHUNK_BATCHES,
+    CHUNKS = BATCHES_MAX / CHUNK_BATCHES,
     TRIES_MAX = 16,
 };
 
@@ -38,12 +38,6 @@ static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
 static struct {
     _Alignas(CACHE_LINE_BYTES) struct batch_list list;
 } unused[SHARDS_MAX];
-
-/* Batches for what is put aside: numbers above BATCHES_MAX, so that the others stay bounded. */
-static struct {
-    _Alignas(CACHE_LINE_BYTES) struct batch_list unused;
-    _Atomic uint32_t used; /* that were ever made */
-} aside;
 
 static uint32_t word_number(uint64_t word)
 {
@@ -136,7 +130,7 @@ void batch_set_limit(unsigned cpu_count)
 
 size_t batch_bytes_limit(void)
 {
-    return ((size_t)load(&numbers_limit, RELAXED) + load(&aside.used, RELAXED)) * BATCH_BYTES;
+    return (size_t)load(&numbers_limit, RELAXED) * BATCH_BYTES;
 }
 
 /* An empty batch: the stack's own, so that few threads write the word they all know; or its
@@ -215,54 +209,10 @@ static size_t unload(uint32_t number, void **out)
     return count;
 }
 
-/* A push that is tried until it succeeds: each failure is another thread's success. */
-static void push_surely(struct batch_list *list, uint32_t number)
-{
-    while (!push(list, number, UNCOUNTED))
-        continue;
-}
-
-static bool has_aside(const struct batch_stack *stack)
-{
-    return unlikely(word_number(load(&stack->aside.top, RELAXED)) != 0);
-}
-
-/* Beyond the others. 0: there are too many, or no memory. */
-static uint32_t aside_acquire(void)
-{
-    uint32_t number = pop(&aside.unused), used = load(&aside.used, RELAXED);
-    if (number != 0)
-        return number;
-    while (used < BATCHES_ASIDE && chunk_ready(BATCHES_MAX + used + 1))
-        if (compare_swap(&aside.used, &used, used + 1, RELAXED, RELAXED))
-            return BATCHES_MAX + used + 1;
-    return 0;
-}
-
-bool batch_put_aside(struct batch_stack *stack, void *const *blocks, size_t count)
-{
-    uint32_t number = aside_acquire();
-    if (number == 0)
-        return false;
-    fill(number, blocks, count);
-    push_surely(&stack->aside, number);
-    return true;
-}
-
-static NOINLINE size_t take_from_aside(struct batch_stack *stack, void **out)
-{
-    uint32_t number = pop(&stack->aside);
-    if (number == 0)
-        return 0;
-    size_t count = unload(number, out);
-    push_surely(&aside.unused, number);
-    return count;
-}
-
 size_t batch_take(struct batch_stack *stack, void **out)
 {
     if (word_number(load(&stack->full.top, RELAXED)) == 0)
-        return has_aside(stack) ? take_from_aside(stack, out) : 0;
+        return 0;
     uint32_t number = pop(&stack->full);
     if (number == 0)
         return 0;
@@ -271,10 +221,10 @@ size_t batch_take(struct batch_stack *stack, void **out)
     return count;
 }
 
-static bool list_holds(const struct batch_list *list, unsigned depth_max, const void *block)
+bool batch_holds(const struct batch_stack *stack, const void *block)
 {
-    uint32_t number = word_number(load(&list->top, ACQUIRE));
-    for (unsigned depth = 0; depth < depth_max && number != 0; depth++) {
+    uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
+    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         const struct batch *batch = batch_at(number);
         uint32_t count = load(&batch->count, ACQUIRE);
         for (uint32_t i = 0; i < count; i++)
@@ -285,17 +235,9 @@ static bool list_holds(const struct batch_list *list, unsigned depth_max, const 
     return false;
 }
 
-bool batch_holds(const struct batch_stack *stack, const void *block)
-{
-    return list_holds(&stack->full, BATCHES_URGENT, block) ||
-           list_holds(&stack->aside, BATCHES_ASIDE, block);
-}
-
 bool batch_is_idle(struct batch_stack *stack)
 {
     uint32_t tag = (uint32_t)(load(&stack->full.top, RELAXED) >> (NUMBER_BITS + COUNT_BITS));
-    if (has_aside(stack))
-        return true;
     bool is_idle = tag == load(&stack->tag_seen, RELAXED);
     store(&stack->tag_seen, tag, RELAXED);
     return is_idle;
@@ -303,23 +245,18 @@ bool batch_is_idle(struct batch_stack *stack)
 
 size_t batch_count(const struct batch_stack *stack)
 {
-    return word_count(load(&stack->full.top, RELAXED)) + has_aside(stack);
-}
-
-static size_t list_blocks(const struct batch_list *list, unsigned depth_max)
-{
-    size_t blocks = 0;
-    uint32_t number = word_number(load(&list->top, ACQUIRE));
-    for (unsigned depth = 0; depth < depth_max && number != 0; depth++) {
-        blocks += load(&batch_at(number)->count, ACQUIRE);
-        number = load(&batch_at(number)->next, RELAXED);
-    }
-    return blocks;
+    return word_count(load(&stack->full.top, RELAXED));
 }
 
 size_t batch_blocks(const struct batch_stack *stack)
 {
-    return list_blocks(&stack->full, BATCHES_URGENT) + list_blocks(&stack->aside, BATCHES_ASIDE);
+    size_t blocks = 0;
+    uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
+    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
+        blocks += load(&batch_at(number)->count, ACQUIRE);
+        number = load(&batch_at(number)->next, RELAXED);
+    }
+    return blocks;
 }
 
 const struct watch_fact batch_facts[] = {

@@ -23,7 +23,6 @@ enum {
     BATCH_BYTES_A_BIN = 1024 * 1024,
     /* Where the depot is held by a thread that may not run: */
     BATCHES_URGENT = 250,
-    BATCHES_ASIDE = 65536, /* in all, beyond the others */
     BATCH_BYTES_URGENT = 8 * 1024 * 1024,
 };
 
@@ -36,8 +35,7 @@ struct batch_list {
 struct batch_stack {
     struct batch_list full;
     struct batch_list empty;
-    struct batch_list aside; /* full ones beyond BATCHES_URGENT, while nobody gets into the depot */
-    uint32_t shard;          /* constant                                 */
+    uint32_t shard;            /* constant                                 */
     _Atomic uint32_t tag_seen; /* of `full`, when the purger looked last   */
 };
 
@@ -70,12 +68,8 @@ size_t batch_bytes_limit(void);
  * BATCHES_URGENT, or no batch is to be had. */
 bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max);
 
-/* The same beside the stack, where it has no room. False: no memory, or BATCHES_ASIDE are in use.
- */
-bool batch_put_aside(struct batch_stack *stack, void *const *blocks, size_t count);
-
-/* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS); those aside come last.
- * Returns how many; 0 when there is none. */
+/* Moves the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0 when
+ * there is none. */
 size_t batch_take(struct batch_stack *stack, void **out);
 
 /* Gives up the empty batches a stack keeps, for others to use. */
@@ -85,11 +79,10 @@ void batch_settle(struct batch_stack *stack);
  */
 bool batch_holds(const struct batch_stack *stack, const void *block);
 
-/* Whether the stack did not move since this was asked last, or has something aside, which is not to
- * stay there. The purger asks, and nobody else. */
+/* Whether the stack did not move since this was asked last. The purger asks, and nobody else. */
 bool batch_is_idle(struct batch_stack *stack);
 
-/* How many batches the stack has; of those aside at most one is counted. */
+/* How many batches the stack has. */
 size_t batch_count(const struct batch_stack *stack);
 
 /* Pointers in all batches of the stack, as far as it can be read while others work. */

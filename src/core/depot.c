@@ -338,10 +338,26 @@ static bool is_in_slab(unsigned class, const void *block)
     return false;
 }
 
+size_t depot_stray_bytes(void)
+{
+    size_t bytes = 0;
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
+        bytes += load(&depot->strays.blocks, RELAXED) * bin_bytes(depot->bin);
+    return bytes;
+}
+
+/* Whether the block waits in its slab's map of strays. */
+static bool is_stray(unsigned class, const void *block)
+{
+    size_t unit = region_unit(block);
+    return bin_class(region_kind(unit)) == class &&
+           stray_is_one(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block));
+}
+
 bool depot_holds(unsigned bin, const void *block)
 {
     unsigned class = bin_class(bin);
-    bool is_free = is_in_slab(class, block);
+    bool is_free = is_in_slab(class, block) || is_stray(class, block);
     unsigned first, rows = rows_of(bin, &first);
     for (unsigned row = first; row < first + rows && !is_free; row++) {
         struct depot *other = depot_of(row << CLASS_BITS | class);
@@ -405,7 +421,7 @@ const struct watch_fact depot_facts[] = {
     FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
     FACT_NUMBER("depot.below", offsetof(struct depot, below)),
     FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
-    FACT_NUMBER("depot.aside", offsetof(struct depot, batches.aside.top)),
+    FACT_NUMBER("depot.strays", offsetof(struct depot, strays.blocks)),
     FACT_NUMBER("depot.others", offsetof(struct depot, others)),
     FACT_NUMBER("depot.stack_bytes", SHARD_STACK_BYTES),
     FACT_AT("depot.shards", shard_count),

@@ -8,7 +8,7 @@
 #include "base/facts.h"
 #include "core/batch.h"
 #include "core/shard.h"
-#include "core/slab.h"
+#include "core/stray.h"
 #include "os/lock.h"
 
 enum { DEPOT_LISTS = 9, LIST_EMPTY = DEPOT_LISTS - 1, REFILL_MAX = 128 };
@@ -28,6 +28,7 @@ struct depot {
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
     _Atomic uint32_t slab_count;
+    struct strays strays;
 
     /* Under lock. */
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -97,15 +98,17 @@ enum { SHARD_STACK_BYTES = CACHE_LINE_BYTES };
 struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
 
 /* As the functions of batch.h, over the stacks of all shards: a batch goes to the caller's own, and
- * comes from the caller's own or else from another. */
+ * comes from the caller's own or else from another. Counts have strays in them, as one batch. */
 bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
-bool depot_batch_put_aside(struct depot *depot, void *const *blocks, size_t count);
 size_t depot_take_from_shards(struct depot *depot, void **out);
 bool depot_batch_holds(struct depot *depot, const void *block);
 size_t depot_batch_count(struct depot *depot);
 size_t depot_batch_blocks(struct depot *depot);
 verdict depot_verify_stacks(struct depot *depot);
+
+/* Bytes of all strays: what waits for depots that are held is beyond every limit. */
+size_t depot_stray_bytes(void);
 
 ALWAYS_INLINE bool depot_batch_give(struct depot *depot, void *const *blocks, size_t count,
                                     uint32_t batches_max)
@@ -115,15 +118,21 @@ ALWAYS_INLINE bool depot_batch_give(struct depot *depot, void *const *blocks, si
     return depot_give_in_shard(depot, blocks, count, batches_max);
 }
 
+/* Strays come last. */
 ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
 {
-    return likely(shard_count == 1) ? batch_take(&depot->batches, out)
-                                    : depot_take_from_shards(depot, out);
+    size_t count = likely(shard_count == 1) ? batch_take(&depot->batches, out)
+                                            : depot_take_from_shards(depot, out);
+    if (count == 0 && stray_are_any(&depot->strays))
+        return stray_take(&depot->strays, out, BATCH_BLOCKS);
+    return count;
 }
 
-/* Empties a stack of the depot's, or all of them, into the bitmaps; while the depot is held, only
- * when the caller is patient, and a second at most. Returns blocks moved. */
+/* Empties a stack of the depot's, its strays, or all of them, into the bitmaps; while the depot is
+ * held, only when the caller is patient, and a second at most. Returns blocks moved; of many strays
+ * some at a time. */
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
+size_t depot_drain_strays(struct depot *depot, bool is_patient);
 size_t depot_drain(struct depot *depot, bool is_patient);
 
 /* Retires at most REFILL_MAX slabs that are wholly free; while the depot is held as above. Returns

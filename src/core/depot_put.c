@@ -181,24 +181,34 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     return stranger_count;
 }
 
+/* Makes strays of blocks, each where its slab's map is: this depot, which has the stack, need not
+ * be theirs. */
+static NOINLINE void put_strays(struct depot *depot, void *const *blocks, size_t count)
+{
+    unsigned class = bin_class(depot->bin);
+    for (size_t i = 0; i < count; i++) {
+        size_t unit = region_unit(blocks[i]);
+        unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
+        if (bin_class(region_kind(unit)) != class ||
+            !stray_put(&depot->strays, slab_of_unit(unit), number))
+            misuse_report_double(blocks[i], "free of", class_facts[class].bytes);
+    }
+}
+
 /*
  * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
  * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
- * the holder is waited for a while, and then the batch lies beside the stack.
+ * the holder is waited for a while, and then they become strays.
  */
 static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    bool is_batch = count <= BATCH_BLOCKS;
-    if (!is_batch || !depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
+    if (count > BATCH_BLOCKS || !depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
         if (depot_wait_lock(depot))
             return false;
-        if (!is_batch || !depot_batch_put_aside(depot, blocks, count)) {
-            depot_lock(depot);
-            return false;
-        }
+        put_strays(depot, blocks, count);
     }
     purge_note(count * bytes);
     return true;
@@ -305,16 +315,37 @@ void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user)
     depot_give(bin, blocks, count - put, user);
 }
 
+/* Puts what was taken out of a stack; false: it is aside again. */
+static bool put_drained(struct depot *depot, void *const *blocks, size_t count, bool is_patient)
+{
+    bool is_locked = is_patient && depot_lock_or_fail(depot);
+    if (!is_locked && put_aside(depot, blocks, count))
+        return false;
+    put_locked(depot, blocks, count);
+    return true;
+}
+
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < (is_patient ? BATCHES_ASIDE : BATCHES_URGENT); i++) {
+    for (unsigned i = 0; i < BATCHES_URGENT; i++) {
         size_t count = batch_take(stack, blocks);
-        bool is_locked = count > 0 && is_patient && depot_lock_or_fail(depot);
-        if (count == 0 || (!is_locked && put_aside(depot, blocks, count)))
+        if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
-        put_locked(depot, blocks, count);
+        moved += count;
+    }
+    return moved;
+}
+
+size_t depot_drain_strays(struct depot *depot, bool is_patient)
+{
+    void *blocks[REFILL_MAX];
+    size_t moved = 0;
+    for (unsigned i = 0; i < BATCHES_URGENT && stray_are_any(&depot->strays); i++) {
+        size_t count = stray_take(&depot->strays, blocks, BATCH_BLOCKS);
+        if (count == 0 || !put_drained(depot, blocks, count, is_patient))
+            break;
         moved += count;
     }
     return moved;

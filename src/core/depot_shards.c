@@ -55,12 +55,6 @@ bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
     return batch_give(stack_here(depot), blocks, count, batches_max);
 }
 
-bool depot_batch_put_aside(struct depot *depot, void *const *blocks, size_t count)
-{
-    struct batch_stack *stack = shard_count == 1 ? &depot->batches : stack_here(depot);
-    return batch_put_aside(stack, blocks, count);
-}
-
 size_t depot_take_from_shards(struct depot *depot, void **out)
 {
     unsigned here = shard_here();
@@ -84,12 +78,12 @@ static size_t sum(struct depot *depot, size_t (*of)(const struct batch_stack *))
 
 size_t depot_batch_count(struct depot *depot)
 {
-    return sum(depot, batch_count);
+    return sum(depot, batch_count) + stray_are_any(&depot->strays);
 }
 
 size_t depot_batch_blocks(struct depot *depot)
 {
-    return sum(depot, batch_blocks);
+    return sum(depot, batch_blocks) + load(&depot->strays.blocks, RELAXED);
 }
 
 bool depot_batch_holds(struct depot *depot, const void *block)
@@ -109,6 +103,8 @@ size_t depot_drain(struct depot *depot, bool is_patient)
         struct batch_stack *stack = depot_stack(depot, shard);
         moved += stack == NULL ? 0 : depot_drain_stack(depot, stack, is_patient);
     }
+    for (size_t strays = 1; strays > 0; moved += strays)
+        strays = depot_drain_strays(depot, is_patient);
     return moved;
 }
 

@@ -132,11 +132,25 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *work)
     return is_idle;
 }
 
+/* Strays are not to stay, however busy the stacks are. */
+static size_t tidy_strays(struct depot *depot, bool is_all)
+{
+    size_t moved = 0;
+    for (size_t strays = 1; strays > 0; moved += strays) {
+        bool has_turn = turn_begin();
+        strays = depot_drain_strays(depot, is_all);
+        turn_end(has_turn);
+    }
+    return moved;
+}
+
 /* Idle batches go to the bitmaps, and the empty slabs of idle depots to the spans. */
 static size_t tidy_depots(bool is_all)
 {
     size_t work = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        if (stray_are_any(&depot->strays))
+            work += tidy_strays(depot, is_all);
         if (!tidy_stacks(depot, is_all, &work))
             continue;
         bool has_turn = turn_begin();

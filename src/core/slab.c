@@ -2,7 +2,8 @@
  * slab.c: carving a unit into blocks, and the bitmap of the free ones.
  *
  * Bookkeeping is kept for reuse in stacks by its number of lines; it is never given back, so that a
- * stale pointer to it can always be read (the depot's lock then decides what it means).
+ * stale pointer to it can always be read (the depot's lock then decides what it means). With it
+ * goes a map of strays (core/stray.h), on pages of its own: as a rule nobody ever touches them.
  *
  * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The stacks of
  * unused bookkeeping: any thread, lock-free (base/tagged_stack.h). Invariant B1: popcount(free_map)
@@ -16,9 +17,17 @@
 #include "mem/meta.h"
 #include "mem/span.h"
 
-enum { LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES, EVERY_PAGE = -1 };
+enum {
+    LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES,
+    STRAY_LINES = 256, /* taken at once, for maps of strays */
+    PAGE_BYTES_MIN = 4096,
+    EVERY_PAGE = -1,
+};
 
 static struct tagged_stack unused[LINES_MAX + 1]; /* by lines */
+
+/* The number of the first line that is no map yet, and below it how many there are. */
+static _Atomic uint64_t stray_room;
 
 static unsigned slab_lines(unsigned class)
 {
@@ -30,19 +39,51 @@ static _Atomic uint32_t *below_of(uint32_t number)
     return &((struct slab *)meta_at(number))->below;
 }
 
-static struct slab *bookkeeping_acquire(unsigned lines)
-{
-    uint32_t number = tagged_pop(&unused[lines], below_of);
-    return number != 0 ? meta_at(number)
-                       : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
-}
-
 static void bookkeeping_release(struct slab *slab, unsigned lines)
 {
     tagged_push(&unused[lines], meta_number(slab), below_of);
 }
 
-/* All but `below`, which a thread may look at that was stopped while this was unused. */
+/* Zeros for so many lines, or NULL. Of threads that find no room at the same time all but one make
+ * room in vain. */
+static void *stray_map_make(uint32_t lines)
+{
+    enum { NUMBER_SHIFT = 32 };
+    for (;;) { /* each turn is another thread's progress */
+        uint64_t room = load(&stray_room, ACQUIRE);
+        uint64_t number = room >> NUMBER_SHIFT, count = (uint32_t)room;
+        if (count >= lines) {
+            uint64_t left = (number + lines) << NUMBER_SHIFT | (count - lines);
+            if (compare_swap(&stray_room, &room, left, ACQUIRE, RELAXED))
+                return meta_at((uint32_t)number);
+            continue;
+        }
+        void *made = meta_alloc((size_t)STRAY_LINES * CACHE_LINE_BYTES, PAGE_BYTES_MIN);
+        if (made == NULL)
+            return NULL;
+        uint64_t fresh = (uint64_t)meta_number(made) << NUMBER_SHIFT | STRAY_LINES;
+        compare_swap(&stray_room, &room, fresh, RELEASE, RELAXED);
+    }
+}
+
+static struct slab *bookkeeping_acquire(unsigned lines)
+{
+    uint32_t number = tagged_pop(&unused[lines], below_of);
+    struct slab *slab = number != 0
+                            ? meta_at(number)
+                            : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
+    if (slab == NULL || likely(slab->strays != NULL))
+        return slab;
+    slab->lines = lines;
+    slab->strays = stray_map_make(lines - 1);
+    if (slab->strays != NULL)
+        return slab;
+    bookkeeping_release(slab, lines);
+    return NULL;
+}
+
+/* All but `below`, which a thread may look at that was stopped while this was unused, and what
+ * belongs to strays: it may still be in a stack of theirs. */
 static void fill(struct slab *slab, unsigned bin, struct span span)
 {
     uint16_t capacity = class_facts[bin_class(bin)].capacity;

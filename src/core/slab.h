@@ -28,7 +28,13 @@ struct slab {
     uint32_t tick;          /* purge tick of the last change                             */
     uint32_t dropped;       /* by page of the unit: nothing resident, unless used since  */
     _Atomic uint32_t below; /* among unused ones, as numbers of metadata                */
-    uint32_t padding[7];
+
+    /* Of core/stray.h, lock-free; the map is made with the bookkeeping and stays with it. */
+    _Atomic uint64_t *strays; /* a bit for each block                       */
+    _Atomic uint32_t below_stray;
+    _Atomic uint32_t has_strays; /* it is in a stack, or on its way into one or out of it */
+    uint32_t lines;              /* of the bookkeeping, constant                          */
+    uint32_t padding[3];
     uint64_t free_map[];
 };
 _Static_assert(offsetof(struct slab, free_map) == 64,
@@ -73,6 +79,12 @@ ALWAYS_INLINE bool slab_put_run(struct slab *slab, unsigned lowest, size_t count
 }
 
 bool slab_is_free(const struct slab *slab, unsigned block);
+
+/* As many as the bitmap has, rounded up to lines. */
+ALWAYS_INLINE size_t slab_stray_words(const struct slab *slab)
+{
+    return (slab->lines - 1) * (size_t)(CACHE_LINE_BYTES / sizeof(uint64_t));
+}
 
 verdict slab_verify(const struct slab *slab);
 

@@ -99,7 +99,7 @@ void stats_read(struct calm_stats *out)
         .allocated_bytes = live + small_cached + large,
         .cached_bytes = cached,
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
-                              SAMPLED_KEPT_BYTES * registry_count(),
+                              SAMPLED_KEPT_BYTES * registry_count() + depot_stray_bytes(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_bytes() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +

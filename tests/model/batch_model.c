@@ -29,14 +29,6 @@ static void give(unsigned first, unsigned count)
             times_out[i]++;
 }
 
-static void put_aside(unsigned first)
-{
-    void *pointers[1] = {&blocks[first]};
-    times_out[first]--;
-    if (!batch_put_aside(&stack, pointers, 1))
-        times_out[first]++;
-}
-
 static void take(void)
 {
     void *out[BATCH_BLOCKS];
@@ -57,29 +49,8 @@ static void begin(void)
     atomic_store(&unused[0].list.top, 0);
     atomic_store(&stack.full.top, 0);
     atomic_store(&stack.empty.top, 0);
-    atomic_store(&stack.aside.top, 0);
-    atomic_store(&aside.unused.top, 0);
-    atomic_store(&aside.used, 0);
     for (unsigned i = 0; i < BLOCKS; i++)
         times_out[i] = 1;
-}
-
-/* One is full, one was put aside, one that had been is empty. */
-static void begin_with_aside(void)
-{
-    begin();
-    put_aside(1);
-    take();
-    put_aside(1);
-    put_aside(0);
-    take();
-    give(0, 1);
-}
-
-static void begin_still_aside(void)
-{
-    begin();
-    put_aside(0);
 }
 
 static void begin_with_two(void)
@@ -111,16 +82,12 @@ static unsigned walk(const struct batch_list *from, bool *is_met)
 
 static void end(void)
 {
-    bool is_met[BATCHES_MAX + BATCHES_ASIDE + 1] = {false};
+    bool is_met[BATCHES_MAX + 1] = {false};
     unsigned length = walk(&stack.full, is_met);
-    if (length + (walk(&stack.aside, is_met) > 0) != batch_count(&stack))
+    if (length != batch_count(&stack))
         explore_fail("the stack's count is not its length");
     walk(&stack.empty, is_met);
     walk(&unused[0].list, is_met);
-    walk(&aside.unused, is_met);
-    for (uint32_t number = 1; number <= atomic_load(&aside.used); number++)
-        if (!is_met[BATCHES_MAX + number])
-            explore_fail("a batch was lost");
     for (uint32_t number = 1; number <= atomic_load(&numbers_used); number++)
         if (!is_met[number])
             explore_fail("a batch was lost");
@@ -179,18 +146,6 @@ static void look_for_still(void)
         explore_fail("a block that lies still was not found");
 }
 
-static void put_take_aside(void)
-{
-    put_aside(2);
-    take();
-}
-
-static void put_two_aside(void)
-{
-    put_aside(4);
-    put_aside(5);
-}
-
 static void give_give(void)
 {
     give(4, 1);
@@ -220,19 +175,6 @@ int main(void)
          {look_for_live, take_take_give},
          end},
         {"batch: a still block is found", 3, 2, begin_with_two, {look_for_still, give_give}, end},
-        {"batch: some are put aside",
-         2,
-         3,
-         begin_with_aside,
-         {put_take_aside, take_give, only_take},
-         end},
-        {"batch: all are put aside", 2, 3, begin, {put_take_aside, put_two_aside, only_take}, end},
-        {"batch: a still block is found aside",
-         2,
-         2,
-         begin_still_aside,
-         {look_for_still, put_two_aside},
-         end},
         {"batch: first batches of all", 3, 3, begin, {only_give, take_give, only_take}, end},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -156,7 +156,7 @@ class Watched:
                 continue
             slabs = unsigned(data, facts["depot.slabs"], 4)
             taken = max(0, slabs * self.class_capacity[size_class] - unsigned(data, facts["depot.free_blocks"], 8))
-            batched = sum(self.batched(top) for top in self.tops_of(data))
+            batched = sum(self.batched(top) for top in self.tops_of(data)) + self.strays_of(data)
             for holding in self.holdings(frame, number):
                 holding.slabs += slabs
                 holding.blocks += taken
@@ -165,16 +165,18 @@ class Watched:
                 holding.cached_bytes += batched * self.class_bytes[size_class]
 
     def tops_of(self, data):
-        """The words of a depot's stacks of batches, two for each shard; all but the first's lie elsewhere."""
-        facts, first = self.facts, self.facts["depot.batches"]
-        places = [facts[name] - first for name in ("depot.batches", "depot.aside") if name in facts]
-        tops = [unsigned(data, first + at, 8) for at in places]
+        """The words of a depot's stacks of batches, one for each shard; all but the first's lie elsewhere."""
+        facts = self.facts
+        tops = [unsigned(data, facts["depot.batches"], 8)]
         others, shards = unsigned(data, facts["depot.others"], 8), self.number("depot.shards", size=4)
         if others != 0 and 1 < shards <= SHARDS_MAX:
             stacks = self.process.read(others, (shards - 1) * facts["depot.stack_bytes"])
-            tops += [unsigned(stacks, i * facts["depot.stack_bytes"] + at, 8)
-                     for i in range(shards - 1) for at in places]
+            tops += [unsigned(stacks, i * facts["depot.stack_bytes"], 8) for i in range(shards - 1)]
         return tops
+
+    def strays_of(self, data):
+        """Blocks that came back while the depot was held."""
+        return unsigned(data, self.facts["depot.strays"], 4) if "depot.strays" in self.facts else 0
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""

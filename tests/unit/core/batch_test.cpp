@@ -73,32 +73,6 @@ TEST(Batch, ABlockIsFoundWhileItsBatchLiesInTheStackAndNotAfterwards)
     EXPECT_FALSE(batch_holds(&stack, blocks[0]));
 }
 
-/* Seen to fail where a take asks the stack alone. */
-TEST(Batch, WhatWasPutAsideComesWhenTheStackHasNoMore)
-{
-    ASSERT_TRUE(heap_start());
-    struct batch_stack stack = {};
-    void *out[REFILL_MAX];
-    const size_t aside = 400, limit_before = batch_bytes_limit();
-    for (size_t i = 1; i <= aside; i++) {
-        void *block = token(i);
-        ASSERT_TRUE(batch_put_aside(&stack, &block, 1));
-    }
-    void *one = token(aside + 1);
-    ASSERT_TRUE(batch_give(&stack, &one, 1, 16));
-    EXPECT_EQ(batch_blocks(&stack), aside + 1);
-    EXPECT_TRUE(batch_is_idle(&stack)) << "or the purger leaves it where it is";
-    EXPECT_GE(batch_bytes_limit(), limit_before + aside * BATCH_BYTES);
-    for (size_t i = 1; i <= aside + 1; i++)
-        EXPECT_TRUE(batch_holds(&stack, token(i)));
-    for (size_t i = aside + 1; i > 0; i--) {
-        EXPECT_GT(batch_count(&stack), 0u);
-        ASSERT_EQ(batch_take(&stack, out), 1u);
-        EXPECT_EQ(out[0], token(i));
-    }
-    EXPECT_EQ(batch_count(&stack) + batch_take(&stack, out), 0u);
-}
-
 /* Seen to fail with a pop that stores instead of comparing. What the tag is for is too rare here:
  * tests/model. */
 TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)

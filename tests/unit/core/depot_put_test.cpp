@@ -4,6 +4,8 @@
  */
 #include "depot_support.h"
 
+#include <sys/resource.h>
+
 using DepotPutTest = DepotTest;
 
 /* Whole words at a time where they come in order; across words, the ends of slabs and gaps, too.
@@ -97,6 +99,56 @@ TEST_F(DepotPutTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
         EXPECT_EQ(depot_batch_count(depot), 0u);
         EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(bytes)].capacity);
     }
+}
+
+/* While it lives the process gets no memory for anything that is not there yet. */
+class NoMemory
+{
+  public:
+    NoMemory()
+    {
+        EXPECT_EQ(getrlimit(RLIMIT_DATA, &before_), 0);
+        struct rlimit none = {4096, before_.rlim_max}; /* the kernel takes 0 for no limit */
+        EXPECT_EQ(setrlimit(RLIMIT_DATA, &none), 0);
+    }
+
+    ~NoMemory()
+    {
+        EXPECT_EQ(setrlimit(RLIMIT_DATA, &before_), 0);
+    }
+
+    NoMemory(const NoMemory &) = delete;
+    NoMemory &operator=(const NoMemory &) = delete;
+
+  private:
+    struct rlimit before_ = {};
+};
+
+/* Seen to hang where what has no room in the stack takes a batch that must be made. */
+TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
+{
+    unsigned bin = bin_for(48, 64);
+    std::vector<void *> blocks = taken_from(bin, 60000);
+    std::sort(blocks.begin(), blocks.end());
+    struct depot *depot = depot_of(bin);
+    while_held(depot, 20000, [&] {
+        NoMemory none;
+        size_t mapped = meta_mapped_bytes();
+        for (size_t at = 0; at < blocks.size(); at += BATCH_BLOCKS)
+            depot_give(bin, blocks.data() + at, std::min<size_t>(BATCH_BLOCKS, blocks.size() - at),
+                       user);
+        EXPECT_GT(load(&depot->strays.blocks, RELAXED), blocks.size() / 4);
+        EXPECT_EQ(meta_mapped_bytes(), mapped);
+    });
+    EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
+    for (size_t i = 0; i < blocks.size(); i += 501)
+        EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
+    std::vector<void *> again = taken_from(bin, 1);
+    EXPECT_FALSE(depot_holds(bin, again[0]));
+    put_all(bin, again);
+    EXPECT_EQ(depot_drain(depot, true), blocks.size());
+    EXPECT_EQ(depot_batch_count(depot), 0u);
+    EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(64)].capacity);
 }
 
 /* `count` blocks that lie side by side, from the lowest on, none of which is free. */

@@ -156,10 +156,12 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more > budget)
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
+    edit_begin(cache); /* before a piece of the arena is in no place, or in two */
     uint32_t at = log2 == old.log2 ? old.start : arena_take(cache, log2);
-    if (at == 0)
+    if (at == 0) {
+        edit_end(cache);
         return false;
-    edit_begin(cache);
+    }
     uint32_t used = old.log2 == 0 ? 0 : load(&entry->top, RELAXED) - old.start;
     if (at != old.start) {
         store(cache_slot(cache, at), NULL, RELAXED);

@@ -22,7 +22,8 @@ extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
 /* The calling thread's area if it ever asked for one, whether it works with it or not. */
 extern HIDDEN _Thread_local struct rseq_area *area_joined;
 
-/* While a child of vfork runs on the thread, and once it ends: it is to have no area. */
+/* While a child of vfork runs on the thread, and once it ends: it is to have no area, and to start
+ * no helper (core/purge.c). */
 extern HIDDEN _Thread_local bool area_is_barred;
 
 /* Which threads work on cores' caches. */

@@ -14,6 +14,7 @@
 #include "core/purge.h"
 
 #include "base/bits.h"
+#include "core/cores.h"
 #include "core/depot.h"
 #include "core/shelf.h"
 #include "core/thread.h"
@@ -242,9 +243,12 @@ static void helper(void)
              load(&of_helper.stop, ACQUIRE) == 0);
 }
 
+/* Not for a child of vfork: its threads end with it, whatever lock of the parent's they hold. */
 static void helper_start(void)
 {
     uint32_t expected = 0;
+    if (area_is_barred)
+        return;
     os_forget_in_children(&of_helper, sizeof of_helper);
     if (load(&of_helper.stop, RELAXED) != 0 || load(&forks, RELAXED) != 0 ||
         !compare_swap(&of_helper.alive, &expected, 1, ACQ_REL, RELAXED))

@@ -40,6 +40,21 @@ static _Atomic unsigned cpus = 1;
 static bool is_hooked;
 
 static _Thread_local uint8_t attaches; /* of this thread */
+static _Thread_local uint8_t hands;    /* of this thread, in which there may be a cache */
+
+/* Around what is done with a cache that is in no stack and no thread's: a handler of SIGTRAP, which
+ * is never blocked, may fork there. */
+static void hand_begin(void)
+{
+    hands++;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void hand_end(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    hands--;
+}
 
 size_t thread_count(void)
 {
@@ -136,7 +151,9 @@ static struct cache *attach(void)
     if (attaches >= ATTACHES_MAX)
         return NULL;
     bool is_quiet = os_signals_block_always(&signals);
+    hand_begin();
     struct cache *cache = attach_quietly();
+    hand_end();
     if (is_quiet)
         os_signals_restore(signals);
     if (cache == NULL)
@@ -183,9 +200,11 @@ static void detach(struct cache *cache)
     uint64_t signals;
     size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
     bool is_quiet = os_signals_block_always(&signals);
+    hand_begin();
     bool is_kept = detach_quietly(cache);
     if (!is_kept)
         retire(cache);
+    hand_end();
     if (is_quiet)
         os_signals_restore(signals);
     if (is_kept)
@@ -196,9 +215,11 @@ bool thread_cool_one(void)
 {
     uint64_t signals;
     bool is_quiet = os_signals_block_always(&signals);
+    hand_begin();
     struct cache *cache = warm_pop();
     if (cache != NULL)
         retire(cache);
+    hand_end();
     if (is_quiet)
         os_signals_restore(signals);
     return cache != NULL;
@@ -258,7 +279,8 @@ static unsigned note_spare(struct tagged_stack *stack)
     return count;
 }
 
-/* A cache that is in no stack was a thread's, or in the hand of one that took it or put it back. */
+/* A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
+ * Where that may be the child's own thread, which goes on with it, they all stay out of use. */
 void thread_fork_adopt(void)
 {
     cores_fork_adopt();
@@ -268,7 +290,7 @@ void thread_fork_adopt(void)
     note_spare(&cold);
     store(&warm_count, note_spare(&warm), RELAXED);
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (cache != of_thread.cache && !cache->is_for_cores &&
+        if (hands == 0 && cache != of_thread.cache && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {
             registry_adopt(cache);
             detach(cache);

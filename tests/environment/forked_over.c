@@ -1,10 +1,13 @@
 /*
  * forked_over.c: a signal handler forks at each of the first instructions of its program's first
- * request, where
- * the program has one thread. The child goes on where the handler came: its main thread's cache is
- * nobody else's.
+ * request, where the program has one thread. The child goes on where the handler came: its main
+ * thread's cache is nobody else's.
  *
- * Seen to fail with an attach() that blocks no signals while the process has one thread.
+ *   forked_over         by a signal that may be blocked
+ *   forked_over trap    by SIGTRAP, which the heap never blocks
+ *
+ * Seen to fail with an attach() that blocks no signals while the process has one thread; with
+ * SIGTRAP where a fork's child takes what its thread is about to have for nobody's.
  */
 #define _GNU_SOURCE
 
@@ -30,6 +33,7 @@ enum {
     FORKS_MAX = 1200,
     STEPS_BACK_MAX = 10000,
     BYTES = 100,
+    LARGE_BYTES = 64 * 1024 * 1024, /* which no cache holds */
     BLOCKS = 64,
     CHILD_SECONDS = 30,
     LIMIT_SECONDS = 250,
@@ -41,6 +45,7 @@ static struct {
 } *shared;
 
 static volatile bool is_child;
+static int chosen = SIGURG;
 
 static uintptr_t stack_of(const ucontext_t *context)
 {
@@ -62,6 +67,10 @@ static void fork_here(int signal, siginfo_t *info, void *context)
     }
     check_child_succeeds(child, "a child");
     shared->interrupted = stack_of(context);
+    sigset_t call;
+    sigemptyset(&call);
+    sigaddset(&call, SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &call, NULL); /* until the handler returns */
     raise(SIGUSR1);
 }
 
@@ -99,8 +108,10 @@ static void live_as_child(void *block)
 
 static void be_stepped(void)
 {
-    struct sigaction action = {.sa_sigaction = fork_here, .sa_flags = SA_SIGINFO};
-    sigaction(SIGURG, &action, NULL);
+    struct sigaction action = {.sa_sigaction = fork_here, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (chosen == SIGTRAP) /* the heap's start is too long to fork in all of it */
+        free(hidden(malloc(LARGE_BYTES)));
+    sigaction(chosen, &action, NULL);
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     raise(SIGUSR1);
     void *block = allocate();
@@ -140,9 +151,9 @@ static uintptr_t stack_now(pid_t process)
  * first. */
 static bool have_forked(pid_t process)
 {
-    int stop = SIGURG;
+    int stop = chosen;
     while (stop != SIGUSR1 && stop != SIGUSR2) { /* blocked at first, or of the child's end */
-        uintptr_t passed = stop == SIGURG ? SIGURG : 0;
+        uintptr_t passed = stop == chosen ? (uintptr_t)chosen : 0;
         CHECK(ptrace(PTRACE_CONT, process, NULL, (void *)passed) == 0, "ptrace");
         stop = wait_for_stop(process);
     }
@@ -156,9 +167,11 @@ static bool have_forked(pid_t process)
     return true;
 }
 
-int main(void)
+int main(int count, char **words)
 {
     check_is_calmalloc();
+    if (count > 1 && strcmp(words[1], "trap") == 0)
+        chosen = SIGTRAP;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED, "no shared memory");
     check_time_limit(LIMIT_SECONDS);

@@ -63,7 +63,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cores = CORES_ALWAYS,
         .shards = shards_wanted,
-        .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
+        .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024 *
+                            (BLOCKS_FIXED == 0 ? 1 : 256),
         .stops_on_misuse = true,
         .stops_on_foreign = true,
     };

@@ -6,6 +6,7 @@
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
     run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/shards.md
+    run.py --sizes-page             caches that find their sizes, and fixed ones, into docs/decisions/caches-size.md
     run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
 The allocator's own sources are built with the compiler's thread instrumentation, which calls a function before every
@@ -34,6 +35,8 @@ BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
 SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "shards.md")
 BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
+SIZES_PAGE = os.path.join(ROOT, "docs", "decisions", "caches-size.md")
+SIZES = (0, 255, 1023)  # blocks of a bin in a cache from the first, and no budget; 0: found by misses
 SHARED = ["private-2048", "remote", "handover", "one-way", "churn"]  # workloads whose batches cores share
 CHIPLET = 8
 SKIPPED = 77
@@ -54,9 +57,10 @@ SLACK = 0.7  # of a count for 1000 operations
 
 
 class Program:
-    def __init__(self, options):
+    def __init__(self, options, blocks=0):
         self.options = options
-        self.build = options.build
+        self.blocks = blocks
+        self.build = os.path.join(options.build, str(blocks)) if blocks else options.build
         self.path = os.path.join(self.build, "contention")
 
     def sources(self):
@@ -76,6 +80,7 @@ class Program:
     def compile(self):
         os.makedirs(self.build, exist_ok=True)
         flags = [self.options.cc, "-std=gnu17", "-O2", "-fno-pie", "-Wall", "-Wextra", "-DCALM_CHECKS=1",
+                 "-DCALM_CACHE_BLOCKS=%d" % self.blocks,
                  "-I" + os.path.join(HERE, "shim"), "-I" + HERE, "-I" + self.options.source,
                  "-I" + os.path.join(self.options.source, "..", "include")]
         watched, plain = self.sources()
@@ -246,6 +251,23 @@ def measure_pairs(program, options):
     return pairs
 
 
+def sizes_table(options):
+    """The same work by caches that find their sizes and by fixed ones, in that order."""
+    programs = [Program(options, blocks) for blocks in SIZES]
+    rows = []
+    for program in programs:
+        program.compile()
+    for workload in SHARED:
+        for cores in options.cores:
+            results = [program.run(workload, cores, options.operations) for program in programs]
+            found = [figures(result) for result in results]
+            rows.append([workload, str(cores)] +
+                        [", ".join(number(each[what]) for each in found) for what in ("atomics", "moves")] +
+                        [", ".join(number(rate(result)) for result in results)])
+            print("%s on %d cores: %s" % (workload, cores, rows[-1][-1]), file=sys.stderr, flush=True)
+    return "\n".join(table(["workload", "cores", "atomics", "lines", "M/s"], rows))
+
+
 def measure(program, options):
     results = []
     for workload in options.workloads:
@@ -341,6 +363,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--shards-page", action="store_true")
+    parser.add_argument("--sizes-page", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write-bounds", action="store_true")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "contention"), help="where to build")
@@ -357,6 +380,9 @@ def main():
     if not has_instrumentation(options):
         print("skipped: %s cannot build with -fsanitize=thread, or there is no nm" % options.cc)
         return SKIPPED
+    if options.sizes_page:
+        write_page(SIZES_PAGE, "sizes-page", sizes_table(options))
+        return 0
     program = Program(options)
     program.compile()
     if options.check:

@@ -66,7 +66,7 @@ def _header(libraries: List, seed: int) -> Dict:
 def render(rows: List, libraries: List, seed: int, out: Optional[Path]) -> str:
     rows = [row for row in rows if row.counted]
     if not rows:
-        raise Stop("None of these rows has a count for callgrind; the one-thread rows have.")
+        raise Stop("None of these rows has a count for callgrind; those of one thread have, and hz3-t2-r90.")
     if not first_line("valgrind", "--version"):
         raise Stop("valgrind is not installed.")
     lines = [

@@ -74,12 +74,27 @@ static bool is_span_bin(unsigned bin)
     return bin_class(bin) == CLASS_SPAN;
 }
 
-/* Blocks of the bin that a cache may hold at most. */
-static size_t blocks_max(unsigned bin)
+/* What frees alone let a bin hold where caches hand batches to each other, which others take as
+ * they are: two batches, or as many bytes as one may have. */
+static size_t blocks_ample(unsigned bin)
 {
-    if (!is_span_bin(bin))
-        return BLOCKS_FIXED == 0 ? class_facts[bin_class(bin)].cached : BLOCKS_FIXED;
-    return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
+    size_t alone = class_facts[bin_class(bin)].cached;
+    return size_min(size_max(alone, BATCH_BYTES / bin_bytes(bin)), BLOCKS_SHARED);
+}
+
+/* What a bin of so many blocks may grow to. */
+static size_t blocks_max(unsigned bin, size_t blocks)
+{
+    if (is_span_bin(bin))
+        return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
+    if (BLOCKS_FIXED != 0)
+        return BLOCKS_FIXED;
+    size_t alone = class_facts[bin_class(bin)].cached;
+    if (!depot_is_shared(bin))
+        return alone;
+    if (blocks < blocks_ample(bin))
+        return blocks_ample(bin);
+    return size_max(alone, 2 * batch_blocks_of(bin_bytes(bin)) + 1);
 }
 
 /* Unused arrays are linked through their first slot, as a whole word, which no reader can take for
@@ -151,8 +166,8 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct cache_entry *entry = &cache->entries[bin];
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
-    size_t budget = blocks > BLOCKS_PLAIN ? luxury_now(is_span_bin(bin))
-                                          : budget_now(is_span_bin(bin));
+    bool is_luxury = blocks > BLOCKS_PLAIN && (blocks > BLOCKS_SHARED || !depot_is_shared(bin));
+    size_t budget = is_luxury ? luxury_now(is_span_bin(bin)) : budget_now(is_span_bin(bin));
     if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more > budget)
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
@@ -346,8 +361,8 @@ static void shrink_bins(struct cache *cache, unsigned except)
  * no room. */
 static bool grow(struct cache *cache, unsigned bin)
 {
-    size_t most = blocks_max(bin);
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
+    size_t most = blocks_max(bin, blocks);
     if (blocks == most)
         return true;
     size_t wanted = size_min(blocks == 0 ? BLOCKS_FIRST : 2 * blocks + 1, most);
@@ -432,11 +447,10 @@ static unsigned forget_flushes(uint8_t *counter)
     return flushes;
 }
 
-/* Whether a bin's array has room for two batches, which others take as they are: then a larger one
- * would only keep blocks from them. */
+/* Whether a larger array would only keep blocks from others. */
 static bool is_ample(struct cache *cache, unsigned bin)
 {
-    return array_of(cache->entries[bin].limit).blocks >= BLOCKS_SHARED && depot_is_shared(bin);
+    return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= blocks_ample(bin);
 }
 
 /* Whether a miss after so many flushes says that a larger array would have had what is missing now.

@@ -392,6 +392,33 @@ TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThe
     });
 }
 
+/* Of blocks of 2 KiB two batches are more than a cache is to hold of a bin that it has alone; of 64
+ * bytes more than it may where it has much. Seen to fail with the same rules for both. */
+TEST(Cache, WhereBatchesChangeHandsRoomForTwoIsNoLuxury)
+{
+    with_cache([](struct cache *cache) {
+        size_t fair = cache_budgets[false].fair, others = 0;
+        unsigned small = 75 * CLASS_LIMIT + class_of(64), large = 75 * CLASS_LIMIT + class_of(2048);
+        auto room_of = [&](unsigned bin, unsigned rounds, size_t count) {
+            for (unsigned round = 0; round < rounds; round++)
+                swing(bin, count);
+            return (cache->capacity_bytes[false] - others) / bin_bytes(bin);
+        };
+        share(small);
+        share(large);
+        others = cache->capacity_bytes[false];
+        cache_budgets[false].fair = 1024;
+        EXPECT_EQ(room_of(small, 20, 5000), 2u * BATCH_BLOCKS + 1);
+        EXPECT_EQ(room_of(small, 8, 1000), 2u * BATCH_BLOCKS + 1) << "more is luxury";
+        others = cache->capacity_bytes[false];
+        EXPECT_EQ(room_of(large, 20, 5000), BATCH_BYTES / 2048u) << "many flushes in a row";
+        EXPECT_EQ(room_of(large, 8, 100), 2 * batch_blocks_of(2048) + 1)
+            << "a few, which it spares";
+        cache_budgets[false].fair = fair;
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
 /* How many of `count` calls bring the cache more than a block, or take more than one. */
 template <class Call>
 static unsigned visits_during(struct cache *cache, unsigned bin, size_t count, Call call)

@@ -118,13 +118,18 @@ ALWAYS_INLINE bool depot_batch_give(struct depot *depot, void *const *blocks, si
     return depot_give_in_shard(depot, blocks, count, batches_max);
 }
 
+/* Strays of the depot's bin, or of others of its class that blocks may pass to; those of other bins
+ * that lie in its stack go to their own (docs/protocols/stray.md). At most BATCH_BLOCKS; 0: none.
+ */
+size_t depot_take_strays(struct depot *depot, void **out);
+
 /* Strays come last. */
 ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
 {
     size_t count = likely(shard_count == 1) ? batch_take(&depot->batches, out)
                                             : depot_take_from_shards(depot, out);
     if (count == 0 && stray_are_any(&depot->strays))
-        return stray_take(&depot->strays, out, BATCH_BLOCKS);
+        return depot_take_strays(depot, out);
     return count;
 }
 

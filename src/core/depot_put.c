@@ -13,6 +13,9 @@
 #include "core/depot_parts.h"
 #include "core/misuse.h"
 #include "core/purge.h"
+#include "core/rows.h"
+
+enum { STRAY_TRIES_MAX = 4 };
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
 {
@@ -195,6 +198,27 @@ static NOINLINE void put_strays(struct depot *depot, void *const *blocks, size_t
     }
 }
 
+/* Whether a depot may hand out and put what a bin's slabs have. */
+static bool is_of_depot(const struct depot *depot, unsigned bin)
+{
+    return rows_are_apart ? bin == depot->bin : bin_class(bin) == bin_class(depot->bin);
+}
+
+size_t depot_take_strays(struct depot *depot, void **out)
+{
+    for (unsigned tries = 0; tries < STRAY_TRIES_MAX; tries++) {
+        size_t count = stray_take(&depot->strays, out, BATCH_BLOCKS);
+        /* All are of one slab, which stays what it is while we have them. */
+        unsigned bin = count == 0 ? depot->bin : region_kind(region_unit(out[0]));
+        if (likely(is_of_depot(depot, bin)))
+            return count;
+        fetch_add(&depot->strays.blocks, (uint32_t)count, RELAXED);
+        fetch_sub(&depot_of(bin)->strays.blocks, (uint32_t)count, RELAXED);
+        put_strays(depot_of(bin), out, count);
+    }
+    return 0;
+}
+
 /*
  * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
  * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
@@ -343,7 +367,7 @@ size_t depot_drain_strays(struct depot *depot, bool is_patient)
     void *blocks[REFILL_MAX];
     size_t moved = 0;
     for (unsigned i = 0; i < BATCHES_URGENT && stray_are_any(&depot->strays); i++) {
-        size_t count = stray_take(&depot->strays, blocks, BATCH_BLOCKS);
+        size_t count = depot_take_strays(depot, blocks);
         if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
         moved += count;

@@ -151,6 +151,35 @@ TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
     EXPECT_EQ(depot->free_blocks, depot->slab_count * class_facts[class_of(64)].capacity);
 }
 
+/* Seen to fail where whatever lies in the stack is handed out and put. */
+TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
+{
+    unsigned small = bin_for(48, 80), large = bin_for(48, 96);
+    std::vector<void *> blocks = taken_from(large, 20), others = taken_from(small, 1);
+    std::sort(blocks.begin(), blocks.end());
+    struct depot *depot = depot_of(small), *own = depot_of(large);
+    put_all(small, others);
+    /* What a thread leaves that was stopped after it had set its bit, until the slab had gone. */
+    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
+    for (void *block : blocks)
+        ASSERT_EQ(region_unit(block), slab->unit);
+    uint32_t number = class_block(bin_class(large),
+                                  static_cast<uint16_t>(reinterpret_cast<uintptr_t>(blocks[0])));
+    ASSERT_TRUE(stray_put(&depot->strays, slab, number));
+    fetch_sub(&depot->strays.blocks, 1, RELAXED);
+    ASSERT_TRUE(stray_put(&own->strays, slab, number + 1)); /* it is in a stack already */
+
+    void *out[REFILL_MAX];
+    fetch_add(&own->strays.blocks, 1, RELAXED);
+    EXPECT_EQ(depot_batch_take(depot, out), 0u);
+    EXPECT_EQ(load(&depot->strays.blocks, RELAXED), 0u);
+    EXPECT_EQ(load(&own->strays.blocks, RELAXED), 2u);
+    EXPECT_TRUE(depot_holds(large, blocks[0]));
+    EXPECT_EQ(depot_batch_take(own, out), 2u);
+    EXPECT_EQ(load(&own->strays.blocks, RELAXED), 0u);
+    put_all(large, blocks);
+}
+
 /* `count` blocks that lie side by side, from the lowest on, none of which is free. */
 static std::vector<void *> run_from(unsigned bin, size_t count)
 {

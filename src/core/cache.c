@@ -363,7 +363,7 @@ static bool grow(struct cache *cache, unsigned bin)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
     size_t most = blocks_max(bin, blocks);
-    if (blocks == most)
+    if (blocks >= most)
         return true;
     size_t wanted = size_min(blocks == 0 ? BLOCKS_FIRST : 2 * blocks + 1, most);
     if (is_span_bin(bin))

@@ -1,6 +1,7 @@
 """The rest of the command line: every wrong word gets one sentence and a usual exit code, never a traceback."""
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -92,6 +93,14 @@ class CommandLine(unittest.TestCase):
             self.refused(1, "apt-get install clang-format-19", "format", env=env)
             os.unlink(os.path.join(folder, "python3"))
             self.refused(1, "python3", "help", env=env)
+
+    def test_an_environment_whose_python_another_user_may_not_run_is_passed_over(self):
+        # Seen to fail: with the environment's Python taken whenever the packages are there.
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "venv", "bin"))
+            os.symlink("/nowhere/python", os.path.join(folder, "venv", "bin", "python"))
+            shutil.copy(os.path.join(ROOT, "tools", "heap-requirements.txt"), os.path.join(folder, "venv", "profiles"))
+            self.refused(1, "no process 4000000", "top", "4000000", env=dict(os.environ, CALM_BUILD_DIR=folder))
 
     def test_output_into_a_closed_pipe_is_no_traceback(self):
         done = subprocess.run("%s help | true" % CALM, shell=True, capture_output=True, text=True)

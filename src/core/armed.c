@@ -2,21 +2,22 @@
  * armed.c: fills armed entries with the blocks that were freed since they were filled last.
  *
  * Where all of a bin's blocks may be armed, its entry and the armed one change places, arrays and
- * all; else the fewer of those that are and those that are not move. A class that is armed often
- * is given more blocks, so that it is armed less often.
+ * all; else the fewer of those that are and those that are not move. Where too few were freed, what
+ * a miss brings goes straight to the armed entry. A class of which much is asked for is given more
+ * blocks, so that it is armed less often.
  *
  * Owner: the thread the cache belongs to. Design: docs/design/armed.md
  */
 #include "core/armed.h"
 
 #include "base/bits.h"
+#include "core/depot.h"
 
 enum {
-    ARMED_BLOCKS = 120,     /* an entry is armed with no fewer, if so many requests are to pass */
-    ARMED_BYTES = 8 * 1024, /* within these bytes */
-    ARMED_BLOCKS_MAX = 240, /* a class that is often armed with fewer gets more, */
-    ARMED_BYTES_MAX = 60 * 1024, /* within these bytes, */
-    ARMED_TURNS = 16,            /* after so many times  */
+    ARMED_BLOCKS = 120,          /* no more are needed to arm an entry,        */
+    ARMED_BYTES = 2 * 1024,      /* nor more bytes of them                     */
+    ARMED_BLOCKS_MAX = 240,      /* a class of which a distance was drawn gets */
+    ARMED_BYTES_MAX = 60 * 1024, /* as many, where its array may hold them     */
 };
 
 void armed_drop(struct cache *cache)
@@ -57,85 +58,172 @@ static void move_newest(struct cache *cache, struct cache_entry *empty, struct c
     edit_end(cache);
 }
 
+/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
+ * array. */
+static void change_places(struct cache *cache, struct cache_entry *empty, struct cache_entry *full)
+{
+    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
+    edit_begin(cache);
+    empty->limit = full->limit;
+    store(&empty->top, load(&full->top, RELAXED), RELEASE);
+    store(&empty->first, load(&full->first, RELAXED), RELEASE);
+    full->limit = limit;
+    store(&full->first, NULL, RELEASE);
+    store(&full->top, top, RELEASE);
+    edit_end(cache);
+}
+
+NOINLINE void *armed_change(struct cache *cache, size_t entry_offset, size_t own_offset)
+{
+    struct cache_entry *to = cache_entry_at(cache, entry_offset);
+    struct cache_entry *from = cache_entry_at(cache, own_offset);
+    uint32_t limit = to->limit, start = load(&to->top, RELAXED);
+    size_t top = load(&from->top, RELAXED);
+    void *block = load(&from->first, RELAXED);
+    uint32_t edits = edit_begin_once(cache);
+    to->limit = from->limit;
+    store(&to->top, (uint32_t)top - SLOT_BYTES, RELEASE);
+    store(&to->first, load(cache_slot(cache, top), RELAXED), RELEASE);
+    from->limit = limit;
+    store(&from->first, NULL, RELEASE);
+    store(&from->top, start, RELEASE);
+    edit_end_once(cache, edits);
+    if (CHECKS >= 1)
+        *(block_word *)block = 0;
+    return block;
+}
+
+static size_t count_of(struct cache_entry *entry)
+{
+    return entry->limit == 0 ? 0 : entry_count(entry);
+}
+
 /* Moves blocks of `own` to the empty entry `armed`: all, or `most` where there are more. How many.
  */
 static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most)
 {
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
-    size_t count = from->limit == 0 ? 0 : entry_count(from);
+    size_t count = count_of(from);
     if (unlikely(to->limit == 0))
         cache_grow_after_miss(cache, armed);
     if (count == 0 || to->limit == 0)
         return 0;
-    note_arming(cache, armed, own);
     size_t room = array_of(to->limit).blocks, rest = count - size_min(count, most);
     if (rest > size_min(room, count / 2)) {
         count = size_min(most, room);
         move_newest(cache, to, from, count);
         return count;
     }
-    armed_change_places(cache, to, from);
+    change_places(cache, to, from);
     if (rest > 0)
         move_newest(cache, from, to, rest);
     return count - rest;
 }
 
-/* An entry is armed with so many blocks, which is worth it: until the class is asked for more, the
- * next times need no look at it. */
-ALWAYS_INLINE void allow_quick(struct cache *cache, unsigned class, size_t count, bool is_enough)
+/* More blocks than these are worth arming. Lets the bin's array grow where it has too little room
+ * for them; where it cannot, half of it must do. */
+static size_t worth(struct cache *cache, unsigned own, size_t count)
 {
-    uint8_t *turns = &cache->armed_turns[class];
-    cache->armed_quick_count[class] = (uint8_t)size_min(count, UINT8_MAX);
-    cache->armed_quick_turns[class] = (uint8_t)(ARMED_TURNS - (is_enough ? 0 : *turns + 1));
-    *turns = is_enough ? *turns : ARMED_TURNS - 1;
+    size_t wanted = size_min(ARMED_BYTES / bin_bytes(own), ARMED_BLOCKS);
+    size_t room = array_of(cache->entries[own].limit).blocks;
+    if (likely(count > wanted || count <= room / 2))
+        return wanted;
+    cache_grow_after_miss(cache, own);
+    return array_of(cache->entries[own].limit).blocks > room ? wanted : size_min(wanted, room / 2);
 }
 
-void *armed_again(struct cache *cache, size_t entry_offset)
+/* How many blocks a bin's entry lacks of a whole array, after a draw of the class, if none was
+ * flushed lately; else REFILL_MAX. Lets the array grow; once that is full no more are wanted. */
+static size_t lack_of_more(struct cache *cache, unsigned own)
 {
-    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_behind(armed);
-    unsigned class = bin_class(armed);
+    size_t wanted = size_min(ARMED_BYTES_MAX / bin_bytes(own), ARMED_BLOCKS_MAX);
+    struct cache_entry *entry = &cache->entries[own];
+    size_t count = count_of(entry);
+    if (count < wanted)
+        cache_grow_after_miss(cache, own);
+    size_t room = size_min(array_of(entry->limit).blocks, wanted);
+    if (count < room)
+        return room - count;
+    cache->armed_more &= ~((uint64_t)1 << bin_class(own));
+    return REFILL_MAX;
+}
+
+/* Whether a refill may go straight to an armed entry: as many requests are to pass, and its array
+ * is no smaller than the bin's. */
+static bool is_roomy(struct cache *cache, unsigned armed, unsigned own, uint64_t left)
+{
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
-    size_t count = entry_count(from), bytes = count * class_facts[class].bytes;
-    bool is_worth = count > ARMED_BLOCKS || bytes > ARMED_BYTES;
-    bool is_enough = count > ARMED_BLOCKS_MAX || bytes > ARMED_BYTES_MAX;
-    if (!is_worth || to->limit == 0 || count > cache->unarmed[class])
-        return NULL;
-    if (!is_enough && ++cache->armed_turns[class] >= ARMED_TURNS)
-        return NULL;
-    cache->unarmed[class] -= count;
-    note_arming(cache, armed, own);
-    allow_quick(cache, class, count, is_enough);
-    armed_change_places(cache, to, from);
-    return cache_pop(entry_offset);
+    if (left < REFILL_MAX || from->limit == 0)
+        return false;
+    if (array_of(to->limit).blocks < array_of(from->limit).blocks)
+        cache_grow_after_miss(cache, armed);
+    return array_of(to->limit).blocks >= array_of(from->limit).blocks;
 }
 
-/* Whether an entry has enough blocks to be worth arming, if so many requests are to pass. Lets its
- * array grow for that; where there is no room, half an array must do. */
-static bool is_worth_arming(struct cache *cache, unsigned bin, size_t most)
+/* The next times need no look at the class, if its bin's entry has more blocks then than are worth
+ * it. */
+static void allow_quick(struct cache *cache, unsigned armed, unsigned own, size_t worth)
 {
-    struct cache_entry *entry = &cache->entries[bin];
-    uint8_t *turns = &cache->armed_turns[bin_class(bin)];
-    size_t wanted = size_min(ARMED_BYTES / bin_bytes(bin), ARMED_BLOCKS);
-    size_t count = entry->limit == 0 ? 0 : entry_count(entry);
-    if (*turns >= ARMED_TURNS) {
-        *turns = 0;
-        wanted = size_max(count, wanted);
+    struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
+    struct armed_class *class = &cache->armed[bin_class(own)];
+    if (to->limit == 0 || from->limit == 0)
+        return;
+    class->starts = array_of(to->limit).start + array_of(from->limit).start;
+    class->worth = (int32_t)worth * SLOT_BYTES;
+}
+
+/* A miss of the bin. */
+static void *refill(struct cache *cache, unsigned armed, unsigned own, size_t most)
+{
+    uint64_t *left = &cache->armed[bin_class(own)].unarmed;
+    if (!is_roomy(cache, armed, own, *left)) {
+        void *block = cache_alloc_slow(own * ENTRY_BYTES);
+        if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take it from the thread */
+            *left -= arm(cache, armed, own, *left);
+        return block;
     }
-    wanted = size_min(wanted, most);
-    if (likely(count > wanted))
-        return true;
-    cache_grow_after_miss(cache, bin);
-    return count > size_min(wanted, array_of(entry->limit).blocks / 2);
+    return cache_refill_armed(cache, own, armed, most);
+}
+
+void *armed_refill(struct cache *cache, size_t entry_offset, size_t own_offset)
+{
+    struct armed_class *class = &cache->armed[own_offset / ENTRY_BYTES % CLASS_LIMIT];
+    struct cache_entry *to = cache_entry_at(cache, entry_offset);
+    struct cache_entry *from = cache_entry_at(cache, own_offset);
+    uint32_t used = load(&from->top, RELAXED) + load(&to->top, RELAXED) - class->starts;
+    bool is_set = class->worth != ARMED_NEVER && to->limit != 0;
+    if (unlikely(!is_set || (int32_t)used > class->worth || class->unarmed <= REFILL_MAX))
+        return NULL;
+    class->unarmed--;
+    void *block = cache_refill_armed(cache, (unsigned)own_offset / ENTRY_BYTES,
+                                     (unsigned)entry_offset / ENTRY_BYTES, REFILL_MAX);
+    if (unlikely(block == NULL))
+        class->unarmed++;
+    return block;
 }
 
 void *armed_alloc(struct cache *cache, size_t entry_offset)
 {
     unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_behind(armed);
-    uint64_t *left = &cache->unarmed[bin_class(armed)];
-    bool is_dry = load(&cache->entries[own].first, RELAXED) == NULL; /* a miss, and grows by that */
-    bool is_worth = !is_dry && is_worth_arming(cache, own, *left);
-    void *block = is_worth ? cache_pop(own * ENTRY_BYTES) : cache_alloc_slow(own * ENTRY_BYTES);
-    if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take the cache from the thread */
-        *left -= arm(cache, armed, own, *left);
+    struct armed_class *class = &cache->armed[bin_class(own)];
+    uint64_t bit = (uint64_t)1 << bin_class(own), *left = &class->unarmed;
+    size_t count = count_of(&cache->entries[own]), most = REFILL_MAX;
+    bool is_new = class->worth == ARMED_NEVER;
+    size_t wanted = worth(cache, own, count);
+    bool is_short = count <= size_min(wanted, *left);
+    void *block;
+    if (!is_short && is_new && (cache->armed_more & bit) != 0)
+        most = lack_of_more(cache, own);
+    if (is_short || most != REFILL_MAX) {
+        block = refill(cache, armed, own, most);
+    } else {
+        block = cache_pop(own * ENTRY_BYTES);
+        if (*left > 0)
+            *left -= arm(cache, armed, own, *left);
+    }
+    if (likely(armed_cache() == cache)) {
+        note_arming(cache, armed, own);
+        allow_quick(cache, armed, own, wanted);
+    }
     return block;
 }

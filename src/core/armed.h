@@ -29,54 +29,43 @@ ALWAYS_INLINE struct cache *armed_cache(void)
 /*
  * Serves a request of a class from the bin that an armed entry at `entry_offset`, which is empty,
  * is of; then arms the entry with no more blocks than the cache's `unarmed` of the class, and takes
- * their number off that. NULL: no memory.
+ * their number off that. All of one class come for the same armed cohort, until armed_drop(). NULL:
+ * no memory.
  */
 void *armed_alloc(struct cache *cache, size_t entry_offset);
 
-/*
- * The same, quickly, where the bin's entry has enough blocks, and no more than `unarmed`. NULL:
- * armed_alloc must be asked; nothing has changed then.
- */
-void *armed_again(struct cache *cache, size_t entry_offset);
-
-/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
- * array. */
-ALWAYS_INLINE void armed_change_places(struct cache *cache, struct cache_entry *empty,
-                                       struct cache_entry *full)
+/* A distance of the class was drawn: if more blocks are wanted, so that it is armed less often, it
+ * may have them now. */
+ALWAYS_INLINE void armed_drawn_again(struct cache *cache, unsigned class)
 {
-    uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
-    edit_begin(cache);
-    empty->limit = full->limit;
-    store(&empty->top, load(&full->top, RELAXED), RELEASE);
-    store(&empty->first, load(&full->first, RELAXED), RELEASE);
-    full->limit = limit;
-    store(&full->first, NULL, RELEASE);
-    store(&full->top, top, RELEASE);
-    edit_end(cache);
+    if ((cache->armed_more >> class & 1) != 0)
+        cache->armed[class].worth = ARMED_NEVER;
 }
 
 /*
- * As armed_again without a look at the class, for some times after one that was quick: both
- * entries' offsets are given. NULL: armed_again must be asked; nothing has changed then. The turns
- * are the class's, of both armed cohorts: an offset that is late may be of an entry without array.
+ * The same in two halves, by the entries' offsets. Where the bin's entry has as many blocks as are
+ * worth it, and no more than `unarmed`, armed_counts_quick() takes their number off that, and
+ * armed_change() must follow: the two entries change places, arrays and all, and the newest block
+ * is taken. False: armed_alloc must be asked; nothing has changed then. An offset that is late may
+ * be of an entry of the other armed cohort, which has no array: `used` is below zero then.
  */
-ALWAYS_INLINE void *armed_quick(struct cache *cache, size_t entry_offset, size_t own_offset)
+ALWAYS_INLINE bool armed_counts_quick(struct cache *cache, size_t entry_offset, size_t own_offset)
 {
     struct cache_entry *to = cache_entry_at(cache, entry_offset);
     struct cache_entry *from = cache_entry_at(cache, own_offset);
-    size_t class = entry_offset / ENTRY_BYTES % CLASS_LIMIT;
-    uint8_t turns = cache->armed_quick_turns[class];
-    if (unlikely(turns == 0 || to->limit == 0 || load(&from->first, RELAXED) == NULL))
-        return NULL;
-    size_t count = entry_count_known(from);
-    uint64_t left = cache->unarmed[class];
-    if (unlikely(count > left || count * 2 < cache->armed_quick_count[class]))
-        return NULL;
-    cache->armed_quick_turns[class] = (uint8_t)(turns - 1);
-    cache->unarmed[class] = left - count;
-    armed_change_places(cache, to, from);
-    return cache_pop_known(cache, to, load(&to->first, RELAXED));
+    struct armed_class *armed = &cache->armed[own_offset / ENTRY_BYTES % CLASS_LIMIT];
+    uint32_t used = load(&from->top, RELAXED) + load(&to->top, RELAXED) - armed->starts;
+    if (unlikely((int32_t)used <= armed->worth || used / SLOT_BYTES > armed->unarmed))
+        return false;
+    armed->unarmed -= used / SLOT_BYTES;
+    return true;
 }
+
+void *armed_change(struct cache *cache, size_t entry_offset, size_t own_offset);
+
+/* Serves a request by a miss where the bin has no block, and arms what else that brings; all are
+ * taken off `unarmed`, of which there are many. NULL: armed_alloc must be asked. */
+void *armed_refill(struct cache *cache, size_t entry_offset, size_t own_offset);
 
 /* Gives back what armed entries of the cache have. Owner. */
 void armed_drop(struct cache *cache);
@@ -86,6 +75,12 @@ ALWAYS_INLINE bool bin_is_armed(unsigned bin)
 {
     return !rows_are_apart && bin_class(bin) != CLASS_SPAN &&
            bin_row(bin) % COHORT_LIMIT - COHORT_ARMED < ARMED_COHORTS;
+}
+
+/* The same of those of one turn. */
+ALWAYS_INLINE bool bin_is_armed_in(unsigned bin, unsigned turn)
+{
+    return bin_row(bin) % COHORT_LIMIT == COHORT_ARMED + turn;
 }
 
 /* Whether armed entries may have a bin's blocks. */

@@ -190,6 +190,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     if (old.log2 != 0 && at != old.start)
         arena_link(cache, old.start, old.log2);
     count_capacity(cache, bin, more);
+    cache->armed[bin_class(bin)].worth = ARMED_NEVER;
     row_of(cache, bin)->used_bins |= class_bit(bin);
     cache->used_rows[bin_row(bin) / 64] |= row_bit(bin);
     edit_end(cache);
@@ -290,10 +291,8 @@ void cache_close_bin(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
-    if (bin_is_armed(bin)) { /* these requests are still to come */
-        cache->unarmed[bin_class(bin)] += entry_count(entry);
-        cache->armed_quick_turns[bin_class(bin)] = 0;
-    }
+    if (bin_is_armed(bin)) /* these requests are still to come */
+        cache->armed[bin_class(bin)].unarmed += entry_count(entry);
     flush_all(cache, bin);
     edit_begin(cache);
     entry->limit = 0;
@@ -421,7 +420,7 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
         store(&entry->first, blocks[1], RELEASE);
     edit_end(cache);
     if (stowed < count - 1)
-        depot_give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
+        depot_give(bin_held(bin), blocks + 1 + stowed, count - 1 - stowed, cache->number);
 }
 
 /* A bin's blocks from the middle tier: at least one, or none when there is no memory. */
@@ -474,9 +473,9 @@ static size_t refill_count(struct cache *cache, unsigned bin, unsigned flushes)
     return size_min(is_few ? room + 1 : room / 2 + 1, REFILL_GROWING);
 }
 
-/* From the middle tier; what is more than one goes to the cache, if there is one. `*fetched` is how
- * many there were. */
-static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
+/* From the middle tier; what is more than one goes to the cache, if there is one: to the entry of
+ * the bin `to`. At most `most` are wanted; `*fetched` is how many there were. */
+static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
 {
     void *blocks[REFILL_MAX];
     size_t want = 1;
@@ -488,14 +487,14 @@ static void *refill(struct cache *cache, unsigned bin, size_t *fetched)
             row_of(cache, bin)->recent_bins |= class_bit(bin);
         if (is_span_bin(bin))
             forget_flushes(&cache->span_flushes);
-        want = refill_count(cache, bin, flushes);
+        want = size_min(refill_count(cache, bin, flushes), most);
     }
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     *fetched = count;
     if (unlikely(count == 0))
         return NULL;
     if (count > 1 && cache != NULL)
-        stow(cache, bin, blocks, count);
+        stow(cache, to, blocks, count);
     else if (count > 1)
         depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     return blocks[0];
@@ -514,11 +513,26 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
     if (block == NULL)
-        block = refill(cache, bin, &fetched);
+        block = refill(cache, bin, bin, REFILL_MAX, &fetched);
     cache_done(cache);
     if (unlikely(on_refill != NULL))
         on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL))
+        *(block_word *)block = 0;
+    return block;
+}
+
+void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size_t most)
+{
+    void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
+    size_t fetched;
+    void *block = refill(cache, bin, armed, most, &fetched);
+    if (unlikely(block == NULL))
+        return NULL;
+    cache->armed[bin_class(bin)].unarmed -= entry_count(&cache->entries[armed]);
+    if (unlikely(on_refill != NULL)) /* which may take the cache from the thread */
+        on_refill(fetched * bin_bytes(bin));
+    if (CHECKS >= 1)
         *(block_word *)block = 0;
     return block;
 }
@@ -537,10 +551,17 @@ static bool is_full(struct cache_entry *entry)
     return load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
 }
 
-/* Whether a bin that is full was flushed often since it last missed: its program frees more than it
- * asks for, and what the array holds pins pages. Not where caches hand batches to each other. */
-static bool is_falling(uint8_t *flushes)
+/* Whether a bin that is full was flushed often since it last missed or was armed: its program frees
+ * more than it asks for, and what the array holds pins pages. Not where caches hand batches to each
+ * other. */
+static bool is_falling(struct cache *cache, unsigned bin)
 {
+    uint8_t *flushes = flushes_of(cache, bin);
+    uint32_t unarmed = (uint32_t)cache->armed[bin_class(bin)].unarmed;
+    if (unarmed != cache->armed_once[bin_class(bin)]) {
+        cache->armed_once[bin_class(bin)] = unarmed;
+        *flushes = 0;
+    }
     if (*flushes == FLUSHES_MAX)
         return true;
     (*flushes)++;
@@ -601,14 +622,16 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (is_full(entry) && is_span_bin(bin))
         return make_room_for_span(cache, bin);
     if (is_full(entry)) {
-        is_less = is_falling(flushes_of(cache, bin)) && !depot_is_shared(bin);
+        is_less = is_falling(cache, bin) && !depot_is_shared(bin);
         if (!is_less && !is_ample(cache, bin))
             cache_grow_after_miss(cache, bin);
     }
     if (entry->limit == 0)
         return false;
-    if (is_full(entry))
+    if (is_full(entry)) {
+        cache->armed_more &= ~class_bit(bin);
         flush_full(cache, bin, is_less);
+    }
     if (is_less)
         fall(cache, bin);
     return true;

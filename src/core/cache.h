@@ -59,6 +59,15 @@ _Static_assert(sizeof(struct cache_row) == CLASS_LIMIT * ENTRY_BYTES &&
                    offsetof(struct cache_row, span) == CLASS_SPAN * ENTRY_BYTES,
                "entries and rows are the same memory");
 
+/* What core/armed.h knows of a class. `starts` is the sum of where the arrays of its armed entry
+ * and of its bin's begin, which stays when they change places. */
+struct armed_class {
+    uint64_t unarmed; /* requests to pass by, beside those of armed blocks */
+    int32_t worth;    /* more bytes of slots are worth arming; ARMED_NEVER: `starts` is old */
+    uint32_t starts;
+};
+enum { ARMED_NEVER = INT32_MAX };
+
 /* Who may touch a cache. Only its owner changes what is not CACHE_SPARE or CACHE_IN_SLOT. What is
  * taken from cores also says by which thread: all that is at least CACHE_OWNED is owned. */
 enum cache_state { CACHE_SPARE, CACHE_IN_SLOT, CACHE_OWNED };
@@ -96,13 +105,12 @@ struct cache {
     bool has_sampled;     /* of core/sampled.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */
-    uint32_t armed_start;             /* the count that the others are of                     */
-    uint64_t armed_drawn;             /* by class: whether `unarmed` says something           */
-    uint64_t unarmed[CLASS_LIMIT];    /* requests to pass by, beside those of armed blocks     */
+    uint32_t armed_start; /* the count that the others are of                     */
+    uint64_t armed_drawn; /* by class: whether `unarmed` says something           */
+    uint64_t armed_more;  /* by class: it may have more blocks at its next draw */
+    struct armed_class armed[CLASS_LIMIT];
+    uint32_t armed_once[CLASS_LIMIT]; /* `unarmed` when the class was flushed last             */
     uint8_t armed_shift[CLASS_LIMIT]; /* of the rate that `unarmed` was drawn with            */
-    uint8_t armed_quick_turns[CLASS_LIMIT]; /* for which nothing but `unarmed` is looked at  */
-    uint8_t armed_quick_count[CLASS_LIMIT]; /* blocks that were worth it                     */
-    uint8_t armed_turns[CLASS_LIMIT];       /* with few blocks, since more were last asked for */
 
     _Alignas(CACHE_LINE_BYTES) char arena[];
 };

@@ -20,6 +20,21 @@ ALWAYS_INLINE void edit_end(struct cache *cache)
     store(&cache->edits, load(&cache->edits, RELAXED) - 1, RELAXED);
 }
 
+/* The same in two parts, of which the second is told what the first found. */
+ALWAYS_INLINE uint32_t edit_begin_once(struct cache *cache)
+{
+    uint32_t edits = load(&cache->edits, RELAXED);
+    store(&cache->edits, edits + 1, RELAXED);
+    atomic_signal_fence(memory_order_seq_cst);
+    return edits;
+}
+
+ALWAYS_INLINE void edit_end_once(struct cache *cache, uint32_t edits)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    store(&cache->edits, edits, RELAXED);
+}
+
 enum { LOG2_MASK = 7 }; /* the bits of a limit that say how large the array is */
 
 /* An entry's array, from its limit. */
@@ -45,13 +60,6 @@ ALWAYS_INLINE size_t entry_count(struct cache_entry *entry)
     return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
 }
 
-/* The same of one that has an array. */
-ALWAYS_INLINE size_t entry_count_known(struct cache_entry *entry)
-{
-    uint32_t array_bytes = (uint32_t)SLOT_BYTES << ((entry->limit & LOG2_MASK) + SLOTS_LOG2_MIN);
-    return (load(&entry->top, RELAXED) & (array_bytes - 1)) / SLOT_BYTES;
-}
-
 /* The first row from `row` on that has arrays, or ROW_LIMIT. */
 ALWAYS_INLINE unsigned used_row(const struct cache *cache, unsigned row)
 {
@@ -66,6 +74,11 @@ ALWAYS_INLINE unsigned used_row(const struct cache *cache, unsigned row)
 /* A miss is the sign that a bin wants more. A cache that is full refuses, and now and then shrinks
  * others for it. Owner. */
 void cache_grow_after_miss(struct cache *cache, unsigned bin);
+
+/* As a miss of a bin, of which all blocks but the one that is returned go to the entry of another
+ * bin, `armed`, as far as it has room, and are taken off `unarmed`; `most` are wanted, and
+ * `unarmed` is no less than REFILL_MAX. NULL: no memory. Owner. */
+void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size_t most);
 
 /* Gives all blocks of a bin back, and its array. Owner. */
 void cache_close_bin(struct cache *cache, unsigned bin);

@@ -216,28 +216,35 @@ static uint64_t draw_class(struct cache *cache, unsigned class)
     return draw(here.rate << cache->armed_shift[class]) / bytes;
 }
 
-/* Consumes a request of a class whose armed entry is empty. Whether it is sampled. */
-static bool is_turn(struct cache *cache, unsigned class)
+/* For the first request of a class after each start. */
+static NOINLINE void draw_first(struct cache *cache, unsigned class)
 {
-    begin(class_facts[class].bytes);
-    if (unlikely(cache->armed_start != here.start)) {
+    if (cache->armed_start != here.start) {
         armed_drop(cache);
         cache->armed_start = here.start;
         cache->armed_drawn = 0;
-        __builtin_memset(cache->armed_quick_turns, 0, sizeof cache->armed_quick_turns);
     }
     uint64_t bit = (uint64_t)1 << class;
-    if (unlikely((cache->armed_drawn & bit) == 0)) {
+    if ((cache->armed_drawn & bit) == 0) {
         cache->armed_drawn |= bit;
-        cache->unarmed[class] = draw_class(cache, class);
+        cache->armed_more |= bit;
+        cache->armed[class].unarmed = draw_class(cache, class);
     }
-    if (likely(cache->unarmed[class] > 0)) {
-        cache->unarmed[class]--;
+}
+
+/* Consumes a request of a class whose armed entry is empty. Whether it is sampled. */
+static bool is_turn(struct cache *cache, unsigned class)
+{
+    if (unlikely(cache->armed_start != here.start || (cache->armed_drawn >> class & 1) == 0))
+        draw_first(cache, class);
+    if (likely(cache->armed[class].unarmed > 0)) {
+        cache->armed[class].unarmed--;
         return false;
     }
     here.rate_reached = here.rate << cache->armed_shift[class];
     pass(here.rate_reached / class_facts[class].bytes);
-    cache->unarmed[class] = draw_class(cache, class);
+    cache->armed[class].unarmed = draw_class(cache, class);
+    armed_drawn_again(cache, class);
     return true;
 }
 
@@ -324,28 +331,29 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     return take(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
 }
 
-void *sample_armed_again(uint32_t entry_offset)
-{
-    struct cache *cache = armed_cache();
-    unsigned bin = entry_offset / ENTRY_BYTES, class = bin_class(bin);
-    bool is_mine = cache != NULL && !sample_is_inside &&
-                   cache->armed_start == load(&sample_start_count, RELAXED) &&
-                   (cache->armed_drawn >> class & 1) != 0;
-    bool is_dry = is_mine && load(&cache->entries[bin_behind(bin)].first, RELAXED) == NULL;
-    return likely(is_mine && !is_dry) ? armed_again(cache, entry_offset) : NULL;
-}
-
-void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
-                   uint32_t entry_offset)
+static NOINLINE void *armed_slowly(size_t bytes, bool is_zeroed, const void *site,
+                                   const void *frame, uint32_t entry_offset)
 {
     struct cache *cache = armed_cache();
     if (unlikely(cache == NULL || sample_is_inside || !sample_is_on()))
         return NULL;
-    unsigned class = bin_class(entry_offset / ENTRY_BYTES);
+    unsigned bin = entry_offset / ENTRY_BYTES, class = bin_class(bin);
+    begin(class_facts[class].bytes);
+    if (unlikely(!bin_is_armed_in(bin, here.start % ARMED_COHORTS)))
+        return NULL; /* a thread that writes the table of sites is late */
     if (unlikely(is_turn(cache, class)))
         return take(bytes, 1, is_zeroed, class_facts[class].bytes, site, frame, OWN_OFFSET_FIRST);
     void *block = armed_alloc(cache, entry_offset);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
+}
+
+void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
+                   uint32_t entry_offset, uint32_t own_offset)
+{
+    struct cache *cache = of_thread.cache;
+    bool is_mine = cache->armed_start == load(&sample_start_count, RELAXED) && !is_zeroed;
+    void *block = likely(is_mine) ? armed_refill(cache, entry_offset, own_offset) : NULL;
+    return block != NULL ? block : armed_slowly(bytes, is_zeroed, site, frame, entry_offset);
 }
 
 /* The end of one request and the beginning of another, wherever the block is then. */

@@ -94,14 +94,10 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
 }
 
 /* A request of at most ARMED_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
- * is empty: counts what the entry served, samples this one if it is its turn, and arms the entry
- * again. NULL: it must be served otherwise. */
+ * is empty, and whose class's own is at `own_offset`: counts what the entry served, samples this
+ * one if it is its turn, and arms the entry again. NULL: it must be served otherwise. */
 void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
-                   uint32_t entry_offset);
-
-/* The same where nobody has to be asked: many requests are to pass, and as many blocks were freed.
- * NULL: sample_armed must be asked. */
-void *sample_armed_again(uint32_t entry_offset);
+                   uint32_t entry_offset, uint32_t own_offset);
 
 /* While a sample is taken: a signal handler's requests are then not sampled. */
 extern HIDDEN _Thread_local bool sample_is_inside;
@@ -109,13 +105,13 @@ extern HIDDEN _Thread_local bool sample_is_inside;
 /* How many starts there were. */
 extern HIDDEN _Atomic uint32_t sample_start_count;
 
-/* The same at once, in some turns of those where blocks were freed. Has to be told where the
- * class's own entry is. */
-ALWAYS_INLINE void *sample_armed_quick(uint32_t entry_offset, uint32_t own_offset)
+/* Whether such a request may be served by armed_change() of the calling thread's cache, as many
+ * requests are to pass, and as many blocks were freed; then they are counted. */
+ALWAYS_INLINE bool sample_counts_quick(struct cache *cache, uint32_t entry_offset,
+                                       uint32_t own_offset)
 {
-    struct cache *cache = of_thread.cache;
-    bool is_mine = !sample_is_inside && cache->armed_start == load(&sample_start_count, RELAXED);
-    return likely(is_mine) ? armed_quick(cache, entry_offset, own_offset) : NULL;
+    return likely(cache->armed_start == load(&sample_start_count, RELAXED)) &&
+           likely(armed_counts_quick(cache, entry_offset, own_offset));
 }
 
 /* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */

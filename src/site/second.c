@@ -127,9 +127,11 @@ NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
 NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site,
                                   const void *frame)
 {
-    uint32_t place = of_thread.small[(bytes + 7) >> 3];
-    void *block = sample_armed_quick(offset + place, OWN_OFFSET_FIRST + place);
-    return likely(block != NULL) ? block : second_alloc_counted(bytes, false, offset, site, frame);
+    struct cache *cache = of_thread.cache;
+    uint32_t place = of_thread.small[(bytes + 7) >> 3], own = OWN_OFFSET_FIRST + place;
+    if (sample_counts_quick(cache, offset + place, own))
+        return armed_change(cache, offset + place, own);
+    return second_alloc_counted(bytes, false, offset, site, frame);
 }
 
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
@@ -141,14 +143,14 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
         return sample_passes(bytes, offset, stream_of(bytes))
                    ? plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site)
                    : second_alloc_stopped(bytes, is_zeroed, offset, site, frame);
-    uint32_t entry_offset = offset + home_offset(bytes);
-    void *block = sample_armed_again(entry_offset);
-    if (likely(block != NULL))
-        return is_zeroed ? __builtin_memset(block, 0, bytes) : block;
+    struct cache *cache = of_thread.cache;
+    uint32_t place = home_offset(bytes), own = OWN_OFFSET_FIRST + place;
+    if (is_zeroed && sample_counts_quick(cache, offset + place, own))
+        return __builtin_memset(armed_change(cache, offset + place, own), 0, bytes);
     wrapper_tick(WRAPPER_MISS, bytes, site);
     remote_look();
     seen_note(site);
-    block = sample_armed(bytes, is_zeroed, site, frame, entry_offset);
+    void *block = sample_armed(bytes, is_zeroed, site, frame, offset + place, own);
     return likely(block != NULL) ? block : second_alloc(bytes, 1, is_zeroed, site, frame);
 }
 

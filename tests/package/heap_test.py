@@ -145,6 +145,15 @@ class Heap(unittest.TestCase):
         path = self.file("several", first.packed() + small().packed())
         self.assertEqual(self.rows(self.heap(path).stdout)[0][3], "Parser::add")
 
+    def test_samples_that_were_thinned_out_are_told(self):
+        # 100 MiB in blocks of 1 KiB are 200 samples of 512 KiB. Seen to fail with the rate that was asked for.
+        def said(samples, count=100 * 1024, size=1024):
+            writer = Writer(comments=("calmalloc 0.1.0; %d samples, 0 lost" % samples,))
+            return self.heap(writer.add([MAIN], [count, count * size, 0, 0]).write(self.path("thin"))).stdout
+        self.assertIn("once in some 2.0 MiB, not 512 KiB", said(50))
+        self.assertIn("once in 512 KiB on average", said(150))
+        self.assertIn("once in 512 KiB on average", said(100, 100, 64 * MIB))  # each of the large ones is sampled
+
     def test_an_empty_profile_says_what_would_fill_it(self):
         # Seen to fail: an empty table without words.
         self.assertIn("a smaller --rate", self.heap(Writer().write(self.path("empty"))).stdout)

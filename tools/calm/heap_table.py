@@ -1,5 +1,7 @@
 """Heaps as text: by site, by stack, as a difference, and as one line a stack."""
+import math
 import os
+import re
 from dataclasses import dataclass
 
 import say
@@ -8,6 +10,8 @@ from heap_symbols import Frame, short, site_of
 
 ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
 COUNTS = ("live_bytes", "live_blocks", "all_bytes", "all_blocks")
+SAMPLES_COMMENT = re.compile(r"; (\d+) samples, \d+ lost$")
+THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
 
 
 @dataclass
@@ -39,6 +43,26 @@ def place_of(frame):
     return place[len(here):] if place.startswith(here) else place
 
 
+def thinned(profile):
+    """How many times fewer samples there are than the profile's rate lets expect, or 1 where nothing says so."""
+    found = [SAMPLES_COMMENT.search(comment) for comment in profile.comments]
+    samples = sum(int(match.group(1)) for match in found if match)
+    if not (samples and profile.period and profile.has_all):
+        return 1
+    expected = sum(stack.all_blocks * -math.expm1(-stack.all_bytes / stack.all_blocks / profile.period)
+                   for stack in profile.stacks if stack.all_blocks > 0)
+    return max(1, expected / samples)
+
+
+def sampled(profile):
+    """How often was sampled."""
+    times = thinned(profile)
+    if times < THINNED_MIN:
+        return "once in %s on average; what is smaller than that in all may be missing" % say.amount(profile.period)
+    return "once in some %s, not %s, since it came thick; a --rate below 512 is kept to" % (
+        say.amount(profile.period * times), say.amount(profile.period))
+
+
 def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     """The facts above a table. `heap` is what the library itself counted, when it ran here."""
     live, total = profile.total("live_bytes"), profile.total("all_bytes")
@@ -59,8 +83,7 @@ def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     if peak_rss_bytes:
         rows.append(("peak RSS", say.amount(peak_rss_bytes)))
     if profile.period:
-        rows.append(("sampled", "once in %s on average; what is smaller than that in all may be missing" %
-                     say.amount(profile.period)))
+        rows.append(("sampled", sampled(profile)))
     rows += [("noted", comment) for comment in profile.comments if not comment.startswith(PID_COMMENT)]
     return rows
 

@@ -9,7 +9,8 @@
  * of it for new and delete: those are calmalloc's already, sized ones included.
  *
  * Threads: as the functions called; an object of these classes has no state of its own. Errors: a
- * request that fails throws std::bad_alloc, a profile that cannot be had std::system_error.
+ * request that fails throws std::bad_alloc, a profile that cannot be had std::system_error; a
+ * program that is compiled without exceptions ends with the sentence instead.
  */
 #ifndef CALMALLOC_HPP
 #define CALMALLOC_HPP
@@ -49,7 +50,7 @@ inline void *allocate(std::size_t bytes, std::size_t alignment)
 {
     void *block = try_allocate(bytes, alignment);
     if (__builtin_expect(block == nullptr, 0))
-        throw std::bad_alloc();
+        fail<std::bad_alloc>();
     return block;
 }
 
@@ -76,7 +77,7 @@ template <class T> class allocator
     [[nodiscard]] T *allocate(std::size_t count)
     {
         if (__builtin_expect(count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T), 0))
-            throw std::bad_array_new_length();
+            detail::fail<std::bad_array_new_length>();
         return static_cast<T *>(detail::allocate(count * sizeof(T), alignof(T)));
     }
 
@@ -111,7 +112,7 @@ class heap_resource : public std::pmr::memory_resource
 
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
-        return dynamic_cast<const heap_resource *>(&other) != nullptr;
+        return detail::same_kind(this, &other) != nullptr;
     }
 };
 
@@ -258,7 +259,7 @@ class profile
     static void throw_if(int error, const char *what)
     {
         if (error != 0)
-            throw std::system_error(error, std::generic_category(), what);
+            detail::fail<std::system_error>(error, std::generic_category(), what);
     }
 };
 

@@ -8,8 +8,9 @@
  * thread, give the objects in it as calm::pool_ptr, or let the owner destroy it.
  *
  * Errors: what is wrong with a configuration throws std::system_error with pool.h's code and
- * sentence; a request that finds no block throws std::bad_alloc. A free that pool.h refuses is a
- * mistake of the program's: nothing is changed, and the pool counts it (stats().misuses).
+ * sentence; a request that finds no block throws std::bad_alloc. A program that is compiled without
+ * exceptions ends with the sentence instead. A free that pool.h refuses is a mistake of the
+ * program's: nothing is changed, and the pool counts it (stats().misuses).
  */
 #ifndef CALMALLOC_POOL_HPP
 #define CALMALLOC_POOL_HPP
@@ -18,6 +19,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <memory_resource>
@@ -28,6 +31,35 @@
 
 namespace calm
 {
+
+namespace detail
+{
+
+/* Out of line, so that what seldom happens does not lengthen what often does. */
+template <class Error, class... Arguments>
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail(const Arguments &...arguments)
+{
+#ifdef __cpp_exceptions
+    throw Error(arguments...);
+#else
+    std::fprintf(stderr, "calmalloc: %s\n", Error(arguments...).what());
+    std::abort();
+#endif
+}
+
+/* `other` as a T, or nullptr. Without types at run time a resource knows itself alone. */
+template <class T>
+const T *same_kind(const T *self, const std::pmr::memory_resource *other) noexcept
+{
+#ifdef __cpp_rtti
+    (void)self;
+    return dynamic_cast<const T *>(other);
+#else
+    return self == other ? self : nullptr;
+#endif
+}
+
+} // namespace detail
 
 /* pool.h's codes: error.code() == calm::pool_error(CALM_ESHARES). */
 inline const std::error_category &pool_category() noexcept
@@ -90,7 +122,7 @@ class pool_resource final : public std::pmr::memory_resource
     {
         void *block = detail::pool_allocate(pool_, bytes, alignment);
         if (__builtin_expect(block == nullptr, 0))
-            throw std::bad_alloc();
+            detail::fail<std::bad_alloc>();
         return block;
     }
 
@@ -101,7 +133,7 @@ class pool_resource final : public std::pmr::memory_resource
 
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
-        auto same = dynamic_cast<const pool_resource *>(&other);
+        auto same = detail::same_kind(this, &other);
         return same != nullptr && same->pool_ == pool_;
     }
 
@@ -120,7 +152,7 @@ class remote_resource final : public std::pmr::memory_resource
   private:
     void *do_allocate(std::size_t, std::size_t) override
     {
-        throw std::bad_alloc();
+        detail::fail<std::bad_alloc>();
     }
 
     void do_deallocate(void *block, std::size_t, std::size_t) override
@@ -130,7 +162,7 @@ class remote_resource final : public std::pmr::memory_resource
 
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
-        auto same = dynamic_cast<const remote_resource *>(&other);
+        auto same = detail::same_kind(this, &other);
         return same != nullptr && same->pool_ == pool_;
     }
 
@@ -259,7 +291,7 @@ class pool
         calm_pool *out = nullptr;
         int code = calm_pool_create(&config, &out);
         if (code != 0)
-            throw std::system_error(pool_error(code), "calm::pool");
+            detail::fail<std::system_error>(pool_error(code), "calm::pool");
         return out;
     }
 
@@ -270,7 +302,7 @@ class pool
         std::uint32_t percent[CALM_POOL_CLASSES_MAX];
         std::size_t count = 0;
         if (classes.size() > CALM_POOL_CLASSES_MAX)
-            throw std::system_error(pool_error(CALM_ECLASSES), "calm::pool");
+            detail::fail<std::system_error>(pool_error(CALM_ECLASSES), "calm::pool");
         for (const pool_class &each : classes) {
             block_bytes[count] = each.block_bytes;
             percent[count++] = each.percent;

@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <cstdio>
+#include <cstdlib>
 #include <new>
 
 extern "C" {
@@ -74,10 +76,21 @@ namespace calm
 {
 /* new (calm::tag{7}) T: an ordinary new, whose site is the tag. What it makes is deleted as usual,
  * where the program's operator delete is calmalloc's. No memory: the new-handler is asked, then
- * std::bad_alloc is thrown. */
+ * std::bad_alloc is thrown; a program that is compiled without exceptions ends with a sentence. */
 struct tag {
     uint64_t value;
 };
+
+/* Internal: there is no memory and no handler. */
+[[noreturn]] inline void no_memory()
+{
+#ifdef __cpp_exceptions
+    throw std::bad_alloc();
+#else
+    std::fputs("calmalloc: std::bad_alloc\n", stderr);
+    std::abort();
+#endif
+}
 
 /* Internal: what the operators below share. */
 inline void *new_at(std::size_t size, std::size_t alignment, tag at)
@@ -89,7 +102,7 @@ inline void *new_at(std::size_t size, std::size_t alignment, tag at)
             return block;
         std::new_handler handler = std::get_new_handler();
         if (handler == nullptr)
-            throw std::bad_alloc();
+            no_memory();
         handler();
     }
 }

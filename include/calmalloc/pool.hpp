@@ -204,9 +204,15 @@ class pool
     {
     }
 
-    /* nullptr: exhausted, or no class is so large. Owner only. */
-    [[nodiscard]] void *allocate(std::size_t bytes,
-                                 std::size_t alignment = alignof(std::max_align_t)) noexcept
+    /* As calm_pool_alloc, of the smallest class that holds `bytes`, and aligned as its blocks are.
+     * nullptr: exhausted, or no class is so large. Owner only. */
+    [[nodiscard]] void *allocate(std::size_t bytes) noexcept
+    {
+        return calm_pool_alloc(get(), bytes);
+    }
+
+    /* The same, of the smallest class that has the alignment, too. */
+    [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) noexcept
     {
         return detail::pool_allocate(get(), bytes, alignment);
     }

@@ -144,6 +144,17 @@ TEST(Pool, HonoursEveryAlignmentThatAClassHas)
     EXPECT_EQ(live_blocks(pool), 0u);
 }
 
+/* Seen to fail with an alignment of 16 for whoever asks for none: no class of 24 has that. */
+TEST(Pool, ARequestWithoutAnAlignmentIsServedByTheClassOfItsSize)
+{
+    calm::pool pool({{24, 50}, {64, 50}}, 1 << 16);
+    void *block = pool.allocate(24), *aligned = pool.allocate(24, 16);
+    EXPECT_EQ(calm_pool_usable_size(pool.get(), block), 24u);
+    EXPECT_EQ(calm_pool_usable_size(pool.get(), aligned), 64u);
+    EXPECT_EQ(pool.free(block), 0);
+    EXPECT_EQ(pool.free(aligned), 0);
+}
+
 TEST(Pool, ResourcesAreEqualWhenTheyMayFreeForEachOther)
 {
     calm::pool pool = made(), other = made();

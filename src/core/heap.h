@@ -159,6 +159,7 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
         return;
     }
     size_t bin = region_kind(unit);
+    computed_here(bin); /* in a register that it can stay in */
     unsigned class = bin_class(bin);
     size_t over = bytes - class_told.least[class];
     if (unlikely(over >= class_told.count[class])) {

@@ -1,4 +1,5 @@
-"""The instructions that an adapter adds to C's calls, counted as they run: at most two.
+"""The instructions that an adapter adds to C's calls, counted as they run: at most two, and three where Rust's
+precompiled parts call it.
 
     fast_path_test.py STEP PAIR_C PAIR_CPP LTO
 
@@ -17,6 +18,7 @@ from support import cargo, fetched, need_cargo, run, skip, target_folder
 STEP, PAIR_C, PAIR_CPP, LTO = sys.argv[1:5]
 ROUNDS = "5000"
 ADDED_MAX = 2
+SHIM_ADDED_MAX = 3  # a comparison of the alignment, its branch, the jump to C: without one of them it would be wrong
 SIZED = {"sized": "calm_free_sized", "aligned": "calm_free_aligned_sized"}  # how pair.c is told of C's
 FREES = ("calm_adapter_free", "calm_adapter_free_checked", "calm_free", *SIZED.values())
 JUMP = re.compile(r"^jmp\b")
@@ -90,7 +92,7 @@ class FastPath(unittest.TestCase):
         return self.inside(self.c, self.c_code, step, "calm_malloc" if step == "alloc" else "calm_free")
 
     # Seen to fail with a black box around what the Rust adapter allocates: 38 instructions.
-    def test_rust_adds_at_most_two_instructions(self):
+    def test_rust_adds_at_most_two_instructions_and_three_over_its_shim(self):
         for step, function, shim in (("alloc", "calm_malloc", "___rust_alloc"),
                                      ("free", "calm_adapter_free", "___rust_dealloc")):
             with self.subTest(step):
@@ -99,8 +101,7 @@ class FastPath(unittest.TestCase):
                 print("rust %s, lto %s: %d instructions, over %s %d; C has %d" %
                       (step, LTO, path, shim, over_shim, of_c))
                 self.assertLessEqual(path, of_c + ADDED_MAX)
-                # One more: the shim is the compiler's, and jumps to the function that would be called else.
-                self.assertLessEqual(over_shim, of_c + ADDED_MAX + 1)
+                self.assertLessEqual(over_shim, of_c + SHIM_ADDED_MAX)
 
     def test_rust_calls_the_allocator_and_nothing_between(self):
         """What runs outside C's function and the caller itself: at most the compiler's own empty function."""

@@ -45,6 +45,9 @@ HEAD = """/*
  * It defines the names of calmalloc.h and nothing else that a linker sees. -DCALM_CHECKS=0 leaves the checks of
  * frees out, 2 adds every assertion. -DCALM_BUILD_OPTIONS='"NAME=VALUE"' sets options before CALM_OPTIONS does.
  */
+#ifdef __cplusplus /* g++ takes any file for C++, and would say so in thousands of lines */
+#error "calmalloc.c is C: compile it by cc -O2 -c calmalloc.c, and link calmalloc.o; its headers are for C++, too"
+#else
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -56,6 +59,8 @@ HEAD = """/*
 #define CALM_TLS_MODEL
 #endif
 """
+
+TAIL = "\n#endif\n"
 
 HEADER_HEAD = """/*
  * calmalloc {version}, a memory allocator for Linux: its public headers in one file.
@@ -507,7 +512,7 @@ def amalgamate(root, out):
     write_file(os.path.join(out, "calmalloc.h"), squeezed(HEADER_HEAD.format(version=version) + header))
     write_file(os.path.join(out, "calmalloc.hpp"), cpp_header(root))
     write_file(os.path.join(out, "calmalloc.c"),
-               squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code))
+               squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code + TAIL))
     folder = os.path.join(root, "include", PUBLIC)
     return [os.path.join(root, "src", name) for name in amalgam.files if not name.startswith(PUBLIC + "/")] + \
         [os.path.join(folder, name) for name in sorted(os.listdir(folder))] + \

@@ -142,6 +142,15 @@ class Whole(unittest.TestCase):
             with self.subTest(words):
                 run(*words, *STRICT, "-fsyntax-only", self.source)
 
+    # Seen to fail without the look at the head of the file: 4063 errors.
+    def test_a_compiler_of_cpp_is_told_in_one_sentence_that_it_is_c(self):
+        for compiler in ("g++", "clang++-19"):
+            with self.subTest(compiler):
+                done = run(compiler, "-std=c++17", "-x", "c++", "-fsyntax-only", self.source, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(len(re.findall(r"\berror: ", done.stderr)), 1, done.stderr)
+                self.assertIn("calmalloc.c is C: compile it by cc -O2 -c calmalloc.c", done.stderr)
+
     def test_the_headers_compile_alone_as_c_and_as_cpp(self):
         for compiler, standard, header in (("gcc", "c11", "calmalloc.h"), ("g++", "c++17", "calmalloc.h"),
                                            ("g++", "c++17", "calmalloc.hpp"), ("g++", "c++20", "calmalloc.hpp"),

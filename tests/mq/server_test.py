@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -537,7 +538,50 @@ class Words(unittest.TestCase):
         self.addCleanup(server.end, True)
         done = subprocess.run([PROGRAM, "--port", str(server.port), "--loop", LOOP], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot listen", done.stderr)
+        self.assertRegex(done.stderr, r"\Acalmq: cannot listen on .*; --port takes another, 0 one that is free\.\n\Z")
+
+    def refused(self, *words):
+        """What is said by a start that fails."""
+        done = subprocess.run([PROGRAM, "--loop", LOOP, *words], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (1, "", 1), words)
+        return done.stderr
+
+    def test_a_start_that_fails_leaves_another_servers_socket_alone(self):
+        # Seen to fail: with a TCP port beside, the socket that another server listens on was removed.
+        server = start()
+        self.addCleanup(server.end, True)
+        self.assertIn("--unix takes a path", self.refused("--port", "0", "--unix", server.path))
+        self.assertIn("--bind and --port", self.refused("--port", "0", "--bind", "192.0.2.1", "--unix", server.path))
+        self.assertEqual(server.client(is_unix=True).ask("PING"), b"PONG")
+
+    def test_what_is_no_socket_stays_where_it_is(self):
+        # Seen to fail: the file was removed, and the server listened in its place.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "letter")
+            with open(path, "w") as file:
+                file.write("dear")
+            self.assertIn("--unix takes a path at which nothing is", self.refused("--unix", path))
+            self.assertIn("--unix takes a path at which nothing is", self.refused("--port", "0", "--unix", folder))
+            with open(path) as file:
+                self.assertEqual(file.read(), "dear")
+            self.assertIn("107 bytes", self.refused("--unix", os.path.join(folder, "x" * 108)))
+
+    def test_a_killed_server_can_be_started_again_at_once(self):
+        # Seen to fail: where io_uring had the sockets, the kernel closed them only after the process was gone.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "socket")
+            for _ in range(8):
+                with subprocess.Popen([PROGRAM, "--loop", LOOP, "--unix", path], stderr=subprocess.PIPE,
+                                      text=True) as process:
+                    self.assertIn("listens on " + path, process.stderr.readline())
+                    process.kill()
+
+    def test_a_file_that_could_not_be_written_is_said_before_there_is_a_queue(self):
+        # Seen to fail: the server began to listen, and its stop could not keep what was queued.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "none", "kept")
+            self.assertIn("--keep takes a file in a folder", self.refused("--port", "0", "--keep", path))
+            self.assertEqual(os.listdir(folder), [])
 
 
 if __name__ == "__main__":

@@ -238,12 +238,31 @@ static const char *read_mapped(struct server *server, const char *start, size_t 
     return atomic_load(&reader.wrong);
 }
 
+/* Whether the file could be written now: who asks for it is to know before there is a queue. */
+static bool can_write(const char *path)
+{
+    char beside[PATH_MAX];
+    bool is_short = (size_t)snprintf(beside, sizeof beside, "%s.new", path) < sizeof beside;
+    errno = ENAMETOOLONG;
+    int fd = is_short ? open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd < 0) {
+        fprintf(stderr,
+                "calmq: cannot write %s: %s; --keep takes a file in a folder that can be written "
+                "to.\n",
+                path, strerror(errno));
+        return false;
+    }
+    close(fd);
+    unlink(beside);
+    return true;
+}
+
 bool keep_read(struct server *server, const char *path)
 {
     struct stat facts;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return true;
+        return can_write(path);
     void *start = MAP_FAILED;
     if (fd >= 0 && fstat(fd, &facts) == 0 && facts.st_size > 0)
         start = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -11,15 +11,28 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BACKLOG = 511 };
+/* The kernel closes the sockets of a server that was killed a moment after it is gone, where
+ * io_uring has them. */
+enum { BACKLOG = 511, TRIES = 20, TRY_NS = 25 * 1000 * 1000 };
 
-static bool complain(const char *what)
+static bool complain(const char *what, const char *advice)
 {
-    fprintf(stderr, "calmq: cannot listen on %s: %s.\n", what, strerror(errno));
+    fprintf(stderr, "calmq: cannot listen on %s: %s; %s.\n", what, strerror(errno), advice);
     return false;
+}
+
+/* Whether an address that is in use is worth another try, after a moment. */
+static bool may_try_again(unsigned *tries)
+{
+    if (errno != EADDRINUSE || ++*tries == TRIES)
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = TRY_NS}, NULL);
+    return true;
 }
 
 static int open_tcp(const struct sockaddr_in *address, bool is_shared)
@@ -34,7 +47,9 @@ static int open_tcp(const struct sockaddr_in *address, bool is_shared)
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     if (bind(fd, (const struct sockaddr *)address, sizeof *address) == 0)
         return fd;
+    int error = errno;
     close(fd);
+    errno = error;
     return -1;
 }
 
@@ -57,39 +72,73 @@ static bool listen_tcp(struct server *server)
     snprintf(what, sizeof what, "%s:%d", server->options.bind, server->options.port);
     if (inet_pton(AF_INET, server->options.bind, &address.sin_addr) != 1) {
         errno = EINVAL;
-        return complain(what);
+        return complain(what, "--bind takes an IPv4 address of this machine");
     }
-    if (!find_port(&address))
-        return complain(what);
+    unsigned tries = 0;
+    bool is_found;
+    do
+        is_found = find_port(&address);
+    while (!is_found && may_try_again(&tries));
+    if (!is_found)
+        return complain(what, errno == EADDRINUSE ? "--port takes another, 0 one that is free"
+                                                  : "--bind and --port take another");
     server->port = ntohs(address.sin_port);
     for (uint32_t core = 0; core < server->options.cores; core++) {
         int fd = open_tcp(&address, true);
         if (fd < 0 || listen(fd, BACKLOG) != 0)
-            return complain(what);
+            return complain(what, "--bind and --port take another");
         server->listeners[core][server->listener_count] = fd;
     }
     server->listener_count++;
     return true;
 }
 
+/* Removes a socket that nobody listens on: an earlier run left it. Whatever else is there stays. */
+static void remove_left(const struct sockaddr_un *address)
+{
+    struct stat facts;
+    if (lstat(address->sun_path, &facts) != 0 || !S_ISSOCK(facts.st_mode))
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+        errno == ECONNREFUSED)
+        unlink(address->sun_path);
+    close(fd);
+}
+
+static int open_unix(const struct sockaddr_un *address)
+{
+    remove_left(address);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
 static bool listen_unix(struct server *server)
 {
     const char *path = server->options.unix_path;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (strlen(path) >= sizeof address.sun_path) {
         errno = ENAMETOOLONG;
-        return complain(path);
+        return complain(path, "--unix takes a path of at most 107 bytes");
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    /* A socket that nobody listens on is what an earlier run left. */
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED)
-        unlink(path);
-    close(fd);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(fd, BACKLOG) != 0)
-        return complain(path);
+    unsigned tries = 0;
+    int fd;
+    do
+        fd = open_unix(&address);
+    while (fd < 0 && may_try_again(&tries));
+    if (fd < 0)
+        return complain(path, "--unix takes a path at which nothing is, in a folder that there is");
+    server->is_unix_open = true;
+    if (listen(fd, BACKLOG) != 0)
+        return complain(path, "--unix takes another path");
     for (uint32_t core = 0; core < server->options.cores; core++)
         server->listeners[core][server->listener_count] = fd;
     server->listener_count++;
@@ -107,6 +156,11 @@ void listen_close(struct server *server)
     for (size_t i = 0; i < server->listener_count; i++)
         for (uint32_t core = 0; core < server->options.cores; core++)
             close(server->listeners[core][i]);
-    if (server->options.unix_path != NULL)
+    listen_remove(server);
+}
+
+void listen_remove(const struct server *server)
+{
+    if (server->is_unix_open)
         unlink(server->options.unix_path);
 }

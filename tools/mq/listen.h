@@ -12,4 +12,7 @@
 bool listen_open(struct server *server);
 void listen_close(struct server *server);
 
+/* Removes the Unix socket, if this server made it; of listen_close(), and where a start fails. */
+void listen_remove(const struct server *server);
+
 #endif

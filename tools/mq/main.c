@@ -288,8 +288,7 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (!start()) {
-        if (server.options.unix_path != NULL && server.listener_count > 0)
-            unlink(server.options.unix_path);
+        listen_remove(&server);
         return 1;
     }
     say_hello();

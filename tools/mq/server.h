@@ -48,6 +48,7 @@ struct server {
     struct core *cores;
     int listeners[LOOPS_MAX][LISTENERS_MAX]; /* of each core */
     size_t listener_count;
+    bool is_unix_open; /* the Unix socket is this server's, and goes with it */
     uint64_t started_ns;
     uint16_t port;
 
@@ -96,7 +97,8 @@ size_t info_write(void *server, char *to, size_t bytes);
 /* Writes all queues to the file, when the workers have ended. False: errno says why. */
 bool keep_write(const struct server *server, const char *path);
 
-/* Fills the queues from the file, if there is one, and removes it. False: it said why. */
+/* Fills the queues from the file, if there is one, and removes it; else sees to it that it could be
+ * written. False: it said why. */
 bool keep_read(struct server *server, const char *path);
 
 #endif

@@ -32,6 +32,7 @@ LIMIT = 0.15
 SHARE_MIN = 0.005  # shares differ by less than chance below a tenth of it
 BLOCKS, HOLD = 3, 10  # of each class; service times that a block is kept
 LOADS = {"open": 0.7, "inbox": 1.1, "pools": 0.8}
+TASKS = 6000  # of a run, also where a line does not say
 REPLAYS = 9
 FIGURES = ("p50", "p99", "rejected", "failed")
 LATE_MAX = 0.1  # of what tasks asked: workers had them longer, as others on the machine took the CPU
@@ -88,8 +89,8 @@ def compared(options, name, seed):
         real, trace = executed(options, name, seed, to_executor, options.traces or folder)
         wakes = [real["wake_ns"] * (0.6 + 0.8 * turn / (REPLAYS - 1)) for turn in range(REPLAYS)]
         replays = [figures(output_of([*simulator, "--trace", trace, "--wake", f"{wake:.0f}"])) for wake in wakes]
-    return {"setting": setting, "policy": policy, "traffic": traffic, "seed": seed, "executor": figures(real),
-            "replays": replays, "drawn": figures(output_of(simulator))}
+    return {"setting": setting, "policy": policy, "traffic": traffic, "seed": seed, "tasks": options.tasks,
+            "executor": figures(real), "replays": replays, "drawn": figures(output_of(simulator))}
 
 
 def interval(values):
@@ -184,10 +185,12 @@ def load(path):
 
 
 def rows_of(lines):
+    """Of each row the runs of the most tasks: where a few long tasks decide, longer runs replace many short ones."""
     found = {}
     for line in lines:
         found.setdefault((line["setting"], line["policy"], line["traffic"]), []).append(line)
-    return [Row(of) for of in found.values()]
+    most = {name: max(line.get("tasks", TASKS) for line in of) for name, of in found.items()}
+    return [Row([line for line in of if line.get("tasks", TASKS) == most[name]]) for name, of in found.items()]
 
 
 def report(lines):
@@ -210,7 +213,7 @@ def measured(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path, nargs="?")
-    parser.add_argument("--tasks", type=int, default=6000)
+    parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--service", type=int, default=1000000)
     parser.add_argument("--policies", default="jsq,steal")
     parser.add_argument("--traffics", default=",".join(TRAFFICS))

@@ -562,6 +562,13 @@ class Agreement(Sentence):
                               ((0.001, 0.0017), False), ((0.001, 0.0018), True), ((0.0, 0.0008), True)):
                 self.assertEqual(self.cells(agreed(**{share: of}))[1], apart, (share, of))
 
+    def test_of_a_row_the_runs_of_the_most_tasks_count(self):
+        # Seen to fail: with all runs of the row, ±881 % and three seeds.
+        lines = [agreed(1, p50=2.0), agreed(2, p50=0.5), dict(agreed(101), tasks=60000), agreed(1, traffic="heavy")]
+        rows = agree.rows_of(lines)
+        self.assertEqual([row.cells()[2:6] for row in rows],
+                         [["fixed", "1", "1", "+0.0 ±0.0 %"], ["heavy", "1", "1", "+0.0 ±0.0 %"]])
+
     def test_the_report_fails_where_one_row_is_apart(self):
         lines = [agreed(), agreed(2), agreed(traffic="heavy", p50=1.2)]
         for part, code in ((lines[:2], 0), (lines, 1)):
@@ -628,8 +635,8 @@ class Agreement(Sentence):
             line = agree.compared(options, ("inbox", "steal", "heavy"), 5)
         self.assertEqual(wakes, [600, 700, 800, 900, 1000, 1100, 1200, 1300, 1400])
         self.assertEqual(line["executor"], {"p50": 1, "p99": 2, "rejected": 0.25, "failed": 0.125})
-        self.assertEqual([line[key] for key in ("setting", "policy", "traffic", "seed")],
-                         ["inbox", "steal", "heavy", 5])
+        self.assertEqual([line[key] for key in ("setting", "policy", "traffic", "seed", "tasks")],
+                         ["inbox", "steal", "heavy", 5, 10])
 
 
 class Repository(unittest.TestCase):

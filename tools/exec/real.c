@@ -35,6 +35,7 @@ enum { START_NS = 50 * 1000 * 1000 };
 struct record {
     uint64_t arrival_ns, begun_ns, ended_ns; /* on the clock; ended 0: it was refused */
     bool was_idle;                           /* its worker, when it came */
+    uint64_t gap_ns; /* between its worker's last task and it, where it waited for that */
     uint64_t service_ns;
     struct kept kept; /* its block */
     uint64_t key;
@@ -72,6 +73,7 @@ static void occupy(calm_worker *worker, void *payload)
         is_sharp = prctl(PR_SET_TIMERSLACK, 1L) == 0;
     record->begun_ns = keeper_now_ns();
     record->was_idle = free_ns < record->arrival_ns;
+    record->gap_ns = record->was_idle ? 0 : record->begun_ns - free_ns;
     if (record->class < WATCH_CLASSES) {
         record->kept.block = calm_worker_alloc(worker, block_bytes[record->class]);
         record->has_failed = record->kept.block == NULL;
@@ -166,12 +168,20 @@ static int by_value(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+/* How long a task that ran had its worker. What a busy worker took to come to it is part of that:
+ * nobody else had it. With blocks it may have waited for one, which the simulator knows of. */
+static double occupied_ns(const struct record *record)
+{
+    uint64_t gap_ns = record->class < WATCH_CLASSES ? 0 : record->gap_ns;
+    return (double)(record->ended_ns - record->begun_ns + gap_ns);
+}
+
 /* What a worker was occupied for longer than the task asked; below 0: none. */
 static double extra_of(const struct record *record)
 {
     if (record->ended_ns == 0 || record->has_failed)
         return -1;
-    return (double)(record->ended_ns - record->begun_ns) - (double)record->service_ns;
+    return occupied_ns(record) - (double)record->service_ns;
 }
 
 /* By how much longer tasks had their workers than they asked, over what they asked: what the
@@ -222,8 +232,7 @@ static bool write_trace(const struct settings *settings, const struct record *re
     for (uint64_t i = 0; i < settings->tasks; i++) {
         const struct record *record = &records[i];
         bool has_run = record->ended_ns > 0 && !record->has_failed;
-        double service_ns = has_run ? (double)(record->ended_ns - record->begun_ns)
-                                    : (double)record->service_ns + extra;
+        double service_ns = has_run ? occupied_ns(record) : (double)record->service_ns + extra;
         const struct kept *kept = &record->kept;
         uint64_t hold_ns = kept->freed_ns > 0 ? kept->freed_ns - record->ended_ns : kept->hold_ns;
         fprintf(file, "%llu %.0f %u %llu %u %llu\n",

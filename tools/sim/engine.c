@@ -132,11 +132,6 @@ static void on_notice(struct engine *engine)
 
 /* --- blocks --- */
 
-static bool has_blocks(const struct engine *engine, const struct task *task)
-{
-    return task->class < WATCH_CLASSES && engine->options.blocks > 0;
-}
-
 static void change_free(struct engine_parts *parts, uint32_t index, uint32_t class, int change)
 {
     struct core *core = &parts->cores[index];
@@ -160,12 +155,16 @@ static void take_back(struct engine_parts *parts, uint32_t index)
 
 static void note_stranded(struct engine *engine, const struct task *task)
 {
-    if (!has_blocks(engine, task) || !task->is_counted)
+    if (!has_blocks(engine, task->class) || !task->is_counted)
         return;
     uint64_t free = engine->parts->free_total[task->class];
     engine->counts.stranded += free > 0;
     engine->counts.stranded_share += (double)free / (double)engine->parts->block_total;
 }
+
+/* In an event of `releases`: beside a class, another core frees the block; alone, a core that was
+ * idle has woken up. */
+enum { REMOTE = 1 << 8, WOKEN = 1 << 9 };
 
 static void keep_block(struct engine *engine, uint32_t index, const struct task *task)
 {
@@ -174,25 +173,50 @@ static void keep_block(struct engine *engine, uint32_t index, const struct task 
     double hold_ns = task->hold_ns < 0 ? traffic_hold(&parts->traffic, &is_remote) : task->hold_ns;
     struct event event = {.at_ns = parts->now_ns + hold_ns,
                           .core = index,
-                          .what = task->class | (uint32_t)is_remote << 8};
+                          .what = task->class | (is_remote ? REMOTE : 0)};
     heap_push(&parts->releases, event);
+}
+
+/* The core wakes up for what others freed while it was idle. */
+static void on_woken(struct engine *engine, uint32_t index)
+{
+    struct core *core = &engine->parts->cores[index];
+    core->is_waking = false;
+    if (core->running != NO_TASK)
+        return; /* a task woke it up, and it has taken back what there was */
+    take_back(engine->parts, index);
+    try_steal(engine, index); /* what it had no block for */
+}
+
+static void on_freed(struct engine *engine, uint32_t index, uint32_t class, bool is_remote)
+{
+    struct engine_parts *parts = engine->parts;
+    struct core *core = &parts->cores[index];
+    bool is_idle = core->running == NO_TASK;
+    core->in_use[class]--;
+    if (!is_remote || (is_idle && engine->options.wake_ns <= 0)) {
+        change_free(parts, index, class, 1);
+        if (is_idle)
+            try_steal(engine, index);
+        return;
+    }
+    core->backlog[class]++;
+    fetch_add(&parts->lines[index].remote_backlog, 1, RELAXED);
+    if (is_idle && !core->is_waking) {
+        core->is_waking = true;
+        heap_push(&parts->releases, (struct event){.at_ns = parts->now_ns + engine->options.wake_ns,
+                                                   .core = index,
+                                                   .what = WOKEN});
+    }
 }
 
 static void on_release(struct engine *engine)
 {
-    struct engine_parts *parts = engine->parts;
-    struct event event = heap_pop(&parts->releases);
-    struct core *core = &parts->cores[event.core];
-    uint32_t class = event.what & 0xFF;
-    core->in_use[class]--;
-    if (event.what >> 8 != 0 && core->running != NO_TASK) {
-        core->backlog[class]++;
-        fetch_add(&parts->lines[event.core].remote_backlog, 1, RELAXED);
-    } else { /* its own, or it is idle and takes back what comes */
-        change_free(parts, event.core, class, 1);
-        if (core->running == NO_TASK)
-            try_steal(engine, event.core); /* what it had no block for */
-    }
+    struct event event = heap_pop(&engine->parts->releases);
+    if (event.what == WOKEN)
+        on_woken(engine, event.core);
+    else
+        on_freed(engine, event.core, event.what & 0xFF, (event.what & REMOTE) != 0);
     tell(engine, (struct notice){.core = event.core});
 }
 
@@ -246,7 +270,7 @@ static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, do
     struct engine_parts *parts = engine->parts;
     struct core *core = &parts->cores[index];
     struct task *task = &parts->tasks[task_index];
-    if (has_blocks(engine, task)) {
+    if (has_blocks(engine, task->class)) {
         take_back(parts, index);
         if (core->free[task->class] == 0) {
             parts->busy_until_ns[index] -= task->service_ns * core->slow_factor;
@@ -285,42 +309,6 @@ static void set_idle(struct engine_parts *parts, uint32_t index, bool is_idle)
     parts->idle_count += is_idle ? 1u : UINT32_MAX;
 }
 
-struct thief {
-    const struct engine *engine;
-    uint32_t core;
-};
-
-/* Whether the oldest task that waits at the core is one for which the thief has a block, or will
- * when it has taken back what others freed. */
-static bool has_loot(const void *loot, uint32_t core)
-{
-    const struct thief *thief = loot;
-    const struct engine_parts *parts = thief->engine->parts;
-    const struct queue *inbox = &parts->cores[core].inbox;
-    if (inbox->count == 0)
-        return false;
-    const struct task *task = &parts->tasks[inbox->head];
-    const struct core *to = &parts->cores[thief->core];
-    return !has_blocks(thief->engine, task) || to->free[task->class] + to->backlog[task->class] > 0;
-}
-
-/* True when no core's oldest waiting task but the thief's own is one that it has a block for. What
- * a thief would find by looking at all of them, as it must where all lack their block. */
-static bool has_no_loot(const struct engine *engine, uint32_t thief)
-{
-    const struct engine_parts *parts = engine->parts;
-    const struct core *core = &parts->cores[thief];
-    uint32_t own = core->inbox.count > 0 ? parts->tasks[core->inbox.head].class : UINT32_MAX;
-    for (uint32_t left = parts->has_heads; left != 0; left &= left - 1) {
-        struct task task = {.class = bit_lowest(left)};
-        bool is_here = parts->heads[task.class] > (task.class == own);
-        if (is_here &&
-            (!has_blocks(engine, &task) || core->free[task.class] + core->backlog[task.class] > 0))
-            return false;
-    }
-    return true;
-}
-
 /* The core takes the oldest waiting task of another, if the policy names one that it can rob. */
 static bool try_steal(struct engine *engine, uint32_t thief)
 {
@@ -328,10 +316,10 @@ static bool try_steal(struct engine *engine, uint32_t thief)
     if (parts->policy->steal == NULL)
         return false;
     struct policy_view view = view_of(engine);
-    struct thief looking = {.engine = engine, .core = thief};
-    view.has_loot = has_loot;
-    view.loot = &looking;
-    view.has_no_loot = has_no_loot(engine, thief);
+    struct loot loot = loot_of(engine, thief);
+    view.has_loot = loot_is_at;
+    view.loot = &loot;
+    view.has_no_loot = loot_is_nowhere(&loot);
     uint32_t victim = parts->policy->steal(parts->state, &view, thief);
     if (victim == POLICY_NOBODY || parts->cores[victim].inbox.count == 0)
         return false;
@@ -419,7 +407,7 @@ static void on_completion(struct engine *engine)
     uint32_t index = core->running;
     struct task *task = &parts->tasks[index];
     core->running = NO_TASK;
-    if (has_blocks(engine, task))
+    if (has_blocks(engine, task->class))
         keep_block(engine, event.core, task);
     watch_served(&parts->lines[event.core], (uint32_t)(parts->now_ns - core->begun_ns),
                  (uint32_t)(parts->now_ns - task->arrival_ns));
@@ -453,7 +441,7 @@ static uint32_t decide(struct engine *engine, uint32_t task_index)
     struct policy_task asked = {
         .key = task->key,
         .hint_ns = task->hint_ns,
-        .class = has_blocks(engine, task) ? task->class : (uint32_t)POLICY_NO_CLASS};
+        .class = has_blocks(engine, task->class) ? task->class : (uint32_t)POLICY_NO_CLASS};
     struct policy_choice choice = choose(engine, &view, &asked);
     engine->counts.decisions += task->is_counted;
     task->ticket = choice.ticket;

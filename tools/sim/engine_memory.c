@@ -98,8 +98,8 @@ bool parts_start(struct engine *engine)
     parts->tasks = malloc(parts->task_capacity * sizeof *parts->tasks);
     parts->completions = (struct heap){.events = zeroed(cores, sizeof(struct event)),
                                        .capacity = cores};
-    parts->releases = (struct heap){.events = malloc((blocks + 1) * sizeof(struct event)),
-                                    .capacity = blocks};
+    parts->releases = (struct heap){.events = malloc((blocks + cores) * sizeof(struct event)),
+                                    .capacity = blocks + cores};
     engine->done_by_core = zeroed(cores, sizeof *engine->done_by_core);
     if (parts->cores == NULL || parts->busy_until_ns == NULL || parts->lines == NULL ||
         parts->published == NULL || parts->idle == NULL || parts->tasks == NULL ||

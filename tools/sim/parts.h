@@ -42,6 +42,7 @@ struct core {
     uint32_t in_use[WATCH_CLASSES];
     uint32_t backlog[WATCH_CLASSES];
     uint32_t blocks; /* of each class, in all */
+    bool is_waking;  /* for what others freed while it was idle */
 };
 
 struct delivery {
@@ -89,6 +90,21 @@ struct engine_parts {
     uint32_t slow_from;
     double summed_ns; /* until where task_ns goes */
 };
+
+ALWAYS_INLINE bool has_blocks(const struct engine *engine, uint32_t class)
+{
+    return class < WATCH_CLASSES && engine->options.blocks > 0;
+}
+
+/* loot.c: what `thief` may take: whether it is at a core, for the policy; and whether it is at none
+ * at all. */
+struct loot {
+    const struct engine *engine;
+    uint32_t thief;
+};
+struct loot loot_of(const struct engine *engine, uint32_t thief);
+bool loot_is_at(const void *loot, uint32_t core);
+bool loot_is_nowhere(const struct loot *loot);
 
 /* engine_memory.c: everything there is memory for. */
 bool parts_start(struct engine *engine);

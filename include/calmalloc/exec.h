@@ -8,6 +8,9 @@
  * from the others. Cores share nothing but their inboxes, which are bounded, and one watch line
  * each, by which a policy chooses the core.
  *
+ * An executor, a task or an output that is NULL is CALM_EXEC_ENULL, of each function that returns a
+ * code.
+ *
  * Units: bytes, nanoseconds and milliseconds as names say. Threads: unless said otherwise, any. No
  * function touches errno. After calm_exec_start nothing is allocated outside the pools, and no
  * system call is made while every core has work. Link with calmexec. Design:
@@ -185,7 +188,7 @@ struct calm_exec_stats {
 /* Fills *out; each count is exact, all are not of one moment. */
 void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out);
 
-/* The same for one core; CALM_EXEC_ECORE. */
+/* The same for one core; or CALM_EXEC_ECORE. */
 int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
                               struct calm_exec_core_stats *out);
 

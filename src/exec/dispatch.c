@@ -242,7 +242,8 @@ static int attempt_for(struct calm_exec *exec, const struct calm_task *task, uin
 
 static int check(const struct calm_exec *exec, const struct calm_task *task)
 {
-    if (task->function == NULL || (task->payload == NULL && task->payload_bytes > 0))
+    if (exec == NULL || task == NULL || task->function == NULL ||
+        (task->payload == NULL && task->payload_bytes > 0))
         return CALM_EXEC_ENULL;
     return task->payload_bytes > exec->payload_bytes ? CALM_EXEC_EPAYLOAD : 0;
 }

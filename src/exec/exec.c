@@ -272,6 +272,8 @@ static bool is_own_worker(const calm_exec *exec)
 
 EXPORT int calm_exec_stop(calm_exec *exec)
 {
+    if (exec == NULL)
+        return CALM_EXEC_ENULL;
     if (is_own_worker(exec))
         return CALM_EXEC_EWORKER;
     join_all(exec);
@@ -314,6 +316,8 @@ static bool all_done(const calm_exec *exec)
 
 EXPORT int calm_exec_drain(calm_exec *exec)
 {
+    if (exec == NULL)
+        return CALM_EXEC_ENULL;
     if (is_own_worker(exec))
         return CALM_EXEC_EWORKER;
     fetch_add(&exec->waiters, 1, ACQ_REL);
@@ -348,11 +352,15 @@ EXPORT size_t calm_exec_submit_many(calm_exec *exec, const struct calm_task *tas
 
 EXPORT int calm_exec_send(calm_exec *exec, uint32_t core, const struct calm_task *task)
 {
+    if (exec == NULL)
+        return CALM_EXEC_ENULL;
     return core < exec->cores ? dispatch_to(exec, core, task) : CALM_EXEC_ECORE;
 }
 
 EXPORT int calm_exec_free(calm_exec *exec, void *block)
 {
+    if (exec == NULL)
+        return CALM_EXEC_ENULL;
     for (uint32_t core = 0; core < exec->cores; core++) {
         struct calm_worker *worker = &exec->workers[core];
         if (!calm_pool_owns(worker->pool, block))

@@ -19,6 +19,8 @@ EXPORT void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *
 EXPORT int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
                                      struct calm_exec_core_stats *out)
 {
+    if (exec == NULL || out == NULL)
+        return CALM_EXEC_ENULL;
     if (core >= exec->cores)
         return CALM_EXEC_ECORE;
     struct calm_worker *worker = &exec->workers[core];

@@ -175,6 +175,33 @@ TEST(ExecSubmit, ATaskFindsAllOfThePayloadThatWasThereWhenItWasSubmitted)
 }
 
 /* Seen to fail without either check. */
+/* Seen to fail: a task that is NULL was read. */
+TEST(ExecSubmit, APointerThatIsNullIsACodeOfEachFunctionThatHasCodes)
+{
+    Exec exec{Config(1)};
+    calm_task task = nothing();
+    calm_exec_core_stats stats;
+    char bytes[CALM_EXEC_LEARNED_BYTES];
+    int error = 0;
+    EXPECT_EQ(calm_exec_submit(exec.exec, nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_send(exec.exec, 0, nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_submit_many(exec.exec, nullptr, 1, &error), 0u);
+    EXPECT_EQ(error, CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_core_stats_read(exec.exec, 0, nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_submit(nullptr, &task), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_send(nullptr, 0, &task), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_submit_many(nullptr, &task, 1, &error), 0u);
+    EXPECT_EQ(error, CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_core_stats_read(nullptr, 0, &stats), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_drain(nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_stop(nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_free(nullptr, nullptr), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_learned_save(nullptr, bytes), CALM_EXEC_ENULL);
+    EXPECT_EQ(calm_exec_destroy(nullptr), 0);
+    calm_exec_drain(exec.exec);
+    EXPECT_EQ(exec.stats().accepted, 0u);
+}
+
 TEST(ExecSubmit, WhatCannotBeATaskIsACode)
 {
     Exec exec{Config(1)};

@@ -34,7 +34,8 @@ enum {
     CALM_EXEC_LEARNED_BYTES = 512 /* what the policy `learned` knows, saved            */
 };
 
-/* What submit does when no core is feasible: every inbox is full, or no pool has a block. */
+/* What submit does when no core is feasible: every inbox is full, or no pool has a block, or under
+ * the policy `learned` none that is not promised to a task that waits. */
 enum calm_exec_full {
     CALM_EXEC_REJECT,      /* returns CALM_EXEC_EFULL                                   */
     CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of one core, one that was sent only

@@ -64,7 +64,7 @@ struct learned {
         least_pace; /* of the quickest core, 1 being typical; rises slowly until it is seen again */
     bool is_frozen; /* does not learn */
     uint32_t remembered[LEARNED_REMEMBERED];
-    uint32_t placed_count;
+    uint32_t placed_count, refused_count;
     uint64_t placed[POLICY_CORES_MAX]; /* classes of a core's last tasks, the youngest lowest */
     struct learned_sample samples[LEARNED_TICKETS];
     uint64_t fixed_state[8];             /* of the policy to fall back to */

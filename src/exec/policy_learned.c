@@ -19,6 +19,7 @@
 enum {
     SAMPLE_EVERY = 2, /* decisions between two that are followed */
     FORECAST_EVERY = 8,
+    REFUSED_EVERY = 2 * SAMPLE_EVERY, /* refusals between two that count: half as much as a task */
     NEAR_SHORT = 4,   /* free blocks that are not promised: from there on down they are short */
     PLENTY = 12,      /* free blocks more than tasks: from there on up nobody asks for shortage */
     PLACED_NOTED = 8, /* classes of the tasks that were placed on a core last, a byte each */
@@ -31,6 +32,7 @@ static const float feature_max = 64; /* in typical service times */
 static const float sojourn_max = 48;
 static const float failure_cost = 64;
 static const float near_short = NEAR_SHORT;
+static const float few_free = 1;         /* forecast; with fewer a task is likely to find none */
 static const float worth_leaving = 0.5f; /* of a typical service time */
 static const float least_pace_rise = 1.0f / 512;
 static const float typical_fade = 1.0f / 32;
@@ -60,7 +62,7 @@ static void learned_start(void *state, const struct policy_setup *setup)
     learned->typical_ns = 0;
     learned->scale = 0;
     learned->is_frozen = false;
-    learned->placed_count = 0;
+    learned->placed_count = learned->refused_count = 0;
     learned->least_pace = 1;
     for (unsigned i = 0; i < LEARNED_REMEMBERED; i++)
         learned->remembered[i] = 0;
@@ -406,6 +408,29 @@ static uint32_t improve(struct learned *learned, const struct policy_view *view,
     return is_worth ? best : core;
 }
 
+/* True when every free block of the class is promised to a task that waits, at each core, and
+ * `core`, which lacks least, will have none to spare when the task begins. */
+static bool is_exhausted(const struct learned *learned, const struct policy_view *view,
+                         const struct policy_task *task, uint32_t core)
+{
+    struct learned_look look;
+    float x[FORECAST_WEIGHTS];
+    if (room_at(learned, view, task->class, core) > 0)
+        return false;
+    look.load = load(&view->lines[core].load, RELAXED);
+    look_at_blocks(learned, &view->lines[core], task, core, &look);
+    return later_free(learned, &look, x) < few_free;
+}
+
+/* A task that is refused counts as half a task that failed: whoever submits it knows at once and
+ * has lost no time. */
+static struct policy_choice refuse(struct learned *learned)
+{
+    if (++learned->refused_count % REFUSED_EVERY == 0 && trial_is_scored(&learned->trial))
+        trial_score(&learned->trial, TRIAL_LEARNED, learned->trial.epoch, 0, true);
+    return policy_chose(POLICY_REJECT);
+}
+
 static struct policy_choice learned_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
@@ -417,8 +442,11 @@ static struct policy_choice learned_choose(void *state, const struct policy_view
     if (likely(arm == TRIAL_LEARNED) &&
         unlikely(may_be_worth_leaving(learned, view, task, choice.core))) {
         choice.core = improve(learned, view, task, choice.core);
-        if (task->class < WATCH_CLASSES && room_at(learned, view, task->class, choice.core) <= 0)
+        if (task->class < WATCH_CLASSES && room_at(learned, view, task->class, choice.core) <= 0) {
             choice.core = next_with_room(learned, view, task, choice.core);
+            if (is_exhausted(learned, view, task, choice.core))
+                return refuse(learned);
+        }
     }
     choice.ticket = note_placed(learned, view, task, choice.core, arm);
     return choice;

@@ -11,12 +11,13 @@ using calm_test::Simulation;
 
 struct Tail {
     double p99;
-    double failed; /* share */
+    double failed;     /* share, with those that were refused */
+    double found_none; /* share that got no block */
 };
 
 static Tail tail_of(const engine_options &options, unsigned seeds = 4)
 {
-    Tail tail = {0, 0};
+    Tail tail = {0, 0, 0};
     for (unsigned i = 0; i < seeds; i++) {
         engine_options seeded = options;
         seeded.traffic.seed = 50 + i;
@@ -26,6 +27,8 @@ static Tail tail_of(const engine_options &options, unsigned seeds = 4)
         const engine_counts &counts = simulation->counts;
         tail.failed += static_cast<double>(counts.failed + counts.rejected) /
                        static_cast<double>(counts.offered) / seeds;
+        tail.found_none += static_cast<double>(counts.failed) /
+                           static_cast<double>(counts.offered) / seeds;
     }
     return tail;
 }
@@ -70,6 +73,44 @@ TEST(Learned, FailsLessThanHalfAsOftenAsTheDefaultInTightPools)
     EXPECT_GT(usual.failed, 0.004) << "else there is nothing to avoid";
     EXPECT_LT(learned.failed, 0.5 * usual.failed);
     EXPECT_LT(learned.p99, 1.33 * usual.p99);
+}
+
+static engine_options long_tasks(const char *policy, uint32_t blocks, double hold_ns)
+{
+    engine_options options = plain(policy, 16, 0.9, SERVICE_BIMODAL);
+    options.blocks = blocks;
+    options.traffic.hold_ns = hold_ns;
+    return options;
+}
+
+static engine_options long_tasks_in_tight_pools(const char *policy)
+{
+    engine_options options = long_tasks(policy, 16, 20000);
+    options.tight_cores = 4;
+    options.tight_blocks = 4;
+    return options;
+}
+
+/* Blocks of a core that runs a long task are nobody's until it ends: as many tasks must fail. Those
+ * that would are told so at once. Seen to fail with is_exhausted() that is never true. */
+TEST(Learned, RefusesAtOnceWhatWouldFindNoBlock)
+{
+    Tail learned = tail_of(long_tasks_in_tight_pools("learned"));
+    Tail usual = tail_of(long_tasks_in_tight_pools(POLICY_DEFAULT));
+    EXPECT_GT(usual.found_none, 0.1) << "else there is nothing to avoid";
+    EXPECT_LT(learned.found_none, 0.5 * usual.found_none);
+    EXPECT_LT(learned.failed, 1.1 * usual.failed);
+    EXPECT_LT(learned.p99, 0.8 * usual.p99);
+}
+
+/* Two blocks serve a long queue, one task after the other, and are promised to many. Seen to fail
+ * with is_exhausted() that asks for no forecast. */
+TEST(Learned, HardlyRefusesWhereEachTaskGivesItsBlockBack)
+{
+    engine_options learned = long_tasks("learned", 2, 50),
+                   usual = long_tasks(POLICY_DEFAULT, 2, 50);
+    learned.inbox_capacity = usual.inbox_capacity = 64;
+    EXPECT_LT(tail_of(learned).failed, tail_of(usual).failed + 0.01);
 }
 
 /* Decides `count` tasks; those that the learned side placed take `learned_ns`, the others 1,000.

@@ -15,7 +15,8 @@
 
 enum {
     ARMED_BLOCKS = 120,          /* no more are needed to arm an entry,        */
-    ARMED_BYTES = 2 * 1024,      /* nor more bytes of them                     */
+    ARMED_BYTES = 2 * 1024,      /* nor more bytes of them,                    */
+    ARMED_LEAST = 3,             /* but more than so few                       */
     ARMED_BLOCKS_MAX = 240,      /* a class of which a distance was drawn gets */
     ARMED_BYTES_MAX = 60 * 1024, /* as many, where its array may hold them     */
 };
@@ -124,7 +125,7 @@ static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most
  * for them; where it cannot, half of it must do. */
 static size_t worth(struct cache *cache, unsigned own, size_t count)
 {
-    size_t wanted = size_min(ARMED_BYTES / bin_bytes(own), ARMED_BLOCKS);
+    size_t wanted = size_max(size_min(ARMED_BYTES / bin_bytes(own), ARMED_BLOCKS), ARMED_LEAST);
     size_t room = array_of(cache->entries[own].limit).blocks;
     if (likely(count > wanted || count <= room / 2))
         return wanted;

@@ -13,9 +13,8 @@
 #include "core/cache_arrays.h"
 #include "core/sampled.h"
 
-/* Larger requests are counted by their bytes instead: a cache has few blocks of such classes, so an
- * entry would be armed all the time. */
-enum { ARMED_MAX = 1024 };
+/* Larger requests are counted by their bytes instead: the fast path does not serve them anyway. */
+enum { ARMED_MAX = 4096 };
 _Static_assert((int)ARMED_MAX <= (int)SMALL_MAX,
                "what the fast path serves may be counted by an entry");
 

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "rows.json")
 BENCH = os.path.join(HERE, "..", "..", "bench", "calm_bench.py")
 ROWS = "one thread"  # every row of the group
-PROFILED = "pairs-64|pairs-256|slots|mixed|batch"  # the same with the profiler on, at its default rate
+PROFILED = "pairs-64|pairs-256|pairs-4096|slots|mixed|batch"  # the same with the profiler on, at its default rate
 PROFILED_SUFFIX = ", profiled"
 RATE = ";CALM_OPTIONS=profile_kb=512"
 TOLERANCE = 0.03

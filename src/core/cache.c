@@ -14,6 +14,7 @@
 
 #include "core/armed.h"
 #include "core/cache_arrays.h"
+#include "core/cache_sizes.h"
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/misuse.h"
@@ -36,14 +37,12 @@ enum {
     REFILL_PLAIN = 64,             /* blocks to fetch at once, where they do not come as a batch */
     REFILL_GROWING = BATCH_BLOCKS, /* where the program has only asked since the last miss */
     FLUSHES_MAX = 16,              /* in a row, before a bin holds less */
-    BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
-    FLUSHES_SPARED = 8,                   /* in a row: what the largest array has room for */
-    FALLING_BYTES = 8192,                 /* and no less than this, within these bounds */
+    FLUSHES_SPARED = 8,            /* in a row: what the largest array has room for */
+    FALLING_BYTES = 8192,          /* and no less than this, within these bounds */
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
     FALLING_MAX = BLOCKS_FIXED == 0 ? BATCH_BLOCKS : BLOCKS_FIXED,
     FALLING_STEP = 8,
     SPANS_FREED_SHARE = 24,
-    SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
 };
 
 _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
@@ -67,34 +66,6 @@ static uint64_t class_bit(unsigned bin)
 static uint64_t row_bit(unsigned bin)
 {
     return (uint64_t)1 << bin_row(bin) % 64;
-}
-
-static bool is_span_bin(unsigned bin)
-{
-    return bin_class(bin) == CLASS_SPAN;
-}
-
-/* What frees alone let a bin hold where caches hand batches to each other, which others take as
- * they are: two batches, or as many bytes as one may have. */
-static size_t blocks_ample(unsigned bin)
-{
-    size_t alone = class_facts[bin_class(bin)].cached;
-    return size_min(size_max(alone, BATCH_BYTES / bin_bytes(bin)), BLOCKS_SHARED);
-}
-
-/* What a bin of so many blocks may grow to. */
-static size_t blocks_max(unsigned bin, size_t blocks)
-{
-    if (is_span_bin(bin))
-        return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
-    if (BLOCKS_FIXED != 0)
-        return BLOCKS_FIXED;
-    size_t alone = class_facts[bin_class(bin)].cached;
-    if (!depot_is_shared(bin))
-        return alone;
-    if (blocks < blocks_ample(bin))
-        return blocks_ample(bin);
-    return size_max(alone, 2 * batch_blocks_of(bin_bytes(bin)) + 1);
 }
 
 /* Unused arrays are linked through their first slot, as a whole word, which no reader can take for

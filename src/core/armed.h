@@ -14,9 +14,7 @@
 #include "core/sampled.h"
 
 /* Larger requests are counted by their bytes instead: the fast path does not serve them anyway. */
-enum { ARMED_MAX = 4096 };
-_Static_assert((int)ARMED_MAX <= (int)SMALL_MAX,
-               "what the fast path serves may be counted by an entry");
+enum { ARMED_MAX = SMALL_MAX };
 
 /* The calling thread's cache, which may have armed entries; NULL: it works without. */
 ALWAYS_INLINE struct cache *armed_cache(void)

@@ -26,25 +26,14 @@ static size_t size_of(size_t i)
 
 #if defined(__x86_64__)
 
+#include "step.h"
+
 static volatile size_t steps;
 
 static void on_step(int signal)
 {
     (void)signal;
     steps++;
-}
-
-/* Past the red zone. */
-static void step(bool is_on)
-{
-    if (is_on)
-        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
-                         "leaq 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-    else
-        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\t"
-                         "leaq 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
 }
 
 static void *sleeper(void *argument)

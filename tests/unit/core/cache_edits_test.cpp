@@ -13,6 +13,8 @@
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 
+#include "../../support/step.h"
+
 static volatile size_t steps, looks, gaps;
 
 /* Bytes of all arrays of the cache, used or free. */
@@ -42,19 +44,6 @@ static void on_step(int)
     looks = looks + 1;
     if (bytes_in_arrays(cache) != cache->arena_used - offsetof(struct cache, arena))
         gaps = gaps + 1;
-}
-
-/* Past the red zone. */
-static void step(bool is_on)
-{
-    if (is_on)
-        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
-                         "leaq 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
-    else
-        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\t"
-                         "leaq 128(%%rsp), %%rsp" ::
-                             : "memory", "cc");
 }
 
 /* Arrays are made, grow, and are given back. */

@@ -233,6 +233,29 @@ def tight(lines):
     return out + by_load(lines, "tight", p99, cell, ": P99")
 
 
+def again(lines):
+    """The learned policy against the default on seeds of their own."""
+    out = ["## Tight and scarce pools, seeds 101 to 110", "",
+           "The sets above once more, with seeds that were not looked at while the learned policy was made: learned for"
+           " the default, `steal`. Lost: no block, or refused.", ""]
+    rows = []
+    for name in ("tight-again", "scarce-again"):
+        for traffic in lines.seen(name, "traffic"):
+            for load in lines.seen(name, "load"):
+                one, other = (lines.of(name, policy=policy, traffic=traffic, load=load)
+                              for policy in ("learned", "steal"))
+                mean, reach = interval(lines.ratios(p99, one, other))
+                rows.append([name.split("-")[0], traffic, f"{load:g}"]
+                            + [" for ".join(percent([figure(result) for result in found]) for found in (one, other))
+                               for figure in (lambda result: result["null_share"], lost)]
+                            + [f"{mean:.2f} ±{reach:.2f}"])
+    return out + table(["pools", "traffic", "load", "NULL share", "lost", "P99, ratio"], rows)
+
+
+def lost(result):
+    return result["null_share"] + result["rejected_share"]
+
+
 def refused(lines):
     """Where tasks are refused: pools that are too small on every core, and inboxes of four."""
     out = ["## Scarce pools", "", "8 blocks of each of 4 classes on each core, kept and freed as above: less than the"
@@ -482,7 +505,8 @@ def page(results):
            " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
            " [What follows from them](dispatch.md).", "", commits(results), ""]
-    for part in (bound, equal, throughput, unequal, tight, refused, sizes, others, change, watched, cost, clocked):
+    for part in (bound, equal, throughput, unequal, tight, again, refused, sizes, others, change, watched, cost,
+                 clocked):
         out += part(lines)
     return "\n".join(out).rstrip() + "\n"
 

@@ -27,6 +27,11 @@ SETS = {
     "one-slow": _each(GOOD, ("exponential", "bimodal"), f"--load {BUSY} --tasks 80000 --slow 1:10"),
     "tight": _each(ALL, ("exponential", "bimodal"), f"--load {LOADS} --tasks 80000 {TIGHT}"),
     "scarce": _each(ALL, ("exponential", "bimodal"), f"--load {BUSY} --tasks 80000 {SCARCE}"),
+    # Seeds that nobody saw when the learned policy was made.
+    "tight-again": _each(("steal", "learned"), ("exponential", "bimodal"),
+                         f"--load 0.7,0.8,0.9,0.95 --tasks 80000 {TIGHT} --seed 101"),
+    "scarce-again": _each(("steal", "learned"), ("exponential", "bimodal"),
+                          f"--load 0.7,0.8,0.9 --tasks 80000 {SCARCE} --seed 101"),
     "bounded": _each(ALL, ("exponential", "bimodal"), f"--load {BUSY},0.95 --tasks 80000 {BOUNDED}"),
     "sizes": _each(("learned",), ("bimodal", "heavy"), f"--load {BUSY} --tasks 80000 --hint coarse"),
     "delay": [line for delay in (100, 300)

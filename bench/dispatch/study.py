@@ -165,8 +165,9 @@ def wanted(name):
     for command in sets.SETS[name]:
         words = command.split()
         told = dict(zip(words, words[1:]))
+        first = int(told.get("--seed", 1))
         for load_of in told["--load"].split(","):
-            for seed in range(1, sets.SEEDS + 1):
+            for seed in range(first, first + sets.SEEDS):
                 counts[told["--policy"], told.get("--traffic", "exponential"), float(load_of), seed] += 1
     return counts
 

@@ -60,7 +60,8 @@ def lines_of_set(name):
             more["forecast"] = {"error": 0.75, "error_if_still": 1.25, "bias": -0.5}
         for load in told["load"].split(","):
             for seed in SEEDS:
-                yield result_of(name, told["policy"], told.get("traffic", "exponential"), float(load), seed, **more)
+                result = result_of(name, told["policy"], told.get("traffic", "exponential"), float(load), seed, **more)
+                yield dict(result, seed=seed + int(told.get("seed", 1)) - 1)
 
 
 def clocked(policy, cores, slow, p50, reading):

@@ -307,11 +307,13 @@ NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 static void *large_zeroed(size_t bytes, unsigned owner)
 {
     size_t units = large_units(bytes);
-    if (rows_are_apart)
-        return large_alloc_zeroed(bytes, owner);
-    void *block = units <= SPAN_UNITS_MAX ? cache_pop(bin_of_span(units) * ENTRY_BYTES) : NULL;
-    if (block == NULL && units <= SPAN_UNITS_MAX)
-        block = shelf_pop(units);
+    bool has_bin = units <= SPAN_UNITS_MAX && !rows_are_apart;
+    size_t longest = has_bin ? span_units_given(units) : 0;
+    void *block = NULL;
+    for (size_t given = units; block == NULL && given <= longest; given++)
+        block = cache_pop(bin_of_span(given) * ENTRY_BYTES);
+    for (size_t given = units; block == NULL && given <= longest; given++)
+        block = shelf_pop(given);
     return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);
 }
 
@@ -330,6 +332,8 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     unsigned class = class_aligned(bytes, align);
     if (class != 0)
         return cache_alloc(cohort_offset + home_class_offset(class));
+    if (align <= UNIT_BYTES) /* each large block begins at a unit */
+        return heap_alloc_slow(size_max(bytes, MEDIUM_MAX + 1), cohort_offset);
     if (align > PTRDIFF_MAX || !heap_start())
         return NULL;
     return large_alloc_aligned(bytes, align, offset_owner(cohort_offset));

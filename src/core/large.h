@@ -25,7 +25,8 @@ ALWAYS_INLINE size_t large_units(size_t bytes)
 void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero);
 void large_release(void *block);
 
-/* Allocates `bytes` zeroed, or aligned to `align`, straight from the spans. NULL: no memory. */
+/* Allocates `bytes` zeroed, or aligned to `align`, which is more than a unit or else not needed,
+ * straight from the spans. NULL: no memory. */
 void *large_alloc_zeroed(size_t bytes, unsigned owner);
 void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner);
 

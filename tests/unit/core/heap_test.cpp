@@ -218,6 +218,20 @@ TEST(Heap, ZeroedMemoryIsZeroAfterAnyHistory)
 }
 
 /* A loop of one zeroed large block must not fill caches that only other calls draw from. */
+/* PyTorch and Eigen align every block, and ask for the same sizes again and again. */
+TEST(Heap, AnAlignedLargeRequestIsGivenABlockThatWasFreed)
+{
+    for (size_t align = 32; align <= UNIT_BYTES; align *= 2) {
+        void *first = heap_alloc_aligned(1384456, align, 0);
+        ASSERT_NE(first, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % align, 0U);
+        heap_free(first);
+        void *again = heap_alloc_aligned(1384456, align, 0);
+        EXPECT_EQ(again, first) << align;
+        heap_free(again);
+    }
+}
+
 TEST(Heap, AZeroedBlockThatIsAllocatedAndFreedInTurnStaysCheap)
 {
     ASSERT_TRUE(heap_start());
@@ -229,6 +243,18 @@ TEST(Heap, AZeroedBlockThatIsAllocatedAndFreedInTurnStaysCheap)
         heap_free(block);
     }
     EXPECT_LT(calm_test::kernel_resident(region.base, region_mapped_bytes()), before + (8u << 20));
+}
+
+TEST(Heap, AZeroedRequestIsGivenALongerBlockThatWasFreed)
+{
+    ASSERT_TRUE(heap_start());
+    void *first = heap_alloc_zeroed(45 * static_cast<size_t>(UNIT_BYTES), 0);
+    memset(first, 1, 45 * static_cast<size_t>(UNIT_BYTES));
+    heap_free(first);
+    void *again = heap_alloc_zeroed(40 * static_cast<size_t>(UNIT_BYTES), 0);
+    EXPECT_EQ(again, first);
+    EXPECT_TRUE(calm_test::is_zero(again, 40 * static_cast<size_t>(UNIT_BYTES)));
+    heap_free_sized(again, 40 * static_cast<size_t>(UNIT_BYTES), 1);
 }
 
 /* Law L5: what lies in a freed block bends nothing. Seen to fail with a free list that is linked

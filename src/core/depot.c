@@ -340,10 +340,10 @@ static bool is_in_slab(unsigned class, const void *block)
 
 size_t depot_stray_bytes(void)
 {
-    size_t bytes = 0;
+    ptrdiff_t bytes = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        bytes += load(&depot->strays.blocks, RELAXED) * bin_bytes(depot->bin);
-    return bytes;
+        bytes += stray_count(&depot->strays) * (ptrdiff_t)bin_bytes(depot->bin);
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 /* Whether the block waits in its slab's map of strays. */

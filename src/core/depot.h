@@ -98,7 +98,9 @@ enum { SHARD_STACK_BYTES = CACHE_LINE_BYTES };
 struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
 
 /* As the functions of batch.h, over the stacks of all shards: a batch goes to the caller's own, and
- * comes from the caller's own or else from another. Counts have strays in them, as one batch. */
+ * comes from the caller's own or else from another. Counts have strays in them, as one batch;
+ * that of blocks wraps where it is below zero, and is exact in the sum over a class (stray_count).
+ */
 bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
 size_t depot_take_from_shards(struct depot *depot, void **out);

@@ -83,7 +83,7 @@ size_t depot_batch_count(struct depot *depot)
 
 size_t depot_batch_blocks(struct depot *depot)
 {
-    return sum(depot, batch_blocks) + load(&depot->strays.blocks, RELAXED);
+    return sum(depot, batch_blocks) + (size_t)stray_count(&depot->strays);
 }
 
 bool depot_batch_holds(struct depot *depot, const void *block)

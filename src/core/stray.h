@@ -14,12 +14,20 @@
 /* A depot's. */
 struct strays {
     struct tagged_stack slabs; /* by their bookkeeping's number */
-    _Atomic uint32_t blocks;   /* no fewer than there are       */
+    _Atomic uint32_t blocks;   /* put here, less those taken from here */
 };
 
 ALWAYS_INLINE bool stray_are_any(const struct strays *strays)
 {
     return unlikely((uint32_t)load(&strays->slabs.top, RELAXED) != 0);
+}
+
+/* How many blocks were put here, less those taken from here. Below zero where a slab that is in
+ * this stack has strays that another depot put aside; the sum over a class's depots is no less than
+ * there are. */
+ALWAYS_INLINE ptrdiff_t stray_count(const struct strays *strays)
+{
+    return (int32_t)load(&strays->blocks, RELAXED);
 }
 
 /* Adds the caller's block of that number. False: it was one already, so it was freed twice. */

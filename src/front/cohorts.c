@@ -28,11 +28,11 @@ static unsigned cohort_of(unsigned bin)
 
 static void add(struct calm_cohort *cohort, const struct depot *depot, const struct stats_bin *bin)
 {
-    size_t bytes = bin_bytes(depot->bin);
+    size_t bytes = bin_bytes(depot->bin), cached = stats_cached(bin->cached_blocks);
     cohort->allocated_blocks += bin->taken_blocks;
     cohort->allocated_bytes += bin->taken_blocks * bytes;
-    cohort->cached_blocks += bin->cached_blocks;
-    cohort->cached_bytes += bin->cached_blocks * bytes;
+    cohort->cached_blocks += cached;
+    cohort->cached_bytes += cached * bytes;
     cohort->active_bytes += bin->slabs << UNIT_SHIFT;
 }
 

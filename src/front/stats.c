@@ -66,7 +66,8 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
     /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted.
      */
     for (unsigned class = 0; class < CLASS_LIMIT; class ++) {
-        out[class].cached_blocks = size_min(out[class].cached_blocks, out[class].live_blocks);
+        out[class].cached_blocks = size_min(stats_cached(out[class].cached_blocks),
+                                            out[class].live_blocks);
         out[class].live_blocks -= out[class].cached_blocks;
     }
 }

@@ -20,8 +20,14 @@ struct stats_class {
 struct stats_bin {
     size_t slabs;
     size_t taken_blocks;
-    size_t cached_blocks;
+    size_t cached_blocks; /* wraps below zero: some were put aside by another depot of the class */
 };
+
+/* Of a sum of cached blocks: what is below zero, as other threads work, is nothing. */
+ALWAYS_INLINE size_t stats_cached(size_t sum)
+{
+    return (ptrdiff_t)sum > 0 ? sum : 0;
+}
 
 struct depot;
 struct stats_bin stats_read_bin(struct depot *depot);

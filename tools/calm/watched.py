@@ -175,8 +175,11 @@ class Watched:
         return tops
 
     def strays_of(self, data):
-        """Blocks that came back while the depot was held."""
-        return unsigned(data, self.facts["depot.strays"], 4) if "depot.strays" in self.facts else 0
+        """Blocks that came back while the depot was held; below zero where others of its class put them aside."""
+        if "depot.strays" not in self.facts:
+            return 0
+        strays = unsigned(data, self.facts["depot.strays"], 4)
+        return strays - (strays >> 31 << 32)
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""

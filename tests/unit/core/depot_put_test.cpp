@@ -180,6 +180,33 @@ TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
     put_all(large, blocks);
 }
 
+/* Seen to fail where a depot's number of strays is added up as if it were never below zero: all
+ * live blocks of the class were reported as cached. */
+TEST_F(DepotPutTest, StraysOfASlabThatTwoDepotsPutAsideAreCountedOnce)
+{
+    unsigned first = bin_for(48, 112), second = bin_for(49, 112);
+    std::vector<void *> others = taken_from(first, 1), blocks = taken_from(second, 20);
+    put_all(first, others);
+    struct depot *depot = depot_of(first), *own = depot_of(second);
+    size_t before = depot_batch_blocks(depot) + depot_batch_blocks(own);
+    size_t bytes_before = depot_stray_bytes();
+    /* One was freed before the slab came to its depot, and is put aside by the depot it left. */
+    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
+    ASSERT_EQ(region_unit(blocks[1]), slab->unit);
+    for (size_t i = 0; i < 2; i++) {
+        auto address = reinterpret_cast<uintptr_t>(blocks[i]);
+        unsigned number = class_block(bin_class(second), static_cast<uint16_t>(address));
+        ASSERT_TRUE(stray_put(i == 0 ? &depot->strays : &own->strays, slab, number));
+    }
+    EXPECT_EQ(depot_batch_blocks(depot) + depot_batch_blocks(own), before + 2);
+    EXPECT_EQ(depot_stray_bytes(), bytes_before + 2 * 112);
+    void *out[REFILL_MAX];
+    EXPECT_EQ(depot_batch_take(depot, out), 2u);
+    EXPECT_EQ(depot_batch_blocks(depot) + depot_batch_blocks(own), before);
+    EXPECT_EQ(depot_stray_bytes(), bytes_before);
+    put_all(second, blocks);
+}
+
 /* `count` blocks that lie side by side, from the lowest on, none of which is free. */
 static std::vector<void *> run_from(unsigned bin, size_t count)
 {

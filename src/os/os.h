@@ -110,9 +110,9 @@ void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 void os_wake(_Atomic uint32_t *word, uint32_t count);
 
 /*
- * Blocks the calling thread's signals, all but SIGTRAP, so that a program may step through itself;
- * *before is what was blocked. False, and nothing is changed: no need, as the process has one
- * thread, or the kernel refuses.
+ * Blocks the calling thread's signals, all but SIGTRAP, so that a program may step through itself,
+ * and SIGSYS, so that it may answer system calls itself; *before is what was blocked. False, and
+ * nothing is changed: no need, as the process has one thread, or the kernel refuses.
  */
 bool os_signals_block(uint64_t *before);
 
@@ -142,8 +142,8 @@ void os_set_errno(int error);
  * of `size` bytes (page aligned, kept until the thread has ended, which clears *alive to 0 and
  * wakes it). At most one at a time. Its thread-local storage is all zeros at first, whatever the
  * variables' initial values, so `body` may call only what knows that: nothing of the C library.
- * -EPERM where helper threads cannot run (sanitizers, a seccomp filter), -ENOMEM without room,
- * -EAGAIN while the calling thread is stepped through.
+ * -EPERM where helper threads cannot run (sanitizers) or purge (a seccomp filter), -ENOMEM without
+ * room, -EAGAIN while the calling thread is stepped through.
  */
 enum { OS_FORBIDDEN = -1 }; /* -EPERM */
 

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/bits.h"
@@ -140,8 +141,10 @@ static long clone_helper(void (*body)(void), char *stack, char *tls, _Atomic uin
  * it is set, and a helper knows no signals. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* The kernel ends a process that is stepped or comes to a breakpoint while it blocks the signal. */
-#define ALL_BUT_STEPS (~(UINT64_C(1) << (SIGTRAP - 1)))
+/* What an instruction of the thread's own brings: a step, a breakpoint, or a system call of ours
+ * that a filter has a handler answer. The kernel ends a process that blocks the signal then. */
+#define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal) - 1))
+#define ALL_BUT_OWN (~(SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS)))
 
 static bool signals_mask(uint64_t mask, uint64_t *before)
 {
@@ -158,7 +161,7 @@ bool os_signals_block(uint64_t *before)
 
 bool os_signals_block_always(uint64_t *before)
 {
-    return signals_mask(ALL_BUT_STEPS, before);
+    return signals_mask(ALL_BUT_OWN, before);
 }
 
 void os_signals_restore(uint64_t before)
@@ -192,9 +195,16 @@ static int renew_storage(char **pointer)
     return 0;
 }
 
+/* True if a filter refuses what a helper is for. It must not try by itself: it knows no signals,
+ * and has no room for a handler. */
+static bool is_purging_refused(void)
+{
+    return system_call(SYS_madvise, 0, 0, MADV_DONTNEED, 0, 0, 0) != 0;
+}
+
 int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
 {
-    if (UNDER_SANITIZER || is_under_valgrind())
+    if (UNDER_SANITIZER || is_under_valgrind() || is_purging_refused())
         return -EPERM;
     if (is_stepped())
         return -EAGAIN;

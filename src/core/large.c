@@ -19,7 +19,11 @@
 #include "mem/span.h"
 #include "os/os.h"
 
-enum { MOVE_MIN_UNITS = 512, MOVES_ALIVE_MAX = 16 };
+enum {
+    MOVE_MIN_UNITS = 512,
+    MOVES_ALIVE_MAX = 16,
+    DROP_MIN_UNITS = 512, /* are cleared by the kernel, page by page as the program comes to them */
+};
 
 /* Every large request writes these. */
 static struct {
@@ -90,11 +94,19 @@ void large_release(void *block)
     purge_note(units << UNIT_SHIFT);
 }
 
+/* Drops a used block's pages, where it is so large that what it takes must not depend on what was
+ * there before: the program may use little of it. False: it must be written. */
+static bool is_dropped(void *block, size_t units)
+{
+    return units >= DROP_MIN_UNITS && region_purge(block, units << UNIT_SHIFT) == 0;
+}
+
 void *large_alloc_zeroed(size_t bytes, unsigned owner)
 {
     bool is_zero;
-    void *block = large_acquire(large_units(bytes), 1, owner, &is_zero);
-    if (block != NULL && !is_zero)
+    size_t units = large_units(bytes);
+    void *block = large_acquire(units, 1, owner, &is_zero);
+    if (block != NULL && !is_zero && !is_dropped(block, units))
         __builtin_memset(block, 0, bytes);
     return block;
 }

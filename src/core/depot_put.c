@@ -14,6 +14,7 @@
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/rows.h"
+#include "core/sampled.h"
 
 enum { STRAY_TRIES_MAX = 4 };
 
@@ -201,7 +202,8 @@ static NOINLINE void put_strays(struct depot *depot, void *const *blocks, size_t
 /* Whether a depot may hand out and put what a bin's slabs have. */
 static bool is_of_depot(const struct depot *depot, unsigned bin)
 {
-    return rows_are_apart ? bin == depot->bin : bin_class(bin) == bin_class(depot->bin);
+    bool is_apart = rows_are_apart || bin_is_sampled(bin) || bin_is_sampled(depot->bin);
+    return is_apart ? bin == depot->bin : bin_class(bin) == bin_class(depot->bin);
 }
 
 size_t depot_take_strays(struct depot *depot, void **out)

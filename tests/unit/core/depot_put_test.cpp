@@ -180,6 +180,26 @@ TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
     put_all(large, blocks);
 }
 
+/* Seen to fail where all of a class is handed out: a sampled block's free was told for a block that
+ * was never sampled. */
+TEST_F(DepotPutTest, SampledStraysThatLieInAnotherDepotsStackAreSampledOnes)
+{
+    unsigned plain = bin_for(48, 112), sampled = bin_for(COHORT_SAMPLED, 112);
+    put_all(plain, taken_from(plain, 1));
+    std::vector<void *> blocks = taken_from(sampled, 3);
+    struct depot *depot = depot_of(plain), *own = depot_of(sampled);
+    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
+    for (size_t i = 0; i < 2; i++) {
+        auto address = reinterpret_cast<uintptr_t>(blocks[i]);
+        unsigned number = class_block(bin_class(sampled), static_cast<uint16_t>(address));
+        ASSERT_TRUE(stray_put(i == 0 ? &depot->strays : &own->strays, slab, number));
+    }
+    void *out[REFILL_MAX];
+    EXPECT_EQ(depot_batch_take(depot, out), 0u);
+    EXPECT_EQ(depot_batch_take(own, out), 2u);
+    put_all(sampled, blocks);
+}
+
 /* Seen to fail where a depot's number of strays is added up as if it were never below zero: all
  * live blocks of the class were reported as cached. */
 TEST_F(DepotPutTest, StraysOfASlabThatTwoDepotsPutAsideAreCountedOnce)

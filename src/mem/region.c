@@ -24,7 +24,9 @@
 
 enum {
     REGION_ALIGN = 2 * 1024 * 1024,
-    REGION_PER_MEMORY = 8, /* address space reserved for each byte of RAM */
+    REGION_PER_MEMORY = 8, /* address space reserved for each byte of RAM, */
+    REGION_PER_DATA =
+        1024, /* and for each that may be committed: a limit is not spent on the map */
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
     LIMITED_MIN = 4 * 1024 * 1024,
@@ -41,13 +43,14 @@ static size_t page_bytes;
 
 static size_t region_bytes_wanted(const struct os_facts *facts)
 {
+    size_t most = size_min(facts->data_bytes, REGION_MAX / REGION_PER_DATA) * REGION_PER_DATA;
     if (facts->address_space_bytes != SIZE_MAX)
         return align_down(
             size_min(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_MAX),
             REGION_ALIGN);
-    return align_up(
-        size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB), REGION_MAX),
-        REGION_ALIGN);
+    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB),
+                             size_max(most, LIMITED_MIN)),
+                    REGION_ALIGN);
 }
 
 static int tables_reserve(size_t bytes_max)

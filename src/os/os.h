@@ -17,6 +17,7 @@ struct os_facts {
     size_t page_bytes;
     size_t memory_bytes;        /* of RAM                                                     */
     size_t address_space_bytes; /* left under RLIMIT_AS at start; SIZE_MAX when unlimited      */
+    size_t data_bytes;          /* RLIMIT_DATA at start; SIZE_MAX when unlimited              */
     unsigned cpu_count;         /* that this process may use, at least 1                      */
     unsigned core_limit;        /* every core's number is below; see os/rseq.h                */
     bool is_secure;             /* set-uid and the like: the environment is not to be trusted */

@@ -47,6 +47,13 @@ static size_t address_space_left(size_t page_bytes)
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
+static size_t data_limit(void)
+{
+    struct rlimit limit;
+    bool is_known = system_call(SYS_prlimit64, 0, RLIMIT_DATA, 0, (long)&limit, 0, 0) == 0;
+    return is_known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : SIZE_MAX;
+}
+
 /* CPUs that this process may use; the kernel writes as many bytes as its own masks have, so that
  * every CPU's number lies below *limit. */
 static unsigned usable_cpus(unsigned *limit)
@@ -71,6 +78,7 @@ void os_start(struct os_facts *out)
         .page_bytes = page_bytes,
         .memory_bytes = result == 0 ? (size_t)info.totalram * info.mem_unit : (size_t)1 << 32,
         .address_space_bytes = address_space_left(page_bytes),
+        .data_bytes = data_limit(),
         .cpu_count = cpu_count,
         .core_limit = core_limit,
         .is_secure = getauxval(AT_SECURE) != 0,

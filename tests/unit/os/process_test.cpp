@@ -45,6 +45,25 @@ TEST(Process, ALimitOnAddressSpaceIsWhatIsLeftOfIt)
     EXPECT_GT(facts.address_space_bytes, limit_bytes / 2);
 }
 
+TEST(Process, ALimitOnDataIsToldAsItIs)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
+    struct rlimit before;
+    ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+    struct os_facts facts;
+    if (before.rlim_cur == RLIM_INFINITY) {
+        os_start(&facts);
+        EXPECT_EQ(facts.data_bytes, SIZE_MAX);
+    }
+    const size_t limit_bytes = static_cast<size_t>(1) << 35;
+    struct rlimit limit = {limit_bytes, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+    os_start(&facts);
+    setrlimit(RLIMIT_DATA, &before);
+    EXPECT_EQ(facts.data_bytes, limit_bytes);
+}
+
 TEST(Process, TheClockGoesForwardAtTheRightPace)
 {
     uint64_t before = os_clock_ms();

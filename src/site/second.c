@@ -129,6 +129,10 @@ NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *sit
 {
     struct cache *cache = of_thread.cache;
     uint32_t place = of_thread.small[(bytes + 7) >> 3], own = OWN_OFFSET_FIRST + place;
+    /* The table of sites may have changed since another entry was found to be empty. */
+    void *armed = cache_pop_own(offset + place);
+    if (unlikely(armed != NULL))
+        return armed;
     if (sample_counts_quick(cache, offset + place, own))
         return armed_change(cache, offset + place, own);
     return second_alloc_counted(bytes, false, offset, site, frame);

@@ -3,6 +3,10 @@
  */
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
+#include <vector>
+
 #include "../heap_support.h"
 
 /* Made-up sites are counted, not addressed: on aarch64 an instruction is four bytes. */
@@ -67,4 +71,38 @@ TEST(Second, WhatNoHeapCouldServeIsNull)
     EXPECT_EQ(front_realloc(block, SIZE_MAX, site_at(0x77), nullptr), nullptr);
     heap_free(block);
     site_count_all(false, 0);
+}
+
+/* A site's place in the table may change between the look that finds no block and the one of the
+ * slow path, which then knows nothing of the entry. Seen to fail where that takes it for empty:
+ * NULL was written to, and blocks were lost. */
+TEST(Second, ARequestWhoseSiteCameToBeCountedMeanwhileTakesWhatIsArmed)
+{
+    enum { BLOCKS = 200, BYTES = 64 };
+    ASSERT_TRUE(heap_start());
+    site_start(SITE_OFF, 1);
+    std::thread([] {
+        const void *site = site_at(0x600);
+        std::vector<void *> blocks;
+        ASSERT_EQ(sample_start(uint64_t{1} << 30, 1), SAMPLE_FINE);
+        for (unsigned round = 0; round < 8; round++) {
+            for (unsigned i = 0; i < BLOCKS + 37 * round; i++)
+                blocks.push_back(front_alloc(BYTES, site, nullptr));
+            for (unsigned i = 0; i < 20; i++)
+                blocks.push_back(site_alloc_slow(BYTES, site, nullptr));
+            for (void *block : blocks)
+                ASSERT_NE(block, nullptr);
+            EXPECT_EQ(std::set<void *>(blocks.begin(), blocks.end()).size(), blocks.size());
+            for (void *block : blocks)
+                heap_free(block);
+            blocks.clear();
+            heap_free(front_alloc(BYTES, site, nullptr));
+            for (unsigned i = 0; i < 20; i++)
+                blocks.push_back(site_alloc_slow(BYTES, site, nullptr));
+        }
+        for (void *block : blocks)
+            heap_free(block);
+        sample_stop();
+    }).join();
+    EXPECT_EQ(heap_verify(), nullptr);
 }

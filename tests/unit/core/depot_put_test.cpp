@@ -6,6 +6,8 @@
 
 #include <sys/resource.h>
 
+#include <optional>
+
 using DepotPutTest = DepotTest;
 
 /* Whole words at a time where they come in order; across words, the ends of slabs and gaps, too.
@@ -124,7 +126,8 @@ class NoMemory
     struct rlimit before_ = {};
 };
 
-/* Seen to hang where what has no room in the stack takes a batch that must be made. */
+/* Seen to hang where what has no room in the stack takes a batch that must be made. A sanitizer
+ * needs memory of its own; there strays and batches share the blocks all the same. */
 TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
 {
     unsigned bin = bin_for(48, 64);
@@ -132,13 +135,15 @@ TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
     std::sort(blocks.begin(), blocks.end());
     struct depot *depot = depot_of(bin);
     while_held(depot, 20000, [&] {
-        NoMemory none;
+        std::optional<NoMemory> none;
+        if (!calm_test::is_sanitized)
+            none.emplace();
         size_t mapped = meta_mapped_bytes();
         for (size_t at = 0; at < blocks.size(); at += BATCH_BLOCKS)
             depot_give(bin, blocks.data() + at, std::min<size_t>(BATCH_BLOCKS, blocks.size() - at),
                        user);
         EXPECT_GT(load(&depot->strays.blocks, RELAXED), blocks.size() / 4);
-        EXPECT_EQ(meta_mapped_bytes(), mapped);
+        EXPECT_TRUE(!none || meta_mapped_bytes() == mapped);
     });
     EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
     for (size_t i = 0; i < blocks.size(); i += 501)

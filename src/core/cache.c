@@ -399,7 +399,7 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
 {
     if (!is_span_bin(bin))
         return depot_take(bin, blocks, want, user);
-    blocks[0] = shelf_take(bin_row(bin) + 1u);
+    blocks[0] = shelf_take(bin_row(bin) + 1u, 0);
     return blocks[0] != NULL;
 }
 

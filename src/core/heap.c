@@ -233,7 +233,14 @@ static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
         return NULL;
-    return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
+    size_t units = large_units(bytes);
+    unsigned owner = offset_owner(cohort_offset);
+    if (units > SPAN_UNITS_MAX)
+        return large_acquire(units, 1, owner, NULL);
+    void *block = shelf_take(units, owner);
+    if (CHECKS >= 1 && block != NULL)
+        *(block_word *)block = 0;
+    return block;
 }
 
 enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
@@ -312,8 +319,8 @@ static void *large_zeroed(size_t bytes, unsigned owner)
     void *block = NULL;
     for (size_t given = units; block == NULL && given <= longest; given++)
         block = cache_pop(bin_of_span(given) * ENTRY_BYTES);
-    for (size_t given = units; block == NULL && given <= longest; given++)
-        block = shelf_pop(given);
+    if (block == NULL && units <= SPAN_UNITS_MAX)
+        block = shelf_find(units, owner);
     return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);
 }
 
@@ -344,8 +351,24 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
 static bool is_free_already(const void *block)
 {
     unsigned kind = region_kind(region_unit(block));
-    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark &&
-           misuse_is_free(block, kind);
+    return CHECKS >= 1 && (kind != UNIT_HEAD || rows_are_apart) &&
+           *(const block_word *)block == cache_mark && misuse_is_free(block, kind);
+}
+
+/* A large block that no cache may hold. Where cohorts are apart a shelf may: it tells owners. */
+static void free_uncached(void *block, const char *verb)
+{
+    if (!rows_are_apart || !large_fits_shelf(block)) {
+        large_release(block);
+        return;
+    }
+    if (is_free_already(block)) {
+        misuse_report_double(block, verb, large_usable(block));
+        return;
+    }
+    if (CHECKS >= 1)
+        *(block_word *)block = cache_mark;
+    shelf_give(large_usable(block) >> UNIT_SHIFT, &block, 1);
 }
 
 /* A block that a cache may hold. */
@@ -372,7 +395,7 @@ NOINLINE void heap_free_odd(void *block)
         if (kind == UNIT_HEAD)
             kind = large_tell_free(block);
         if (kind == UNIT_HEAD)
-            large_release(block);
+            free_uncached(block, "free of");
         else
             free_cached(block, kind, "free of");
         break;

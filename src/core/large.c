@@ -193,6 +193,12 @@ bool large_is_sampled(const void *block)
     return region.tags[region_unit(block)].is_sampled;
 }
 
+bool large_fits_shelf(const void *block)
+{
+    const struct span_tag *tag = &region.tags[region_unit(block)];
+    return tag->units <= SPAN_UNITS_MAX && !tag->is_moved;
+}
+
 size_t large_usable(const void *block)
 {
     return (size_t)region.tags[region_unit(block)].units << UNIT_SHIFT;

@@ -43,6 +43,9 @@ void large_mark_sampled(void *block);
 unsigned large_tell_free(void *block);
 bool large_is_sampled(const void *block);
 
+/* Whether a block is one that shelves take. */
+bool large_fits_shelf(const void *block);
+
 /* Usable bytes of the large block at `block`. */
 size_t large_usable(const void *block);
 

@@ -30,8 +30,8 @@ enum pointer_kind {
  * with it. */
 enum pointer_kind misuse_classify(const void *block, const char *verb);
 
-/* Whether the block of a slab lies in a cache, a batch or a depot; the exact check behind a
- * suspicion. */
+/* Whether the block of a bin lies in a cache, a batch, a depot or on a shelf; the exact check
+ * behind a suspicion. */
 bool misuse_is_free(const void *block, unsigned bin);
 
 void misuse_report_double(const void *block, const char *verb, size_t bytes);

@@ -1,11 +1,11 @@
 /*
- * shelf.c: a few freed large blocks of each size, kept for reuse.
+ * shelf.c: a few freed large blocks of each size, or of each owner, kept for reuse.
  *
  * Nobody waits for a shelf that is held: its blocks come from the spans, and go there, until it is
  * free.
  *
  * Owner: any thread, under the lock of the shelf (RANK_DEPOT: a shelf is a depot of spans).
- * Invariant H1: shelved == sum over shelves of count * units, at most SHELVED_UNITS_MAX.
+ * Invariant H1: shelved == sum of the units of blocks on shelves, at most SHELVED_UNITS_MAX.
  * Design: docs/design/large.md
  */
 #include "core/shelf.h"
@@ -14,13 +14,16 @@
 #include "core/class.h"
 #include "core/large.h"
 #include "core/purge.h"
+#include "core/rows.h"
 #include "mem/region.h"
 #include "os/lock.h"
 
 enum {
     BLOCKS_A_SHELF = 28,
     SHELVED_UNITS_MAX = 512, /* 32 MiB on all shelves */
-    GROWTH_SHARE = 16,       /* of the region, on shelves when it would grow: `bench/rust`, json */
+    KEY_UNITS_BITS = 8,
+    TRIES_FOR_OWNER = 8, /* the newest blocks of a shelf that are looked at */
+    GROWTH_SHARE = 16,   /* of the region, on shelves when it would grow: `bench/rust`, json */
 };
 
 static struct shelf {
@@ -29,13 +32,32 @@ static struct shelf {
     bool is_touched;        /* since the purger looked last */
     bool is_taken;          /* by whoever forks: not its own before */
     void *blocks[BLOCKS_A_SHELF];
+    uint32_t keys[BLOCKS_A_SHELF]; /* of the blocks, where cohorts are apart: key_of() */
 } shelves[SPAN_UNITS_MAX];
 
 static _Atomic size_t shelved; /* units */
 
-static struct shelf *shelf_of(size_t units)
+/* Where blocks of a length lie; where cohorts are apart, those of an owner, and of others like it.
+ */
+static struct shelf *shelf_of(size_t units, unsigned owner)
 {
-    return &shelves[units - 1];
+    return &shelves[rows_are_apart ? owner % SPAN_UNITS_MAX : units - 1];
+}
+
+static unsigned owner_of(const void *block)
+{
+    return rows_are_apart ? region.tags[region_unit(block)].owner : 0;
+}
+
+static size_t units_of(const void *block)
+{
+    return large_usable(block) >> UNIT_SHIFT;
+}
+
+/* Orders blocks by owner, then by length. */
+static uint32_t key_of(unsigned owner, size_t units)
+{
+    return (uint32_t)(owner << KEY_UNITS_BITS | units);
 }
 
 /* Under the shelf's lock; others only peek. Release: a fork's child may find it so, in the hand of
@@ -45,31 +67,60 @@ static void set_count(struct shelf *shelf, size_t count)
     store(&shelf->count, (uint32_t)count, RELEASE);
 }
 
-void *shelf_pop(size_t units)
+/* The newest block of the owner's that has `units` or more, up to `longest`, as how many blocks
+ * there are with it below it; 0: none of the last few. Under the lock. */
+static size_t newest_of(const struct shelf *shelf, size_t units, size_t longest, unsigned owner)
 {
-    struct shelf *shelf = shelf_of(units);
+    size_t count = load(&shelf->count, RELAXED);
+    if (!rows_are_apart)
+        return count;
+    uint32_t least = key_of(owner, units), range = (uint32_t)(longest - units);
+    size_t at = count, end = count - size_min(count, TRIES_FOR_OWNER);
+    while (at > end && shelf->keys[at - 1] - least > range)
+        at--;
+    /* In a fork's child a key may be that of the block that was there before. */
+    bool is_found = at > end && owner_of(shelf->blocks[at - 1]) == owner &&
+                    units_of(shelf->blocks[at - 1]) - units <= range;
+    return is_found ? at : 0;
+}
+
+static void *pop(size_t units, size_t longest, unsigned owner)
+{
+    struct shelf *shelf = shelf_of(units, owner);
     void *block = NULL;
     if (load(&shelf->count, RELAXED) == 0 || !lock_try_briefly(&shelf->lock, RANK_DEPOT))
         return NULL;
-    size_t count = load(&shelf->count, RELAXED);
+    size_t at = newest_of(shelf, units, longest, owner);
     shelf->is_touched = true;
-    if (count > 0) {
-        block = shelf->blocks[count - 1];
+    if (at > 0) { /* first the count: no block is ever there twice */
+        size_t count = load(&shelf->count, RELAXED);
+        void *newest = shelf->blocks[count - 1];
+        block = shelf->blocks[at - 1];
         set_count(shelf, count - 1);
+        shelf->blocks[at - 1] = newest;
+        shelf->keys[at - 1] = shelf->keys[count - 1];
     }
     lock_release(&shelf->lock, RANK_DEPOT);
     if (block != NULL)
-        fetch_sub(&shelved, units, RELAXED);
+        fetch_sub(&shelved, rows_are_apart ? units_of(block) : units, RELAXED);
     return block;
 }
 
-void *shelf_take(size_t units)
+void *shelf_find(size_t units, unsigned owner)
 {
     size_t longest = span_units_given(units);
+    if (rows_are_apart)
+        return pop(units, longest, owner);
     void *block = NULL;
     for (size_t given = units; block == NULL && given <= longest; given++)
-        block = shelf_pop(given);
-    return block != NULL ? block : large_acquire(units, 1, 0, NULL);
+        block = pop(given, given, owner);
+    return block;
+}
+
+void *shelf_take(size_t units, unsigned owner)
+{
+    void *block = shelf_find(units, owner);
+    return block != NULL ? block : large_acquire(units, 1, owner, NULL);
 }
 
 /* How many of `count` blocks may lie on shelves beside what does; these are counted. */
@@ -85,14 +136,17 @@ static size_t reserve(size_t units, size_t count)
 
 void shelf_give(size_t units, void *const *blocks, size_t count)
 {
-    struct shelf *shelf = shelf_of(units);
+    struct shelf *shelf = shelf_of(units, owner_of(blocks[0]));
     size_t reserved = reserve(units, count), put = 0;
+    ASSERT(!rows_are_apart || count == 1);
     if (lock_try_briefly(&shelf->lock, RANK_DEPOT)) {
         size_t before = load(&shelf->count, RELAXED);
         put = size_min(reserved, BLOCKS_A_SHELF - before);
         shelf->is_touched = true;
         for (size_t i = 0; i < put; i++)
             shelf->blocks[before + i] = blocks[i];
+        if (rows_are_apart && put > 0) /* there they come one by one */
+            shelf->keys[before] = key_of(owner_of(blocks[0]), units);
         set_count(shelf, before + put);
         lock_release(&shelf->lock, RANK_DEPOT);
     }
@@ -106,7 +160,7 @@ void shelf_give(size_t units, void *const *blocks, size_t count)
 
 bool shelf_holds(size_t units, const void *block)
 {
-    struct shelf *shelf = shelf_of(units);
+    struct shelf *shelf = shelf_of(units, owner_of(block));
     bool is_here = false;
     /* What looks like a second free may wait. */
     if (!lock_acquire_or_fail(&shelf->lock, RANK_DEPOT))
@@ -120,21 +174,22 @@ bool shelf_holds(size_t units, const void *block)
 size_t shelf_drain(bool is_all)
 {
     size_t drained = 0;
-    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-        struct shelf *shelf = shelf_of(units);
+    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+        struct shelf *shelf = &shelves[i];
         void *blocks[BLOCKS_A_SHELF];
         if (!lock_try_briefly(&shelf->lock, RANK_DEPOT))
             continue;
         size_t count = is_all || !shelf->is_touched ? load(&shelf->count, RELAXED) : 0;
-        for (size_t i = 0; i < count; i++)
-            blocks[i] = shelf->blocks[i];
+        for (size_t at = 0; at < count; at++)
+            blocks[at] = shelf->blocks[at];
         if (count > 0)
             set_count(shelf, 0);
         shelf->is_touched = false;
         lock_release(&shelf->lock, RANK_DEPOT);
-        fetch_sub(&shelved, count * units, RELAXED);
-        for (size_t i = 0; i < count; i++)
-            large_release(blocks[i]);
+        for (size_t at = 0; at < count; at++) {
+            fetch_sub(&shelved, units_of(blocks[at]), RELAXED);
+            large_release(blocks[at]);
+        }
         drained += count;
     }
     return drained;

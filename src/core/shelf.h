@@ -1,6 +1,6 @@
 /*
  * shelf.h: large blocks of up to SPAN_UNITS_MAX units that were freed and are kept whole for a
- * while.
+ * while: one shelf for each length, or, where cohorts are apart, for the owners of some rows.
  *
  * A program that frees a block of some hundred KiB often asks for one of the same size next; on the
  * shelf it keeps its pages and is not merged and cut again. What all shelves hold is bounded, and
@@ -11,17 +11,18 @@
 
 #include "base/facts.h"
 
-/* Takes a block of `units`, or a longer one off a shelf (span_units_given), marked in the map;
- * NULL: no memory. Its contents are unspecified. */
-void *shelf_take(size_t units);
+/* Takes a block of `units` <= SPAN_UNITS_MAX and of `owner` (mem/span.h) off a shelf, or a longer
+ * one (span_units_given), marked in the map; NULL: there is none. Its contents are unspecified. */
+void *shelf_find(size_t units, unsigned owner);
 
-/* As shelf_take, but only of exactly `units`, and what lies on the shelf. */
-void *shelf_pop(size_t units);
+/* The same, or else from the spans. NULL: no memory. */
+void *shelf_take(size_t units, unsigned owner);
 
-/* Puts blocks of `units` on the shelf, or back to the spans where it is full. Needs no memory. */
+/* Puts blocks of `units` and of one owner on the shelf, or back to the spans where it is full.
+ * Needs no memory. */
 void shelf_give(size_t units, void *const *blocks, size_t count);
 
-/* Whether `block` lies on the shelf of `units`. */
+/* Whether `block`, of `units`, lies on its shelf. */
 bool shelf_holds(size_t units, const void *block);
 
 /* Gives back what lies on the shelves; all, or what was not touched since the last call. Returns

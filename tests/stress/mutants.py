@@ -67,7 +67,9 @@ MUTANTS = {
     "a span is another owner's": (
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
-    "large blocks go by shelves where cohorts are apart": (
+    "a shelf hands out anybody's block where cohorts are apart": (
+        "core/shelf.c", "if (!rows_are_apart)", "if (owner + 1 != 0)", "apart"),
+    "large blocks go by caches where cohorts are apart": (
         "core/heap.c", "<< UNIT_SHIFT || rows_are_apart)", "<< UNIT_SHIFT)", "apart"),
     "sampled blocks of all sites are one cohort's": (
         "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),

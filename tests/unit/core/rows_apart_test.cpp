@@ -94,6 +94,54 @@ TEST_F(Apart, ReallocMovesABlockToTheCohortThatAsksAndLeavesItThere)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
+/* Seen to fail with newest_of() that asks no block's owner, and with one that looks at the newest
+ * block only. */
+TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainToItsCohortAlone)
+{
+    enum { BYTES = 300000 };
+    heap_trim();
+    std::map<unsigned, void *> freed;
+    for (unsigned row : {5u, 5u + SPAN_UNITS_MAX, 5u + 2 * SPAN_UNITS_MAX}) { /* of one shelf */
+        freed[row] = heap_alloc_slow(BYTES, offset_of(row));
+        ASSERT_EQ(owner_of(freed[row]), row);
+    }
+    for (const auto &[row, block] : freed)
+        heap_free(block);
+    EXPECT_EQ(shelf_bytes(), 3 * align_up(BYTES, UNIT_BYTES));
+    void *others = heap_alloc_slow(BYTES, offset_of(5 + 3 * SPAN_UNITS_MAX));
+    EXPECT_EQ(owner_of(others), 5u + 3 * SPAN_UNITS_MAX);
+    for (const auto &[row, block] : freed) {
+        void *again = heap_alloc_slow(BYTES, offset_of(row));
+        EXPECT_EQ(again, block) << "row " << row;
+        EXPECT_NE(*static_cast<uint64_t *>(again), cache_mark);
+        heap_free(again);
+    }
+    heap_free(others);
+    EXPECT_EQ(heap_verify(), nullptr);
+    heap_trim();
+    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(heap_verify(), nullptr);
+}
+
+/* Seen to fail with is_free_already() that takes no block of UNIT_HEAD for free. */
+TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndIsOnTheShelfOnce)
+{
+    misuse_policy.stops_on_misuse = false;
+    heap_trim();
+    auto *block = static_cast<uint64_t *>(heap_alloc_slow(300000, offset_of(5)));
+    uint64_t before = misuse_count();
+    heap_free(block);
+    heap_free(block);
+    EXPECT_EQ(misuse_count(), before + 1);
+    EXPECT_EQ(heap_realloc(block, 200000, offset_of(5), false), nullptr);
+    EXPECT_EQ(misuse_count(), before + 2);
+    EXPECT_EQ(shelf_bytes(), align_up(300000, UNIT_BYTES));
+    ASSERT_EQ(heap_alloc_slow(300000, offset_of(5)), block);
+    *block = cache_mark; /* a live block's word may be anything */
+    heap_free(block);
+    EXPECT_EQ(misuse_count(), before + 2);
+}
+
 TEST_F(Apart, ASampledBlockIsItsCohortsAndItsFreeIsTold)
 {
     sampled_on_free = [](void *block) { told.insert(block); };

@@ -9,14 +9,14 @@ TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
 {
     ASSERT_TRUE(heap_start());
     shelf_drain(true);
-    void *block = shelf_take(5);
+    void *block = shelf_take(5, 0);
     ASSERT_NE(block, nullptr);
     EXPECT_FALSE(shelf_holds(5, block));
     shelf_give(5, &block, 1);
     EXPECT_TRUE(shelf_holds(5, block));
     EXPECT_FALSE(shelf_holds(6, block));
     EXPECT_EQ(shelf_bytes(), 5u * UNIT_BYTES);
-    EXPECT_EQ(shelf_take(5), block);
+    EXPECT_EQ(shelf_take(5, 0), block);
     EXPECT_EQ(shelf_bytes(), 0u);
     large_release(block);
 }
@@ -29,12 +29,11 @@ TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
     void *twelve = large_acquire(12, 1, 0, nullptr), *eleven = large_acquire(11, 1, 0, nullptr);
     shelf_give(12, &twelve, 1);
     shelf_give(11, &eleven, 1);
-    void *seven = shelf_take(7); /* is given 10 units at most */
+    void *seven = shelf_take(7, 0); /* is given 10 units at most */
     EXPECT_NE(seven, eleven);
     EXPECT_EQ(large_usable(seven), 7u * UNIT_BYTES);
-    EXPECT_EQ(shelf_take(8), eleven);
-    EXPECT_EQ(shelf_pop(8), nullptr) << "a shelf that is asked for exactly its length";
-    EXPECT_EQ(shelf_take(8), twelve);
+    EXPECT_EQ(shelf_take(8, 0), eleven);
+    EXPECT_EQ(shelf_take(8, 0), twelve);
     EXPECT_EQ(large_usable(twelve), 12u * UNIT_BYTES);
     EXPECT_EQ(shelf_bytes(), 0u);
     for (void *block : {seven, eleven, twelve})
@@ -121,7 +120,7 @@ TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
             std::vector<void *> mine;
             for (unsigned step = 0; step < 5000; step++) {
                 if (mine.size() < 20 && random.below(2) == 0) {
-                    mine.push_back(shelf_take(3));
+                    mine.push_back(shelf_take(3, 0));
                     *static_cast<size_t *>(mine.back()) = t;
                 } else if (!mine.empty()) {
                     if (*static_cast<size_t *>(mine.back()) != t)

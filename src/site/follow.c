@@ -1,20 +1,36 @@
 /*
  * follow.c: sets of ways; a block's address chooses the set, and it may be in any way of it.
  *
+ * The sets in use double as more room is asked for, and a block stays in the set that it has: it
+ * may be in the one that its address chooses now, or chose when there were half as many, and so on.
+ *
  * A way is free, taken, or a block's. Taken: by the one thread that enters or takes out a block.
  *
  * Owner: any thread, lock-free; docs/protocols/learned.md. Design: docs/design/learned.md
  */
 #include "site/follow.h"
 
-enum { WAY_FREE = 0, WAY_TAKEN = 1, SET_BITS = 10 };
-_Static_assert(FOLLOW_SETS == 1 << SET_BITS, "the set is the hash's upper bits");
+enum { WAY_FREE = 0, WAY_TAKEN = 1 };
 _Static_assert(sizeof(struct follow_way) * 4 == CACHE_LINE_BYTES, "four in a line");
 
-static struct follow_way *set_of(struct follow_table *table, const void *block)
+/* That a block is entered in after so many doublings. */
+static struct follow_way *set_of(struct follow_table *table, const void *block, uint32_t doublings)
 {
     uint64_t hash = (uint64_t)(uintptr_t)block * 0x9E3779B97F4A7C15;
-    return &table->ways[(hash >> (64 - SET_BITS)) * FOLLOW_WAYS];
+    return &table->ways[(hash >> (64 - FOLLOW_SETS_LOG2_FIRST - doublings)) * FOLLOW_WAYS];
+}
+
+static size_t ways_used(uint32_t doublings)
+{
+    return (size_t)FOLLOW_WAYS << (FOLLOW_SETS_LOG2_FIRST + doublings);
+}
+
+void follow_make_room(struct follow_table *table, size_t blocks)
+{
+    uint32_t doublings = load(&table->doublings, RELAXED);
+    while (doublings < FOLLOW_DOUBLINGS && ways_used(doublings) < 4 * blocks)
+        if (compare_swap(&table->doublings, &doublings, doublings + 1, RELAXED, RELAXED)) /* B0 */
+            doublings++;
 }
 
 static uint64_t pack(struct followed followed)
@@ -29,7 +45,7 @@ static struct followed unpack(uint64_t word)
 
 bool follow_begin(struct follow_table *table, const void *block, struct followed followed)
 {
-    struct follow_way *set = set_of(table, block);
+    struct follow_way *set = set_of(table, block, load(&table->doublings, RELAXED));
     for (unsigned i = 0; i < FOLLOW_WAYS; i++) {
         uintptr_t expected = WAY_FREE;
         if (load(&set[i].block, RELAXED) != WAY_FREE ||
@@ -56,16 +72,19 @@ static bool way_end(struct follow_way *way, const void *block, struct followed *
 
 bool follow_end(struct follow_table *table, const void *block, struct followed *out)
 {
-    struct follow_way *set = set_of(table, block);
-    for (unsigned i = 0; i < FOLLOW_WAYS; i++)
-        if (way_end(&set[i], block, out))
-            return true;
+    for (uint32_t doublings = load(&table->doublings, RELAXED) + 1; doublings-- > 0;) {
+        struct follow_way *set = set_of(table, block, doublings);
+        for (unsigned i = 0; i < FOLLOW_WAYS; i++)
+            if (way_end(&set[i], block, out))
+                return true;
+    }
     return false;
 }
 
 bool follow_next(struct follow_table *table, const void **block, struct followed *out)
 {
-    struct follow_way *way = &table->ways[table->hand++ % (FOLLOW_SETS * FOLLOW_WAYS)];
+    struct follow_way *way =
+        &table->ways[table->hand++ % ways_used(load(&table->doublings, RELAXED))];
     uintptr_t found = load(&way->block, ACQUIRE); /* N1: pairs with B2 */
     *block = (const void *)found;
     *out = unpack(load(&way->followed, RELAXED));

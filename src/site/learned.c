@@ -186,6 +186,7 @@ static struct record *record_for(size_t index)
     if (!compare_swap(&place->record, &number, (uint16_t)next, RELEASE, ACQUIRE)) /* P2 */
         return &all->records[number]; /* another thread was first; this one's is nobody's */
     store(&place->state, PLACE_WATCHED, RELAXED);
+    follow_make_room(&all->followed, (size_t)next * FOLLOWED_MAX);
     return record;
 }
 

@@ -18,6 +18,7 @@ static const void *block_at(uint64_t number)
 TEST(Follow, WhatWasEnteredIsTakenOutOnceWithAllThatWasSaid)
 {
     auto table = std::make_unique<follow_table>();
+    follow_make_room(table.get(), 4096);
     std::map<uint64_t, followed> oracle;
     calm_test::Random random(7);
     for (unsigned i = 0; i < 200000; i++) {
@@ -44,6 +45,7 @@ TEST(Follow, WhatWasEnteredIsTakenOutOnceWithAllThatWasSaid)
 TEST(Follow, AFullSetRefusesAndNothingIsLost)
 {
     auto table = std::make_unique<follow_table>();
+    follow_make_room(table.get(), FOLLOW_SETS * FOLLOW_WAYS);
     uint64_t entered = 0;
     for (uint64_t i = 0; i < 4 * FOLLOW_SETS * FOLLOW_WAYS; i++)
         entered += follow_begin(table.get(), block_at(i), {static_cast<uint32_t>(i), 1, 2});
@@ -60,6 +62,36 @@ TEST(Follow, AFullSetRefusesAndNothingIsLost)
         }
     EXPECT_EQ(looked, entered) << "one round sees every block";
     EXPECT_EQ(taken, entered);
+}
+
+/* Seen to fail with follow_end() that looks in the set of now only. */
+TEST(Follow, ATableThatGrowsFindsWhatWasEnteredBefore)
+{
+    auto table = std::make_unique<follow_table>();
+    std::vector<uint64_t> entered;
+    for (size_t room = 8; room <= FOLLOW_SETS * FOLLOW_WAYS; room *= 2) {
+        follow_make_room(table.get(), room);
+        for (uint64_t i = 0; i < room / 4; i++)
+            if (follow_begin(table.get(), block_at(room * 8 + i), {0, 1, 2}))
+                entered.push_back(room * 8 + i);
+    }
+    EXPECT_GT(entered.size(), static_cast<size_t>(FOLLOW_SETS * FOLLOW_WAYS / 4));
+    followed found;
+    for (uint64_t number : entered)
+        EXPECT_TRUE(follow_end(table.get(), block_at(number), &found)) << number;
+}
+
+/* Seen to fail with a table that begins with all its sets. */
+TEST(Follow, AFewBlocksAreInFewPages)
+{
+    auto table = std::make_unique<follow_table>();
+    follow_make_room(table.get(), 400);
+    for (uint64_t i = 0; i < 400; i++)
+        follow_begin(table.get(), block_at(i * 977), {0, 1, 2});
+    size_t highest = 0;
+    for (size_t i = 0; i < FOLLOW_SETS * FOLLOW_WAYS; i++)
+        highest = table->ways[i].block != 0 ? i : highest;
+    EXPECT_LT(highest * sizeof table->ways[0], size_t{32} * 1024);
 }
 
 TEST(Follow, OfSeveralThreadsThatTakeABlockOutOneHasIt)

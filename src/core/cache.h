@@ -252,17 +252,33 @@ ALWAYS_INLINE void *cache_pop_own(size_t entry_offset)
     return likely(block != NULL) ? cache_pop_known(cache, entry, block) : NULL;
 }
 
+/* Where a look found nothing: the thread's own cache, and the entry's place in it. */
+struct cache_miss {
+    struct cache *cache;
+    size_t entry_offset;
+};
+
+/* The same of an entry of that cache, or from the core's; where nothing is found says where. A
+ * thread that works on its core's cache has an empty one of its own. */
+ALWAYS_INLINE void *cache_pop_at(struct cache *cache, struct cache_entry *entry,
+                                 struct cache_miss *miss)
+{
+    void *block = load(&entry->first, RELAXED);
+    if (likely(block != NULL))
+        return cache_pop_known(cache, entry, block);
+    *miss = (struct cache_miss){cache, (uintptr_t)entry - (uintptr_t)cache};
+    return cache_pop_core(miss->entry_offset);
+}
+
 /* Takes the newest block of the bin at `entry_offset` (bin * ENTRY_BYTES), or NULL when the cache
- * has none. A thread that works on its core's cache has an empty one of its own. */
+ * has none. */
 ALWAYS_INLINE void *cache_pop(size_t entry_offset)
 {
     struct cache *cache = of_thread.cache;
     struct cache_entry *entry = cache_entry_at(cache, entry_offset);
+    struct cache_miss miss;
     computed_here(entry); /* so that the offset need not be kept */
-    void *block = load(&entry->first, RELAXED);
-    if (unlikely(block == NULL))
-        return cache_pop_core((uintptr_t)entry - (uintptr_t)cache);
-    return cache_pop_known(cache, entry, block);
+    return cache_pop_at(cache, entry, &miss);
 }
 
 /* As cache_pop, then from the depot; NULL when there is no memory. */

@@ -89,6 +89,21 @@ NOINLINE void *front_alloc_slow(size_t bytes, const void *site, const void *fram
     return block != NULL ? block : front_fail();
 }
 
+/* Apart, so that the other one needs no frame. */
+static NOINLINE void *alloc_through(size_t bytes, const void *site, const void *frame,
+                                    struct cache_miss at)
+{
+    void *block = second_alloc_through(at, site, frame);
+    return block != NULL ? block : front_alloc_slow(bytes, site, frame);
+}
+
+NOINLINE void *front_alloc_missed(size_t bytes, const void *site, const void *frame,
+                                  struct cache_miss at)
+{
+    void *block = second_alloc_again(at, site);
+    return likely(block != NULL) ? block : alloc_through(bytes, site, frame, at);
+}
+
 void *front_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     if (block == NULL)

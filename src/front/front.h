@@ -48,18 +48,28 @@ ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
  * cohort up again, so that the fast path need not keep it. */
 void *front_alloc_slow(size_t bytes, const void *site, const void *frame);
 
+/* The same of a request that looked in a cache and found nothing. */
+void *front_alloc_missed(size_t bytes, const void *site, const void *frame, struct cache_miss at);
+
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site, const void *frame)
 {
-    void *block = site_alloc_fast(bytes, site);
-    return likely(block != NULL) ? block : front_alloc_slow(bytes, site, frame);
+    struct cache_miss at;
+    if (unlikely(bytes > SMALL_MAX))
+        return front_alloc_slow(bytes, site, frame);
+    void *block = site_alloc_look(bytes, site, &at);
+    return likely(block != NULL) ? block : front_alloc_missed(bytes, site, frame, at);
 }
 
 /* front_alloc(bytes, CALLER), in an exported function. */
 ALWAYS_INLINE void *front_alloc_here(size_t bytes)
 {
-    void *block = site_alloc_fast(bytes, CALLER);
-    return likely(block != NULL) ? block
-                                 : front_alloc_slow(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    struct cache_miss at;
+    if (unlikely(bytes > SMALL_MAX))
+        return front_alloc_slow(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME);
+    void *block = site_alloc_look(bytes, CALLER, &at);
+    if (likely(block != NULL))
+        return block;
+    return front_alloc_missed(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, at);
 }
 
 #endif

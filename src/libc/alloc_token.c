@@ -25,7 +25,7 @@ static inline void *token_new(size_t n, struct request from, bool may_throw)
     if (!is_new_ours())
         return may_throw ? _Znwm(n) : operator_new_caught(n, 1);
     void *block = site_alloc_fast(n, from.site);
-    return likely(block != NULL) ? block : operator_new_missed(n, from.site, from.frame, may_throw);
+    return likely(block != NULL) ? block : operator_new_slow(n, from.site, from.frame, may_throw);
 }
 
 static inline void *token_new_aligned(size_t n, size_t a, struct request from, bool may_throw)

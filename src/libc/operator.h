@@ -33,8 +33,11 @@ HIDDEN void *operator_own_new_aligned(size_t bytes, size_t align);
 HIDDEN void operator_own_delete(void *block);
 HIDDEN void operator_own_delete_aligned(void *block, size_t align);
 
-/* After site_alloc_fast found nothing; asks the new-handler and throws when it may. */
-HIDDEN void *operator_new_missed(size_t bytes, const void *site, const void *frame, bool may_throw);
+/* After a cache had nothing: asks the new-handler and throws when it may. The first looks at the
+ * site's own cohort before that, for who looked in a cache before. */
+HIDDEN void *operator_new_missed(size_t bytes, const void *site, const void *frame, bool may_throw,
+                                 struct cache_miss at);
+HIDDEN void *operator_new_slow(size_t bytes, const void *site, const void *frame, bool may_throw);
 HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, const void *frame,
                                   bool may_throw);
 
@@ -67,10 +70,13 @@ ALWAYS_INLINE bool is_new_aligned_ours(void)
 /* In an exported function, whose caller is the site. */
 ALWAYS_INLINE void *operator_new_plain(size_t bytes, bool may_throw)
 {
-    void *block = site_alloc_fast(bytes, CALLER);
-    return likely(block != NULL)
-               ? block
-               : operator_new_missed(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, may_throw);
+    struct cache_miss at;
+    if (unlikely(bytes > SMALL_MAX))
+        return operator_new_slow(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, may_throw);
+    void *block = site_alloc_look(bytes, CALLER, &at);
+    if (likely(block != NULL))
+        return block;
+    return operator_new_missed(bytes, RETURN_ADDRESS_AGAIN, CALLER_FRAME, may_throw, at);
 }
 
 /* The usable size, when the block is ours to know. */

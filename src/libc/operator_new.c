@@ -65,7 +65,16 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, const
 }
 
 NOINLINE void *operator_new_missed(size_t bytes, const void *site, const void *frame,
-                                   bool may_throw)
+                                   bool may_throw, struct cache_miss at)
+{
+    void *block = second_alloc_again(at, site);
+    if (likely(block != NULL))
+        return block;
+    block = second_alloc_through(at, site, frame);
+    return block != NULL ? block : operator_new_slow(bytes, site, frame, may_throw);
+}
+
+NOINLINE void *operator_new_slow(size_t bytes, const void *site, const void *frame, bool may_throw)
 {
     void *block = site_alloc_slow(bytes, site, frame);
     return likely(block != NULL) ? block : new_failed(bytes, 1, site, frame, may_throw);

@@ -62,6 +62,12 @@ ALWAYS_INLINE uintptr_t os_code_address(uintptr_t word)
 #endif
 }
 
+/* Whether the word at `at` is in the page that `sp` is in, which can be read. */
+ALWAYS_INLINE bool os_stack_is_near(uintptr_t sp, uintptr_t at)
+{
+    return (at ^ sp) < OS_STACK_PAGE;
+}
+
 /*
  * Reads the word of the calling thread's stack at `at`, a multiple of 8 above `sp`, without a walk:
  * a return address, without its signature. It may lie beyond the stack: 0 for what cannot be read,
@@ -70,7 +76,7 @@ ALWAYS_INLINE uintptr_t os_code_address(uintptr_t word)
  */
 ALWAYS_INLINE uintptr_t os_stack_word(uintptr_t sp, uintptr_t at)
 {
-    if (unlikely((at ^ sp) >= OS_STACK_PAGE))
+    if (unlikely(!os_stack_is_near(sp, at)))
         return os_stack_word_far(at);
     return os_code_address(*(const volatile uintptr_t *)at);
 }

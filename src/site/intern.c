@@ -19,6 +19,7 @@
 #include "site/wrapper.h"
 
 enum {
+    WORD_ROW_BITS = 16,
     LINKER_BITS = 8,
     FAR_BITS = 15,
     TAG_BITS = 12,
@@ -31,7 +32,8 @@ enum {
 _Static_assert((int)ROW_OVERFLOW < (int)ROW_LIMIT, "each site's row is a bin's");
 
 /* No site's: an address of all ones. */
-static const uint64_t retired_word = UINT64_MAX << INTERN_ROW_BITS;
+static const uint64_t retired_word = UINT64_MAX << WORD_ROW_BITS;
+static const uintptr_t retired_site = UINTPTR_MAX;
 
 struct site_set {
     _Atomic uint64_t *words;
@@ -39,19 +41,26 @@ struct site_set {
     _Atomic uint32_t used; /* words, at most three in four     */
 };
 
-_Atomic uint64_t intern_table[1 << INTERN_BITS];
+static _Atomic uint64_t near_words[1 << INTERN_BITS];
 static _Atomic uint64_t linker_words[1 << LINKER_BITS];
 static _Atomic uint64_t far_words[1 << FAR_BITS];
 
-static struct site_set near = {.words = intern_table, .size = 1 << INTERN_BITS};
+static struct site_set near = {.words = near_words, .size = 1 << INTERN_BITS};
 static struct site_set linker = {.words = linker_words, .size = 1 << LINKER_BITS};
 static struct site_set far = {.words = far_words, .size = 1 << FAR_BITS}; /* in overflow, all */
+
+struct intern_table intern_known;
+static const struct intern_table nothing_known;
+const struct intern_table *_Atomic intern_quick = &nothing_known;
 
 struct tag_row {
     _Atomic uint64_t tag;
     _Atomic uint32_t row;
 };
 static struct tag_row tag_rows[1 << TAG_BITS];
+
+/* By row: its word in `near`, so that whoever looks at all sites need not look at all places. */
+static _Atomic uint64_t *_Atomic near_of_row[ROW_LIMIT];
 
 static _Atomic uint32_t rows_used;
 static _Atomic uint32_t row_spare; /* taken and not needed, or ROW_NONE */
@@ -61,12 +70,12 @@ static _Atomic uint64_t overflow_sites;
 
 static uint64_t word_of(uintptr_t address, unsigned row)
 {
-    return (uint64_t)address << INTERN_ROW_BITS | row;
+    return (uint64_t)address << WORD_ROW_BITS | row;
 }
 
 static unsigned row_of(uint64_t word)
 {
-    return (unsigned)(word & ((1 << INTERN_ROW_BITS) - 1));
+    return (unsigned)(word & ((1 << WORD_ROW_BITS) - 1));
 }
 
 /* The place of an address, or the empty one where it would be; bounded, since a quarter is empty.
@@ -76,7 +85,7 @@ static _Atomic uint64_t *probe(const struct site_set *set, uintptr_t address)
     size_t mask = set->size - 1, place = address >> CODE_ALIGN_LOG2 & mask;
     for (;; place = (place + 1) & mask) {
         uint64_t word = load(&set->words[place], RELAXED);
-        if (word == 0 || word >> INTERN_ROW_BITS == address)
+        if (word == 0 || word >> WORD_ROW_BITS == address)
             return &set->words[place];
     }
 }
@@ -98,11 +107,14 @@ static unsigned enter(struct site_set *set, uintptr_t address, unsigned row)
     for (;;) { /* a turn for each site that comes between */
         _Atomic uint64_t *place = probe(set, address);
         uint64_t word = load(place, RELAXED);
-        if (word == 0 && compare_swap(place, &word, word_of(address, row), RELAXED, RELAXED)) {
+        /* Before the word, which must not be missed if this thread goes no further. */
+        if (set == &near)
+            store(&near_of_row[row], place, RELAXED);
+        if (word == 0 && compare_swap(place, &word, word_of(address, row), RELEASE, RELAXED)) {
             fetch_add(row == ROW_OVERFLOW ? &overflow_sites : &own_sites, 1, RELAXED);
             return row;
         }
-        if (word >> INTERN_ROW_BITS == address) {
+        if (word >> WORD_ROW_BITS == address) {
             fetch_sub(&set->used, 1, RELAXED);
             return row_of(word);
         }
@@ -134,18 +146,53 @@ static void row_give_back(unsigned row)
         compare_swap(&row_spare, &none, row, RELAXED, RELAXED);
 }
 
-/* I3: retires the sites that are in no module any more. */
+/* I5: a place in intern_known for an address, by compare-and-swap; SIZE_MAX: both are others'. */
+static size_t claim(uintptr_t address, uintptr_t claimant)
+{
+    size_t place = intern_place((const void *)address);
+    for (unsigned tries = 0; tries < 2; tries++, place = intern_other_place(place)) {
+        uintptr_t found = 0;
+        if (compare_swap(&intern_known.sites[place], &found, claimant, RELAXED, RELAXED) ||
+            found == address)
+            return place;
+    }
+    return SIZE_MAX;
+}
+
+/* Tells requests of a site in `near` which row it has. */
+static void tell(uintptr_t address, unsigned row)
+{
+    size_t place = claim(address, address);
+    if (place != SIZE_MAX)
+        store(&intern_known.offsets[place], row * COHORT_ENTRY_BYTES, RELAXED);
+}
+
+/* I3: retires the site of a word in `near`, unless another thread does. I5b: who is about to tell
+ * it finds no place. */
+static void retire_at(_Atomic uint64_t *place, uint64_t word)
+{
+    uintptr_t address = word >> WORD_ROW_BITS;
+    if (!compare_swap(place, &word, retired_word, RELAXED, RELAXED))
+        return;
+    fetch_add(&retired_sites, 1, RELAXED);
+    size_t known = claim(address, retired_site);
+    bool is_told = known != SIZE_MAX &&
+                   exchange(&intern_known.sites[known], retired_site, RELAXED) == address;
+    if (!is_told)
+        claim(address, retired_site);
+}
+
+/* Retires the sites that are in no module any more. */
 static void retire(void)
 {
     wrapper_forget_gone();
-    for (size_t i = 0; i < near.size; i++) {
-        uint64_t word = load(&near.words[i], RELAXED);
-        const void *site = (const void *)(uintptr_t)(word >> INTERN_ROW_BITS);
-        if (word == 0 || word == retired_word || row_of(word) == ROW_OVERFLOW ||
-            os_loader_find(site) != LOADER_NONE)
-            continue;
-        if (compare_swap(&near.words[i], &word, retired_word, RELAXED, RELAXED))
-            fetch_add(&retired_sites, 1, RELAXED);
+    unsigned end = ROW_FIRST + load(&rows_used, RELAXED) + 1; /* COHORT_SAMPLED is left out */
+    for (unsigned row = ROW_FIRST; row < end; row++) {
+        _Atomic uint64_t *place = load(&near_of_row[row], RELAXED);
+        uint64_t word = place != NULL ? load(place, RELAXED) : 0;
+        const void *site = (const void *)(uintptr_t)(word >> WORD_ROW_BITS);
+        if (row_of(word) == row && os_loader_find(site) == LOADER_NONE)
+            retire_at(place, word);
     }
 }
 
@@ -153,9 +200,13 @@ void intern_retire(const void *site)
 {
     _Atomic uint64_t *place = probe(&near, (uintptr_t)site);
     uint64_t word = load(place, RELAXED);
-    if (word != 0 && row_of(word) != ROW_OVERFLOW &&
-        compare_swap(place, &word, retired_word, RELAXED, RELAXED))
-        fetch_add(&retired_sites, 1, RELAXED);
+    if (word != 0 && row_of(word) != ROW_OVERFLOW)
+        retire_at(place, word);
+}
+
+void intern_allow_quick(bool is_allowed)
+{
+    store(&intern_quick, is_allowed ? &intern_known : &nothing_known, RELAXED);
 }
 
 /* The row of a tag (site/tag.h), which has more bits than a word has room for. I4: whoever finds
@@ -188,6 +239,8 @@ static unsigned enter_new(uintptr_t address, enum loader_answer where)
     unsigned row = enter(where == LOADER_ITSELF ? &linker : &near, address, wanted);
     if (row != wanted)
         row_give_back(wanted);
+    if (row != ROW_NONE && where != LOADER_ITSELF)
+        tell(address, row);
     if (row == ROW_NONE)
         row = enter(&far, address, ROW_OVERFLOW);
     return row != ROW_NONE ? row : ROW_OVERFLOW;
@@ -196,8 +249,10 @@ static unsigned enter_new(uintptr_t address, enum loader_answer where)
 static unsigned find(uintptr_t address)
 {
     unsigned row = look_up(&near, address);
-    if (likely(row != ROW_NONE))
+    if (likely(row != ROW_NONE)) {
+        tell(address, row);
         return row;
+    }
     row = look_up(&far, address);
     if (row != ROW_NONE)
         return row;

@@ -14,12 +14,22 @@
 
 enum {
     INTERN_SITES_MAX = 1000,
-    INTERN_BITS = 12, /* of an address that are its place in the table */
-    INTERN_ROW_BITS = 16,
+    INTERN_BITS = 12, /* of an address that are its place in the set */
 };
 
-/* The address of a site, which has 48 bits at most, above its cohort's row; 0: none. */
-extern HIDDEN _Atomic uint64_t intern_table[1 << INTERN_BITS];
+/* Sites with the offset of their cohort's entries in a cache, each at one of two places that its
+ * address says. Two words, but a place is one site's for good: who finds its address finds its
+ * offset, or still 0, which is of no cohort. */
+struct intern_table {
+    _Atomic uintptr_t sites[1 << INTERN_BITS];
+    _Atomic uint32_t offsets[1 << INTERN_BITS];
+};
+extern HIDDEN struct intern_table intern_known;
+
+/* Where a request may look whether its return address has a cohort that it may have at once: what
+ * is known while nobody samples, else an empty table, as with the other policies. */
+extern HIDDEN const struct intern_table *_Atomic intern_quick;
+void intern_allow_quick(bool is_allowed);
 
 struct intern_counts {
     uint64_t sites;    /* that have or had a cohort of their own */
@@ -35,28 +45,40 @@ void intern_retire(const void *site);
 /* The slow half of intern_offset(). */
 uint32_t intern_find(const void *site);
 
-/* The word at a site's place, which may be another's. */
-ALWAYS_INLINE uint64_t intern_word(const void *site)
+/* Where a site is looked for first, and after that. */
+ALWAYS_INLINE size_t intern_place(const void *site)
 {
-    uintptr_t place = (uintptr_t)site >> CODE_ALIGN_LOG2 & ((1 << INTERN_BITS) - 1);
-    return load(&intern_table[place], RELAXED);
+    return (uintptr_t)site >> CODE_ALIGN_LOG2 & ((1 << INTERN_BITS) - 1);
 }
 
-ALWAYS_INLINE bool intern_is_of(uint64_t word, const void *site)
+ALWAYS_INLINE size_t intern_other_place(size_t place)
 {
-    return word >> INTERN_ROW_BITS == (uintptr_t)site;
+    return place ^ 1 << (INTERN_BITS - 1);
 }
 
-ALWAYS_INLINE uint32_t intern_word_offset(uint64_t word)
+ALWAYS_INLINE bool intern_has_at(const struct intern_table *table, size_t place, const void *site)
 {
-    return (uint32_t)(word & ((1 << INTERN_ROW_BITS) - 1)) * COHORT_ENTRY_BYTES;
+    return load(&table->sites[place], RELAXED) == (uintptr_t)site;
 }
 
-/* The offset of the entries of the site's cohort in a cache. Any thread; takes no lock. */
+/* The offset of the entries of a site's cohort in a cache. 0: the table does not have it, or not
+ * yet. */
+ALWAYS_INLINE uint32_t intern_look(const struct intern_table *table, const void *site)
+{
+    size_t place = intern_place(site);
+    if (unlikely(!intern_has_at(table, place, site))) {
+        place = intern_other_place(place);
+        if (!intern_has_at(table, place, site))
+            return 0;
+    }
+    return load(&table->offsets[place], RELAXED);
+}
+
+/* The same of a site that is known. Any thread; takes no lock. */
 ALWAYS_INLINE uint32_t intern_offset(const void *site)
 {
-    uint64_t word = intern_word(site);
-    return likely(intern_is_of(word, site)) ? intern_word_offset(word) : intern_find(site);
+    uint32_t offset = intern_look(&intern_known, site);
+    return likely(offset != 0) ? offset : intern_find(site);
 }
 
 #endif

@@ -64,6 +64,10 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     if (bytes > PTRDIFF_MAX)
         return NULL;
     const void *named = site_named(site, frame);
+    bool is_quick = align == 1 && bytes <= MEDIUM_MAX && !wrapper_is_due(WRAPPER_CALL);
+    void *quick = is_quick ? second_alloc_quick(bytes, named) : NULL;
+    if (likely(quick != NULL))
+        return is_zeroed ? __builtin_memset(quick, 0, bytes) : quick;
     uint32_t offset = request_offset(bytes, site, named);
     bool is_sampled = sample_is_reached(bytes);
     bool is_followed = is_learning(named, bytes);
@@ -82,11 +86,6 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
                                     const void *frame)
 {
     sample_takes_back(bytes, offset);
-    if (offset == DIVERTED_OFFSET) {
-        bool is_quick = bytes <= MEDIUM_MAX && !is_zeroed;
-        void *block = is_quick ? second_alloc_quick(bytes, site) : NULL;
-        return block != NULL ? block : second_alloc(bytes, 1, is_zeroed, site, frame);
-    }
     wrapper_tick(WRAPPER_MISS, bytes, site);
     remote_look();
     bool is_sampled = sample_is_reached(bytes);
@@ -161,6 +160,9 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     const void *named = site_named(site, frame);
+    uint32_t known = intern_look(load(&intern_quick, RELAXED), named);
+    if (likely(known != 0) && !wrapper_is_due(WRAPPER_CALL))
+        return heap_realloc(block, bytes, known, false);
     uint32_t offset = request_offset(bytes, site, named);
     if (unlikely(sample_is_on()))
         return sample_realloc(block, bytes, site, frame, offset);

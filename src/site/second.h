@@ -32,8 +32,7 @@ void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const 
 /* The same up to ARMED_MAX. */
 void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
-/* The same where sample_passes has counted it and found that somebody has to look; or, with
- * DIVERTED_OFFSET, any. */
+/* The same where sample_passes has counted it and found that somebody has to look. */
 void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame);
 
@@ -51,13 +50,44 @@ void *second_realloc(void *block, size_t bytes, const void *site, const void *fr
  * second_alloc must be asked. Pre: bytes <= MEDIUM_MAX. */
 ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
 {
-    uint64_t word = intern_word(site);
-    bool is_quick = load(&site_is_quick, RELAXED) && intern_is_of(word, site);
-    return likely(is_quick) ? cache_pop(intern_word_offset(word) + home_offset(bytes)) : NULL;
+    uint32_t offset = intern_look(load(&intern_quick, RELAXED), site);
+    return likely(offset != 0) ? cache_pop(offset + home_offset(bytes)) : NULL;
 }
 
-/* A small block if a cache has one of the site's cohort; NULL says nothing but that site_alloc_slow
- * must be asked. That looks the site up, too: not before it is known to be of use here. */
+/* The same, at the first place only, of a request that found nothing in the entry that the table of
+ * sites has for it. Where sites are known, that is of DIVERTED_OFFSET, and the site's own entry is
+ * so far behind it. */
+ALWAYS_INLINE void *second_alloc_again(struct cache_miss at, const void *site)
+{
+    const struct intern_table *table = load(&intern_quick, RELAXED);
+    size_t place = intern_place(site);
+    if (unlikely(!intern_has_at(table, place, site)))
+        return NULL;
+    size_t offset = at.entry_offset + load(&table->offsets[place], RELAXED);
+    return cache_pop_at(at.cache, cache_entry_at(at.cache, offset), &at);
+}
+
+/* The same of a request through a wrapper, whose caller is the site; wrappers are not in the table.
+ */
+ALWAYS_INLINE void *second_alloc_through(struct cache_miss at, const void *site, const void *frame)
+{
+    bool is_quick = load(&intern_quick, RELAXED) == &intern_known;
+    const void *caller = is_quick ? wrapper_caller_quick(site, frame) : NULL;
+    return caller != NULL ? second_alloc_again(at, caller) : NULL;
+}
+
+/* A block of at most SMALL_MAX bytes if a cache has one of the site's cohort; NULL says nothing but
+ * that second_alloc_again and site_alloc_slow must be asked. */
+ALWAYS_INLINE void *site_alloc_look(size_t bytes, const void *site, struct cache_miss *miss)
+{
+    struct cache *cache = of_thread.cache;
+    size_t offset = site_offset(site) + of_thread.small[(bytes + 7) >> 3];
+    struct cache_entry *entry = cache_entry_at(cache, offset);
+    computed_here(entry); /* so that the offset need not be kept */
+    return cache_pop_at(cache, entry, miss);
+}
+
+/* The same of any size, for who has no need of where it looked. */
 ALWAYS_INLINE void *site_alloc_fast(size_t bytes, const void *site)
 {
     return likely(bytes <= SMALL_MAX) ? heap_alloc_fast(bytes, site_offset(site)) : NULL;
@@ -114,14 +144,16 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
+    if (offset == DIVERTED_OFFSET) {
+        bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
+        void *block = is_medium ? second_alloc_quick(bytes, site) : NULL;
+        return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+    }
     if (bytes > MEDIUM_MAX)
         return site_alloc_large(bytes, offset, site, frame);
     if (bytes > ARMED_MAX)
         return site_alloc_medium(bytes, offset, site, frame);
-    if (offset != DIVERTED_OFFSET)
-        return second_alloc_armed(bytes, offset, site, frame);
-    void *block = second_alloc_quick(bytes, site);
-    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+    return second_alloc_armed(bytes, offset, site, frame);
 }
 
 /* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */

@@ -23,7 +23,6 @@ _Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes ea
 _Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
 
 bool site_is_interned;
-_Atomic bool site_is_quick;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
@@ -64,7 +63,7 @@ static uint32_t entry_of(size_t index, uint32_t armed)
 static void write_table(size_t first, size_t count)
 {
     uint32_t armed = load(&counted_by, RELAXED);
-    store(&site_is_quick, site_is_interned && armed == 0, RELAXED);
+    intern_allow_quick(site_is_interned && armed == 0);
     for (size_t index = first; index < first + count; index++)
         store(&site_table[index], (uint16_t)entry_of(index, armed), RELAXED);
 }
@@ -85,7 +84,7 @@ void site_refill(size_t first, size_t count)
 static void begin_table(void)
 {
     uint16_t offset = site_is_interned ? DIVERTED_OFFSET : OWN_OFFSET_FIRST;
-    store(&site_is_quick, site_is_interned, RELAXED);
+    intern_allow_quick(site_is_interned);
     for (size_t index = 0; index < SITES; index++)
         store(&site_table[index], offset, RELAXED);
 }

@@ -63,10 +63,6 @@ uint32_t site_offset_by_index(const void *return_address);
 
 extern HIDDEN bool site_is_interned; /* the policy is `intern`; set while the heap starts */
 
-/* Whether a request whose return address has a cohort in intern_table may have it at once: the
- * policy is `intern`, and nobody samples. */
-extern HIDDEN _Atomic bool site_is_quick;
-
 /* The offset of the entries of a site's own cohort by the policy, diverted or not. Starts the heap,
  * which says what the policy is; without memory it cannot be served anyway. */
 ALWAYS_INLINE uint32_t site_own_offset(const void *return_address)

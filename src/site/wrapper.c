@@ -3,9 +3,8 @@
  *
  * Two tables. `seen` has, for addresses that requests return to, a sketch of their callers and
  * sizes: marks of the first four different ones, so that what is counted is never more than there
- * are.
- * `facts` has where a known wrapper keeps its return address; it is what the second front end
- * reads. A fact is used only after a walk of the stack agreed with it, and is proved again now and
+ * are. `wrapper_places` has where a known wrapper keeps its return address; it is what requests
+ * read. A fact is used only after a walk of the stack agreed with it, and is proved again now and
  * then; one that disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h).
  *
  * Owner: any thread, lock-free; docs/protocols/wrappers.md. Design: docs/design/wrappers.md
@@ -20,8 +19,6 @@
 enum {
     SEEN_LOG2 = 10,
     SEEN_WAYS = 4,
-    FACTS_LOG2 = 8,
-    FACT_WAYS = 4,
     FRAME_BYTES_MAX = 4096,
     MARK_BITS = 16,
     MARK_SET = 1 << (MARK_BITS - 1), /* so that no mark is 0 */
@@ -46,6 +43,8 @@ struct distance {
     int32_t kept;
 };
 
+_Static_assert(offsetof(struct distance, kept) == WRAPPER_KEPT_SHIFT / 8, "the high half");
+
 struct seen {
     _Atomic uintptr_t site;    /* 0: unused */
     _Atomic uint64_t callers;  /* marks of them, four at most */
@@ -57,14 +56,10 @@ struct seen {
     _Atomic uint16_t state;
 };
 
-struct fact {
-    _Atomic uintptr_t site;    /* 0: unused */
-    _Atomic uint64_t distance; /* 0: not to be used */
-};
-_Static_assert(sizeof(struct fact) * FACT_WAYS == CACHE_LINE_BYTES, "a set is a line");
+_Static_assert(sizeof(struct wrapper_place) * WRAPPER_WAYS == CACHE_LINE_BYTES, "a set is a line");
 
 static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
-static _Alignas(CACHE_LINE_BYTES) struct fact facts[1 << FACTS_LOG2];
+_Alignas(CACHE_LINE_BYTES) struct wrapper_place wrapper_places[1 << WRAPPER_PLACES_LOG2];
 
 _Atomic uint64_t wrapper_indices[SITES / 64];
 static _Atomic uint64_t diverted[SITES / 64]; /* bits by index of site_table */
@@ -89,15 +84,10 @@ void wrapper_start(void)
         store(&is_on, true, RELAXED);
 }
 
-static uint64_t mix(uint64_t value)
-{
-    return value * 0x9E3779B97F4A7C15;
-}
-
 /* The same in every run: what address randomisation changes does not count. */
 static uint64_t mix_index(uintptr_t site)
 {
-    return mix(site_index((const void *)site));
+    return wrapper_mix(site_index((const void *)site));
 }
 
 /* Adds 15 bits of something to the four that a word has room for, unless it is among them. */
@@ -120,9 +110,9 @@ static unsigned marks_in(uint64_t word)
     return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
 }
 
-ALWAYS_INLINE struct fact *facts_of(uintptr_t site)
+ALWAYS_INLINE struct wrapper_place *facts_of(uintptr_t site)
 {
-    return &facts[mix_index(site) >> (64 - FACTS_LOG2) & ~(uint64_t)(FACT_WAYS - 1)];
+    return wrapper_set((const void *)site);
 }
 
 ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
@@ -139,10 +129,10 @@ static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
     return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
 }
 
-static struct fact *find_fact(uintptr_t site)
+static struct wrapper_place *find_fact(uintptr_t site)
 {
-    struct fact *set = facts_of(site);
-    for (unsigned way = 0; way < FACT_WAYS; way++)
+    struct wrapper_place *set = facts_of(site);
+    for (unsigned way = 0; way < WRAPPER_WAYS; way++)
         if (load(&set[way].site, RELAXED) == site)
             return &set[way];
     return NULL;
@@ -153,8 +143,8 @@ ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
     if (likely(!has_bit(wrapper_indices, site)))
         return 0;
-    const struct fact *set = facts_of(site);
-    for (unsigned way = 0; way < FACT_WAYS; way++) {
+    const struct wrapper_place *set = facts_of(site);
+    for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
         uint64_t distance = load(&set[way].distance, ACQUIRE);
         if (load(&set[way].site, RELAXED) == site)
             return distance;
@@ -183,8 +173,8 @@ const void *wrapper_see_through(const void *site, const void *frame)
 /* False: its set is full. */
 static bool add_fact(uintptr_t site, uint64_t distance)
 {
-    struct fact *set = facts_of(site);
-    for (unsigned way = 0; way < FACT_WAYS; way++) {
+    struct wrapper_place *set = facts_of(site);
+    for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
         uintptr_t expected = 0;
         /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
         if (compare_swap(&set[way].site, &expected, site, RELAXED, RELAXED) || expected == site) {
@@ -199,7 +189,7 @@ static bool add_fact(uintptr_t site, uint64_t distance)
 /* F4, F5: first nobody goes by it, then it is free. */
 static void drop_fact(uintptr_t site)
 {
-    struct fact *fact = find_fact(site);
+    struct wrapper_place *fact = find_fact(site);
     if (fact == NULL)
         return;
     store(&fact->distance, 0, RELEASE);
@@ -214,7 +204,7 @@ bool wrapper_has_index(size_t index)
 static void divert(uintptr_t site)
 {
     if (set_bit(diverted, site))
-        site_refill(0, SITES);
+        site_refill(site_index((const void *)site), 1);
 }
 
 /* Unless another wrapper has the same index. After drop_fact. */
@@ -222,13 +212,13 @@ static void undivert(uintptr_t site)
 {
     size_t index = site_index((const void *)site);
     uint64_t bit = (uint64_t)1 << index % 64;
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        uintptr_t other = load(&facts[i].site, RELAXED);
+    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++) {
+        uintptr_t other = load(&wrapper_places[i].site, RELAXED);
         if (other != 0 && site_index((const void *)other) == index)
             return;
     }
     if ((atomic_fetch_and_explicit(&diverted[index / 64], ~bit, RELAXED) & bit) != 0)
-        site_refill(0, SITES);
+        site_refill(index, 1);
 }
 
 /* Mismatches are not forgotten. */
@@ -275,7 +265,7 @@ static void note(struct seen *entry, uintptr_t caller, size_t bytes)
 {
     fetch_add(&entry->samples, 1, RELAXED);
     add_mark(&entry->callers, site_index((const void *)caller));
-    add_mark(&entry->sizes, mix(bytes) >> 49);
+    add_mark(&entry->sizes, wrapper_mix(bytes) >> 49);
     if (load(&entry->state, RELAXED) == WRAPPER_NO &&
         load(&entry->samples, RELAXED) >= SAMPLES_MIN &&
         marks_in(load(&entry->callers, RELAXED)) >= DIFFERENT_CALLERS_MIN &&
@@ -362,7 +352,7 @@ static int32_t interval(uint64_t looks_so_far)
 {
     unsigned steps = (unsigned)size_min(looks_so_far / LOOKS_A_STEP, STEPS_MAX);
     int32_t least = (int32_t)(MISSES_MIN * WRAPPER_MISS) << steps;
-    return least + (int32_t)(mix(looks_so_far) >> 40) % least;
+    return least + (int32_t)(wrapper_mix(looks_so_far) >> 40) % least;
 }
 
 static void forget(uintptr_t site)
@@ -377,7 +367,7 @@ static void forget(uintptr_t site)
     store(&entry->site, 0, RELAXED);
 }
 
-static void forget_if_gone(struct fact *fact)
+static void forget_if_gone(struct wrapper_place *fact)
 {
     uintptr_t site = load(&fact->site, RELAXED);
     if (site != 0 && os_loader_find((const void *)site) == LOADER_NONE)
@@ -386,18 +376,18 @@ static void forget_if_gone(struct fact *fact)
 
 void wrapper_forget_gone(void)
 {
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
-        forget_if_gone(&facts[i]);
+    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++)
+        forget_if_gone(&wrapper_places[i]);
 }
 
 /* The hand goes on to the next fact. */
 static void sweep(void)
 {
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        size_t at = fetch_add(&hand, 1, RELAXED) % (sizeof facts / sizeof facts[0]);
-        if (load(&facts[at].site, RELAXED) == 0)
+    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++) {
+        size_t at = fetch_add(&hand, 1, RELAXED) % (1 << WRAPPER_PLACES_LOG2);
+        if (load(&wrapper_places[at].site, RELAXED) == 0)
             continue;
-        forget_if_gone(&facts[at]);
+        forget_if_gone(&wrapper_places[at]);
         return;
     }
 }

@@ -12,6 +12,7 @@
 #define CALM_SITE_WRAPPER_H
 
 #include "base/atomic.h"
+#include "os/stack.h"
 #include "site/site.h"
 
 enum { WRAPPER_DEPTH_MAX = 3 }; /* layers that are looked through */
@@ -78,6 +79,41 @@ enum wrapper_state {
     WRAPPER_KNOWN, /* and it is looked through                        */
     WRAPPER_BLIND, /* they diverge, but its caller cannot be told     */
 };
+
+/* Where a known wrapper keeps its caller's address, in bytes above the frame of the request, in the
+ * high half of `distance`. */
+struct wrapper_place {
+    _Atomic uintptr_t site;    /* 0: unused */
+    _Atomic uint64_t distance; /* 0: not to be used */
+};
+enum { WRAPPER_PLACES_LOG2 = 8, WRAPPER_WAYS = 4, WRAPPER_KEPT_SHIFT = 32 };
+extern HIDDEN struct wrapper_place wrapper_places[1 << WRAPPER_PLACES_LOG2];
+
+ALWAYS_INLINE uint64_t wrapper_mix(uint64_t value)
+{
+    return value * 0x9E3779B97F4A7C15;
+}
+
+/* The ways of an address; the same in every run: what address randomisation changes does not count.
+ */
+ALWAYS_INLINE struct wrapper_place *wrapper_set(const void *site)
+{
+    size_t place = wrapper_mix(site_index(site)) >> (64 - WRAPPER_PLACES_LOG2);
+    return &wrapper_places[place & ~(size_t)(WRAPPER_WAYS - 1)];
+}
+
+/* The caller of a wrapper that is in the first way of its set, where that is quickly read. NULL:
+ * wrapper_see_through() is to be asked. A caller that is a wrapper is not looked through. */
+ALWAYS_INLINE const void *wrapper_caller_quick(const void *site, const void *frame)
+{
+    const struct wrapper_place *place = wrapper_set(site);
+    uint64_t distance = load(&place->distance, ACQUIRE); /* F3 */
+    uintptr_t sp = (uintptr_t)frame, at = sp + (uintptr_t)(distance >> WRAPPER_KEPT_SHIFT);
+    bool is_here = load(&place->site, RELAXED) == (uintptr_t)site && distance != 0;
+    if (unlikely(!is_here || !os_stack_is_near(sp, at) || wrapper_is_due(WRAPPER_CALL)))
+        return NULL;
+    return (const void *)os_stack_word(sp, at);
+}
 
 /* What was sampled of one address that requests, or known wrappers, return to. */
 struct wrapper_fact {

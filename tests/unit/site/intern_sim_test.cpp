@@ -113,6 +113,75 @@ TEST_F(Intern, SitesOfAnUnloadedModuleAreRetiredBeforeTheLinkerCanLoadAnother)
     EXPECT_EQ(intern_counts().overflow, 0u);
 }
 
+static uint32_t told(uintptr_t site)
+{
+    return intern_look(&intern_known, reinterpret_cast<const void *>(site));
+}
+
+/* Seen to fail with claim() that takes a place which another site has. */
+TEST_F(Intern, SitesThatShareAPlaceAreToldApartByTheWholeAddress)
+{
+    enum { SHARE = 5 };
+    std::set<unsigned> rows;
+    unsigned in_table = 0;
+    for (unsigned i = 0; i < SHARE; i++) {
+        uintptr_t site = program + 0x777 + i * static_cast<uintptr_t>(SITES) * 4;
+        EXPECT_EQ(told(site), 0u) << "it was not met yet";
+        unsigned own = row(site);
+        rows.insert(own);
+        in_table += told(site) != 0;
+        EXPECT_TRUE(told(site) == 0 || told(site) == own * COHORT_ENTRY_BYTES);
+    }
+    EXPECT_EQ(rows.size(), static_cast<size_t>(SHARE));
+    EXPECT_EQ(in_table, 2u) << "as many places has an address";
+}
+
+/* Seen to fail with retire_at() that leaves the table as it is. */
+TEST_F(Intern, ARetiredSiteIsNotInTheTable)
+{
+    uintptr_t site = program + 0x999;
+    const void *address = reinterpret_cast<const void *>(site);
+    unsigned first = row(site);
+    EXPECT_NE(told(site), 0u);
+    intern_retire(address);
+    EXPECT_EQ(told(site), 0u);
+    unsigned second = row(site);
+    EXPECT_NE(second, first);
+    EXPECT_EQ(told(site), second * COHORT_ENTRY_BYTES) << "at its other place";
+    intern_retire(address);
+    unsigned third = row(site);
+    EXPECT_EQ(told(site), 0u) << "it has had both places";
+    EXPECT_EQ(row(site), third);
+    EXPECT_EQ(intern_counts().retired, 2u);
+    for (size_t place : {intern_place(address), intern_other_place(intern_place(address))})
+        EXPECT_EQ(intern_known.sites[place], UINTPTR_MAX);
+}
+
+/* Seen to fail with retire_at() that claims no place. */
+TEST_F(Intern, ASiteThatIsRetiredBeforeItWasToldIsNotToldByWhoComesLate)
+{
+    uintptr_t site = program + 0xABC;
+    const void *address = reinterpret_cast<const void *>(site);
+    size_t place = intern_place(address);
+    row(site);
+    ASSERT_EQ(intern_known.sites[place], site);
+    intern_known.sites[place] = 0; /* as before I5 */
+    intern_retire(address);
+    for (size_t its : {place, intern_other_place(place)})
+        EXPECT_EQ(intern_known.sites[its], UINTPTR_MAX);
+}
+
+TEST_F(Intern, NothingIsKnownWhereRequestsLookUnlessThatIsAllowed)
+{
+    const void *site = reinterpret_cast<const void *>(program + 0x55);
+    row(program + 0x55);
+    intern_allow_quick(false);
+    EXPECT_EQ(intern_look(intern_quick, site), 0u);
+    intern_allow_quick(true);
+    EXPECT_NE(intern_look(intern_quick, site), 0u);
+    intern_allow_quick(false);
+}
+
 static unsigned row_of_the_faster;
 
 /* Seen to fail with enter() that returns its own row where another thread was faster. */

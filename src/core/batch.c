@@ -25,14 +25,14 @@ enum {
 struct batch {
     _Atomic uint32_t next; /* number of the batch below, 0 is none */
     _Atomic uint32_t count;
-    _Atomic(void *) blocks[BATCH_BLOCKS];
+    void *_Atomic blocks[BATCH_BLOCKS];
 };
 _Static_assert(sizeof(struct batch) == 1024, "sixteen lines");
 
 /* A stack's word: number in the low 24 bits, count in the next 8, tag above. */
 enum { NUMBER_BITS = 24, COUNT_BITS = 8 };
 
-static _Atomic(struct batch *) chunks[CHUNKS];
+static struct batch *_Atomic chunks[CHUNKS];
 static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers start at 1 */
 static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
 static struct {
@@ -111,10 +111,11 @@ enum { UNCOUNTED = 255 };
  */
 static bool chunk_ready(uint32_t number)
 {
-    _Atomic(struct batch *) *chunk = &chunks[(number - 1) / CHUNK_BATCHES];
+    struct batch *_Atomic *chunk = &chunks[(number - 1) / CHUNK_BATCHES];
     if (load(chunk, ACQUIRE) != NULL)
         return true;
-    struct batch *made = meta_alloc(CHUNK_BATCHES * sizeof(struct batch), CACHE_LINE_BYTES);
+    struct batch *made = (struct batch *)meta_alloc(CHUNK_BATCHES * sizeof(struct batch),
+                                                    CACHE_LINE_BYTES);
     struct batch *expected = NULL;
     if (made == NULL)
         return load(chunk, ACQUIRE) != NULL;

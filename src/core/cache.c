@@ -234,7 +234,8 @@ static size_t flush_runs(struct cache *cache, unsigned bin, size_t count)
         run = run_length(end, left, bytes);
         if (run < RUN_PUT_MIN)
             break;
-        char *newest = load(&end[-1], RELAXED), *oldest = load(end - run, RELAXED);
+        char *newest = (char *)load(&end[-1], RELAXED);
+        char *oldest = (char *)load(end - run, RELAXED);
         remove_slots(cache, bin, end, run);
         depot_give_run(bin_held(bin), newest < oldest ? newest : oldest, run, cache->number);
         left -= run;

@@ -29,8 +29,8 @@ _Thread_local bool area_is_barred;
 _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
-static _Atomic(struct cache *) caches[CORES_MAX + SPARES]; /* those made for cores */
-static _Atomic uint32_t made;                              /* of them              */
+static struct cache *_Atomic caches[CORES_MAX + SPARES]; /* those made for cores */
+static _Atomic uint32_t made;                            /* of them              */
 static uint32_t cache_limit;
 static uint32_t slot_count;
 static const char *refusal = "the heap has not started";
@@ -173,7 +173,7 @@ struct cache *cores_take(void)
 {
     struct rseq_area *area = of_thread.area;
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-        struct cache *cache = load(&core_slots[area->core].base, RELAXED);
+        struct cache *cache = (struct cache *)load(&core_slots[area->core].base, RELAXED);
         uintptr_t state = CACHE_IN_SLOT;
         if (cache == &cache_none ||
             !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)) /* K1 */

@@ -398,7 +398,9 @@ static verdict verify_one(struct depot *depot)
             free_blocks += slab->free_count;
         }
     }
-    return free_blocks == depot->free_blocks ? NULL : "D1: a depot's count of free blocks is wrong";
+    return free_blocks == load(&depot->free_blocks, RELAXED)
+               ? NULL
+               : "D1: a depot's count of free blocks is wrong";
 }
 
 verdict depot_verify(void)

@@ -29,7 +29,8 @@ struct batch_stack *depot_stack(struct depot *depot, unsigned shard)
 static void make_others(struct depot *depot)
 {
     size_t count = shard_count - 1;
-    struct shard_stack *made = meta_alloc(count * sizeof *made, CACHE_LINE_BYTES), *others = NULL;
+    struct shard_stack *made, *others = NULL;
+    made = (struct shard_stack *)meta_alloc(count * sizeof *made, CACHE_LINE_BYTES);
     if (made == NULL)
         return;
     for (size_t i = 0; i < count; i++)

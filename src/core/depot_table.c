@@ -30,7 +30,8 @@ struct depot *depot_make(unsigned bin)
             store(&depot_table[top->bin], top, RELEASE); /* M2: for a maker that is not there yet */
         if (depot_of(bin) != NULL)
             return depot_of(bin);
-        if (made == NULL && (made = meta_alloc(sizeof *made, CACHE_LINE_BYTES)) == NULL)
+        if (made == NULL &&
+            (made = (struct depot *)meta_alloc(sizeof *made, CACHE_LINE_BYTES)) == NULL)
             return NULL;
         made->bin = (bin_index)bin;
         made->below = top;

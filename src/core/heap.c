@@ -249,7 +249,7 @@ enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of on
  * before a sequence, which is longer; the cache may be another's by then. */
 static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
 {
-    struct cache *cache = load(&core_slots[of_thread.area->core].base, RELAXED);
+    struct cache *cache = (struct cache *)load(&core_slots[of_thread.area->core].base, RELAXED);
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
         bool is_empty = cache_lacks_span(cache_entry_at(cache, offset));
         void *block = is_empty ? NULL : cache_pop_core(offset);

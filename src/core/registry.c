@@ -14,7 +14,7 @@
 
 enum { TRIES_MAX = 64 };
 
-static _Atomic(struct cache *) newest;
+static struct cache *_Atomic newest;
 static _Atomic uint32_t caches_made;
 
 struct cache *registry_newest(void)
@@ -46,7 +46,7 @@ static struct cache *enrol(struct cache *cache, bool is_for_cores)
 
 struct cache *registry_make(bool is_for_cores)
 {
-    return enrol(meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
+    return enrol((struct cache *)meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
 }
 
 void registry_cool(struct cache *cache)

@@ -69,13 +69,13 @@ static void *stray_map_make(uint32_t lines)
 static struct slab *bookkeeping_acquire(unsigned lines)
 {
     uint32_t number = tagged_pop(&unused[lines], below_of);
-    struct slab *slab = number != 0
-                            ? meta_at(number)
-                            : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
+    void *found = number != 0 ? meta_at(number)
+                              : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
+    struct slab *slab = (struct slab *)found;
     if (slab == NULL || likely(slab->strays != NULL))
         return slab;
     slab->lines = lines;
-    slab->strays = stray_map_make(lines - 1);
+    slab->strays = (_Atomic uint64_t *)stray_map_make(lines - 1);
     if (slab->strays != NULL)
         return slab;
     bookkeeping_release(slab, lines);

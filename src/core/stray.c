@@ -66,7 +66,7 @@ size_t stray_take(struct strays *strays, void **out, size_t want)
     size_t taken = 0;
     uint32_t number;
     while (taken == 0 && (number = tagged_pop(&strays->slabs, below_of)) != 0) {
-        struct slab *slab = meta_at(number);
+        struct slab *slab = (struct slab *)meta_at(number);
         size_t words = slab_stray_words(slab), word = 0;
         exchange(&slab->has_strays, 0, ACQ_REL); /* Y3: before any bit is looked at */
         for (; word < words && taken < want; word++)

@@ -117,7 +117,7 @@ static void unused_push(struct tagged_stack *stack, struct cache *cache)
 static struct cache *unused_pop(struct tagged_stack *stack)
 {
     uint32_t number = tagged_pop(stack, below_of);
-    return number == 0 ? NULL : meta_at(number);
+    return number == 0 ? NULL : (struct cache *)meta_at(number);
 }
 
 static struct cache *warm_pop(void)
@@ -255,7 +255,7 @@ struct cache *thread_cache(void)
  * thread that lives on does. */
 static void on_thread_exit(void *value)
 {
-    detach(value);
+    detach((struct cache *)value);
 }
 
 void thread_start(void)

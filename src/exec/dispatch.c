@@ -56,8 +56,9 @@ static void hear(const struct calm_exec *exec, struct dispatcher *dispatcher,
 {
     const struct policy *policy = exec->policy;
     struct policy_outcome *outcome;
-    for (unsigned heard = 0; policy->finished != NULL && heard < HEARD_MAX &&
-                             (outcome = inbox_take(&dispatcher->outcomes)) != NULL;
+    for (unsigned heard = 0;
+         policy->finished != NULL && heard < HEARD_MAX &&
+         (outcome = (struct policy_outcome *)inbox_take(&dispatcher->outcomes)) != NULL;
          heard++) {
         policy->finished(dispatcher->state, view, outcome);
         inbox_return(&dispatcher->outcomes, outcome);
@@ -91,7 +92,7 @@ static struct policy_choice choose(struct calm_exec *exec, const struct policy_t
 /* Copies the task into a slot of the inbox: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
 static int deliver(struct inbox *inbox, const struct calm_task *task, const struct job *facts)
 {
-    struct job *job = inbox_reserve(inbox);
+    struct job *job = (struct job *)inbox_reserve(inbox);
     if (job == NULL)
         return ring_is_closed(&inbox->ready) ? CALM_EXEC_ESTOPPED : CALM_EXEC_EFULL;
     *job = *facts;
@@ -147,9 +148,9 @@ static uint32_t busiest(const struct calm_exec *exec)
 static bool shed(struct calm_exec *exec, uint32_t core)
 {
     struct calm_worker *worker = &exec->workers[core];
-    struct job *job = inbox_take(&worker->inbox);
+    struct job *job = (struct job *)inbox_take(&worker->inbox);
     if (job == NULL)
-        job = inbox_take_sent(&worker->inbox);
+        job = (struct job *)inbox_take_sent(&worker->inbox);
     if (job == NULL)
         return false;
     struct calm_task task = {.function = job->function,
@@ -190,8 +191,8 @@ static struct job job_of(const struct calm_task *task, uint32_t class, uint32_t 
                         .hint_ns = task->hint_ns,
                         .ticket = ticket,
                         .payload_bytes = task->payload_bytes,
-                        .class = (uint8_t)class,
-                        .dispatcher = (uint16_t)dispatcher};
+                        .dispatcher = (uint16_t)dispatcher,
+                        .class = (uint8_t)class};
 }
 
 /* A stop closes the held tasks' inbox first. */
@@ -283,7 +284,7 @@ void dispatch_report(struct calm_exec *exec, const struct job *job, uint32_t soj
     if (job->dispatcher >= exec->dispatcher_count)
         return;
     struct inbox *outcomes = &exec->dispatchers[job->dispatcher].outcomes;
-    struct policy_outcome *outcome = inbox_reserve(outcomes);
+    struct policy_outcome *outcome = (struct policy_outcome *)inbox_reserve(outcomes);
     if (outcome == NULL)
         return;
     *outcome = (struct policy_outcome){

@@ -173,9 +173,10 @@ static void begin_exec(struct calm_exec *exec, const struct calm_exec_config *co
     exec->classes = (uint32_t)config->pools[0].classes;
     __builtin_memcpy(exec->block_bytes, config->pools[0].block_bytes,
                      exec->classes * sizeof(size_t));
-    exec->lines = take(&at, sizeof(struct watch_line) * exec->cores);
-    exec->workers = take(&at, sizeof(struct calm_worker) * exec->cores);
-    exec->dispatchers = take(&at, sizeof(struct dispatcher) * sizes->dispatchers);
+    exec->lines = (struct watch_line *)take(&at, sizeof(struct watch_line) * exec->cores);
+    exec->workers = (struct calm_worker *)take(&at, sizeof(struct calm_worker) * exec->cores);
+    exec->dispatchers = (struct dispatcher *)take(&at,
+                                                  sizeof(struct dispatcher) * sizes->dispatchers);
     inbox_start(&exec->held, take(&at, sizes->inbox), config->inbox_capacity, job_bytes(config));
     for (uint32_t i = 0; i < sizes->dispatchers; i++)
         begin_dispatcher(exec, &exec->dispatchers[i], &at, sizes, setup);
@@ -240,7 +241,7 @@ EXPORT int calm_exec_start(const struct calm_exec_config *config, calm_exec **ou
     struct sizes sizes = sizes_of(config, policy, &setup);
     if (claim_map(sizes.all, false, &memory) != 0)
         return CALM_EXEC_ENOMEM;
-    struct calm_exec *exec = memory;
+    struct calm_exec *exec = (struct calm_exec *)memory;
     if (claim_populate(memory, sizes.all) != 0)
         result = CALM_EXEC_ENOMEM;
     else

@@ -15,7 +15,8 @@ int exec_learned_begin(struct calm_exec *exec, const struct calm_exec_config *co
     if (exec->policy != &policy_learned)
         return CALM_EXEC_ELEARNED;
     for (uint32_t i = 0; i < exec->dispatcher_count; i++)
-        if (!learned_load(exec->dispatchers[i].state, config->learned, CALM_EXEC_LEARNED_BYTES))
+        if (!learned_load((struct learned *)exec->dispatchers[i].state,
+                          (const uint8_t *)config->learned, CALM_EXEC_LEARNED_BYTES))
             return CALM_EXEC_ELEARNED;
     return 0;
 }
@@ -31,8 +32,8 @@ EXPORT int calm_exec_learned_save(calm_exec *exec, void *bytes)
         struct dispatcher *dispatcher = &exec->dispatchers[i];
         if (!dispatcher_enter(dispatcher))
             continue;
-        const struct learned *known = dispatcher->state;
-        const struct learned *most = best == NULL ? NULL : best->state;
+        const struct learned *known = (const struct learned *)dispatcher->state;
+        const struct learned *most = best == NULL ? NULL : (const struct learned *)best->state;
         if (most != NULL && known->bandit.samples <= most->bandit.samples) {
             dispatcher_leave(dispatcher);
             continue;
@@ -43,7 +44,7 @@ EXPORT int calm_exec_learned_save(calm_exec *exec, void *bytes)
     }
     if (best == NULL)
         return CALM_EXEC_EBUSY;
-    learned_save(best->state, bytes);
+    learned_save((const struct learned *)best->state, (uint8_t *)bytes);
     dispatcher_leave(best);
     return 0;
 }

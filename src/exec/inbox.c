@@ -17,7 +17,7 @@ enum { PUT_LOOKS_MAX = 1000, PUT_PAUSE_MS = 1 };
 
 void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t bytes)
 {
-    char *at = memory;
+    char *at = (char *)memory;
     uint32_t places = capacity * INBOX_LAPS;
     size_t ring_bytes = places * sizeof(struct ring_place);
     ring_start(&inbox->spare, (struct ring_place *)(void *)at, places);

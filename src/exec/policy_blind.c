@@ -38,7 +38,7 @@ static struct policy_choice hash_choose(void *state, const struct policy_view *v
 static struct policy_choice rr_choose(void *state, const struct policy_view *view,
                                       const struct policy_task *task)
 {
-    struct blind *blind = state;
+    struct blind *blind = (struct blind *)state;
     uint32_t core = policy_next_feasible(view, task, blind->next);
     if (core != POLICY_REJECT)
         blind->next = core + 1 < view->cores ? core + 1 : 0;
@@ -48,7 +48,7 @@ static struct policy_choice rr_choose(void *state, const struct policy_view *vie
 static struct policy_choice random_choose(void *state, const struct policy_view *view,
                                           const struct policy_task *task)
 {
-    struct blind *blind = state;
+    struct blind *blind = (struct blind *)state;
     return policy_chose(policy_random_feasible(view, task, &blind->random));
 }
 

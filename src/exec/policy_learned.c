@@ -55,7 +55,7 @@ static size_t learned_bytes(const struct policy_setup *setup)
 
 static void learned_start(void *state, const struct policy_setup *setup)
 {
-    struct learned *learned = state;
+    struct learned *learned = (struct learned *)state;
     learned->random = policy_mix(setup->seed);
     learned->cores = setup->cores;
     learned->tickets = 0;
@@ -223,8 +223,10 @@ static void note_forecast(struct learned *learned, const struct policy_view *vie
     struct learned_look look;
     look.load = load(&view->lines[core].load, RELAXED);
     look_at_blocks(learned, &view->lines[core], task, core, &look);
-    struct forecast_pending pending = {
-        .due_ns = view->now_ns + service, .core = core, .class = task->class, .was = look.free};
+    struct forecast_pending pending = {.due_ns = view->now_ns + service,
+                                       .core = core,
+                                       .class = task->class,
+                                       .was = (float)look.free};
     pending.said = later_free(learned, &look, pending.x);
     forecast_keep(&learned->forecast, &pending);
 }
@@ -434,7 +436,7 @@ static struct policy_choice refuse(struct learned *learned)
 static struct policy_choice learned_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
-    struct learned *learned = state;
+    struct learned *learned = (struct learned *)state;
     unsigned arm = trial_next(&learned->trial);
     struct policy_choice choice = fixed->choose(learned->fixed_state, view, task);
     if (choice.core >= view->cores)
@@ -456,7 +458,7 @@ static void learned_finished(void *state, const struct policy_view *view,
                              const struct policy_outcome *outcome)
 {
     (void)view;
-    struct learned *learned = state;
+    struct learned *learned = (struct learned *)state;
     struct learned_sample *sample = &learned->samples[outcome->ticket % LEARNED_TICKETS];
     if (sample->ticket != outcome->ticket)
         return;
@@ -482,7 +484,7 @@ static bool is_worth_stealing(const struct policy_view *view, uint32_t victim, u
 
 static uint32_t learned_steal(void *state, const struct policy_view *view, uint32_t thief)
 {
-    struct learned *learned = state;
+    struct learned *learned = (struct learned *)state;
     if (learned->trial.arm == TRIAL_FIXED)
         return fixed->steal(learned->fixed_state, view, thief);
     return policy_victim(view, thief, policy_draw(&learned->random), is_worth_stealing);

@@ -51,7 +51,7 @@ static size_t prequal_bytes(const struct policy_setup *setup)
 
 static void prequal_start(void *state, const struct policy_setup *setup)
 {
-    struct prequal *prequal = state;
+    struct prequal *prequal = (struct prequal *)state;
     *prequal = (struct prequal){.random = setup->seed};
 }
 
@@ -122,7 +122,7 @@ static void probe_remove_one(struct prequal *prequal)
 static struct policy_choice prequal_choose(void *state, const struct policy_view *view,
                                            const struct policy_task *task)
 {
-    struct prequal *prequal = state;
+    struct prequal *prequal = (struct prequal *)state;
     while (prequal->probes > 0 && prequal->probe[0].time_ns + probe_age_ns_max < view->now_ns)
         probe_drop(prequal, 0);
     for (unsigned i = 0; i < PROBES_A_TASK; i++)

@@ -52,14 +52,14 @@ static struct policy_choice jsq_choose(void *state, const struct policy_view *vi
                                        const struct policy_task *task)
 {
     uint32_t least;
-    return policy_chose(shortest(state, view, task, &least));
+    return policy_chose(shortest((struct queue *)state, view, task, &least));
 }
 
 ALWAYS_INLINE struct policy_choice jbsq_choose(void *state, const struct policy_view *view,
                                                const struct policy_task *task, uint32_t bound)
 {
     uint32_t least;
-    uint32_t core = shortest(state, view, task, &least);
+    uint32_t core = shortest((struct queue *)state, view, task, &least);
     return policy_chose(core != POLICY_REJECT && least >= bound ? POLICY_HOLD : core);
 }
 
@@ -105,7 +105,7 @@ static size_t jiq_bytes(const struct policy_setup *setup)
 
 static void jiq_start(void *state, const struct policy_setup *setup)
 {
-    struct idle_queue *queue = state;
+    struct idle_queue *queue = (struct idle_queue *)state;
     queue->random = setup->seed;
     queue->cores = setup->cores;
     queue->first = 0;
@@ -118,7 +118,7 @@ static void jiq_start(void *state, const struct policy_setup *setup)
 
 static void jiq_idle(void *state, uint32_t core)
 {
-    struct idle_queue *queue = state;
+    struct idle_queue *queue = (struct idle_queue *)state;
     if (queue->is_queued[core])
         return;
     uint32_t last = queue->first + queue->count++;
@@ -138,7 +138,7 @@ static uint32_t jiq_take(struct idle_queue *queue)
 static struct policy_choice jiq_choose(void *state, const struct policy_view *view,
                                        const struct policy_task *task)
 {
-    struct idle_queue *queue = state;
+    struct idle_queue *queue = (struct idle_queue *)state;
     for (uint32_t left = queue->count; left > 0; left--) {
         uint32_t core = jiq_take(queue);
         if (watch_count(&view->lines[core]) != 0)

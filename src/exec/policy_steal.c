@@ -32,7 +32,7 @@ static void steal_start(void *state, const struct policy_setup *setup)
 static struct policy_choice steal_choose(void *state, const struct policy_view *view,
                                          const struct policy_task *task)
 {
-    struct steal *steal = state;
+    struct steal *steal = (struct steal *)state;
     uint32_t core = policy_next_feasible(view, task, steal->next);
     if (core == POLICY_REJECT)
         return policy_chose(core);
@@ -49,7 +49,7 @@ static struct policy_choice steal_choose(void *state, const struct policy_view *
 
 static uint32_t steal_victim(void *state, const struct policy_view *view, uint32_t thief)
 {
-    struct steal *steal = state;
+    struct steal *steal = (struct steal *)state;
     return policy_victim(view, thief, policy_draw(&steal->random), NULL);
 }
 

@@ -47,7 +47,7 @@ static struct policy_choice p2c_choose(void *state, const struct policy_view *vi
                                        const struct policy_task *task)
 {
     uint32_t a, b;
-    if (!draw_two(state, view, task, &a, &b))
+    if (!draw_two((struct two *)state, view, task, &a, &b))
         return policy_chose(POLICY_REJECT);
     return policy_chose(watch_count(&view->lines[b]) < watch_count(&view->lines[a]) ? b : a);
 }
@@ -56,7 +56,7 @@ static struct policy_choice p2c_occupancy_choose(void *state, const struct polic
                                                  const struct policy_task *task)
 {
     uint32_t a, b;
-    if (!draw_two(state, view, task, &a, &b))
+    if (!draw_two((struct two *)state, view, task, &a, &b))
         return policy_chose(POLICY_REJECT);
     if (task->class < WATCH_CLASSES) {
         uint32_t free_a = watch_free(&view->lines[a], task->class);

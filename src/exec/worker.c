@@ -126,10 +126,10 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
 static struct job *next_own(struct calm_worker *worker)
 {
     struct inbox *inbox = &worker->inbox;
-    struct job *job = worker->was_sent ? inbox_take(inbox) : inbox_take_sent(inbox);
+    void *job = worker->was_sent ? inbox_take(inbox) : inbox_take_sent(inbox);
     if (job == NULL)
         job = worker->was_sent ? inbox_take_sent(inbox) : inbox_take(inbox);
-    return job;
+    return (struct job *)job;
 }
 
 static bool run_own(struct calm_worker *worker)
@@ -147,7 +147,7 @@ static bool run_own(struct calm_worker *worker)
 /* Moves a job to the end of another inbox. False: that is full, or closed. */
 static bool move(struct calm_worker *worker, struct inbox *from, struct job *job, struct inbox *to)
 {
-    struct job *place = inbox_reserve(to);
+    struct job *place = (struct job *)inbox_reserve(to);
     if (place == NULL)
         return false;
     __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
@@ -164,7 +164,7 @@ static bool take_held(struct calm_worker *worker)
     struct inbox *held = &worker->exec->held;
     if (!ring_is_ready(&held->ready))
         return false;
-    struct job *job = inbox_take(held);
+    struct job *job = (struct job *)inbox_take(held);
     if (job == NULL)
         return false;
     watch_submitted(worker->line, job->hint_ns);
@@ -182,7 +182,7 @@ static bool has_block(const struct calm_worker *worker, uint32_t class)
  * for it, nor what needs a block that it has not. */
 static bool has_loot(const void *thief, uint32_t core)
 {
-    const struct calm_worker *worker = thief;
+    const struct calm_worker *worker = (const struct calm_worker *)thief;
     uint32_t class;
     return inbox_oldest_mark(&worker->exec->workers[core].inbox, &class) &&
            has_block(worker, class);
@@ -216,7 +216,7 @@ static bool steal(struct calm_worker *worker)
     if (core == POLICY_NOBODY)
         return false;
     struct calm_worker *from = &worker->exec->workers[core];
-    struct job *job = inbox_take(&from->inbox);
+    struct job *job = (struct job *)inbox_take(&from->inbox);
     if (job == NULL)
         return false;
     watch_oldest(from->line, job->submitted_ns);
@@ -339,7 +339,7 @@ static void work(struct calm_worker *worker)
 
 void *worker_main(void *argument)
 {
-    struct calm_worker *worker = argument;
+    struct calm_worker *worker = (struct calm_worker *)argument;
     struct calm_exec *exec = worker->exec;
     here = worker;
     store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);

@@ -32,10 +32,10 @@ static struct heap_settings settings_now(void)
     return (struct heap_settings){
         .purges_when_idle = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
+        .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .cores = (enum cores_use)option_value(OPTION_cores),
         .shards = (unsigned)option_value(OPTION_shards),
         .huge_from_bytes = (size_t)option_value(OPTION_huge_from_mb) << 20,
-        .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .stops_on_misuse = option_value(OPTION_misuse) != 0,
         .stops_on_foreign = option_value(OPTION_foreign) != 0,
     };

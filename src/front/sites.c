@@ -67,7 +67,7 @@ static void write_site(const struct wrapper_fact *fact, void *context)
         [WRAPPER_KNOWN] = "wrapper",
         [WRAPPER_BLIND] = "opaque",
     };
-    struct out *out = context;
+    struct out *out = (struct out *)context;
     const struct os_module *module = out->module;
     if (fact->site < module->start || fact->site >= module->end)
         return;
@@ -89,7 +89,7 @@ static void write_site(const struct wrapper_fact *fact, void *context)
 
 static void write_module(const struct os_module *module, void *context)
 {
-    struct out *out = context;
+    struct out *out = (struct out *)context;
     out->module = module;
     out->has_site = false;
     wrapper_visit(write_site, out);

@@ -17,7 +17,7 @@ int extent_reserve(struct extent *extent, size_t size, size_t align, const char 
     int error = os_counted(os_reserve(size, align, &start));
     if (error != 0)
         return error;
-    *extent = (struct extent){.start = start, .reserved = size, .name = name};
+    *extent = (struct extent){.start = (char *)start, .reserved = size, .name = name};
     return 0;
 }
 
@@ -43,7 +43,8 @@ static int commit_to(struct extent *extent, size_t committed, size_t target)
 
 static int commit(struct extent *extent, size_t committed, size_t needed, size_t step)
 {
-    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->reserved);
+    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed),
+                             load(&extent->reserved, RELAXED));
     int error = commit_to(extent, committed, target);
     if (error != 0 && target > needed) /* the step is a wish; what is needed may still fit */
         error = commit_to(extent, committed, needed);

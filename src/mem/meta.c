@@ -26,7 +26,7 @@ static struct {
     size_t chunk_bytes;
     size_t page_bytes;
     _Atomic size_t chunk_count;
-    _Atomic(struct chunk *) chunks[CHUNKS_MAX];
+    struct chunk *_Atomic chunks[CHUNKS_MAX];
 } meta;
 
 void meta_start(size_t chunk_bytes, size_t page_bytes)
@@ -45,7 +45,7 @@ static struct chunk *chunk_make(size_t bytes)
                           extent_reserve(&made, least, meta.page_bytes, "calmalloc meta") != 0))
         return NULL;
     if (extent_commit(&made, meta.page_bytes, COMMIT_STEP) != 0) {
-        os_release(made.start, made.reserved);
+        os_release(made.start, load(&made.reserved, RELAXED));
         return NULL;
     }
     struct chunk *chunk = (struct chunk *)(void *)made.start;

@@ -29,7 +29,7 @@ size_t pending_bytes(void)
 
 void pending_start_owners(void *memory)
 {
-    owners = memory;
+    owners = (struct pending *)memory;
 }
 
 size_t pending_units(unsigned state)

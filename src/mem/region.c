@@ -65,7 +65,7 @@ static int tables_reserve(size_t bytes_max)
     if (error == 0)
         error = extent_reserve(&tag_table, tag_bytes, page_bytes, "calmalloc map");
     if (error != 0)
-        os_release(map_table.start, map_table.reserved);
+        os_release(map_table.start, load(&map_table.reserved, RELAXED));
     return error;
 }
 
@@ -113,15 +113,15 @@ int region_start(const struct os_facts *facts)
     int error = heap_reserve(facts);
     if (error != 0)
         return error;
-    error = tables_reserve(is_limited ? limit : heap.reserved);
+    error = tables_reserve(is_limited ? limit : load(&heap.reserved, RELAXED));
     if (error != 0) {
-        os_release(heap.start, heap.reserved);
+        os_release(heap.start, load(&heap.reserved, RELAXED));
         return error;
     }
     region.base = heap.start;
     region.map = (_Atomic uint16_t *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
-    region.units_mapped = map_table.reserved / sizeof(uint16_t);
+    region.units_mapped = load(&map_table.reserved, RELAXED) / sizeof(uint16_t);
     return 0;
 }
 
@@ -129,7 +129,7 @@ int region_start(const struct os_facts *facts)
  * else can reserve at the same place, so whoever did notes it. */
 static void extend(size_t needed)
 {
-    size_t room = (map_table.reserved / sizeof(uint16_t) << UNIT_SHIFT);
+    size_t room = (load(&map_table.reserved, RELAXED) / sizeof(uint16_t) << UNIT_SHIFT);
     size_t reserved = load(&heap.reserved, ACQUIRE);
     if (reserved >= needed || room <= reserved)
         return;
@@ -230,7 +230,8 @@ size_t region_mapped_bytes(void)
 
 size_t region_reserved_bytes(void)
 {
-    return load(&heap.reserved, RELAXED) + map_table.reserved + tag_table.reserved;
+    return load(&heap.reserved, RELAXED) + load(&map_table.reserved, RELAXED) +
+           load(&tag_table.reserved, RELAXED);
 }
 
 size_t region_resident_bytes(void)

@@ -11,7 +11,7 @@
 #include "pool/plan.h"
 #include "pool/pool.h"
 
-enum machine { MACHINE_aarch64, MACHINE_x86_64, MACHINES };
+enum machine { MACHINE_aarch64, MACHINE_x86_64 };
 
 enum operation {
     OPERATION_pool_alloc,
@@ -24,8 +24,7 @@ enum operation {
     OPERATION_region_alloc,
     OPERATION_region_release,
     OPERATION_bounded_alloc,
-    OPERATION_bounded_free,
-    OPERATIONS
+    OPERATION_bounded_free
 };
 
 /* What lengthens the ways of some operations. */
@@ -34,13 +33,17 @@ enum feature {
     HAS_CODED = 2, /* counts in four bits: publish_coded()                          */
     HAS_TWICE = 4, /* two words a drain: drain_second()                             */
     HAS_LARGE = 8, /* sizes that the table does not have: alloc_large()             */
-    HAS_MANY = 16, /* classes that one part of the blocks can share: class_among()  */
-    FEATURES = 32
+    HAS_MANY = 16  /* classes that one part of the blocks can share: class_among()  */
 };
 
-static const struct calm_pool_cost costs[MACHINES][OPERATIONS][FEATURES] = {
+static const struct cost_row {
+    enum machine machine;
+    enum operation operation;
+    unsigned features;
+    struct calm_pool_cost cost;
+} costs[] = {
 #define BOUND(machine, operation, features, instructions, lines, branches)                         \
-    [MACHINE_##machine][OPERATION_##operation][features] = {instructions, lines, branches},
+    {MACHINE_##machine, OPERATION_##operation, features, {instructions, lines, branches}},
 #include "pool/bound_tables.def"
 #undef BOUND
 };
@@ -63,8 +66,12 @@ static unsigned features_of(const struct calm_pool_config *config, const struct 
 static struct calm_pool_cost cost_with(enum operation operation, unsigned varying,
                                        unsigned features)
 {
-    return costs[MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64][operation]
-                [features & varying];
+    const enum machine ours = MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64;
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++)
+        if (costs[i].machine == ours && costs[i].operation == operation &&
+            costs[i].features == (features & varying))
+            return costs[i].cost;
+    return (struct calm_pool_cost){.instructions = 0}; /* never: test bound.table */
 }
 
 EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out)

@@ -117,7 +117,7 @@ EXPORT int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out)
     size_t count = (bytes - OWN_BYTES - (UNIT - 1)) / (UNIT + META_A_UNIT);
     if (count > BOUNDED_UNITS_MAX - 1)
         return CALM_EBYTES_LARGE;
-    calm_bounded *heap = memory;
+    calm_bounded *heap = (calm_bounded *)memory;
     __builtin_memset(heap, 0, OWN_BYTES + count * META_A_UNIT);
     __builtin_memset(heap->first, 0xFF, sizeof heap->first);
     heap->units = (uint32_t *)((char *)memory + OWN_BYTES);

@@ -31,13 +31,13 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
         .free = (pool_word *)(start + plan->map_at),
         .blocks_at = (size_t)(start + plan->blocks_at - pool->blocks),
         .inverse = inverse_of(plan->stride >> shift),
+        .near = (uint64_t *)(start + plan->near_at),
+        .far = (uint64_t *)(start + plan->far_at),
         .stride = (uint32_t)plan->stride,
         .blocks = plan->blocks,
         .align = (uint16_t)plan->align,
         .shift = (uint8_t)shift,
         .index = (uint8_t)(class - pool->classes),
-        .near = (uint64_t *)(start + plan->near_at),
-        .far = (uint64_t *)(start + plan->far_at),
         .hot_word = &pool->nothing,
         .hot = POOL_NONE,
         .counted = plan->blocks,
@@ -99,7 +99,7 @@ static void fill_watch(calm_pool *pool)
 static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
                             const struct plan *plan)
 {
-    calm_pool *pool = memory;
+    calm_pool *pool = (calm_pool *)memory;
     __builtin_memset(pool, 0, sizeof *pool);
     pool->blocks = (char *)memory + plan->blocks_at;
     pool->blocks_bytes = plan->end - plan->blocks_at;
@@ -115,7 +115,7 @@ static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
     for (unsigned i = 0; i < plan->count; i++)
         fill_class(pool, &plan->classes[i], &pool->classes[i]);
     pool->classes[plan->count] = (struct pool_class){
-        .hot_word = &pool->nothing, .hot = POOL_NONE, .index = (uint8_t)plan->count};
+        .index = (uint8_t)plan->count, .hot_word = &pool->nothing, .hot = POOL_NONE};
     fill_tables(pool, plan);
     fill_watch(pool);
     return pool;

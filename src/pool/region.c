@@ -12,7 +12,7 @@ EXPORT int calm_region_init(struct calm_region *region, void *memory, size_t byt
         return CALM_ENULL;
     if ((uintptr_t)memory > UINTPTR_MAX - bytes)
         return CALM_EMEMORY_END;
-    *region = (struct calm_region){.start = memory, .bytes = bytes};
+    *region = (struct calm_region){.start = (char *)memory, .bytes = bytes};
     return CALM_OK;
 }
 

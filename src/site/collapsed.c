@@ -39,7 +39,7 @@ static void write_frame(const struct collapsed *self, uintptr_t address)
 
 static void write_stack(const struct profile_stack *stack, void *context)
 {
-    const struct collapsed *self = context;
+    const struct collapsed *self = (const struct collapsed *)context;
     if (stack->live_bytes == 0 || stack->depth == 0)
         return;
     for (size_t i = stack->depth; i-- > 0;) {

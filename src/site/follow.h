@@ -24,11 +24,13 @@ struct followed {
     uint16_t thread; /* that asked for it     */
 };
 
+struct follow_way {
+    _Atomic uintptr_t block;   /* its address, or free, or taken */
+    _Atomic uint64_t followed; /* in one word */
+};
+
 struct follow_table {
-    struct follow_way {
-        _Atomic uintptr_t block;   /* its address, or free, or taken */
-        _Atomic uint64_t followed; /* in one word */
-    } ways[FOLLOW_SETS * FOLLOW_WAYS];
+    struct follow_way ways[FOLLOW_SETS * FOLLOW_WAYS];
     _Atomic uint32_t doublings; /* of the sets in use, so far               */
     uint32_t hand;              /* of follow_next(): one caller at a time */
 };

@@ -69,7 +69,7 @@ static void write_counts(struct profile_out *out, struct sampled live, struct sa
 
 static void add_up(const struct profile_stack *stack, void *context)
 {
-    struct heap_v2 *self = context;
+    struct heap_v2 *self = (struct heap_v2 *)context;
     if (stack->depth == 0)
         return;
     struct sampled live = sampled_of(self, stack->live_blocks, stack->live_bytes);
@@ -82,7 +82,7 @@ static void add_up(const struct profile_stack *stack, void *context)
 
 static void write_stack(const struct profile_stack *stack, void *context)
 {
-    struct heap_v2 *self = context;
+    struct heap_v2 *self = (struct heap_v2 *)context;
     if (stack->depth == 0)
         return;
     profile_out_text(self->out, "@");
@@ -98,7 +98,7 @@ static void write_stack(const struct profile_stack *stack, void *context)
 
 static void write_maps(const char *words, size_t length, void *context)
 {
-    profile_out_bytes(context, words, length);
+    profile_out_bytes((struct profile_out *)context, words, length);
 }
 
 void heap_v2_write(struct profile_out *out, const struct profile_source *source)

@@ -447,7 +447,7 @@ bool learned_begin(void)
     store(&budget, BUDGET_FIRST, RELAXED);
     store(&decide_next, PERIOD_MIN, RELAXED);
     store(&learned_is_on, true, RELEASE);
-    store(&cache_on_refill, on_refill, RELEASE);
+    store(&cache_on_refill, &on_refill, RELEASE);
     site_refill(0, SITES);
     return true;
 }

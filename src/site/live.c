@@ -27,7 +27,7 @@ size_t live_bytes(void)
 
 void live_start(void *memory)
 {
-    store(&table, memory, RELEASE);
+    store(&table, (struct way *)memory, RELEASE);
 }
 
 static struct way *set_of(const void *block)

@@ -28,7 +28,7 @@ static size_t length_of(const char *words)
 
 static void add(const struct os_module *module, void *context)
 {
-    struct module_table *table = context;
+    struct module_table *table = (struct module_table *)context;
     char *path = NULL, *build_id = NULL;
     if (table->count < MODULES_MAX) {
         path = keep(table, module->path, length_of(module->path) + 1);

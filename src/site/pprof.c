@@ -231,7 +231,7 @@ static size_t varint_bytes(uint64_t value)
 /* The sample's length comes first, so the locations are written and their numbers kept before. */
 static void write_sample(const struct profile_stack *stack, void *context)
 {
-    struct pprof *self = context;
+    struct pprof *self = (struct pprof *)context;
     uint64_t ids[PROFILE_DEPTH_MAX];
     size_t count = 0, ids_bytes = 0;
     for (size_t i = 0; i < size_min(stack->depth, PROFILE_DEPTH_MAX); i++) {

@@ -83,7 +83,7 @@ void profile_out_begin(struct profile_out *out, int fd, bool is_gzip)
 
 void profile_out_bytes(struct profile_out *out, const void *bytes, size_t count)
 {
-    const char *from = bytes;
+    const char *from = (const char *)bytes;
     while (count > 0) {
         size_t part = size_min(count, PROFILE_OUT_BYTES - out->used);
         for (size_t i = 0; i < part; i++)

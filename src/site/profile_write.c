@@ -37,7 +37,7 @@ static int scratch_begin(struct scratch **out, size_t size)
         return error;
     }
     os_name(start, size, "calmalloc profile");
-    *out = start;
+    *out = (struct scratch *)start;
     return 0;
 }
 

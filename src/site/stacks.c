@@ -50,7 +50,7 @@ size_t stacks_bytes(void)
 
 void stacks_start(void *memory)
 {
-    store(&tables, memory, RELEASE);
+    store(&tables, (struct tables *)memory, RELEASE);
 }
 
 static uint64_t hash_of(const uintptr_t *callers, size_t depth)

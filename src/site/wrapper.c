@@ -421,7 +421,7 @@ void wrapper_visit(void (*visit)(const struct wrapper_fact *fact, void *context)
 
 static void count_one(const struct wrapper_fact *fact, void *context)
 {
-    struct wrapper_counts *counts = context;
+    struct wrapper_counts *counts = (struct wrapper_counts *)context;
     counts->known += fact->state == WRAPPER_KNOWN;
     counts->blind += fact->state == WRAPPER_BLIND;
 }

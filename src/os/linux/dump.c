@@ -17,7 +17,8 @@ enum { LOCK_TRIES = 1000, LOCK_PAUSE_NS = 1000 * 1000 };
 int os_on_signal(int number, void (*handler)(int number))
 {
     int before = errno;
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK};
+    struct sigaction action = {.sa_flags = SA_RESTART | SA_ONSTACK};
+    action.sa_handler = handler;
     sigemptyset(&action.sa_mask);
     int result = sigaction(number, &action, NULL) == 0 ? 0 : -errno;
     errno = before;

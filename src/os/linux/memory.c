@@ -136,10 +136,10 @@ void os_part_huge(void *start, size_t size)
     uintptr_t from = (uintptr_t)start, end = from + size;
     uintptr_t first = align_up(from, HUGE_BYTES), last = align_down(end, HUGE_BYTES);
     if (first > last || first > end) {
-        part_huge_at(start, size);
+        part_huge_at((char *)start, size);
         return;
     }
-    part_huge_at(start, first - from);
+    part_huge_at((char *)start, first - from);
     part_huge_at((char *)last, end - last);
 }
 

@@ -70,7 +70,7 @@ int os_rseq_start(void)
 struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
     if (&__rseq_offset != NULL && __rseq_size > 0) {
-        char *thread = __builtin_thread_pointer();
+        char *thread = (char *)__builtin_thread_pointer();
         struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
         if ((int32_t)area->cpu_id >= 0)
             return area;

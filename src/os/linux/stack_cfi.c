@@ -47,7 +47,8 @@ static void set_rule(struct run *run, uint64_t number, enum stack_rule rule, int
 static void restore_rule(struct run *run, uint64_t number)
 {
     if (number < STACK_REGISTERS)
-        set_rule(run, number, run->initial.rules[number], run->initial.values[number]);
+        set_rule(run, number, (enum stack_rule)run->initial.rules[number],
+                 run->initial.values[number]);
 }
 
 static int64_t in_units(struct run *run, int64_t count)

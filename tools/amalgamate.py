@@ -6,6 +6,7 @@
 They need nothing else. The result has the calm_ names and none of the standard ones, so it may stand beside any other
 malloc. Every name that is not public becomes static, and where two sources use one name for things of their own, each
 gets its file's name in front. Sources come in the order of the layers; a header is written where it is first needed.
+What they take from C that C++ has otherwise is spelled so that compilers of both take the same file.
 --depfile has FILE say what was read, as a rule of make.
 """
 import argparse
@@ -30,24 +31,32 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*$', re
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)")
 MACRO = re.compile(r"^[A-Z][A-Z0-9_]+$")
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|endif)\b")
+# What compilers of C++ say of designated initialisers, compound literals, {0} and constants of nameless enums.
+C_ONLY_WARNINGS = ("pedantic", "extra", "c++20-extensions", "c99-designator", "missing-field-initializers",
+                   "missing-braces", "enum-compare", "deprecated-enum-enum-conversion",
+                   "deprecated-anon-enum-enum-conversion")
+# Words of C++ that C leaves to the program.
+CPP_ONLY = {"and", "catch", "class", "concept", "delete", "explicit", "export", "friend", "mutable", "namespace", "new",
+            "not", "operator", "or", "private", "protected", "public", "requires", "template", "this", "throw", "try",
+            "typename", "using", "virtual", "xor"}
 # Not names: keywords that begin or accompany a declaration, and the attributes of base/attr.h.
 QUALIFIERS = {"const", "volatile", "extern", "static", "inline", "register", "_Atomic", "_Thread_local", "_Alignas",
-              "_Noreturn", "__attribute__", "EXPORT", "HIDDEN", "NOINLINE", "COLD", "NORETURN", "ALWAYS_INLINE",
+              "_Noreturn", "__attribute__", "EXPORT", "HIDDEN", "KEPT", "NOINLINE", "COLD", "NORETURN", "ALWAYS_INLINE",
               "PRINTF_LIKE", "CONSTRUCTOR_FIRST", "DESTRUCTOR_LAST"}
 
 HEAD = """/*
  * calmalloc {version}, a memory allocator for Linux: the whole library in one file.
  *
- * Made by tools/amalgamate.py; edit the sources it names instead. Compile it as C11 or later, with -O2 or more:
+ * Made by tools/amalgamate.py; edit the sources it names instead. Compile it as C11 or later, or as C++17 or later,
+ * with -O2 or more:
  *
  *     cc -O2 -c calmalloc.c
+ *     g++ -O2 -c calmalloc.c
+ *     clang++ -O2 -x c++ -c calmalloc.c
  *
  * It defines the names of calmalloc.h and nothing else that a linker sees. -DCALM_CHECKS=0 leaves the checks of
  * frees out, 2 adds every assertion. -DCALM_BUILD_OPTIONS='"NAME=VALUE"' sets options before CALM_OPTIONS does.
  */
-#ifdef __cplusplus /* g++ takes any file for C++, and would say so in thousands of lines */
-#error "calmalloc.c is C: compile it by cc -O2 -c calmalloc.c, and link calmalloc.o; its headers are for C++, too"
-#else
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -60,7 +69,52 @@ HEAD = """/*
 #endif
 """
 
-TAIL = "\n#endif\n"
+ATOMICS = "stdatomic.h"  # for C only
+DIALECT = r"""
+/* What the sources take from C, in C++, too. Atomics are plain words there, and the compiler's own functions work on
+ * them. A variable that is declared before its definition is both that and unknown to the linker in a nameless
+ * namespace only. */
+#ifndef __cplusplus
+#include <stdatomic.h>
+#define CALM_EARLY static
+#define CALM_INNER static
+#define CALM_END
+#else
+#define CALM_EARLY namespace { extern
+#define CALM_INNER namespace {
+#define CALM_END }
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+%s#define _Alignas(bytes) __attribute__((aligned(bytes)))
+#define _Alignof alignof
+#define _Atomic
+#define _Static_assert static_assert
+#define _Thread_local __thread
+#define restrict __restrict
+#define memory_order_relaxed __ATOMIC_RELAXED
+#define memory_order_acquire __ATOMIC_ACQUIRE
+#define memory_order_release __ATOMIC_RELEASE
+#define memory_order_acq_rel __ATOMIC_ACQ_REL
+#define memory_order_seq_cst __ATOMIC_SEQ_CST
+#define atomic_signal_fence __atomic_signal_fence
+#define atomic_thread_fence __atomic_thread_fence
+#define atomic_load_explicit __atomic_load_n
+#define atomic_store_explicit __atomic_store_n
+#define atomic_exchange_explicit __atomic_exchange_n
+#define atomic_fetch_add_explicit __atomic_fetch_add
+#define atomic_fetch_sub_explicit __atomic_fetch_sub
+#define atomic_fetch_or_explicit __atomic_fetch_or
+#define atomic_fetch_and_explicit __atomic_fetch_and
+#define atomic_compare_exchange_strong_explicit(word, expected, value, success, failure) \
+    __atomic_compare_exchange_n(word, expected, value, false, success, failure)
+#define atomic_load(word) __atomic_load_n(word, __ATOMIC_SEQ_CST)
+#define atomic_store(word, value) __atomic_store_n(word, value, __ATOMIC_SEQ_CST)
+#define atomic_fetch_add(word, value) __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST)
+#define atomic_fetch_sub(word, value) __atomic_fetch_sub(word, value, __ATOMIC_SEQ_CST)
+#define atomic_compare_exchange_strong(word, expected, value) \
+    __atomic_compare_exchange_n(word, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#endif
+""" % "".join('#pragma GCC diagnostic ignored "-W%s"\n' % name for name in C_ONLY_WARNINGS)
 
 HEADER_HEAD = """/*
  * calmalloc {version}, a memory allocator for Linux: its public headers in one file.
@@ -123,7 +177,7 @@ def outer(inside):
 def without_attributes(flat):
     kept, index = [], 0
     while index < len(flat):
-        if flat[index][1] in ("__attribute__", "PRINTF_LIKE", "_Alignas"):
+        if flat[index][1] in ("__attribute__", "__asm__", "PRINTF_LIKE", "_Alignas"):
             index = after_parentheses(flat, index + 1)
             continue
         if flat[index][1] == "_Atomic" and flat[index + 1][1] == "(":
@@ -381,7 +435,7 @@ class Amalgam:
         renamed = self.clashing.get(source.name, set())
         prefix = re.sub(r"\W", "_", source.name[:-2]) + "_"
         members = member_positions(source.tokens) if renamed else set()
-        out, before, depth, skipped = [], "", 0, 0
+        out, before, depth, skipped, closed = [], "", 0, 0, 0
         for index, (kind, text) in enumerate(source.tokens):
             declaration = starts.get(index)
             if declaration is not None and declaration.is_unsized and self.becomes_static(declaration):
@@ -389,7 +443,11 @@ class Amalgam:
             if index < skipped:
                 continue
             if declaration is not None and self.becomes_static(declaration):
-                out.append("static ")
+                if not declaration.is_variable:
+                    out.append("static ")
+                else:
+                    out.append("CALM_EARLY " if declaration.is_extern else "CALM_INNER ")
+                    closed = declaration.last
                 if text == "extern":
                     before = text
                     continue
@@ -400,10 +458,15 @@ class Amalgam:
                     if text.lstrip().startswith("#") and renamed and not text.lstrip().startswith("#include") else text
             elif kind == "word" and text in renamed and before not in (".", "->") and index not in members:
                 text = prefix + text
-            out.append(text)
+            out.append(text + " CALM_END" if index + 1 == closed else text)
             if kind not in ("space", "comment"):
                 before = text
         return "".join(out).strip() + "\n"
+
+    def inner_variables(self):
+        """The variables that go into the nameless namespace, where a tag of the same name would be another's."""
+        return {name for source in self.files.values() for declaration in source.declarations
+                if self.becomes_static(declaration) and declaration.is_variable for name in declaration.names}
 
     @staticmethod
     def renamed(word, renamed, prefix):
@@ -419,11 +482,28 @@ class Amalgam:
         if match is None:
             return "" if DEFINE.match(text) and DEFINE.match(text).group(1) == "_GNU_SOURCE" else text
         mark, name = match.groups()
+        if name == ATOMICS:
+            return ""
         if name.endswith(".def"):
             return self.body(self.load(name)).rstrip("\n")
         if mark == '"' and depth > 0 and name not in self.written:
             return self.body(self.load(name)).rstrip("\n")
         return text if mark == "<" and depth > 0 else ""
+
+
+def spelled_for_cpp(text, tags):
+    """The text with an underscore behind each name that is a keyword of C++, and behind each of `tags` as a tag."""
+    out, before = [], ""
+    for kind, token in tokens(text):
+        if kind == "line" and not INCLUDE.match(token):
+            hash_end = token.index("#") + 1
+            token = token[:hash_end] + spelled_for_cpp(token[hash_end:], tags)
+        is_tag = token in tags and before in ("struct", "union", "enum")
+        if kind == "word" and (token in CPP_ONLY or is_tag):
+            token += "_"
+        out.append(token)
+        before = before if kind in ("space", "comment") else token
+    return "".join(out)
 
 
 def conditional_step(text):
@@ -507,12 +587,13 @@ def amalgamate(root, out):
     code = amalgam.make()
     code = re.sub(r"^#define HIDDEN .*$", "#define HIDDEN", code, flags=re.M)  # what was hidden is static now
     code = re.sub(r"\b_Thread_local\b", "_Thread_local CALM_TLS_MODEL", code)
-    system = "".join("#include <%s>\n" % name for name in sorted(set(amalgam.system)))
+    code = spelled_for_cpp(code, amalgam.inner_variables())
+    system = "".join("#include <%s>\n" % name for name in sorted(set(amalgam.system) - {ATOMICS}))
     os.makedirs(out, exist_ok=True)
     write_file(os.path.join(out, "calmalloc.h"), squeezed(HEADER_HEAD.format(version=version) + header))
     write_file(os.path.join(out, "calmalloc.hpp"), cpp_header(root))
     write_file(os.path.join(out, "calmalloc.c"),
-               squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + code + TAIL))
+               squeezed(HEAD.format(version=version) + "\n" + system + '\n#include "calmalloc.h"\n' + DIALECT + code))
     folder = os.path.join(root, "include", PUBLIC)
     return [os.path.join(root, "src", name) for name in amalgam.files if not name.startswith(PUBLIC + "/")] + \
         [os.path.join(folder, name) for name in sorted(os.listdir(folder))] + \

@@ -30,7 +30,8 @@ struct fact_table {
 };
 
 /* Puts a note into the file that it is compiled into. Its contents: how far the table is from here.
- */
+ * The assembler finds the table by its name, so its declaration ends in __asm__("that name"): in
+ * C++ it would be another. */
 #define FACTS_NOTE(table)                                                                          \
     __asm__(".pushsection .note.calmalloc, \"a\", \"note\"\n"                                      \
             ".balign 4\n"                                                                          \

@@ -82,7 +82,7 @@ static const struct watch_fact line_facts[] = {
     FACTS_END,
 };
 
-KEPT HIDDEN const struct fact_table exec_table = {
+KEPT HIDDEN const struct fact_table exec_table __asm__("exec_table") = {
     .magic = "calmexec facts",
     .version = EXEC_FACTS_VERSION,
     .bytes = sizeof(struct fact_table),

@@ -103,6 +103,11 @@ size_t learned_cohorts(void)
     return 1;
 }
 
+void intern_allow_quick(bool is_allowed)
+{
+    (void)is_allowed;
+}
+
 struct intern_counts intern_counts(void)
 {
     return (struct intern_counts){0};
@@ -114,6 +119,7 @@ void os_start(struct os_facts *out)
         .page_bytes = PAGE_BYTES,
         .memory_bytes = (size_t)MEMORY_GIB << 30,
         .address_space_bytes = SIZE_MAX,
+        .data_bytes = SIZE_MAX,
         .cpu_count = processors,
         .core_limit = processors,
     };

@@ -6,6 +6,7 @@ Notes reads the library's file. Traced has gdb stop at a probe, and bpftrace lis
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,7 @@ class Notes(unittest.TestCase):
 
 
 class Traced(unittest.TestCase):
+    @unittest.skipIf(shutil.which("gdb") is None, "apt-get install gdb brings the debugger")
     def test_gdb_stops_at_a_probe_and_reads_its_arguments(self):
         with tempfile.TemporaryDirectory(prefix="calm-probes-") as folder:
             source, program = os.path.join(folder, "asks.c"), os.path.join(folder, "asks")
@@ -76,6 +78,7 @@ class Traced(unittest.TestCase):
         self.assertRegex(text, r"(?m)^\$1 = 12345$", text)
         self.assertRegex(text, r"(?m)^\$2 = 3$", text)
 
+    @unittest.skipIf(shutil.which("bpftrace") is None, "apt-get install bpftrace brings the tracer")
     def test_bpftrace_knows_the_probes_and_listens(self):
         names = {line.rpartition(":")[2] for line in output("bpftrace", "-l", "usdt:%s:calmalloc:*" % LIBRARY).split()}
         self.assertEqual(names, set(ARGUMENTS))

@@ -24,9 +24,10 @@
 
 enum {
     REGION_ALIGN = 2 * 1024 * 1024,
-    REGION_PER_MEMORY = 8, /* address space reserved for each byte of RAM, */
-    REGION_PER_DATA =
-        1024, /* and for each that may be committed: a limit is not spent on the map */
+    /* Address space reserved for each byte of RAM, and for each that may be committed: such a limit
+     * is not to be spent on the map. */
+    REGION_PER_MEMORY = 8,
+    REGION_PER_DATA = 1024,
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
     LIMITED_MIN = 4 * 1024 * 1024,

@@ -25,22 +25,29 @@ TEST(Process, FactsAgreeWithWhatTheCLibrarySays)
     EXPECT_FALSE(facts.is_secure);
 }
 
+/* What is told under a limit; and under none, where there is none, what `told` says is SIZE_MAX. */
+static struct os_facts facts_under(int resource, size_t limit_bytes, size_t os_facts::*told)
+{
+    struct os_facts facts = {};
+    struct rlimit before;
+    EXPECT_EQ(getrlimit(resource, &before), 0);
+    if (before.rlim_cur == RLIM_INFINITY) {
+        os_start(&facts);
+        EXPECT_EQ(facts.*told, SIZE_MAX);
+    }
+    struct rlimit limit = {limit_bytes, before.rlim_max};
+    EXPECT_EQ(setrlimit(resource, &limit), 0);
+    os_start(&facts);
+    setrlimit(resource, &before);
+    return facts;
+}
+
 TEST(Process, ALimitOnAddressSpaceIsWhatIsLeftOfIt)
 {
     if (calm_test::is_sanitized)
         GTEST_SKIP() << "a sanitizer is in the way";
-    struct rlimit before;
-    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-    struct os_facts facts;
-    if (before.rlim_cur == RLIM_INFINITY) {
-        os_start(&facts);
-        EXPECT_EQ(facts.address_space_bytes, SIZE_MAX);
-    }
     const size_t limit_bytes = static_cast<size_t>(1) << 45;
-    struct rlimit limit = {limit_bytes, before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-    os_start(&facts);
-    setrlimit(RLIMIT_AS, &before);
+    struct os_facts facts = facts_under(RLIMIT_AS, limit_bytes, &os_facts::address_space_bytes);
     EXPECT_LT(facts.address_space_bytes, limit_bytes);
     EXPECT_GT(facts.address_space_bytes, limit_bytes / 2);
 }
@@ -49,18 +56,8 @@ TEST(Process, ALimitOnDataIsToldAsItIs)
 {
     if (calm_test::is_sanitized)
         GTEST_SKIP() << "a sanitizer is in the way";
-    struct rlimit before;
-    ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
-    struct os_facts facts;
-    if (before.rlim_cur == RLIM_INFINITY) {
-        os_start(&facts);
-        EXPECT_EQ(facts.data_bytes, SIZE_MAX);
-    }
     const size_t limit_bytes = static_cast<size_t>(1) << 35;
-    struct rlimit limit = {limit_bytes, before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
-    os_start(&facts);
-    setrlimit(RLIMIT_DATA, &before);
+    struct os_facts facts = facts_under(RLIMIT_DATA, limit_bytes, &os_facts::data_bytes);
     EXPECT_EQ(facts.data_bytes, limit_bytes);
 }
 

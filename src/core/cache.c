@@ -37,6 +37,7 @@ enum {
     REFILL_PLAIN = 64,             /* blocks to fetch at once, where they do not come as a batch */
     REFILL_GROWING = BATCH_BLOCKS, /* where the program has only asked since the last miss */
     FLUSHES_MAX = 16,              /* in a row, before a bin holds less */
+    FLUSHES_STEADY = 24,           /* in a row, before one that hands batches over holds two */
     FLUSHES_SPARED = 8,            /* in a row: what the largest array has room for */
     FALLING_BYTES = 8192,          /* and no less than this, within these bounds */
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
@@ -424,13 +425,22 @@ static bool is_ample(struct cache *cache, unsigned bin)
     return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= blocks_ample(bin);
 }
 
+/* Whether a bin that hands over batches has enough until its program is seen to go on: a thread
+ * that allocates some hundreds of blocks, frees them and sleeps keeps no more. */
+static bool is_enough(struct cache *cache, unsigned bin)
+{
+    return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= BLOCKS_PLAIN;
+}
+
 /* Whether a miss after so many flushes says that a larger array would have had what is missing now.
  */
 static bool is_miss_spared(struct cache *cache, unsigned bin, unsigned flushes)
 {
     if (is_span_bin(bin))
         return flushes > 0;
-    return !is_ample(cache, bin) || (flushes > 0 && flushes <= FLUSHES_SPARED);
+    if (!is_ample(cache, bin))
+        return flushes > 0 || !is_enough(cache, bin);
+    return flushes > 0 && flushes <= FLUSHES_SPARED;
 }
 
 /* How many blocks to fetch at once: half of what the bin may hold. Where the program has only asked
@@ -523,10 +533,9 @@ static bool is_full(struct cache_entry *entry)
     return load(&entry->top, RELAXED) + SLOT_BYTES > entry->limit;
 }
 
-/* Whether a bin that is full was flushed often since it last missed or was armed: its program frees
- * more than it asks for, and what the array holds pins pages. Not where caches hand batches to each
- * other. */
-static bool is_falling(struct cache *cache, unsigned bin)
+/* How often a bin that is full was flushed since it last missed or was armed, this one not counted,
+ * up to FLUSHES_STEADY. */
+static unsigned count_flush(struct cache *cache, unsigned bin)
 {
     uint8_t *flushes = flushes_of(cache, bin);
     uint32_t unarmed = (uint32_t)cache->armed[bin_class(bin)].unarmed;
@@ -534,10 +543,7 @@ static bool is_falling(struct cache *cache, unsigned bin)
         cache->armed_once[bin_class(bin)] = unarmed;
         *flushes = 0;
     }
-    if (*flushes == FLUSHES_MAX)
-        return true;
-    (*flushes)++;
-    return false;
+    return *flushes < FLUSHES_STEADY ? (*flushes)++ : FLUSHES_STEADY;
 }
 
 /* Has a full array hold a little less from now on, once a flush has made the room. */
@@ -594,8 +600,11 @@ static bool make_room(struct cache *cache, unsigned bin)
     if (is_full(entry) && is_span_bin(bin))
         return make_room_for_span(cache, bin);
     if (is_full(entry)) {
-        is_less = is_falling(cache, bin) && !depot_is_shared(bin);
-        if (!is_less && !is_ample(cache, bin))
+        unsigned flushes = count_flush(cache, bin);
+        bool is_wanted = flushes >= FLUSHES_STEADY || !is_enough(cache, bin);
+        /* A program that frees more than it asks for: what the array holds pins pages. */
+        is_less = flushes >= FLUSHES_MAX && !depot_is_shared(bin);
+        if (!is_less && !is_ample(cache, bin) && is_wanted)
             cache_grow_after_miss(cache, bin);
     }
     if (entry->limit == 0)

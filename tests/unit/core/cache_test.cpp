@@ -392,6 +392,28 @@ TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThe
     });
 }
 
+/* What an idle thread's array holds keeps pages resident. Seen to fail with is_enough() always
+ * false, and with no flush ever counted as wanting more. */
+TEST(Cache, WhoAsksForBlocksAndFreesAThousandKeepsAPlainArrayUntilItGoesOn)
+{
+    with_cache([](struct cache *cache) {
+        unsigned bin = 76 * CLASS_LIMIT + class_of(64);
+        share(bin);
+        size_t others = cache->capacity_bytes[false];
+        auto room = [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); };
+        std::vector<void *> live(5000);
+        for (void *&block : live)
+            block = alloc_in(bin);
+        for (size_t i = 0; i < 1000; i++)
+            heap_free(live[i]);
+        EXPECT_EQ(room(), 127u);
+        for (size_t i = 1000; i < live.size(); i++)
+            heap_free(live[i]);
+        EXPECT_EQ(room(), 2u * BATCH_BLOCKS + 1) << "thousands in a row";
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
 /* Of blocks of 2 KiB two batches are more than a cache is to hold of a bin that it has alone; of 64
  * bytes more than it may where it has much. Seen to fail with the same rules for both. */
 TEST(Cache, WhereBatchesChangeHandsRoomForTwoIsNoLuxury)

@@ -168,7 +168,9 @@ void *large_resize(void *block, size_t bytes, unsigned owner)
         region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
     if (owner != region.tags[unit].owner)
         return units < units_old ? NULL : move_by_kernel(block, units_old, units, owner);
-    if (units == units_old || (is_moved && units < units_old && units >= units_old / 2))
+    /* Half of its bytes, not of its units: what a sized free of it may be told (core/heap.c). */
+    bool is_half = bytes >= (units_old << UNIT_SHIFT) / 2;
+    if (units == units_old || (is_moved && units < units_old && is_half))
         return block;
     if (is_moved)
         return units > units_old ? move_by_kernel(block, units_old, units, owner) : NULL;

@@ -111,6 +111,8 @@ SECONDS = {
     "tiny": 0.05,
     "grow-churn-shrink": 27.5,
     "churn-elsewhere": 6.0,
+    "phase": 0.15,
+    "vectors": 0.1,
     "lifetime-mix": 13.5,
     "lifetime-mix-one": 13.5,
     "burst-idle": 14.0,

@@ -12,8 +12,9 @@
 #ifndef CALM_BENCH_SLOTS_H
 #define CALM_BENCH_SLOTS_H
 
-#include <sys/mman.h>
 #include "workload.h"
+
+#include <sys/mman.h>
 
 enum { SLOT_PAGE = 4096, SLOT_SIZES = 15 };
 

@@ -195,10 +195,10 @@ size_t shelf_drain(bool is_all)
     return drained;
 }
 
-bool shelf_drain_for_growth(void)
+bool shelf_drain_for_growth(size_t units)
 {
-    size_t units = load(&shelved, RELAXED);
-    return units > 0 && units >= load(&region.units, RELAXED) / GROWTH_SHARE &&
+    size_t held = load(&shelved, RELAXED);
+    return held >= units && held >= load(&region.units, RELAXED) / GROWTH_SHARE &&
            shelf_drain(true) > 0;
 }
 

@@ -29,8 +29,9 @@ bool shelf_holds(size_t units, const void *block);
  * blocks given back. */
 size_t shelf_drain(bool is_all);
 
-/* Before the region grows: gives all back if it is much beside the region. Whether it was. */
-bool shelf_drain_for_growth(void);
+/* Before the region grows for `units`: gives all back if it is as much, and much beside the
+ * region. Whether it was. */
+bool shelf_drain_for_growth(size_t units);
 
 /* Bytes on all shelves. */
 size_t shelf_bytes(void);

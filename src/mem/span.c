@@ -52,7 +52,7 @@ static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units);
-bool (*span_on_growth)(void);
+bool (*span_on_growth)(size_t units);
 static _Atomic size_t dirty_units; /* in lists */
 static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
 
@@ -360,8 +360,8 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* After all that is pending was merged, some each time the lock is taken; for a slab, then after
- * what others keep whole came to the lists, if that is much. */
+/* After all that is pending was merged, some each time the lock is taken; then after what others
+ * keep whole came to the lists, if that is much. */
 static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
@@ -370,7 +370,7 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
             break;
         span = take_locked(units, align_units, owner);
     }
-    if (span.unit == 0 && units == 1 && span_on_growth != NULL && span_on_growth() && try_lock())
+    if (span.unit == 0 && span_on_growth != NULL && span_on_growth(units) && try_lock())
         span = take_locked(units, align_units, owner);
     return span;
 }

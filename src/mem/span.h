@@ -33,9 +33,9 @@ int span_start_owners(size_t page_bytes);
  * another try is worth it. */
 extern bool (*span_on_shortage)(size_t units);
 
-/* Asked each time before the front moves for one unit: whether spans that somebody kept were
+/* Asked each time before the front moves for `units`: whether spans that somebody kept were
  * released, so that the lists are worth another look. It waits for nobody. */
-extern bool (*span_on_growth)(void);
+extern bool (*span_on_growth)(size_t units);
 
 /* Takes a span of exactly `units` whose first unit is a multiple of `align_units` (a power of two):
  * one that `owner` has, or else nobody's. Any thread. */

@@ -109,6 +109,34 @@ TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
+/* Seen to fail where the shelves are asked for slabs alone. */
+TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.is_idle_wanted = false;
+    purge_helper_stop();
+    calm_trim();
+    std::vector<void *> longs, eights(24);
+    auto move_front = [&] {
+        for (size_t front = region.units; region.units == front;)
+            longs.push_back(large_acquire(16, 1, 0, nullptr));
+    };
+    move_front();
+    for (void *&block : eights)
+        ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
+    move_front();
+    shelf_give(8, eights.data(), eights.size());
+    ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 16);
+    size_t front = region.units;
+    for (size_t taken = 0; shelf_bytes() > 0 && taken < front; taken++)
+        longs.push_back(large_acquire(16, 1, 0, nullptr));
+    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(region.units, front) << "two neighbours of 8 units are as good as 16 new ones";
+    for (void *block : longs)
+        large_release(block);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
 TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
 {
     ASSERT_TRUE(heap_start());

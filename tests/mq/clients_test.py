@@ -60,8 +60,8 @@ class Clients(unittest.TestCase):
     def test_inline_quotes_are_those_of_redis(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "socket")
-            server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", ""],
-                                      stdout=subprocess.DEVNULL)
+            command = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder]
+            server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             try:
                 while not os.path.exists(path):
                     time.sleep(0.01)

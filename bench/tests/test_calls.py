@@ -147,7 +147,7 @@ class AStoppedThread(unittest.TestCase):
             with self.subTest(how=how):
                 self.check_notices(how)
 
-    @any_of(tries=5)
+    @any_of(tries=20)
     def check_notices(self, how):
         done = faulty.run("stopped", how, 20, HOLD_MS, fault=ONE_LOCK)
         if done.returncode == LEFT_OUT:

@@ -419,17 +419,23 @@ static unsigned forget_flushes(uint8_t *counter)
     return flushes;
 }
 
+/* Whether a bin hands batches over and may hold so many blocks already. */
+static bool is_shared_with(struct cache *cache, unsigned bin, size_t blocks)
+{
+    return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= blocks;
+}
+
 /* Whether a larger array would only keep blocks from others. */
 static bool is_ample(struct cache *cache, unsigned bin)
 {
-    return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= blocks_ample(bin);
+    return is_shared_with(cache, bin, blocks_ample(bin));
 }
 
-/* Whether a bin that hands over batches has enough until its program is seen to go on: a thread
- * that allocates some hundreds of blocks, frees them and sleeps keeps no more. */
+/* Whether it has enough until its program is seen to go on: a thread that allocates some hundreds
+ * of blocks, frees them and sleeps keeps no more. */
 static bool is_enough(struct cache *cache, unsigned bin)
 {
-    return depot_is_shared(bin) && array_of(cache->entries[bin].limit).blocks >= BLOCKS_PLAIN;
+    return is_shared_with(cache, bin, BLOCKS_PLAIN);
 }
 
 /* Whether a miss after so many flushes says that a larger array would have had what is missing now.

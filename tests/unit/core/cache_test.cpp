@@ -364,6 +364,19 @@ TEST(Cache, ABatchHoldsNoMoreThanItsBytesHoweverItLeavesTheCache)
     });
 }
 
+/* Runs `body` with a bin of 64 bytes that hands over batches, and with how many blocks the cache
+ * has room for in it. */
+template <class Body> static void with_shared_bin(unsigned row, Body body)
+{
+    with_cache([&](struct cache *cache) {
+        unsigned bin = row * CLASS_LIMIT + class_of(64);
+        share(bin);
+        size_t others = cache->capacity_bytes[false];
+        body(bin, [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); });
+        EXPECT_EQ(heap_verify(), nullptr);
+    });
+}
+
 static void swing(unsigned bin, size_t count)
 {
     std::vector<void *> live(count);
@@ -377,18 +390,13 @@ static void swing(unsigned bin, size_t count)
  * is ample. */
 TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThem)
 {
-    with_cache([](struct cache *cache) {
-        unsigned bin = 74 * CLASS_LIMIT + class_of(64);
-        share(bin);
-        size_t others = cache->capacity_bytes[false];
-        auto room = [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); };
+    with_shared_bin(74, [](unsigned bin, auto room) {
         for (unsigned round = 0; round < 20; round++)
             swing(bin, 5000);
         EXPECT_EQ(room(), 2u * BATCH_BLOCKS + 1) << "many flushes in a row, whatever it holds";
         for (unsigned round = 0; round < 8; round++)
             swing(bin, 1000);
         EXPECT_EQ(room(), class_facts[class_of(64)].cached) << "a few, which more room spares";
-        EXPECT_EQ(heap_verify(), nullptr);
     });
 }
 
@@ -396,11 +404,7 @@ TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThe
  * false, and with no flush ever counted as wanting more. */
 TEST(Cache, WhoAsksForBlocksAndFreesAThousandKeepsAPlainArrayUntilItGoesOn)
 {
-    with_cache([](struct cache *cache) {
-        unsigned bin = 76 * CLASS_LIMIT + class_of(64);
-        share(bin);
-        size_t others = cache->capacity_bytes[false];
-        auto room = [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); };
+    with_shared_bin(76, [](unsigned bin, auto room) {
         std::vector<void *> live(5000);
         for (void *&block : live)
             block = alloc_in(bin);
@@ -410,7 +414,6 @@ TEST(Cache, WhoAsksForBlocksAndFreesAThousandKeepsAPlainArrayUntilItGoesOn)
         for (size_t i = 1000; i < live.size(); i++)
             heap_free(live[i]);
         EXPECT_EQ(room(), 2u * BATCH_BLOCKS + 1) << "thousands in a row";
-        EXPECT_EQ(heap_verify(), nullptr);
     });
 }
 

@@ -77,25 +77,34 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
     EXPECT_EQ(shelf_bytes(), 0u);
 }
 
-/* Seen to fail with a heap that sets no span_on_growth, and with one that drains whatever there is.
- */
-TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
+/* With nothing on the shelves, and nobody who empties them meanwhile. */
+static void start_without_helper()
 {
     ASSERT_TRUE(heap_start());
     purge_settings.is_idle_wanted = false;
     purge_helper_stop();
     calm_trim();
+}
+
+/* Takes blocks of so many units until the region has grown. */
+static void move_front(std::vector<void *> &taken, size_t units)
+{
+    for (size_t front = region.units; region.units == front;)
+        taken.push_back(large_acquire(units, 1, 0, nullptr));
+}
+
+/* Seen to fail with a heap that sets no span_on_growth, and with one that drains whatever there is.
+ */
+TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
+{
+    start_without_helper();
     std::vector<void *> units, eights(24);
-    auto move_front = [&] {
-        for (size_t front = region.units; region.units == front;)
-            units.push_back(large_acquire(1, 1, 0, nullptr));
-    };
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
-    move_front();
+    move_front(units, 1);
     shelf_give(1, &units.back(), 1);
     units.pop_back();
-    move_front();
+    move_front(units, 1);
     EXPECT_EQ(shelf_bytes(), UNIT_BYTES) << "so little stays for who asks for it";
     shelf_give(8, eights.data(), eights.size());
     ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 4);
@@ -112,19 +121,12 @@ TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
 /* Seen to fail where the shelves are asked for slabs alone. */
 TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
-    purge_helper_stop();
-    calm_trim();
+    start_without_helper();
     std::vector<void *> longs, eights(24);
-    auto move_front = [&] {
-        for (size_t front = region.units; region.units == front;)
-            longs.push_back(large_acquire(16, 1, 0, nullptr));
-    };
-    move_front();
+    move_front(longs, 16);
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
-    move_front();
+    move_front(longs, 16);
     shelf_give(8, eights.data(), eights.size());
     ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 16);
     size_t front = region.units;

@@ -46,6 +46,8 @@ class DepotTest : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(heap_start());
+        purge_settings.is_idle_wanted = false; /* nobody else takes what the test gives a depot */
+        purge_helper_stop();
         heap_trim();
         lend_share_ = depot_lend_share;
         depot_lend_share = 0; /* nobody lends, unless the test is about lending */
@@ -54,6 +56,7 @@ class DepotTest : public testing::Test
     void TearDown() override
     {
         depot_lend_share = lend_share_;
+        purge_settings.is_idle_wanted = true;
         EXPECT_EQ(depot_verify(), nullptr);
         EXPECT_EQ(span_verify(), nullptr);
     }

@@ -28,7 +28,9 @@ enum {
     BLOCKS_FIRST = BLOCKS_FIXED == 0 ? 7 : BLOCKS_FIXED,
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
     LUXURY_SHARE = 16,
-    HAND_BINS = 8, /* used bins the hand looks at in one step                   */
+    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold of small blocks */
+    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have                    */
+    HAND_BINS = 8,             /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 128,
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
@@ -116,6 +118,16 @@ static size_t budget_now(bool is_span)
     return load(is_room ? &budget->each : &budget->fair, RELAXED);
 }
 
+/* The same with a bin that it may let grow. What several caches use each of them holds beside what
+ * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
+static size_t budget_for(unsigned bin)
+{
+    size_t budget = budget_now(is_span_bin(bin));
+    if (is_span_bin(bin) || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
+        return budget;
+    return size_min(budget, size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES));
+}
+
 /* The same with a bin that has more than plenty: a share of what is everybody's, however many of
  * them sleep. */
 static size_t luxury_now(bool is_span)
@@ -139,7 +151,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
     bool is_luxury = blocks > BLOCKS_PLAIN && (blocks > BLOCKS_SHARED || !depot_is_shared(bin));
-    size_t budget = is_luxury ? luxury_now(is_span_bin(bin)) : budget_now(is_span_bin(bin));
+    size_t budget = is_luxury ? luxury_now(is_span_bin(bin)) : budget_for(bin);
     if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more > budget)
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
@@ -292,11 +304,11 @@ static void bin_shrink(struct cache *cache, unsigned bin)
     array_resize(cache, bin, target);
 }
 
-/* Whether the arrays, with so much more, may hold more than the budget allows; it falls when other
- * threads want some, too. */
-static bool is_over(const struct cache *cache, bool is_span, size_t more_bytes)
+/* Whether the arrays, with so much more of a bin, may hold more than the budget allows; it falls
+ * when other threads want some, too. */
+static bool is_over(const struct cache *cache, unsigned bin, size_t more_bytes)
 {
-    return cache->capacity_bytes[is_span] + more_bytes > budget_now(is_span);
+    return cache->capacity_bytes[is_span_bin(bin)] + more_bytes > budget_for(bin);
 }
 
 /* Shrinks the bins of a row that have not missed since the hand passed, or all of a cache that is
@@ -306,8 +318,8 @@ static unsigned shrink_row(struct cache *cache, unsigned row, unsigned except)
     unsigned seen = 0;
     for (uint64_t bins = cache->rows[row].used_bins; bins != 0; bins &= bins - 1) {
         unsigned bin = row * CLASS_LIMIT + bit_lowest(bins);
-        if (bin != except && ((cache->rows[row].recent_bins & class_bit(bin)) == 0 ||
-                              is_over(cache, is_span_bin(bin), 0)))
+        if (bin != except &&
+            ((cache->rows[row].recent_bins & class_bit(bin)) == 0 || is_over(cache, bin, 0)))
             bin_shrink(cache, bin);
         seen++;
     }
@@ -346,9 +358,8 @@ static bool grow(struct cache *cache, unsigned bin)
 
 void cache_grow_after_miss(struct cache *cache, unsigned bin)
 {
-    bool is_span = is_span_bin(bin);
     row_of(cache, bin)->recent_bins |= class_bit(bin);
-    if (!is_over(cache, is_span, bin_bytes(bin)) && grow(cache, bin))
+    if (!is_over(cache, bin, bin_bytes(bin)) && grow(cache, bin))
         return;
     if (++cache->refusals % REFUSALS_A_STEP == 0)
         shrink_bins(cache, bin);

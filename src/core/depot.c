@@ -53,6 +53,11 @@ bool depot_is_shared(unsigned bin)
     return depot != NULL && load(&depot->user, RELAXED) == (uint32_t)USER_SEVERAL;
 }
 
+size_t depot_slab_bytes(void)
+{
+    return load(&slabs_in_use.count, RELAXED) << UNIT_SHIFT;
+}
+
 static void list_remove(struct depot *depot, struct slab *slab)
 {
     if (slab->next != 0)

@@ -73,6 +73,9 @@ bool depot_wait_lock(struct depot *depot);
 /* Whether more than one cache works on the bin, so that whole batches are handed over. */
 bool depot_is_shared(unsigned bin);
 
+/* Bytes of all slabs. */
+size_t depot_slab_bytes(void);
+
 /* Every bin's depot, and the newest. Written by depot_make(). */
 extern HIDDEN struct depot *_Atomic depot_table[BIN_LIMIT];
 extern HIDDEN struct depot *_Atomic depot_list;

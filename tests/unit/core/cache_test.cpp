@@ -174,17 +174,80 @@ TEST(Cache, WhereLargeBlocksAreFlushedAndMissedInTurnTheCacheHoldsMore)
     });
 }
 
-/* Allocates `count` blocks of 40 sizes and frees them. */
-static void turn(size_t count)
+/* What a cache may hold of bins that other caches use, too. */
+static size_t modest_limit()
+{
+    return std::max<size_t>(512 * 1024, depot_slab_bytes() / 6);
+}
+
+/* Allocates `count` blocks of 40 sizes and frees them; the limit in between. */
+static size_t turn(size_t count)
 {
     std::vector<void *> live(count);
     for (size_t i = 0; i < live.size(); i++)
         live[i] = calm_test::alloc_in_cohort(16 + i % 40 * 50, 0);
+    size_t limit = modest_limit();
     for (void *block : live)
         heap_free(block);
+    return limit;
 }
 
-/* Seen to fail with array_resize() comparing with the budget when it shrinks, too. */
+/* A heap whose slabs have so many bytes, or some more. */
+class LargeHeap
+{
+  public:
+    explicit LargeHeap(size_t bytes)
+    {
+        for (size_t at = 0; at < bytes; at += UNIT_BYTES)
+            for (unsigned i = 0; i < 2; i++)
+                blocks_.push_back(calm_test::alloc_in_cohort(UNIT_BYTES / 2, 0));
+    }
+
+    ~LargeHeap()
+    {
+        for (void *block : blocks_)
+            heap_free(block);
+    }
+
+    LargeHeap(const LargeHeap &) = delete;
+    LargeHeap &operator=(const LargeHeap &) = delete;
+
+  private:
+    std::vector<void *> blocks_;
+};
+
+/* Seen to fail with budget_for() no limit, and with slabs that are not counted. */
+TEST(Cache, OfWhatSeveralUseEachHoldsAShareOfTheHeapAndOneAloneWhatItMay)
+{
+    with_cache([](struct cache *alone) {
+        heap_trim();
+        for (unsigned i = 10; i < 30; i++)
+            turn(i * 100);
+        EXPECT_GT(alone->capacity_bytes[false], modest_limit());
+        with_cache([](struct cache *cache) {
+            const size_t homes_own = 16 * 1024; /* of the smallest, which no other cache uses */
+            size_t limit = 0;
+            for (unsigned i = 10; i < 30; i++) {
+                limit = std::max(limit, turn(i * 100));
+                ASSERT_LE(cache->capacity_bytes[false], limit + homes_own);
+            }
+            EXPECT_GT(cache->capacity_bytes[false], modest_limit() / 2);
+            {
+                LargeHeap heap(48 * 1024 * 1024);
+                for (unsigned i = 30; i < 60; i++)
+                    turn(i * 100);
+                EXPECT_GT(cache->capacity_bytes[false], 2u * 512 * 1024);
+            }
+            heap_trim();
+            for (unsigned i = 0; i < 100; i++)
+                limit = turn(1000 + i);
+            EXPECT_LE(cache->capacity_bytes[false], limit + homes_own);
+        });
+    });
+}
+
+/* Seen to fail with array_resize() comparing with the budget when it shrinks, too, and with
+ * budget_for() the share of the heap for what one cache alone uses. */
 TEST(Cache, WhenTheBudgetFallsTheArraysFollow)
 {
     with_cache([](struct cache *cache) {

@@ -122,8 +122,9 @@ static size_t budget_now(bool is_span)
  * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
 static size_t budget_for(unsigned bin)
 {
-    size_t budget = budget_now(is_span_bin(bin));
-    if (is_span_bin(bin) || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
+    bool is_span = is_span_bin(bin);
+    size_t budget = budget_now(is_span);
+    if (is_span || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
         return budget;
     return size_min(budget, size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES));
 }

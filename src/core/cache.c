@@ -185,7 +185,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     if (is_span_bin(bin))
-        shelf_give(bin_row(bin) + 1u, blocks, count);
+        shelf_give(span_bin_units(bin), blocks, count);
     else
         depot_give(bin_held(bin), blocks, count, user);
 }
@@ -413,7 +413,7 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
 {
     if (!is_span_bin(bin))
         return depot_take(bin, blocks, want, user);
-    blocks[0] = shelf_take(bin_row(bin) + 1u, 0);
+    blocks[0] = shelf_take(span_bin_units(bin), 0);
     return blocks[0] != NULL;
 }
 
@@ -473,22 +473,28 @@ static size_t refill_count(struct cache *cache, unsigned bin, unsigned flushes)
     return size_min(is_few ? room + 1 : room / 2 + 1, REFILL_GROWING);
 }
 
+/* Lets a bin grow where a larger array would have had what is missing now. Returns the flushes
+ * since the miss before. */
+static unsigned note_miss(struct cache *cache, unsigned bin)
+{
+    unsigned flushes = forget_flushes(flushes_of(cache, bin));
+    if (is_miss_spared(cache, bin, flushes))
+        cache_grow_after_miss(cache, bin);
+    else if (!is_span_bin(bin))
+        row_of(cache, bin)->recent_bins |= class_bit(bin);
+    if (is_span_bin(bin))
+        forget_flushes(&cache->span_flushes);
+    return flushes;
+}
+
 /* From the middle tier; what is more than one goes to the cache, if there is one: to the entry of
  * the bin `to`. At most `most` are wanted; `*fetched` is how many there were. */
 static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
 {
     void *blocks[REFILL_MAX];
     size_t want = 1;
-    if (cache != NULL) {
-        unsigned flushes = forget_flushes(flushes_of(cache, bin));
-        if (is_miss_spared(cache, bin, flushes))
-            cache_grow_after_miss(cache, bin);
-        else if (!is_span_bin(bin))
-            row_of(cache, bin)->recent_bins |= class_bit(bin);
-        if (is_span_bin(bin))
-            forget_flushes(&cache->span_flushes);
-        want = size_min(refill_count(cache, bin, flushes), most);
-    }
+    if (cache != NULL)
+        want = size_min(refill_count(cache, bin, note_miss(cache, bin)), most);
     size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     *fetched = count;
     if (unlikely(count == 0))
@@ -517,6 +523,20 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     cache_done(cache);
     if (unlikely(on_refill != NULL))
         on_refill(fetched * bin_bytes(bin));
+    if (CHECKS >= 1 && likely(block != NULL))
+        *(block_word *)block = 0;
+    return block;
+}
+
+void *cache_alloc_owned(size_t units, unsigned owner)
+{
+    struct cache *cache = cache_here();
+    if (cache == NULL && !heap_start())
+        return NULL;
+    if (cache != NULL)
+        note_miss(cache, bin_of_span(units, owner));
+    cache_done(cache);
+    void *block = shelf_take(units, owner);
     if (CHECKS >= 1 && likely(block != NULL))
         *(block_word *)block = 0;
     return block;

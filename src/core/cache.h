@@ -132,6 +132,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word ends with its 
 void *cache_alloc_slow(uint32_t entry_offset);
 void cache_free_slow(void *block);
 
+/* Where cohorts are apart: a large block of `units` <= SPAN_UNITS_MAX and of an owner, which the
+ * cache has none of. NULL: no memory. */
+void *cache_alloc_owned(size_t units, unsigned owner);
+
 /* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns
  * it. */
 void cache_empty(struct cache *cache);

@@ -5,8 +5,8 @@
  * is answered no. A bin is a row and a class: row * CLASS_LIMIT + class. A row is a cohort, and a
  * home where blocks are so small that several share a cache line (core/home.h): home * COHORT_LIMIT
  * + cohort; or a cohort alone (core/rows.h). CLASS_SPAN, the last number, is that of large blocks
- * that caches may hold; they have no cohort, and a bin of theirs has its count of units, less one,
- * as its row.
+ * that caches may hold; they have no cohort, and the row of a bin of theirs is their count of
+ * units, less one, and above it a group of owners: nobody's is 0.
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -27,6 +27,7 @@ enum {
     ENTRY_BYTES = 16,                           /* of a cache entry          */
     CLASS_SPAN = CLASS_LIMIT - 1,
     SPAN_UNITS_MAX = COHORT_LIMIT,
+    SPAN_GROUPS = ROW_LIMIT / SPAN_UNITS_MAX,
 };
 
 struct class_facts {
@@ -82,10 +83,18 @@ ALWAYS_INLINE unsigned class_rows(unsigned class)
     return class_has_homes(class) ? ROWS_SHARED : COHORT_LIMIT;
 }
 
-/* The bin of large blocks of `units` <= SPAN_UNITS_MAX. */
-ALWAYS_INLINE unsigned bin_of_span(size_t units)
+/* The bin of large blocks of `units` <= SPAN_UNITS_MAX that have an owner (mem/span.h). Other
+ * owners' blocks of that length may be of the same bin. */
+ALWAYS_INLINE unsigned bin_of_span(size_t units, unsigned owner)
 {
-    return (unsigned)((units - 1) << CLASS_BITS | CLASS_SPAN);
+    size_t row = owner % SPAN_GROUPS * SPAN_UNITS_MAX + units - 1;
+    return (unsigned)(row << CLASS_BITS | CLASS_SPAN);
+}
+
+/* Units of the large blocks of a bin. */
+ALWAYS_INLINE size_t span_bin_units(unsigned bin)
+{
+    return bin_row(bin) % SPAN_UNITS_MAX + 1;
 }
 
 /* The longest block that a request for `units` <= SPAN_UNITS_MAX is given, so that a free one whose
@@ -100,7 +109,7 @@ ALWAYS_INLINE size_t span_units_given(size_t units)
 ALWAYS_INLINE size_t bin_bytes(unsigned bin)
 {
     if (unlikely(bin_class(bin) == CLASS_SPAN))
-        return (size_t)(bin_row(bin) + 1) << UNIT_SHIFT;
+        return span_bin_units(bin) << UNIT_SHIFT;
     return class_facts[bin_class(bin)].bytes;
 }
 

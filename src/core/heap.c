@@ -228,19 +228,47 @@ void heap_install_hooks(void)
     thread_start();
 }
 
-/* A large block that no cache is asked for. */
+/* A large block that no cache may hold. */
 static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
         return NULL;
-    size_t units = large_units(bytes);
-    unsigned owner = offset_owner(cohort_offset);
-    if (units > SPAN_UNITS_MAX)
-        return large_acquire(units, 1, owner, NULL);
-    void *block = shelf_take(units, owner);
-    if (CHECKS >= 1 && block != NULL)
-        *(block_word *)block = 0;
+    return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
+}
+
+/* The newest block of one length that the cache has, if it is the owner's: others may have put
+ * theirs there, too. */
+ALWAYS_INLINE void *pop_owned(size_t units, unsigned owner)
+{
+    struct cache *cache = of_thread.cache;
+    size_t offset = bin_of_span(units, owner) * (size_t)ENTRY_BYTES;
+    struct cache_entry *entry = cache_entry_at(cache, offset);
+    void *block = load(&entry->first, RELAXED);
+    if (likely(block != NULL))
+        return large_owner(block) == owner ? cache_pop_known(cache, entry, block) : NULL;
+    block = cache_pop_core(offset);
+    if (block == NULL || large_owner(block) == owner)
+        return block;
+    if (CHECKS >= 1) /* a look at it would not be one step with taking it */
+        *(block_word *)block = cache_mark;
+    shelf_give(units, &block, 1);
+    return NULL;
+}
+
+NOINLINE void *heap_pop_owned(size_t bytes, unsigned owner)
+{
+    size_t units = large_units(bytes), longest = span_units_given(units);
+    void *block = NULL;
+    for (; block == NULL && units <= longest; units++)
+        block = pop_owned(units, owner);
     return block;
+}
+
+/* A large block that only its owner had before. */
+static NOINLINE void *large_owned(size_t bytes, unsigned owner)
+{
+    void *block = heap_pop_owned(bytes, owner);
+    return block != NULL ? block : cache_alloc_owned(large_units(bytes), owner);
 }
 
 enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
@@ -262,8 +290,8 @@ static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
 /* Where blocks of `units` are, and the longest ones that may be given instead. */
 ALWAYS_INLINE void span_entries(size_t units, uint32_t *first, uint32_t *end)
 {
-    *first = bin_of_span(units) * ENTRY_BYTES;
-    *end = bin_of_span(span_units_given(units)) * ENTRY_BYTES;
+    *first = bin_of_span(units, 0) * ENTRY_BYTES;
+    *end = bin_of_span(span_units_given(units), 0) * ENTRY_BYTES;
 }
 
 /* The first of these blocks that the thread's own cache has. NULL: none. */
@@ -305,22 +333,18 @@ NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + home_offset(bytes));
-    if (bytes > (size_t)SPAN_UNITS_MAX << UNIT_SHIFT || rows_are_apart)
+    if (bytes > HEAP_SPAN_MAX)
         return large_straight(bytes, cohort_offset);
-    return large_cached(large_units(bytes));
+    return rows_are_apart ? large_owned(bytes, offset_owner(cohort_offset))
+                          : large_cached(large_units(bytes));
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
 static void *large_zeroed(size_t bytes, unsigned owner)
 {
-    size_t units = large_units(bytes);
-    bool has_bin = units <= SPAN_UNITS_MAX && !rows_are_apart;
-    size_t longest = has_bin ? span_units_given(units) : 0;
-    void *block = NULL;
-    for (size_t given = units; block == NULL && given <= longest; given++)
-        block = cache_pop(bin_of_span(given) * ENTRY_BYTES);
-    if (block == NULL && units <= SPAN_UNITS_MAX)
-        block = shelf_find(units, owner);
+    void *block = bytes <= HEAP_SPAN_MAX ? heap_pop_owned(bytes, owner) : NULL;
+    if (block == NULL && bytes <= HEAP_SPAN_MAX)
+        block = shelf_find(large_units(bytes), owner);
     return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);
 }
 
@@ -351,24 +375,8 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
 static bool is_free_already(const void *block)
 {
     unsigned kind = region_kind(region_unit(block));
-    return CHECKS >= 1 && (kind != UNIT_HEAD || rows_are_apart) &&
-           *(const block_word *)block == cache_mark && misuse_is_free(block, kind);
-}
-
-/* A large block that no cache may hold. Where cohorts are apart a shelf may: it tells owners. */
-static void free_uncached(void *block, const char *verb)
-{
-    if (!rows_are_apart || !large_fits_shelf(block)) {
-        large_release(block);
-        return;
-    }
-    if (is_free_already(block)) {
-        misuse_report_double(block, verb, large_usable(block));
-        return;
-    }
-    if (CHECKS >= 1)
-        *(block_word *)block = cache_mark;
-    shelf_give(large_usable(block) >> UNIT_SHIFT, &block, 1);
+    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark &&
+           misuse_is_free(block, kind);
 }
 
 /* A block that a cache may hold. */
@@ -395,7 +403,7 @@ NOINLINE void heap_free_odd(void *block)
         if (kind == UNIT_HEAD)
             kind = large_tell_free(block);
         if (kind == UNIT_HEAD)
-            free_uncached(block, "free of");
+            large_release(block);
         else
             free_cached(block, kind, "free of");
         break;
@@ -413,7 +421,7 @@ static bool fits_in_place(size_t have, size_t bytes)
 {
     if (bytes > have)
         return false;
-    bool is_span = bytes > MEDIUM_MAX && have <= (size_t)SPAN_UNITS_MAX << UNIT_SHIFT;
+    bool is_span = bytes > MEDIUM_MAX && have <= HEAP_SPAN_MAX;
     return bytes >= have / 2 || heap_good_size(bytes) == have ||
            (is_span && have >> UNIT_SHIFT <= span_units_given(large_units(bytes)));
 }

@@ -41,8 +41,9 @@ static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 
 static unsigned head_kind(size_t unit, size_t units)
 {
-    bool is_cacheable = units <= SPAN_UNITS_MAX && !region.tags[unit].is_sampled && !rows_are_apart;
-    return is_cacheable ? bin_of_span(units) : UNIT_HEAD;
+    const struct span_tag *tag = &region.tags[unit];
+    bool is_cacheable = units <= SPAN_UNITS_MAX && !tag->is_sampled;
+    return is_cacheable ? bin_of_span(units, tag->owner) : UNIT_HEAD;
 }
 
 void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero)
@@ -193,12 +194,6 @@ void large_mark_sampled(void *block)
 bool large_is_sampled(const void *block)
 {
     return region.tags[region_unit(block)].is_sampled;
-}
-
-bool large_fits_shelf(const void *block)
-{
-    const struct span_tag *tag = &region.tags[region_unit(block)];
-    return tag->units <= SPAN_UNITS_MAX && !tag->is_moved;
 }
 
 size_t large_usable(const void *block)

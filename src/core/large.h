@@ -43,8 +43,11 @@ void large_mark_sampled(void *block);
 unsigned large_tell_free(void *block);
 bool large_is_sampled(const void *block);
 
-/* Whether a block is one that shelves take. */
-bool large_fits_shelf(const void *block);
+/* Whose units the large block has; 0 is nobody. */
+ALWAYS_INLINE unsigned large_owner(const void *block)
+{
+    return region.tags[region_unit(block)].owner;
+}
 
 /* Usable bytes of the large block at `block`. */
 size_t large_usable(const void *block);

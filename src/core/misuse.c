@@ -155,10 +155,8 @@ static bool is_cached(const void *block, unsigned bin)
 
 bool misuse_is_free(const void *block, unsigned bin)
 {
-    if (bin == UNIT_HEAD) /* where cohorts are apart */
-        return large_fits_shelf(block) && shelf_holds(large_usable(block) >> UNIT_SHIFT, block);
     if (is_cached(block, bin))
         return true;
-    return bin_class(bin) == CLASS_SPAN ? shelf_holds(bin_row(bin) + 1, block)
+    return bin_class(bin) == CLASS_SPAN ? shelf_holds(span_bin_units(bin), block)
                                         : depot_holds(bin, block);
 }

@@ -44,11 +44,6 @@ static struct shelf *shelf_of(size_t units, unsigned owner)
     return &shelves[rows_are_apart ? owner % SPAN_UNITS_MAX : units - 1];
 }
 
-static unsigned owner_of(const void *block)
-{
-    return rows_are_apart ? region.tags[region_unit(block)].owner : 0;
-}
-
 static size_t units_of(const void *block)
 {
     return large_usable(block) >> UNIT_SHIFT;
@@ -79,7 +74,7 @@ static size_t newest_of(const struct shelf *shelf, size_t units, size_t longest,
     while (at > end && shelf->keys[at - 1] - least > range)
         at--;
     /* In a fork's child a key may be that of the block that was there before. */
-    bool is_found = at > end && owner_of(shelf->blocks[at - 1]) == owner &&
+    bool is_found = at > end && large_owner(shelf->blocks[at - 1]) == owner &&
                     units_of(shelf->blocks[at - 1]) - units <= range;
     return is_found ? at : 0;
 }
@@ -134,19 +129,19 @@ static size_t reserve(size_t units, size_t count)
     return room;
 }
 
-void shelf_give(size_t units, void *const *blocks, size_t count)
+/* As shelf_give, of blocks of one shelf; where cohorts are apart, of one block. */
+static void give(size_t units, void *const *blocks, size_t count)
 {
-    struct shelf *shelf = shelf_of(units, owner_of(blocks[0]));
+    struct shelf *shelf = shelf_of(units, large_owner(blocks[0]));
     size_t reserved = reserve(units, count), put = 0;
-    ASSERT(!rows_are_apart || count == 1);
     if (lock_try_briefly(&shelf->lock, RANK_DEPOT)) {
         size_t before = load(&shelf->count, RELAXED);
         put = size_min(reserved, BLOCKS_A_SHELF - before);
         shelf->is_touched = true;
         for (size_t i = 0; i < put; i++)
             shelf->blocks[before + i] = blocks[i];
-        if (rows_are_apart && put > 0) /* there they come one by one */
-            shelf->keys[before] = key_of(owner_of(blocks[0]), units);
+        if (rows_are_apart && put > 0)
+            shelf->keys[before] = key_of(large_owner(blocks[0]), units);
         set_count(shelf, before + put);
         lock_release(&shelf->lock, RANK_DEPOT);
     }
@@ -158,9 +153,16 @@ void shelf_give(size_t units, void *const *blocks, size_t count)
         large_release(blocks[i]);
 }
 
+void shelf_give(size_t units, void *const *blocks, size_t count)
+{
+    size_t step = rows_are_apart ? 1 : count;
+    for (size_t i = 0; i < count; i += step)
+        give(units, blocks + i, step);
+}
+
 bool shelf_holds(size_t units, const void *block)
 {
-    struct shelf *shelf = shelf_of(units, owner_of(block));
+    struct shelf *shelf = shelf_of(units, large_owner(block));
     bool is_here = false;
     /* What looks like a second free may wait. */
     if (!lock_acquire_or_fail(&shelf->lock, RANK_DEPOT))

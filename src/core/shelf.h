@@ -18,7 +18,7 @@ void *shelf_find(size_t units, unsigned owner);
 /* The same, or else from the spans. NULL: no memory. */
 void *shelf_take(size_t units, unsigned owner);
 
-/* Puts blocks of `units` and of one owner on the shelf, or back to the spans where it is full.
+/* Puts blocks of `units` on the shelf, each of its owner, or back to the spans where it is full.
  * Needs no memory. */
 void shelf_give(size_t units, void *const *blocks, size_t count);
 

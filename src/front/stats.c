@@ -90,8 +90,10 @@ void stats_read(struct calm_stats *out)
     }
     size_t small_cached = cached;
     size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
-    for (unsigned units = 1; units <= SPAN_UNITS_MAX; units++)
-        cached += cached_in_bin(bin_of_span(units)) * units * UNIT_BYTES;
+    for (unsigned row = 0; row < (rows_are_apart ? ROW_LIMIT : SPAN_UNITS_MAX); row++) {
+        unsigned bin = row << CLASS_BITS | CLASS_SPAN;
+        cached += cached_in_bin(bin) * bin_bytes(bin);
+    }
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
                       learned_mapped_bytes();
     struct profile_facts profile = profile_facts();

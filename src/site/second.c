@@ -82,6 +82,14 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
     return plain(bytes, align, is_zeroed, offset, named);
 }
 
+NOINLINE void *second_alloc_owned(size_t bytes, const void *site, const void *frame)
+{
+    uint32_t known = intern_look(load(&intern_quick, RELAXED), site);
+    bool is_quick = likely(known != 0) && bytes <= HEAP_SPAN_MAX;
+    void *block = is_quick ? heap_pop_owned(bytes, offset_owner(known)) : NULL;
+    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+}
+
 NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                                     const void *frame)
 {

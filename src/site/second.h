@@ -24,6 +24,9 @@ void second_hear_frees(void);
 /* A request of any size, aligned to a power of two, zeroed if wanted. */
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
 
+/* The same of a plain request above MEDIUM_MAX. */
+void *second_alloc_owned(size_t bytes, const void *site, const void *frame);
+
 /* The same of a request whose armed entry is empty, at `offset` and the size's, or that is counted
  * by its bytes. */
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
@@ -116,6 +119,16 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
     return site_alloc_own(bytes, offset, site);
 }
 
+/* One of a site that is diverted; apart, so that the others need no registers for it. A small one
+ * was looked for already. */
+NOINLINE static void *site_alloc_diverted(size_t bytes, const void *site, const void *frame)
+{
+    if (bytes > MEDIUM_MAX)
+        return second_alloc_owned(bytes, site, frame);
+    void *block = bytes > SMALL_MAX ? second_alloc_quick(bytes, site) : NULL;
+    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+}
+
 /* A request above ARMED_MAX whose site has no cohort that is its own in the table: counted, unless
  * the site is diverted, for which nothing passes. */
 ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void *site,
@@ -144,11 +157,8 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
-    if (offset == DIVERTED_OFFSET) {
-        bool is_medium = bytes > SMALL_MAX && bytes <= MEDIUM_MAX;
-        void *block = is_medium ? second_alloc_quick(bytes, site) : NULL;
-        return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
-    }
+    if (offset == DIVERTED_OFFSET)
+        return site_alloc_diverted(bytes, site, frame);
     if (bytes > MEDIUM_MAX)
         return site_alloc_large(bytes, offset, site, frame);
     if (bytes > ARMED_MAX)

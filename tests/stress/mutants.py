@@ -69,8 +69,9 @@ MUTANTS = {
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
     "a shelf hands out anybody's block where cohorts are apart": (
         "core/shelf.c", "if (!rows_are_apart)", "if (owner + 1 != 0)", "apart"),
-    "large blocks go by caches where cohorts are apart": (
-        "core/heap.c", "<< UNIT_SHIFT || rows_are_apart)", "<< UNIT_SHIFT)", "apart"),
+    "a cache's large block is anybody's where cohorts are apart": (
+        "core/heap.c", "large_owner(block) == owner ? cache_pop_known", "bin_of_span(units, 0) != 0 ? cache_pop_known",
+        "apart"),
     "sampled blocks of all sites are one cohort's": (
         "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),
     "realloc stays where another site's block was": (

@@ -234,7 +234,8 @@ class Watched:
         size_class = self.class_of(number)
         cache.blocks += blocks
         if size_class == facts["class.span"]:
-            size = ((number >> facts["class.bits"]) + 1) << facts["unit.shift"]
+            units = (number >> facts["class.bits"]) % facts["span.units_max"] + 1
+            size = units << facts["unit.shift"]
             frame.large_cached_bytes += blocks * size
         elif 0 < size_class < len(self.class_bytes):
             size = self.class_bytes[size_class]

@@ -65,7 +65,7 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
                 unsigned number = 1 + static_cast<unsigned>(random.below(CLASS_COUNT - 1));
                 unsigned cohort = static_cast<unsigned>(random.below(8));
                 bool is_large = random.below(100) == 0;
-                unsigned bin = is_large ? bin_of_span(1 + random.below(10))
+                unsigned bin = is_large ? bin_of_span(1 + random.below(10), 0)
                                         : (COHORT_FIRST + cohort) * CLASS_LIMIT + number;
                 live.push_back(alloc_in(bin));
                 ASSERT_NE(live.back(), nullptr);

@@ -79,11 +79,13 @@ TEST(Class, ALargeBlockBeginsAtTheStartOfItsUnitOnly)
     for (size_t offset = 0; offset < UNIT_BYTES; offset++)
         ASSERT_EQ(class_begins_block(CLASS_SPAN, static_cast<uint16_t>(offset)), offset == 0)
             << offset;
-    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-        EXPECT_EQ(bin_class(bin_of_span(units)), static_cast<unsigned>(CLASS_SPAN));
-        EXPECT_EQ(bin_bytes(bin_of_span(units)), units * UNIT_BYTES);
-        EXPECT_LT(bin_of_span(units), static_cast<unsigned>(BIN_LIMIT));
-    }
+    for (unsigned owner : {0u, 1u, 15u, 16u, 517u, SPAN_OWNER_LIMIT - 1u})
+        for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
+            unsigned bin = bin_of_span(units, owner);
+            EXPECT_EQ(bin_class(bin), static_cast<unsigned>(CLASS_SPAN));
+            EXPECT_EQ(bin_bytes(bin), units * UNIT_BYTES);
+            EXPECT_LT(bin, static_cast<unsigned>(BIN_LIMIT));
+        }
 }
 
 TEST(Class, ALargeRequestIsGivenABlockOfUpToHalfAsManyUnitsMoreThatHasABin)

@@ -50,7 +50,7 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         char *block = static_cast<char *>(large_acquire(units, 1, 0, &is_zero));
         ASSERT_NE(block, nullptr);
         size_t unit = region_unit(block);
-        unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units)
+        unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units, 0)
                                                 : static_cast<unsigned>(UNIT_HEAD);
         EXPECT_EQ(region_kind(unit), head);
         for (size_t i = 1; i < units; i++)
@@ -146,7 +146,7 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     ASSERT_EQ(large_resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
-    EXPECT_EQ(region_kind(region_unit(block)), bin_of_span(10));
+    EXPECT_EQ(region_kind(region_unit(block)), bin_of_span(10, 0));
     ASSERT_EQ(large_resize(block, 90 * UNIT_BYTES - 5, 0), block);
     EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));

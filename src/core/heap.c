@@ -236,46 +236,11 @@ static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
     return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
 }
 
-/* The newest block of one length that the cache has, if it is the owner's: others may have put
- * theirs there, too. */
-ALWAYS_INLINE void *pop_owned(size_t units, unsigned owner)
-{
-    struct cache *cache = of_thread.cache;
-    size_t offset = bin_of_span(units, owner) * (size_t)ENTRY_BYTES;
-    struct cache_entry *entry = cache_entry_at(cache, offset);
-    void *block = load(&entry->first, RELAXED);
-    if (likely(block != NULL))
-        return large_owner(block) == owner ? cache_pop_known(cache, entry, block) : NULL;
-    block = cache_pop_core(offset);
-    if (block == NULL || large_owner(block) == owner)
-        return block;
-    if (CHECKS >= 1) /* a look at it would not be one step with taking it */
-        *(block_word *)block = cache_mark;
-    shelf_give(units, &block, 1);
-    return NULL;
-}
-
-NOINLINE void *heap_pop_owned(size_t bytes, unsigned owner)
-{
-    size_t units = large_units(bytes), longest = span_units_given(units);
-    void *block = NULL;
-    for (; block == NULL && units <= longest; units++)
-        block = pop_owned(units, owner);
-    return block;
-}
-
-/* A large block that only its owner had before. */
-static NOINLINE void *large_owned(size_t bytes, unsigned owner)
-{
-    void *block = heap_pop_owned(bytes, owner);
-    return block != NULL ? block : cache_alloc_owned(large_units(bytes), owner);
-}
-
 enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
 
-/* As large_cached, from the entry at `first` on, with the cache of this thread's core. A look comes
- * before a sequence, which is longer; the cache may be another's by then. */
-static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
+/* The first block of the entries from `first` on that the cache of this thread's core has. NULL:
+ * none. A look comes before a sequence, which is longer; the cache may be another's by then. */
+ALWAYS_INLINE void *span_of_core(uint32_t first, uint32_t end)
 {
     struct cache *cache = (struct cache *)load(&core_slots[of_thread.area->core].base, RELAXED);
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
@@ -284,7 +249,14 @@ static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
         if (block != NULL)
             return block;
     }
-    return cache_alloc_slow(first);
+    return NULL;
+}
+
+/* As large_cached, with the cache of this thread's core. */
+static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
+{
+    void *block = span_of_core(first, end);
+    return block != NULL ? block : cache_alloc_slow(first);
 }
 
 /* Where blocks of `units` are, and the longest ones that may be given instead. */
@@ -305,6 +277,48 @@ ALWAYS_INLINE void *large_of_thread(uint32_t first, uint32_t end)
             return cache_pop_known(cache, entry, block);
     }
     return NULL;
+}
+
+/* As large_of_thread where cohorts are apart: others may have put theirs there, too. */
+ALWAYS_INLINE void *owned_of_thread(uint32_t first, uint32_t end, unsigned owner)
+{
+    struct cache *cache = of_thread.cache;
+    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
+        struct cache_entry *entry = cache_entry_at(cache, offset);
+        void *block = load(&entry->first, RELAXED);
+        if (block != NULL && likely(large_owner(block) == owner))
+            return cache_pop_known(cache, entry, block);
+    }
+    return NULL;
+}
+
+/* The same of a core's cache, which gives its newest block before anybody can look whose it is:
+ * another's goes back at once. */
+static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner)
+{
+    void *block = span_of_core(first, end);
+    if (block == NULL || large_owner(block) == owner)
+        return block;
+    if (CHECKS >= 1)
+        *(block_word *)block = cache_mark;
+    cache_free(block, region_kind(region_unit(block)));
+    return NULL;
+}
+
+void *heap_pop_owned(size_t bytes, unsigned owner)
+{
+    size_t units = large_units(bytes);
+    uint32_t first = bin_of_span(units, owner) * ENTRY_BYTES;
+    uint32_t end = bin_of_span(span_units_given(units), owner) * ENTRY_BYTES;
+    return unlikely(of_thread.area != NULL) ? owned_of_core(first, end, owner)
+                                            : owned_of_thread(first, end, owner);
+}
+
+/* As large_cached, where cohorts are apart. */
+static NOINLINE void *large_owned(size_t bytes, unsigned owner)
+{
+    void *block = heap_pop_owned(bytes, owner);
+    return block != NULL ? block : cache_alloc_owned(large_units(bytes), owner);
 }
 
 /* A block of `units`, or else the next longer one that may be given and that the cache has, or one
@@ -339,10 +353,20 @@ NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
                           : large_cached(large_units(bytes));
 }
 
+/* A large block that a cache has. NULL: none. */
+static void *span_cached(size_t bytes, unsigned owner)
+{
+    if (rows_are_apart)
+        return heap_pop_owned(bytes, owner);
+    uint32_t first, end;
+    span_entries(large_units(bytes), &first, &end);
+    return of_thread.area != NULL ? span_of_core(first, end) : large_of_thread(first, end);
+}
+
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
 static void *large_zeroed(size_t bytes, unsigned owner)
 {
-    void *block = bytes <= HEAP_SPAN_MAX ? heap_pop_owned(bytes, owner) : NULL;
+    void *block = bytes <= HEAP_SPAN_MAX ? span_cached(bytes, owner) : NULL;
     if (block == NULL && bytes <= HEAP_SPAN_MAX)
         block = shelf_find(large_units(bytes), owner);
     return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);

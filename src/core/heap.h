@@ -49,8 +49,8 @@ void heap_free_odd(void *block);
 enum { HEAP_SPAN_MAX = SPAN_UNITS_MAX << UNIT_SHIFT };
 void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset));
 
-/* A large block that the cache has and that only `owner` had before; nobody's where cohorts are not
- * apart. NULL: none. Pre: as above. */
+/* Where cohorts are apart: a large block that a cache has and that only `owner` had before. NULL:
+ * none. Pre: MEDIUM_MAX < bytes <= HEAP_SPAN_MAX. */
 void *heap_pop_owned(size_t bytes, unsigned owner);
 
 /* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */

@@ -84,8 +84,9 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 
 NOINLINE void *second_alloc_owned(size_t bytes, const void *site, const void *frame)
 {
+    remote_look();
     uint32_t known = intern_look(load(&intern_quick, RELAXED), site);
-    bool is_quick = likely(known != 0) && bytes <= HEAP_SPAN_MAX;
+    bool is_quick = known != 0 && bytes <= HEAP_SPAN_MAX && !wrapper_is_due(WRAPPER_CALL);
     void *block = is_quick ? heap_pop_owned(bytes, offset_owner(known)) : NULL;
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }

@@ -70,7 +70,7 @@ MUTANTS = {
     "a shelf hands out anybody's block where cohorts are apart": (
         "core/shelf.c", "if (!rows_are_apart)", "if (owner + 1 != 0)", "apart"),
     "a cache's large block is anybody's where cohorts are apart": (
-        "core/heap.c", "large_owner(block) == owner ? cache_pop_known", "bin_of_span(units, 0) != 0 ? cache_pop_known",
+        "core/heap.c", "likely(large_owner(block) == owner)", "likely(large_owner(block) != 0)",
         "apart"),
     "sampled blocks of all sites are one cohort's": (
         "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),

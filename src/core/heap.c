@@ -259,41 +259,32 @@ static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
     return block != NULL ? block : cache_alloc_slow(first);
 }
 
-/* Where blocks of `units` are, and the longest ones that may be given instead. */
-ALWAYS_INLINE void span_entries(size_t units, uint32_t *first, uint32_t *end)
+/* Where an owner's blocks of `units` are, and the longest ones that may be given instead. */
+ALWAYS_INLINE void span_entries(size_t units, unsigned owner, uint32_t *first, uint32_t *end)
 {
-    *first = bin_of_span(units, 0) * ENTRY_BYTES;
-    *end = bin_of_span(span_units_given(units), 0) * ENTRY_BYTES;
+    *first = bin_of_span(units, owner) * ENTRY_BYTES;
+    *end = bin_of_span(span_units_given(units), owner) * ENTRY_BYTES;
 }
 
-/* The first of these blocks that the thread's own cache has. NULL: none. */
-ALWAYS_INLINE void *large_of_thread(uint32_t first, uint32_t end)
-{
-    struct cache *cache = of_thread.cache;
-    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
-        struct cache_entry *entry = cache_entry_at(cache, offset);
-        void *block = load(&entry->first, RELAXED);
-        if (block != NULL)
-            return cache_pop_known(cache, entry, block);
-    }
-    return NULL;
-}
+/* Nobody looks whose a block is where cohorts are not apart. */
+enum { OWNER_ANY = SPAN_OWNER_LIMIT };
 
-/* As large_of_thread where cohorts are apart: others may have put theirs there, too. */
-ALWAYS_INLINE void *owned_of_thread(uint32_t first, uint32_t end, unsigned owner)
+/* The first of these blocks that the thread's own cache has and that is the owner's: others may
+ * have put theirs on top. NULL: none. */
+ALWAYS_INLINE void *span_of_thread(uint32_t first, uint32_t end, unsigned owner)
 {
     struct cache *cache = of_thread.cache;
     for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
         struct cache_entry *entry = cache_entry_at(cache, offset);
         void *block = load(&entry->first, RELAXED);
-        if (block != NULL && likely(large_owner(block) == owner))
+        if (block != NULL && (owner == OWNER_ANY || likely(large_owner(block) == owner)))
             return cache_pop_known(cache, entry, block);
     }
     return NULL;
 }
 
-/* The same of a core's cache, which gives its newest block before anybody can look whose it is:
- * another's goes back at once. */
+/* The same of the cache of this thread's core, which gives its newest block before anybody can look
+ * whose it is: another's goes back at once. */
 static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner)
 {
     void *block = span_of_core(first, end);
@@ -307,11 +298,10 @@ static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner
 
 void *heap_pop_owned(size_t bytes, unsigned owner)
 {
-    size_t units = large_units(bytes);
-    uint32_t first = bin_of_span(units, owner) * ENTRY_BYTES;
-    uint32_t end = bin_of_span(span_units_given(units), owner) * ENTRY_BYTES;
+    uint32_t first, end;
+    span_entries(large_units(bytes), owner, &first, &end);
     return unlikely(of_thread.area != NULL) ? owned_of_core(first, end, owner)
-                                            : owned_of_thread(first, end, owner);
+                                            : span_of_thread(first, end, owner);
 }
 
 /* As large_cached, where cohorts are apart. */
@@ -326,20 +316,20 @@ static NOINLINE void *large_owned(size_t bytes, unsigned owner)
 static void *large_cached(size_t units)
 {
     uint32_t first, end;
-    span_entries(units, &first, &end);
+    span_entries(units, 0, &first, &end);
     if (of_thread.area != NULL)
         return large_of_core(first, end);
-    void *block = large_of_thread(first, end);
+    void *block = span_of_thread(first, end, OWNER_ANY);
     return block != NULL ? block : cache_alloc_slow(first);
 }
 
 void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset))
 {
     uint32_t first, end;
-    span_entries(large_units(bytes), &first, &end);
+    span_entries(large_units(bytes), 0, &first, &end);
     if (unlikely(of_thread.area != NULL))
         return large_of_core(first, end);
-    void *block = large_of_thread(first, end);
+    void *block = span_of_thread(first, end, OWNER_ANY);
     return likely(block != NULL) ? block : otherwise(bytes, first);
 }
 
@@ -359,8 +349,9 @@ static void *span_cached(size_t bytes, unsigned owner)
     if (rows_are_apart)
         return heap_pop_owned(bytes, owner);
     uint32_t first, end;
-    span_entries(large_units(bytes), &first, &end);
-    return of_thread.area != NULL ? span_of_core(first, end) : large_of_thread(first, end);
+    span_entries(large_units(bytes), 0, &first, &end);
+    return of_thread.area != NULL ? span_of_core(first, end)
+                                  : span_of_thread(first, end, OWNER_ANY);
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */

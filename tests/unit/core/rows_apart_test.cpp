@@ -127,7 +127,7 @@ static void expect_own_again(const std::map<unsigned, void *> &freed)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Seen to fail with owned_of_thread() that asks no block's owner. */
+/* Seen to fail with span_of_thread() that asks no block's owner. */
 TEST_F(Apart, OwnersWhoseLargeBlocksAreInOneEntryOfACacheHaveTheirOwnAgain)
 {
     heap_trim();

@@ -142,6 +142,8 @@ static void count_capacity(struct cache *cache, unsigned bin, size_t more)
 {
     cache->capacity_bytes[is_span_bin(bin)] += more;
     fetch_add(&cache_budgets[is_span_bin(bin)].in_use, more, RELAXED);
+    if (cache == of_thread.cache)
+        thread_weigh(cache);
 }
 
 /* Lets a bin hold `blocks`, in a larger array if need be, with the same blocks in it. False: no

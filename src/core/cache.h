@@ -101,8 +101,9 @@ struct cache {
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
 
-    uint8_t span_flushes; /* of all large blocks, in a row, without a miss */
-    bool has_sampled;     /* of core/sampled.h: blocks were put on entries without arrays */
+    uint8_t span_flushes;  /* of all large blocks, in a row, without a miss */
+    bool is_counted_large; /* by core/thread.c */
+    bool has_sampled;      /* of core/sampled.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */
     uint32_t armed_start; /* the count that the others are of                     */

@@ -19,8 +19,8 @@ enum {
     SPARES = 16, /* caches beyond one for each core: taken by threads that were preempted then */
     TRIES_MAX = 3,
     COOL_MAX = 64,
-    THREADS_A_CPU = 2, /* one that works, and one that ends as its successor begins */
-    IDLE_THREADS = 1,  /* a main thread that waits                                  */
+    HALVES_A_CPU = 4, /* of threads: one that works, and one that ends as its successor begins */
+    IDLE_HALVES = 2,  /* a main thread that waits                                              */
 };
 
 struct rseq_slot core_slots[CORES_MAX];
@@ -121,21 +121,21 @@ static void stock(unsigned count)
     }
 }
 
-void cores_note_threads(size_t attached, unsigned cpu_count)
+void cores_note_halves(size_t halves, unsigned cpu_count)
 {
-    size_t few = (size_t)cpu_count * THREADS_A_CPU + IDLE_THREADS;
-    if (refusal == NULL && attached > few && !load(&cores_are_used, RELAXED))
+    size_t few = (size_t)cpu_count * HALVES_A_CPU + IDLE_HALVES;
+    if (refusal == NULL && halves > few && !load(&cores_are_used, RELAXED))
         begin_use();
 }
 
-bool cores_join(size_t attached, unsigned cpu_count)
+bool cores_join(size_t halves, unsigned cpu_count)
 {
     if (refusal != NULL || area_is_barred)
         return false;
     if (shard_count > 1)
         join(); /* it tells which CPU this is */
     if (!load(&cores_are_used, ACQUIRE)) {
-        cores_note_threads(attached + 1, cpu_count);
+        cores_note_halves(halves + 1, cpu_count);
         if (!load(&cores_are_used, ACQUIRE))
             return false;
     }

@@ -35,13 +35,14 @@ void cores_start(enum cores_use use, unsigned core_limit);
 /* Why no thread works on a core's cache and none ever will; NULL when that is not so. */
 const char *cores_refusal(void);
 
-/* Tells how many threads have their own cache, once another one has: of threads that come at the
- * same time none finds, before it has one, that there are many. */
-void cores_note_threads(size_t attached, unsigned cpu_count);
+/* Tells how many threads have their own cache, once another one has, or a larger one: of threads
+ * that come at the same time none finds, before it has one, that there are many. Counted in halves:
+ * a thread is two, one whose cache is small is one, as little is wasted while it does not run. */
+void cores_note_halves(size_t halves, unsigned cpu_count);
 
-/* Whether the calling thread is to work on its core's cache, with `attached` that have their own
- * cache, on `cpu_count` CPUs. Joins it. Once true in AUTO, true for all. */
-bool cores_join(size_t attached, unsigned cpu_count);
+/* Whether the calling thread is to work on its core's cache, with so many halves that have their
+ * own cache, on `cpu_count` CPUs. Joins it. Once true in AUTO, true for all. */
+bool cores_join(size_t halves, unsigned cpu_count);
 
 /* Whether threads that have their own cache should give it up. */
 extern HIDDEN _Atomic bool cores_are_used;

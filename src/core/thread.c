@@ -26,16 +26,18 @@
 
 enum {
     ATTACHES_MAX = 4,
-    FAIR_MIN = 64 * 1024, /* of small blocks, for each cache, however many there are */
-    CACHES_A_CPU = 1,     /* that may be full at the same time                       */
-    SPANS_PER_SMALL = 12, /* bytes of large blocks for each byte of small ones       */
-    UNUSED_WARM = 4,      /* caches of ended threads kept as they are                */
+    FAIR_MIN = 64 * 1024,    /* of small blocks, for each cache, however many there are */
+    CACHES_A_CPU = 1,        /* that may be full at the same time                       */
+    SPANS_PER_SMALL = 12,    /* bytes of large blocks for each byte of small ones       */
+    LARGE_CACHE = 64 * 1024, /* bytes that it may hold: its thread counts twice */
+    UNUSED_WARM = 4,         /* caches of ended threads kept as they are                */
 };
 
 static struct tagged_stack warm; /* unused caches that still hold blocks */
 static struct tagged_stack cold; /* unused caches that are empty         */
 static _Atomic unsigned warm_count;
 static _Atomic size_t attached;
+static _Atomic size_t large_caches; /* of threads, or of ended ones until the next thread has it */
 static _Atomic unsigned cpus = 1;
 static bool is_hooked;
 
@@ -59,6 +61,23 @@ static void hand_end(void)
 size_t thread_count(void)
 {
     return load(&attached, RELAXED);
+}
+
+/* How many halves of a thread have a cache of their own (core/cores.h). */
+static size_t halves(void)
+{
+    return load(&attached, RELAXED) + load(&large_caches, RELAXED);
+}
+
+void thread_weigh(struct cache *cache)
+{
+    size_t bytes = cache->capacity_bytes[false] + cache->capacity_bytes[true];
+    bool is_large = bytes >= LARGE_CACHE;
+    if (is_large == cache->is_counted_large)
+        return;
+    cache->is_counted_large = is_large;
+    fetch_add(&large_caches, is_large ? 1 : (size_t)-1, RELAXED);
+    cores_note_halves(halves(), load(&cpus, RELAXED));
 }
 
 static void share(size_t threads)
@@ -140,7 +159,9 @@ static struct cache *attach_quietly(void)
         return NULL;
     of_thread.cache = cache; /* a handler that forks finds it spare, or this thread's */
     store(&cache->state, CACHE_OWNED, RELAXED);
-    cores_note_threads(atomic_fetch_add(&attached, 1) + 1, load(&cpus, RELAXED));
+    atomic_fetch_add(&attached, 1);
+    thread_weigh(cache);
+    cores_note_halves(halves(), load(&cpus, RELAXED));
     share_budget();
     return cache;
 }
@@ -242,7 +263,7 @@ struct cache *thread_cache(void)
 {
     if (!heap_start())
         return NULL;
-    if (cores_join(load(&attached, RELAXED), load(&cpus, RELAXED))) {
+    if (cores_join(halves(), load(&cpus, RELAXED))) {
         give_up();
         if (!home_is_entered())
             home_enter(home_next());

@@ -17,6 +17,9 @@ void thread_start(void);
 /* Empties one cache that an ended thread left warm. False: there is none. */
 bool thread_cool_one(void);
 
+/* Counts the calling thread's own cache as large, or no longer, by what it may hold. */
+void thread_weigh(struct cache *cache);
+
 /* Threads that have a cache of their own. */
 size_t thread_count(void);
 

@@ -59,14 +59,14 @@ TEST(Cores, ARefusalHasAReason)
     });
 }
 
-/* Seen to fail with `attached >= cpu_count * THREADS_A_CPU + IDLE_THREADS`. */
+/* Seen to fail with `halves >= few`. */
 TEST(Cores, AutomaticallyThreadsChangeForGoodOnceMoreThanTwoAProcessorAndOneHaveACache)
 {
     with_cores(CORES_AUTO, [] {
         EXPECT_EQ(cores_refusal(), nullptr);
-        EXPECT_FALSE(cores_join(8, 4));
+        EXPECT_FALSE(cores_join(17, 4));
         EXPECT_FALSE(cores_are_used);
-        EXPECT_TRUE(cores_join(9, 4));
+        EXPECT_TRUE(cores_join(18, 4));
         EXPECT_TRUE(cores_are_used);
         EXPECT_TRUE(cores_join(0, 4));
     });
@@ -94,6 +94,57 @@ TEST(Cores, ThreadsThatComeAtTheSameTimeAreCountedOnceTheyHaveACache)
         });
 }
 
+/* Blocks that go round, `kib` of each of two sizes. */
+static void let_go_round(size_t kib)
+{
+    for (unsigned round = 0; round < 100; round++) {
+        std::vector<void *> blocks;
+        for (size_t i = 0; i < kib; i++) {
+            blocks.push_back(calm_test::alloc_in_cohort(1000, 0));
+            blocks.push_back(calm_test::alloc_in_cohort(2000, 0));
+        }
+        for (void *block : blocks)
+            heap_free(block);
+    }
+}
+
+/* In so many threads at the same time; then, while they have their caches, `meanwhile`. */
+template <class Body> static void at_once(unsigned thread_limit, size_t kib, Body meanwhile)
+{
+    pthread_barrier_t come, stay;
+    pthread_barrier_init(&come, nullptr, thread_limit + 1);
+    pthread_barrier_init(&stay, nullptr, thread_limit + 1);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < thread_limit; i++)
+        threads.emplace_back([&] {
+            let_go_round(kib);
+            pthread_barrier_wait(&come);
+            pthread_barrier_wait(&stay);
+        });
+    pthread_barrier_wait(&come);
+    meanwhile();
+    pthread_barrier_wait(&stay);
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+static void expect_own_caches()
+{
+    EXPECT_FALSE(cores_are_used);
+}
+
+/* Of 18 halves. Seen to fail where a thread with a small cache counts in full, where one with a
+ * large cache counts half, and where a cache counts as large for ever. */
+TEST(Cores, AThreadWhoseCacheIsSmallCountsHalf)
+{
+    with_cores(CORES_AUTO, [] {
+        thread_set_budget(1024 * 1024, 4);
+        at_once(9, 100, expect_own_caches);
+        at_once(10, 1, expect_own_caches);
+        at_once(10, 100, [] { EXPECT_TRUE(cores_are_used); });
+    });
+}
+
 /* Seen to fail with a give_up() that does nothing, and with a detach_quietly() that keeps it. */
 TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
 {
@@ -102,7 +153,7 @@ TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
         ASSERT_EQ(thread_count(), 1u);
         struct cache *own = of_thread.cache;
         ASSERT_NE(own, &cache_none);
-        cores_note_threads(1000, 1);
+        cores_note_halves(1000, 1);
         heap_free(calm_test::alloc_in_cohort(100, 0));
         EXPECT_EQ(of_thread.cache, own) << "a hit is no reason";
         heap_free(calm_test::alloc_in_cohort(3000, 0));
@@ -119,7 +170,7 @@ TEST(Cores, TheSlotsAreUntouchedUntilTheyAreUsedAndFilledOnce)
 {
     with_cores(CORES_AUTO, [] {
         EXPECT_TRUE(calm_test::is_zero(core_slots, sizeof core_slots));
-        cores_note_threads(1000, 1);
+        cores_note_halves(1000, 1);
         for (unsigned core = 0; core < core_limit; core++)
             EXPECT_EQ(core_slots[core].base, &cache_none);
         ASSERT_TRUE(cores_join(0, 1));
@@ -130,7 +181,7 @@ TEST(Cores, TheSlotsAreUntouchedUntilTheyAreUsedAndFilledOnce)
             cores_return(cache);
         } while (cache->state != CACHE_IN_SLOT);
         cores_are_used = false; /* as another thread saw it that comes late */
-        cores_note_threads(1000, 1);
+        cores_note_halves(1000, 1);
         EXPECT_EQ(core_slots[cache->core].base, cache);
     });
 }

@@ -29,7 +29,7 @@ enum {
     FAIR_MIN = 64 * 1024,    /* of small blocks, for each cache, however many there are */
     CACHES_A_CPU = 1,        /* that may be full at the same time                       */
     SPANS_PER_SMALL = 12,    /* bytes of large blocks for each byte of small ones       */
-    LARGE_CACHE = 64 * 1024, /* bytes that it may hold: its thread counts twice */
+    LARGE_CACHE = 64 * 1024, /* bytes that it may hold: its thread counts in full       */
     UNUSED_WARM = 4,         /* caches of ended threads kept as they are                */
 };
 

@@ -91,8 +91,6 @@ struct cache {
 
     /* The owner's. */
     uint32_t core;                /* in whose slot it is                                       */
-    _Atomic uint32_t visits;      /* how often it was taken out of a slot                      */
-    _Atomic uint32_t visits_seen; /* by the last look for idle ones: the purger's */
     uint32_t arena_used;          /* offset of the first byte no array ever used */
     uint32_t hand;                /* the row where the search for idle bins goes on */
     uint32_t refusals;            /* of growth so far                         */

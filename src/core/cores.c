@@ -146,13 +146,6 @@ bool cores_join(size_t halves, unsigned cpu_count)
     return true;
 }
 
-/* Notes that a cache was taken, so that the purger does not find it idle. */
-static struct cache *visited(struct cache *cache)
-{
-    store(&cache->visits, load(&cache->visits, RELAXED) + 1, RELAXED);
-    return cache;
-}
-
 /* Takes a cache that is in no slot, or makes one. */
 static struct cache *take_spare(void)
 {
@@ -163,10 +156,9 @@ static struct cache *take_spare(void)
         /* K1 acquire: what the last owner left; pairs with K3. */
         if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
             compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
-            return visited(cache);
+            return cache;
     }
-    struct cache *added = add();
-    return added != NULL ? visited(added) : NULL;
+    return add();
 }
 
 struct cache *cores_take(void)
@@ -179,7 +171,7 @@ struct cache *cores_take(void)
             !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)) /* K1 */
             break; /* whoever took it does not run now */
         if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) /* K2 */
-            return visited(cache);
+            return cache;
         store(&cache->state, CACHE_IN_SLOT, RELEASE);
     }
     return take_spare();
@@ -195,15 +187,12 @@ void cores_return(struct cache *cache)
     store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE);
 }
 
-/* Owns a cache that has something and is idle, and takes it out of its slot; sequences that began
- * before may still work on it. */
-static bool withdraw(struct cache *cache, bool is_all)
+/* Owns a cache that has something, and takes it out of its slot; sequences that began before may
+ * still work on it. */
+static bool withdraw(struct cache *cache)
 {
     uintptr_t state = load(&cache->state, RELAXED);
-    uint32_t visits = load(&cache->visits, RELAXED);
-    bool is_idle = is_all || visits == load(&cache->visits_seen, RELAXED);
-    store(&cache->visits_seen, visits, RELAXED);
-    if (state >= CACHE_OWNED || !is_idle ||
+    if (state >= CACHE_OWNED ||
         !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
         return false;
     if (!cache_has_arrays(cache)) {
@@ -216,33 +205,30 @@ static bool withdraw(struct cache *cache, bool is_all)
     return true;
 }
 
-/* Cools those of the caches from `first` on that are idle, a number that one fence is worth. Where
+/* Cools some of the caches from `first` on, a number that one fence is worth. Where
  * the fence is refused, which it was not at start, they stay as they are, and out of use. */
-static size_t cool_some(uint32_t *first, bool is_all)
+static void cool_some(uint32_t *first)
 {
     struct cache *withdrawn[COOL_MAX];
     size_t count = 0;
     for (; *first < load(&made, ACQUIRE) && count < COOL_MAX; (*first)++) {
         struct cache *cache = load(&caches[*first], ACQUIRE);
-        if (cache != NULL && withdraw(cache, is_all))
+        if (cache != NULL && withdraw(cache))
             withdrawn[count++] = cache;
     }
     if (count == 0 || os_counted(os_rseq_fence()) != 0)
-        return 0;
+        return;
     for (size_t i = 0; i < count; i++) {
         cache_empty(withdrawn[i]);
         registry_cool(withdrawn[i]);
         store(&withdrawn[i]->state, CACHE_SPARE, RELEASE);
     }
-    return count;
 }
 
-size_t cores_cool(bool is_all)
+void cores_cool(void)
 {
-    size_t cooled = 0;
     for (uint32_t first = 0; first < load(&made, ACQUIRE) && first < cache_limit;)
-        cooled += cool_some(&first, is_all);
-    return cooled;
+        cool_some(&first);
 }
 
 /* The core in whose slot a cache is, or -1. */

@@ -22,8 +22,7 @@ extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
 /* The calling thread's area if it ever asked for one, whether it works with it or not. */
 extern HIDDEN _Thread_local struct rseq_area *area_joined;
 
-/* While a child of vfork runs on the thread, and once it ends: it is to have no area, and to start
- * no helper (core/purge.c). */
+/* While a child of vfork runs on the thread, and once it ends: it is to have no area. */
 extern HIDDEN _Thread_local bool area_is_barred;
 
 /* Which threads work on cores' caches. */
@@ -52,9 +51,9 @@ extern HIDDEN _Atomic bool cores_are_used;
 struct cache *cores_take(void);
 void cores_return(struct cache *cache);
 
-/* Empties the caches of cores that nobody took since the last call, or all. Any thread; waits for
- * nobody. Returns how many. */
-size_t cores_cool(bool is_all);
+/* Empties the caches of cores. Any thread; waits for nobody. One kernel call for each dozen of
+ * caches that hold something, which an allow-list may not have: for a trim. */
+void cores_cool(void);
 
 /* In a fork's child: what other threads had taken is the cores' again. */
 void cores_fork_adopt(void);

@@ -92,6 +92,14 @@ static struct class_total {
     _Atomic size_t free_blocks;                       /* of them, in bitmaps */
 } totals[CLASS_LIMIT];
 
+size_t depot_free_bytes(void)
+{
+    size_t bytes = 0;
+    for (unsigned class = 1; class < CLASS_LIMIT; class++)
+        bytes += load(&totals[class].free_blocks, RELAXED) * class_facts[class].bytes;
+    return bytes;
+}
+
 void depot_count_free(struct depot *depot, size_t more, size_t fewer)
 {
     store(&depot->free_blocks, load(&depot->free_blocks, RELAXED) + more - fewer,

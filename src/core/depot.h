@@ -73,8 +73,10 @@ bool depot_wait_lock(struct depot *depot);
 /* Whether more than one cache works on the bin, so that whole batches are handed over. */
 bool depot_is_shared(unsigned bin);
 
-/* Bytes of all slabs. */
+/* Bytes of all slabs, and of the blocks that lie free in their bitmaps. The second looks at every
+ * class. */
 size_t depot_slab_bytes(void);
+size_t depot_free_bytes(void);
 
 /* Every bin's depot, and the newest. Written by depot_make(). */
 extern HIDDEN struct depot *_Atomic depot_table[BIN_LIMIT];

@@ -9,15 +9,20 @@
 #include "core/depot_parts.h"
 #include "os/os.h"
 
-enum { SUB_PAGE = 4096 };
-
 size_t depot_page_bytes = SUB_PAGE;
 
+/* Whether all blocks from `first` to `last` are free. */
 static bool is_range_free(const struct slab *slab, unsigned first, unsigned last)
 {
-    for (unsigned block = first; block <= last; block++)
-        if (!slab_is_free(slab, block))
+    for (unsigned word = first / 64; word <= last / 64; word++) {
+        uint64_t bits = ~(uint64_t)0;
+        if (word == first / 64)
+            bits <<= first % 64;
+        if (word == last / 64)
+            bits &= ~(uint64_t)0 >> (63 - last % 64);
+        if ((slab->free_map[word] & bits) != bits)
             return false;
+    }
     return true;
 }
 
@@ -26,6 +31,8 @@ static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
     uint32_t idle = 0;
+    if (slab->free_count * bytes < page_bytes)
+        return 0;
     for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
         uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1)
                                    << offset / SUB_PAGE);
@@ -104,7 +111,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
     unsigned count = 0;
     uint32_t pages = 0;
-    if (!depot_try_lock(depot))
+    if (load(&depot->free_blocks, RELAXED) == 0 || !depot_try_lock(depot))
         return 0;
     struct slab *slab = depot_own_slab(depot, unit);
     if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
@@ -120,6 +127,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     if (pages == 0)
         return 0;
     uint32_t dropped = drop_runs(region_address(unit), pages, calls);
+    slab_note_dropped(bit_count(dropped));
     if (!depot_lock_or_fail(depot)) {
         put_claimed_aside(depot, slab, claimed);
         return bit_count(dropped) * (size_t)SUB_PAGE;

@@ -165,7 +165,6 @@ static void fork_before(void)
     }
     at_fork.is_quiet = is_quiet;
     at_fork.signals = signals;
-    purge_fork_begin();
     lock_held_word(RANK_DEPOT); /* known to the child */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
@@ -194,7 +193,6 @@ static void fork_in_parent(void)
             purge_fork_unlock();
         lock_release(&fork_lock, RANK_FORK);
     }
-    purge_fork_end();
     bool is_quiet = at_fork.is_quiet;
     uint64_t signals = at_fork.signals;
     at_fork.depth = 0;

@@ -1,15 +1,17 @@
 /*
- * purge.c: when idle pages go back, and who does it.
+ * purge.c: when free pages go back to the kernel, and who gives them.
  *
- * A helper thread starts when a few MiB have become free, and looks every delay_ms: dirty spans
- * that were not needed at any time since the last look (the least number of dirty bytes there was)
- * are purged, batches that nobody touched are emptied into the bitmaps, wholly free slabs are
- * retired, and whole free pages of slabs that did not change are dropped. When a few looks in a row
- * find nothing, it ends. A program that never frees much never has one.
+ * Whoever frees gives them back, a bounded step at a time; there is no thread for it. By bytes,
+ * while the program shrinks: dirty spans go back as soon as they are more than the program is seen
+ * to take again, and whole free pages of slabs each time an eighth of what slabs hold has become
+ * free. By the clock, while the program goes on: every delay_ms a look begins, and each step does a
+ * part of it. Dirty spans that were not needed at any time since the last look are purged, batches
+ * that nobody touched are emptied into the bitmaps, wholly free slabs are retired, idle pages of
+ * slabs dropped.
  *
- * Owner: the helper, or a thread that trims. They take turns, a step each, by purge_lock
- * (RANK_PURGE), so that a fork comes between two steps. Where whoever has the turn does not run,
- * the others go on out of turn; only slabs' pages need it. Design: docs/design/purge.md
+ * Owner: whoever has purge_lock (RANK_PURGE), a step at a time, so that a fork comes between two.
+ * Who frees never waits for the lock. Who trims does; where its holder does not run, a trim goes on
+ * out of turn, and only slabs' pages need one. Design: docs/design/purge.md
  */
 #include "core/purge.h"
 
@@ -17,43 +19,48 @@
 #include "core/cores.h"
 #include "core/depot.h"
 #include "core/shelf.h"
+#include "core/slab.h"
 #include "core/thread.h"
 #include "mem/span.h"
 #include "os/lock.h"
 #include "os/os.h"
 
 enum {
-    START_BYTES = 2 * 1024 * 1024, /* freed, before a helper is worth its start */
-    UNITS_A_LOOK = 2048,           /* slabs looked at for idle pages            */
-    CALLS_A_LOOK = 4096,           /* kernel calls for them                     */
+    STEP_BYTES = 64 * 1024,         /* become free between two steps                        */
+    SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
+    SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
+    SLICE_BYTES = 2 * 1024 * 1024,  /* in one kernel call: 60 us (`shrink` in the lab)      */
+    SLICES_A_STEP = 4,              /* beside twice what the caller freed                   */
+    HELP_BYTES = 16 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn    */
+    WINDOW_MS = 1000,               /* what is taken again so soon was purged in vain       */
+    SWEEP_SHARE = 8,                /* of what slabs hold                                   */
+    UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock         */
     UNITS_A_STEP = 64,
+    CALLS_A_STEP = 32, /* kernel calls for their pages                          */
+    DEPOTS_A_STEP = 4,
     SLAB_LOOKS = 4, /* that a slab must be unchanged before its pages are dropped */
-    IDLE_LOOKS_MAX = 2 * SLAB_LOOKS,
-    STACK_BYTES = 128 * 1024,
-    ENDING_MS_MAX = 10, /* to wait for a helper that is on its way out */
 };
-
-enum { HELPER_LOOKING, HELPER_ENDING };
 
 struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 50};
 
 static struct lock purge_lock;
-static _Atomic size_t noted_bytes;  /* became free since the start          */
-static _Atomic size_t noted_before; /* of them, when the helper ended last  */
+static _Atomic size_t noted_bytes; /* became free since the start */
 static _Atomic size_t purged_bytes;
-static _Atomic uint32_t forks; /* under way: a child gets no helper before it is whole */
-static size_t hand; /* unit where the next look at slabs begins; by whoever has the turn */
 
-/* The helper's words, and above them its stack. Zeros in a child that has its own copy, whichever
- * way it was made: it has no helper. docs/protocols/helper.md */
+enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS };
+static _Atomic uint64_t look_due_ms; /* 0 while a look is under way          */
+static _Atomic size_t sweep_left;    /* slabs, of the sweep that is under way */
+
+/* Under purge_lock. */
 static struct {
-    _Alignas(64 * 1024) _Atomic uint32_t alive;
-    _Atomic uint32_t stop;
-    _Atomic uint32_t state;
-    _Alignas(64 * 1024) char stack[STACK_BYTES];
-} of_helper;
+    size_t hand; /* unit where the next look at slabs begins */
+    uint64_t look_ms, idle_ms, window_ms;
+    enum look_part part;
+    struct depot *depot;    /* to tidy next; NULL: the newest */
+    size_t units_left;      /* of slabs, for the look under way */
+    size_t slab_free_least; /* bytes free in slabs, the least since the last sweep */
+} at;
 
-/* Whether it was had. */
 static bool turn_begin(void)
 {
     return lock_acquire_or_fail(&purge_lock, RANK_PURGE);
@@ -65,56 +72,39 @@ static void turn_end(bool has_turn)
         lock_release(&purge_lock, RANK_PURGE);
 }
 
+static size_t count_purged(size_t bytes)
+{
+    fetch_add(&purged_bytes, bytes, RELAXED);
+    return bytes;
+}
+
+/* Dirty spans, a slice in each kernel call. Has the turn, or does without. */
 static size_t purge_spans(size_t bytes)
 {
     size_t purged = 0;
-    for (size_t done = 1; done > 0 && purged < bytes; purged += done) {
-        bool has_turn = turn_begin();
-        done = span_purge(bytes - purged);
-        turn_end(has_turn);
-    }
-    return purged;
+    for (size_t done = 1; done > 0 && purged < bytes; purged += done)
+        done = span_purge(size_min(bytes - purged, SLICE_BYTES));
+    return count_purged(purged);
 }
 
-/* Looks at up to `units_max` slabs from the hand on. In turn: what is claimed of a slab is one
- * purger's. */
-static size_t purge_slabs(size_t units_max, uint32_t tick_oldest, unsigned calls_max)
+/* Looks at up to `units` slabs from the hand on; returns how many. Has the turn: what is claimed of
+ * a slab is one purger's. */
+static size_t purge_slabs(size_t units, uint32_t tick_oldest, unsigned calls_max)
 {
-    size_t purged = 0;
     unsigned calls = 0;
-    for (size_t done = 0; done < units_max && calls < calls_max; done += UNITS_A_STEP) {
-        if (!turn_begin())
-            break;
-        for (unsigned i = 0; i < UNITS_A_STEP; i++) {
-            hand = hand + 1 < load(&region.units, RELAXED) ? hand + 1 : 1;
-            if (region_holds(hand))
-                purged += depot_purge_unit(hand, tick_oldest, &calls);
-        }
-        turn_end(true);
+    size_t done = 0, purged = 0;
+    for (; done < units && calls < calls_max; done++) {
+        at.hand = at.hand + 1 < load(&region.units, RELAXED) ? at.hand + 1 : 1;
+        if (region_holds(at.hand))
+            purged += depot_purge_unit(at.hand, tick_oldest, &calls);
     }
-    return purged;
-}
-
-/* Caches that ended threads left, and those of idle cores: all, or one and some a look. */
-static size_t cool_caches(bool is_all)
-{
-    size_t cooled = 0;
-    bool is_any = true;
-    while (is_any && (is_all || cooled == 0)) {
-        bool has_turn = turn_begin();
-        is_any = thread_cool_one();
-        turn_end(has_turn);
-        cooled += is_any;
-    }
-    bool has_turn = turn_begin();
-    cooled += cores_cool(is_all);
-    turn_end(has_turn);
-    return cooled;
+    count_purged(purged);
+    return done;
 }
 
 /* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
  * did. */
-static bool tidy_stacks(struct depot *depot, bool is_all, size_t *work)
+static bool tidy_stacks(struct depot *depot, bool is_all)
 {
     bool is_idle = true;
     for (unsigned shard = 0; shard < shard_count; shard++) {
@@ -125,70 +115,75 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *work)
             is_idle = false;
             continue;
         }
-        bool has_turn = turn_begin();
-        *work += batch_count(stack) > 0 ? depot_drain_stack(depot, stack, is_all) : 0;
+        if (batch_count(stack) > 0)
+            depot_drain_stack(depot, stack, is_all);
         batch_settle(stack);
-        turn_end(has_turn);
     }
     return is_idle;
 }
 
-/* Strays are not to stay, however busy the stacks are. */
-static size_t tidy_strays(struct depot *depot, bool is_all)
+/* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
+ * to stay, however busy the stacks are. */
+static void tidy_depot(struct depot *depot, bool is_all)
 {
-    size_t moved = 0;
-    for (size_t strays = 1; strays > 0; moved += strays) {
-        bool has_turn = turn_begin();
-        strays = depot_drain_strays(depot, is_all);
-        turn_end(has_turn);
-    }
-    return moved;
-}
-
-/* Idle batches go to the bitmaps, and the empty slabs of idle depots to the spans. */
-static size_t tidy_depots(bool is_all)
-{
-    size_t work = 0;
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        if (stray_are_any(&depot->strays))
-            work += tidy_strays(depot, is_all);
-        if (!tidy_stacks(depot, is_all, &work))
+    while (stray_are_any(&depot->strays) && depot_drain_strays(depot, is_all) > 0)
+        continue;
+    if (tidy_stacks(depot, is_all))
+        while (depot_retire_empty(depot, is_all) == REFILL_MAX)
             continue;
-        bool has_turn = turn_begin();
-        size_t retired = depot_retire_empty(depot, is_all);
-        work += retired;
-        while (retired == REFILL_MAX)
-            work += retired = depot_retire_empty(depot, is_all);
-        turn_end(has_turn);
-    }
-    bool has_turn = turn_begin();
-    work += shelf_drain(is_all);
-    turn_end(has_turn);
-    return work;
 }
 
-static size_t count_purged(size_t bytes)
+/* In turns, a depot or a cache each. */
+static void tidy_all(void)
 {
-    fetch_add(&purged_bytes, bytes, RELAXED);
-    return bytes;
+    bool is_any = true;
+    while (is_any) {
+        bool has_turn = turn_begin();
+        is_any = thread_cool_one();
+        turn_end(has_turn);
+    }
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        bool has_turn = turn_begin();
+        tidy_depot(depot, true);
+        turn_end(has_turn);
+    }
+    shelf_drain(true);
+}
+
+static size_t purge_all_spans(void)
+{
+    size_t purged = 0;
+    for (size_t done = 1; done > 0; purged += done) {
+        bool has_turn = turn_begin();
+        done = purge_spans(SLICE_BYTES);
+        turn_end(has_turn);
+    }
+    return purged;
 }
 
 size_t purge_all(void)
 {
-    cool_caches(true);
-    tidy_depots(true);
+    size_t before = purge_bytes();
+    bool has_turn = turn_begin();
+    cores_cool();
+    turn_end(has_turn);
+    tidy_all();
     uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2; /* after tidying, which changes slabs */
     size_t units = load(&region.units, RELAXED);
-    size_t purged = purge_slabs(units, tick, UINT32_MAX);
-    purged += purge_spans(SIZE_MAX);
-    return count_purged(purged);
+    for (size_t done = 0; done < units; done += UNITS_A_STEP) {
+        if (!turn_begin())
+            break;
+        purge_slabs(UNITS_A_STEP, tick, UINT32_MAX);
+        turn_end(true);
+    }
+    purge_all_spans();
+    return purge_bytes() - before;
 }
 
 void purge_collect(void)
 {
-    cool_caches(true);
-    tidy_depots(true);
-    count_purged(purge_spans(SIZE_MAX)); /* neighbours merge only when both are clean */
+    tidy_all();
+    purge_all_spans(); /* neighbours merge only when both are clean */
 }
 
 size_t purge_bytes(void)
@@ -196,104 +191,135 @@ size_t purge_bytes(void)
     return load(&purged_bytes, RELAXED);
 }
 
-/* One look; whether anything was done. */
-static bool look(void)
+/* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice. */
+static size_t excess_bytes(void)
 {
-    size_t idle = span_idle_bytes();
-    uint32_t tick = fetch_add(&depot_tick, 1, RELAXED);
-    size_t work = count_purged(purge_spans(idle));
-    if (load(&of_helper.stop, RELAXED) != 0)
-        return true;
-    work += cool_caches(false);
-    work += tidy_depots(false);
-    work += count_purged(purge_slabs(size_min(load(&region.units, RELAXED), UNITS_A_LOOK),
-                                     tick - SLAB_LOOKS, CALLS_A_LOOK));
-    return work > 0;
+    size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
+    return dirty >= kept + SLICE_BYTES ? dirty - kept : 0;
 }
 
-/* Looks until the hand has gone round all slabs, and IDLE_LOOKS_MAX times, without work or news. */
-static void look_until_idle(void)
+/* The caller freed `bytes`: several threads that shrink at once keep pace with what they free. */
+static void purge_excess(size_t bytes)
 {
-    size_t noted = load(&noted_bytes, RELAXED);
-    size_t idle_looks = 0;
-    span_idle_bytes();
-    while (
-        load(&of_helper.stop, ACQUIRE) == 0 &&
-        (idle_looks < IDLE_LOOKS_MAX || idle_looks * UNITS_A_LOOK < load(&region.units, RELAXED))) {
-        os_wait(&of_helper.stop, 0, size_max(load(&purge_settings.delay_ms, RELAXED), 1));
-        bool has_worked = look();
-        size_t now = load(&noted_bytes, RELAXED);
-        idle_looks = has_worked || now != noted ? 0 : idle_looks + 1;
-        noted = now;
+    size_t budget = 2 * bytes + SLICES_A_STEP * SLICE_BYTES;
+    size_t excess = excess_bytes();
+    if (excess > span_dirty_bytes())
+        shelf_drain(true);
+    purge_spans(size_min(excess, budget));
+}
+
+/* Begins a sweep over all slabs when much has become free in them since the last one: an eighth of
+ * what they hold, and more than what a sweep has dropped in vain. */
+static void sweep_begin(void)
+{
+    size_t free_bytes = depot_free_bytes();
+    size_t share = size_max(depot_slab_bytes() / SWEEP_SHARE, SLICE_BYTES);
+    at.slab_free_least = size_min(at.slab_free_least, free_bytes);
+    if (free_bytes - at.slab_free_least < share + slab_regret_bytes())
+        return;
+    at.slab_free_least = free_bytes;
+    store(&sweep_left, load(&region.units, RELAXED), RELAXED);
+    fetch_add(&depot_tick, 1, RELAXED);
+}
+
+/* So many slabs that a sweep is over before as much as it waited for has become free again. */
+static void sweep_some(size_t bytes)
+{
+    size_t left = load(&sweep_left, RELAXED);
+    size_t units = size_min(left, UNITS_A_STEP + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
+    left -= purge_slabs(units, load(&depot_tick, RELAXED), CALLS_A_STEP);
+    store(&sweep_left, left, RELAXED);
+}
+
+/* What was not needed for all of the delay goes back; what is taken again has a window. */
+static void purge_idle_spans(uint64_t now)
+{
+    size_t delay = load(&purge_settings.delay_ms, RELAXED);
+    bool is_window_over = now - at.window_ms >= WINDOW_MS;
+    if (is_window_over) {
+        at.window_ms = now;
+        span_forget_purged();
+        slab_forget_dropped();
     }
-    store(&noted_before, noted, RELAXED);
+    if (span_regret_bytes() > 0)
+        delay = size_max(delay, WINDOW_MS);
+    if (now - at.idle_ms < delay)
+        return;
+    at.idle_ms = now;
+    purge_spans(span_idle_bytes());
 }
 
-/* A free that comes while the helper ends either sees that it is ENDING and starts another, or is
- * seen here. */
-static void helper(void)
+static void look_begin(uint64_t now)
 {
-    size_t seen;
-    do {
-        store(&of_helper.state, HELPER_LOOKING, RELAXED);
-        look_until_idle();
-        seen = load(&noted_before, RELAXED);
-        atomic_store(&of_helper.state, HELPER_ENDING);
-    } while (atomic_load(&noted_bytes) - seen >= START_BYTES &&
-             load(&of_helper.stop, ACQUIRE) == 0);
+    at.look_ms = now;
+    at.part = LOOK_CACHES;
+    at.depot = NULL;
+    at.units_left = size_min(load(&region.units, RELAXED), UNITS_A_LOOK);
+    fetch_add(&depot_tick, 1, RELAXED);
+    purge_idle_spans(now);
+    store(&look_due_ms, 0, RELAXED);
 }
 
-/* Not for a child of vfork: its threads end with it, whatever lock of the parent's they hold. */
-static void helper_start(void)
+/* A part of the look under way. */
+static void look_some(void)
 {
-    uint32_t expected = 0;
-    if (area_is_barred)
+    if (at.part == LOOK_CACHES) {
+        thread_cool_one();
+        shelf_drain(false);
+        at.part = LOOK_DEPOTS;
+        at.depot = depot_newest();
+    } else if (at.part == LOOK_DEPOTS) {
+        for (unsigned i = 0; i < DEPOTS_A_STEP && at.depot != NULL; i++) {
+            tidy_depot(at.depot, false);
+            at.depot = at.depot->below;
+        }
+        if (at.depot == NULL)
+            at.part = LOOK_SLABS;
+    } else {
+        size_t units = size_min(at.units_left, UNITS_A_STEP);
+        at.units_left -= purge_slabs(units, load(&depot_tick, RELAXED) - SLAB_LOOKS, CALLS_A_STEP);
+        if (at.units_left == 0)
+            store(&look_due_ms, at.look_ms + load(&purge_settings.delay_ms, RELAXED), RELAXED);
+    }
+}
+
+/* A step of everything that is due. */
+static void step(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t now)
+{
+    purge_excess(bytes);
+    if (is_sweep_due && load(&sweep_left, RELAXED) == 0)
+        sweep_begin();
+    if (load(&sweep_left, RELAXED) > 0)
+        sweep_some(bytes);
+    if (is_look_due && load(&look_due_ms, RELAXED) != 0)
+        look_begin(now);
+    else if (is_look_due)
+        look_some();
+}
+
+/* Who does not get the turn leaves it to others, but for many dirty spans. */
+static NOINLINE void purge_some(size_t bytes, bool is_sweep_due)
+{
+    uint64_t now = os_clock_ms();
+    size_t excess = excess_bytes();
+    bool is_look_due = now >= load(&look_due_ms, RELAXED);
+    if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
         return;
-    os_forget_in_children(&of_helper, sizeof of_helper);
-    if (load(&of_helper.stop, RELAXED) != 0 || load(&forks, RELAXED) != 0 ||
-        !compare_swap(&of_helper.alive, &expected, 1, ACQ_REL, RELAXED))
-        return;
-    store(&of_helper.state, HELPER_LOOKING, RELAXED);
-    int error = os_counted(
-        os_helper_start(helper, of_helper.stack, sizeof of_helper.stack, &of_helper.alive));
-    if (error == 0)
-        return;
-    if (error == OS_FORBIDDEN)
-        store(&purge_settings.is_idle_wanted, false, RELAXED);
-    else /* tried again when as much has become free anew */
-        store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
-    store(&of_helper.alive, 0, RELEASE);
+    if (load(&purge_lock.state, RELAXED) == LOCK_FREE &&
+        lock_try_briefly(&purge_lock, RANK_PURGE)) {
+        step(bytes, is_sweep_due, is_look_due, now);
+        lock_release(&purge_lock, RANK_PURGE);
+    } else if (excess >= HELP_BYTES) {
+        purge_excess(bytes);
+    }
 }
 
 void purge_note(size_t bytes)
 {
-    size_t noted = atomic_fetch_add(&noted_bytes, bytes) + bytes;
-    if (likely(noted - load(&noted_before, RELAXED) < START_BYTES ||
-               !load(&purge_settings.is_idle_wanted, RELAXED)))
-        return;
-    if (load(&of_helper.alive, ACQUIRE) != 0 && atomic_load(&of_helper.state) == HELPER_ENDING)
-        os_helper_join(&of_helper.alive, ENDING_MS_MAX);
-    if (load(&of_helper.alive, RELAXED) == 0)
-        helper_start();
-}
-
-void purge_helper_stop(void)
-{
-    enum { STOP_MS_MAX = 1000 };
-    store(&of_helper.stop, 1, RELEASE);
-    os_wake(&of_helper.stop, 1);
-    os_helper_join(&of_helper.alive, STOP_MS_MAX);
-    store(&of_helper.stop, 0, RELEASE);
-}
-
-void purge_fork_begin(void)
-{
-    fetch_add(&forks, 1, RELAXED);
-}
-
-void purge_fork_end(void)
-{
-    fetch_sub(&forks, 1, RELAXED);
+    size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
+    size_t passed = before ^ (before + bytes); /* the multiples that were reached */
+    if (unlikely(passed >= STEP_BYTES) && load(&purge_settings.is_idle_wanted, RELAXED))
+        purge_some(bytes, passed >= SWEEP_STEP_BYTES);
 }
 
 bool purge_fork_lock(void)
@@ -309,8 +335,4 @@ void purge_fork_unlock(void)
 void purge_fork_reset(void)
 {
     lock_reset(&purge_lock);
-    store(&forks, 0, RELAXED);
-    store(&of_helper.alive, 0, RELAXED);
-    store(&of_helper.stop, 0, RELAXED);
-    store(&noted_before, load(&noted_bytes, RELAXED), RELAXED);
 }

@@ -1,5 +1,6 @@
 /*
- * purge.h: gives idle pages back: what was never needed during the last delay, late and in batches.
+ * purge.h: gives free pages back to the kernel: what a program that shrinks does not take again,
+ * and what it has not needed for a while. Whoever frees does it, in bounded steps.
  */
 #ifndef CALM_CORE_PURGE_H
 #define CALM_CORE_PURGE_H
@@ -7,13 +8,15 @@
 #include "base/attr.h"
 
 struct purge_settings {
-    _Atomic bool is_idle_wanted; /* by itself, through a helper thread; else only on trim */
-    _Atomic uint32_t delay_ms;
+    _Atomic bool is_idle_wanted; /* unasked; else only on trim      */
+    _Atomic uint32_t delay_ms;   /* between two looks, by the clock */
 };
 extern struct purge_settings purge_settings;
 
-/* Notes that `bytes` became free; starts the helper once enough has. Not under a lock. Cost: one
- * atomic addition. */
+/*
+ * Notes that `bytes` became free, and gives back what is due. Not under a lock. Any thread. Cost:
+ * one atomic addition; each 64 KiB, a look at the clock, and kernel calls where pages are due.
+ */
 void purge_note(size_t bytes);
 
 /* Purges everything that is free now: batches, slabs, spans. Returns bytes given back. */
@@ -25,14 +28,6 @@ void purge_collect(void);
 
 /* Bytes given back since the start. */
 size_t purge_bytes(void);
-
-/* Ends the helper and waits until it is gone, at most a second; it starts again when it is needed.
- */
-void purge_helper_stop(void);
-
-/* Around a fork in the parent: no helper is started meanwhile. */
-void purge_fork_begin(void);
-void purge_fork_end(void);
 
 /* As span_fork_lock() and so on. */
 bool purge_fork_lock(void);

@@ -26,6 +26,10 @@ enum {
 
 static struct tagged_stack unused[LINES_MAX + 1]; /* by lines */
 
+static _Atomic size_t
+    dropped_lately;              /* pages, since slab_forget_dropped(): a guess, as is the next */
+static _Atomic size_t regretted; /* pages that were dropped lately and used again */
+
 /* The number of the first line that is no map yet, and below it how many there are. */
 static _Atomic uint64_t stray_room;
 
@@ -134,9 +138,32 @@ void slab_retire(struct slab *slab)
 static void note_touched(struct slab *slab, unsigned first, unsigned last)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
-    unsigned page_first = (unsigned)(first * bytes / 4096);
-    unsigned page_last = (unsigned)(((last + 1) * bytes - 1) / 4096);
-    slab->dropped &= ~((uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1));
+    unsigned page_first = (unsigned)(first * bytes / SUB_PAGE);
+    unsigned page_last = (unsigned)(((last + 1) * bytes - 1) / SUB_PAGE);
+    uint32_t touched = (uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1);
+    size_t lately = load(&dropped_lately, RELAXED);
+    size_t again = lately == 0 ? 0 : size_min(lately, bit_count(slab->dropped & touched));
+    slab->dropped &= ~touched;
+    if (likely(again == 0))
+        return;
+    store(&dropped_lately, lately - again, RELAXED);
+    fetch_add(&regretted, again, RELAXED);
+}
+
+void slab_note_dropped(size_t pages)
+{
+    fetch_add(&dropped_lately, pages, RELAXED);
+}
+
+size_t slab_regret_bytes(void)
+{
+    return load(&regretted, RELAXED) * SUB_PAGE;
+}
+
+void slab_forget_dropped(void)
+{
+    store(&dropped_lately, 0, RELAXED);
+    store(&regretted, load(&regretted, RELAXED) / 2, RELAXED);
 }
 
 /* Lists the blocks of `map`, a word's free ones, from the lowest on, at most `want`. Returns how

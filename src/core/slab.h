@@ -13,6 +13,9 @@
 
 enum { SLAB_UNLISTED = 255 };
 
+/* `dropped` has a bit for each of these, whatever the OS page. */
+enum { SUB_PAGE = 4096 };
+
 struct slab {
     /* Constant from carve to retire. */
     uint32_t unit;
@@ -79,6 +82,14 @@ ALWAYS_INLINE bool slab_put_run(struct slab *slab, unsigned lowest, size_t count
 }
 
 bool slab_is_free(const struct slab *slab, unsigned block);
+
+/*
+ * Notes that so many sub-pages of slabs were dropped; about how many bytes of such pages were used
+ * again before slab_forget_dropped() was called, each call of which halves them. Any thread.
+ */
+void slab_note_dropped(size_t pages);
+size_t slab_regret_bytes(void);
+void slab_forget_dropped(void);
 
 /* As many as the bitmap has, rounded up to lines. */
 ALWAYS_INLINE size_t slab_stray_words(const struct slab *slab)

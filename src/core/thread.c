@@ -26,16 +26,18 @@
 
 enum {
     ATTACHES_MAX = 4,
-    FAIR_MIN = 64 * 1024,    /* of small blocks, for each cache, however many there are */
-    CACHES_A_CPU = 1,        /* that may be full at the same time                       */
-    SPANS_PER_SMALL = 12,    /* bytes of large blocks for each byte of small ones       */
-    LARGE_CACHE = 64 * 1024, /* bytes that it may hold: its thread counts in full       */
-    UNUSED_WARM = 4,         /* caches of ended threads kept as they are                */
+    FAIR_MIN = 64 * 1024,         /* of small blocks, for each cache, however many there are */
+    CACHES_A_CPU = 1,             /* that may be full at the same time                       */
+    SPANS_PER_SMALL = 12,         /* bytes of large blocks for each byte of small ones       */
+    LARGE_CACHE = 64 * 1024,      /* bytes that it may hold: its thread counts in full       */
+    UNUSED_WARM = 4,              /* caches of ended threads kept as they are                */
+    WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
 };
 
 static struct tagged_stack warm; /* unused caches that still hold blocks */
 static struct tagged_stack cold; /* unused caches that are empty         */
 static _Atomic unsigned warm_count;
+static _Atomic size_t warm_bytes; /* what those may hold */
 static _Atomic size_t attached;
 static _Atomic size_t large_caches; /* of threads, or of ended ones until the next thread has it */
 static _Atomic unsigned cpus = 1;
@@ -69,10 +71,14 @@ static size_t halves(void)
     return load(&attached, RELAXED) + load(&large_caches, RELAXED);
 }
 
+static size_t capacity_of(const struct cache *cache)
+{
+    return cache->capacity_bytes[false] + cache->capacity_bytes[true];
+}
+
 void thread_weigh(struct cache *cache)
 {
-    size_t bytes = cache->capacity_bytes[false] + cache->capacity_bytes[true];
-    bool is_large = bytes >= LARGE_CACHE;
+    bool is_large = capacity_of(cache) >= LARGE_CACHE;
     if (is_large == cache->is_counted_large)
         return;
     cache->is_counted_large = is_large;
@@ -142,8 +148,10 @@ static struct cache *unused_pop(struct tagged_stack *stack)
 static struct cache *warm_pop(void)
 {
     struct cache *cache = unused_pop(&warm);
-    if (cache != NULL)
-        fetch_sub(&warm_count, 1, RELAXED);
+    if (cache == NULL)
+        return NULL;
+    fetch_sub(&warm_count, 1, RELAXED);
+    fetch_sub(&warm_bytes, capacity_of(cache), RELAXED);
     return cache;
 }
 
@@ -201,15 +209,19 @@ static void retire(struct cache *cache)
  * kept. */
 static bool detach_quietly(struct cache *cache)
 {
+    size_t bytes = capacity_of(cache);
     bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM &&
                    !load(&cores_are_used, RELAXED);
+    is_kept = fetch_add(&warm_bytes, bytes, RELAXED) + bytes <= WARM_BYTES && is_kept;
     store(&cache->state, CACHE_SPARE, RELAXED);
     if (of_thread.cache == cache)
         of_thread.cache = &cache_none;
-    if (is_kept)
+    if (is_kept) {
         unused_push(&warm, cache);
-    else
+    } else {
         fetch_sub(&warm_count, 1, RELAXED);
+        fetch_sub(&warm_bytes, bytes, RELAXED);
+    }
     atomic_fetch_sub(&attached, 1);
     share_budget();
     return is_kept;
@@ -219,7 +231,7 @@ static bool detach_quietly(struct cache *cache)
 static void detach(struct cache *cache)
 {
     uint64_t signals;
-    size_t capacity = cache->capacity_bytes[false] + cache->capacity_bytes[true];
+    size_t capacity = capacity_of(cache);
     bool is_quiet = os_signals_block_always(&signals);
     hand_begin();
     bool is_kept = detach_quietly(cache);
@@ -288,13 +300,16 @@ void thread_start(void)
         os_thread_exit_arm(of_thread.cache);
 }
 
-/* Calls those spare that are in a stack; says how many. */
-static unsigned note_spare(struct tagged_stack *stack)
+/* Calls those spare that are in a stack; says how many, and what they may hold. */
+static unsigned note_spare(struct tagged_stack *stack, size_t *bytes)
 {
     unsigned count = 0;
+    *bytes = 0;
     for (uint32_t number = (uint32_t)load(&stack->top, RELAXED); number != 0;
          number = load(below_of(number), RELAXED)) {
-        store(&((struct cache *)meta_at(number))->state, CACHE_SPARE, RELAXED);
+        struct cache *cache = (struct cache *)meta_at(number);
+        store(&cache->state, CACHE_SPARE, RELAXED);
+        *bytes += capacity_of(cache);
         count++;
     }
     return count;
@@ -308,8 +323,10 @@ void thread_fork_adopt(void)
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (!cache->is_for_cores)
             store(&cache->state, CACHE_OWNED, RELAXED);
-    note_spare(&cold);
-    store(&warm_count, note_spare(&warm), RELAXED);
+    size_t bytes;
+    note_spare(&cold, &bytes);
+    store(&warm_count, note_spare(&warm, &bytes), RELAXED);
+    store(&warm_bytes, bytes, RELAXED);
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (hands == 0 && cache != of_thread.cache && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {

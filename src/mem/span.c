@@ -36,8 +36,10 @@ enum {
     LIST_WORDS = (LIST_COUNT + 63) / 64,
     TRIES_IN_LIST = 8,
     PURGE_BATCH = 32,
-    MERGE_MAX = 16,    /* pending spans, each time the lock is taken */
-    MERGE_TURNS = 256, /* before the front moves */
+    MERGE_MAX = 16,       /* pending spans, each time the lock is taken */
+    MERGE_TURNS = 256,    /* before the front moves */
+    REGRETS_BELIEVED = 8, /* times that a unit is purged in vain before it stays: a program that
+                           * does the same twice and then sleeps keeps an eighth */
 };
 
 struct span_lists {
@@ -55,6 +57,9 @@ bool (*span_on_shortage)(size_t units);
 bool (*span_on_growth)(size_t units);
 static _Atomic size_t dirty_units; /* in lists */
 static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
+static _Atomic size_t
+    purged_lately;               /* units, since span_forget_purged(): a guess, as is the next */
+static _Atomic size_t regretted; /* units that were purged lately and taken again */
 
 static struct span_lists *lists_of(unsigned owner, unsigned state)
 {
@@ -238,6 +243,16 @@ static void note_least(void)
     dirty_units_least = size_min(dirty_units_least, load(&dirty_units, RELAXED));
 }
 
+/* Notes that clean units are taken: as many as were purged lately were purged in vain. */
+static void note_regret(size_t units)
+{
+    size_t lately = load(&purged_lately, RELAXED), again = size_min(lately, units);
+    if (likely(again == 0))
+        return;
+    store(&purged_lately, lately - again, RELAXED);
+    fetch_add(&regretted, again, RELAXED);
+}
+
 /* From the lists of `from`, dirty spans first. */
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
@@ -247,6 +262,8 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
             size_t first = region_aligned(unit, align_units);
             carve(unit, first, units);
             note_least();
+            if (state == SPAN_CLEAN)
+                note_regret(units);
             return (struct span){first, units, state == SPAN_CLEAN};
         }
     }
@@ -409,6 +426,7 @@ static bool grow(size_t units, bool is_for_large, size_t *first, size_t *count)
 {
     if (region_grow(units, first, count) != 0)
         return false;
+    note_regret(units);
     huge_follow_front(*first, *first + *count, !is_for_large);
     return true;
 }
@@ -582,6 +600,7 @@ size_t span_purge(size_t bytes_max)
     }
     if (count > 0)
         give(claimed, count);
+    fetch_add(&purged_lately, purged >> UNIT_SHIFT, RELAXED);
     return purged;
 }
 
@@ -597,8 +616,20 @@ size_t span_idle_bytes(void)
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
     dirty_units_least = load(&dirty_units, RELAXED);
+    size_t regrets = load(&regretted, RELAXED);
+    store(&regretted, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
     unlock();
     return units << UNIT_SHIFT;
+}
+
+size_t span_regret_bytes(void)
+{
+    return load(&regretted, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
+}
+
+void span_forget_purged(void)
+{
+    store(&purged_lately, 0, RELAXED);
 }
 
 size_t span_owned_bytes(void)

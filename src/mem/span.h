@@ -63,9 +63,15 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new);
  */
 size_t span_purge(size_t bytes_max);
 
-/* Dirty bytes now, and the least there were since the last call of span_idle_bytes. */
+/* Dirty bytes now, and the least there were since the last call of span_idle_bytes, which nobody
+ * needed: as many are not expected to be taken again, see span_regret_bytes(). */
 size_t span_dirty_bytes(void);
 size_t span_idle_bytes(void);
+
+/* How many dirty bytes the program is expected to take again soon: an eighth of all that were purged
+ * and then taken again, each time before span_forget_purged() was called. About. */
+size_t span_regret_bytes(void);
+void span_forget_purged(void);
 
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);

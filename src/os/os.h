@@ -52,10 +52,6 @@ int os_release(void *start, size_t size);
  * committed one, where none are made then, and those that are there stay. */
 void os_refuse_huge(void *start, size_t size);
 
-/* Has a range of the program's own read as zero in every child that gets a copy of the memory,
- * whichever way it is made, where the kernel can. */
-void os_forget_in_children(void *start, size_t size);
-
 /* Asks for huge pages in a committed range; a kernel that has none gives ordinary ones. */
 void os_ask_huge(void *start, size_t size);
 
@@ -137,22 +133,6 @@ bool os_process_has_ended(uint32_t id);
 
 /* Sets the calling thread's errno, for the functions whose contract says so. */
 void os_set_errno(int error);
-
-/*
- * Starts `body` on a helper thread that the C library does not know: all signals blocked, `stack`
- * of `size` bytes (page aligned, kept until the thread has ended, which clears *alive to 0 and
- * wakes it). At most one at a time. Its thread-local storage is all zeros at first, whatever the
- * variables' initial values, so `body` may call only what knows that: nothing of the C library.
- * -EPERM where helper threads cannot run (sanitizers) or purge (a seccomp filter), -ENOMEM without
- * room, -EAGAIN while the calling thread is stepped through.
- */
-enum { OS_FORBIDDEN = -1 }; /* -EPERM */
-
-int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive);
-
-/* Waits until the helper, which has been told to end, is gone from the process; at most
- * `timeout_ms`. */
-void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms);
 
 /* Kernel calls that failed since the start; callers pass a result through os_counted to have it
  * counted. */

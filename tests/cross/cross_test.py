@@ -4,7 +4,7 @@
     cross_test.py SOURCE_DIR BUILD_DIR PLATFORM RUN        runs one of runs.py
     cross_test.py --list                                   a line for each run: platform, name, "quick" or "full"
 
-Seen to fail: the statistics' sentence without its reason, a helper that never calls its body, a vfork that returns
+Seen to fail: the statistics' sentence without its reason, a vfork that returns
 what it got, a system call with its fourth argument in another register, depots without their lock (sometimes).
 """
 import os

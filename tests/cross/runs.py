@@ -90,7 +90,7 @@ class Runs:
         else:
             for name in ("shape", "control"):
                 self.add("sequences." + name, getattr(self, name))
-            for name in ("statistics", "preloaded_with_others", "opened", "two_copies", "helper"):
+            for name in ("statistics", "preloaded_with_others", "opened", "two_copies"):
                 self.add("environment." + name, getattr(self, name))
             for name, flags in {"plain": (1,), "signed": (1, "-mbranch-protection=standard"),
                                 "tableless": (0, "-fno-asynchronous-unwind-tables", "-fno-unwind-tables")}.items():
@@ -223,25 +223,3 @@ class Runs:
         self.platform.run(self.platform.compiled(
             "stack_cases_" + name, self.source_of("unit/os", "stack_cases.c"), "-DHAS_TABLES=%d" % has_tables, *flags,
             "-DCASES=stack_cases_plain", "-DCASES_MAIN", "-fno-optimize-sibling-calls", self.platform.core))
-
-    def helper(self):
-        """The emulator makes no thread that has a working directory of its own, as the helper has. So this is a
-        library whose helper shares it, and memory goes back while the program sleeps."""
-        path = os.path.join(self.platform.source, "src", "os", "linux", "thread.c")
-        with open(path) as file:
-            original = file.read()
-        if "CLONE_VM | CLONE_FILES" not in original:
-            raise Failed("src/os/linux/thread.c no longer has the helper's flags: bring this test up to date")
-        changed = os.path.join(self.platform.products, "thread_%d.c" % os.getpid())
-        with open(changed, "w") as file:
-            file.write(original.replace("CLONE_VM | CLONE_FILES", "CLONE_VM | CLONE_FS | CLONE_FILES"))
-        with open(os.path.join(self.platform.build, "compile_commands.json")) as file:
-            line = next(item for item in json.load(file) if os.path.samefile(item["file"], path))
-        words = shlex.split(line["command"])
-        words[words.index("-o") + 1] = changed + ".o"
-        words[words.index("-c") + 1] = changed
-        step(words, self.platform.source)
-        objects = [name for name in self.objects("core") + self.objects("libc")
-                   if not name.endswith(os.path.join("os", "linux", "thread.c.o"))]
-        library = self.platform.compiled("libcalmalloc_helped.so", "-shared", *objects, changed + ".o")
-        self.platform.run(self.environment_program("free_all"), ["500000"], [library])

@@ -155,8 +155,7 @@ size_t mapping_count(void)
     return count;
 }
 
-/* Calls `visit` with the id of every task and `sum`. */
-static void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
+void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
 {
     char part[4096];
     long length;

@@ -74,6 +74,9 @@ size_t virtual_bytes(void);
 size_t mapping_count(void);
 size_t task_count(void);
 
+/* Calls `visit` with the id of every task and `context`. */
+void tasks_visit(void (*visit)(const char *task, void *context), void *context);
+
 double seconds_now(void);
 
 /* How long the living threads of the process were ready to run but had no processor, in all. A busy

@@ -1,8 +1,8 @@
 /*
  * unshare_after_free.c: a program that looks single-threaded must be one to the kernel whenever it
- * asks: unshare with CLONE_NEWUSER and setns refuse a process with a second thread, even a helper
- * of the heap. It frees 100 MB, waits (the argument, in milliseconds) so that whatever gives memory
- * back may be at work, and calls unshare.
+ * asks: unshare with CLONE_NEWUSER and setns refuse a process with a second thread, even one of the
+ * heap. It frees 100 MB, waits (the argument, in milliseconds), and makes the system call itself,
+ * past the C library.
  */
 #define _GNU_SOURCE
 
@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < BLOCKS; i++)
         free(blocks[i]);
     sleep_ms(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0);
-    CHECK(unshare(CLONE_NEWUSER) == 0, "unshare(CLONE_NEWUSER), with %zu tasks", task_count());
+    CHECK(syscall(SYS_unshare, CLONE_NEWUSER) == 0, "unshare(CLONE_NEWUSER), with %zu tasks",
+          task_count());
     void *block = malloc(1000);
     CHECK(block != NULL, "no memory after unshare");
     free(block);

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-MODELS = {"start": 4, "helper": 2, "forks": 3, "snapshot": 1}  # and how many mutants each has
+MODELS = {"start": 4, "forks": 3, "snapshot": 1}  # and how many mutants each has
 
 
 def errors_of(folder, model, mutant, compiler):

@@ -35,8 +35,6 @@ static void check_and_recover(uint64_t steps)
     if (verdict != NULL)
         stress_fail("calm_verify after failures: %s", verdict);
     oracle.may_fail = false;
-    if (sim_helper_is_wanted())
-        sim_helper_run();
     oracle_steps_watched(&oracle, steps);
     oracle_check(&oracle);
     const struct oracle *all[] = {&oracle};
@@ -52,10 +50,7 @@ static void check_and_recover(uint64_t steps)
 static void sequence(uint64_t steps)
 {
     oracle.may_fail = true;
-    oracle_steps_watched(&oracle, steps / 2);
-    if (sim_helper_is_wanted())
-        sim_helper_run();
-    oracle_steps_watched(&oracle, steps / 2);
+    oracle_steps_watched(&oracle, steps);
     calm_trim();
 }
 

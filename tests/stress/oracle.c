@@ -421,7 +421,7 @@ void oracle_check_apart(const struct oracle *const *oracles, size_t count,
     free(all);
 }
 
-/* The helper, if it runs, holds a few blocks of a slab while it purges their pages: statistics then
+/* A thread that purges holds a few blocks of a slab while it gives their pages back: statistics then
  * settle soon. */
 static void read_settled(struct calm_stats *stats, size_t live_bytes)
 {

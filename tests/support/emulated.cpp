@@ -29,7 +29,6 @@ const char copies[] = "has no process_vm_readv";
 const char addresses[] = "has 4 GiB of addresses, which the heap's reservation leaves little of";
 const char forks[] = "stops when the child of a program of several threads begins one itself";
 const char stack[] = "does not name the stack among the mappings when pages are large";
-const char helpers[] = "makes no thread with a working directory of its own";
 
 const absent absents[] = {
     {"CheckDeathTest.AStopWritesOneSentenceAndAborts", sentence},
@@ -48,7 +47,6 @@ const absent absents[] = {
     {"Modules.AFileThatOnlyLooksLikeAnImageHasNoBuildId", copies},
     {"Modules.TheListOfMappingsIsTheKernelsOwn", stack, true},
     {"Process.ALimitOnAddressSpaceIsWhatIsLeftOfIt", limits},
-    {"ThreadHooks.AHelperRunsWithAllSignalsBlockedAndClearsItsWordWhenItEnds", helpers},
     {"RegionDeathTest.NearlyAllOfALimitedAddressSpaceBecomesUsableAsOneRange", limits},
     {"RegionDeathTest.WithoutAddressSpaceTheStartFailsAndALaterOneWorks", limits},
     {"RegionDeathTest.AHugeButFiniteLimitIsNoReasonToFail", limits},

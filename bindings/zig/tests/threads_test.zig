@@ -69,7 +69,7 @@ test "threads that ended leave their caches to the next ones" {
     try runSome(300, false);
     const after = calmalloc.stats();
     try expect(after.threads <= 4);
-    // The purging helper may hold one cache that it empties while a thread looks for one: then there is one more.
+    // A thread that frees may empty one cache while another thread looks for one: then there is one more.
     try expect(after.metadata_bytes <= before.metadata_bytes + 2 * 1024 * 1024);
 }
 

@@ -99,11 +99,6 @@ void os_refuse_huge(void *start, size_t size)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
 }
 
-void os_forget_in_children(void *start, size_t size)
-{
-    advise(start, size, MADV_WIPEONFORK);
-}
-
 void os_ask_huge(void *start, size_t size)
 {
     advise(start, size, MADV_HUGEPAGE);

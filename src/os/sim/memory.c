@@ -326,12 +326,6 @@ void os_refuse_huge(void *start, size_t size)
     sim_unlock();
 }
 
-void os_forget_in_children(void *start, size_t size)
-{
-    (void)start;
-    (void)size;
-}
-
 void os_ask_huge(void *start, size_t size)
 {
     bool fails = sim_enter_kernel(SIM_HUGE, "os_ask_huge");

@@ -27,7 +27,6 @@ enum sim_call {
     SIM_RENEW,
     SIM_MOVE,
     SIM_RELEASE,
-    SIM_HELPER,
     SIM_THREAD_EXIT,
     SIM_ARM,
     SIM_FORK,
@@ -92,12 +91,5 @@ void sim_when_asked(void (*call)(const void *address));
 
 void sim_clock_advance(uint64_t ms);
 void sim_random_seed(uint64_t seed);
-
-/*
- * The helper does not run by itself. sim_helper_is_wanted: one was started and has not ended.
- * sim_helper_run runs its body here, to its end; its waits return at once and move the clock.
- */
-bool sim_helper_is_wanted(void);
-void sim_helper_run(void);
 
 #endif

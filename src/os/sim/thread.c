@@ -1,8 +1,5 @@
 /*
- * thread.c: sleeping for real, a helper that waits to be run by the test, and the C library's
- * hooks.
- *
- * Owner: the helper's words belong to whoever starts it and to the one test thread that runs it.
+ * thread.c: sleeping for real, and the C library's hooks.
  */
 #define _GNU_SOURCE
 
@@ -17,17 +14,12 @@
 #include "os/sim/state.h"
 
 enum {
-    STACK_ALIGN = 4096,
     KERNEL_WAIT = 0, /* the numbers of <linux/futex.h>, which a C library need not bring */
     KERNEL_WAKE = 1,
 };
 
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
-
-static _Atomic(void (*)(void)) helper_body;
-static _Atomic(_Atomic uint32_t *) helper_alive;
-static _Thread_local bool is_helper;
 
 static void (*fork_before)(void);
 static void (*fork_in_parent)(void);
@@ -36,10 +28,6 @@ static void (*fork_in_child)(void);
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
 {
     sim_enter(SIM_WAIT);
-    if (is_helper && timeout_ms != UINT64_MAX) {
-        sim_clock_advance(timeout_ms);
-        return;
-    }
     int before = errno;
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                                .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
@@ -72,54 +60,6 @@ bool os_signals_block_always(uint64_t *before)
 void os_signals_restore(uint64_t before)
 {
     (void)before;
-}
-
-int os_helper_start(void (*body)(void), void *stack, size_t size, _Atomic uint32_t *alive)
-{
-    if (body == NULL || alive == NULL)
-        sim_stop("os_helper_start: no body, or no word to clear");
-    if (((uintptr_t)stack | size) % STACK_ALIGN != 0 || size == 0)
-        sim_stop("os_helper_start: the stack %p of %zu bytes is not made of pages", stack, size);
-    if (load(alive, RELAXED) == 0)
-        sim_stop("os_helper_start: the word that says the helper lives is clear already");
-    if (sim_enter_kernel(SIM_HELPER, "os_helper_start"))
-        return -EPERM;
-    void (*none)(void) = NULL;
-    if (!compare_swap(&helper_body, &none, body, ACQ_REL, RELAXED))
-        sim_stop("os_helper_start: a second helper while one lives");
-    store(&helper_alive, alive, RELEASE);
-    return 0;
-}
-
-bool sim_helper_is_wanted(void)
-{
-    return load(&helper_alive, ACQUIRE) != NULL;
-}
-
-void sim_helper_run(void)
-{
-    _Atomic uint32_t *alive = exchange(&helper_alive, NULL, ACQ_REL);
-    if (alive == NULL)
-        return;
-    is_helper = true;
-    load(&helper_body, ACQUIRE)();
-    is_helper = false;
-    store(&helper_body, NULL, RELEASE);
-    store(alive, 0, RELEASE);
-    os_wake(alive, 1);
-}
-
-/* A helper that nobody ran yet runs now: it was told to end. One that another thread runs is waited
- * for. */
-void os_helper_join(_Atomic uint32_t *alive, uint64_t timeout_ms)
-{
-    sim_helper_run();
-    for (uint64_t waited = 0; waited < timeout_ms && load(alive, ACQUIRE) != 0; waited++) {
-        int before = errno;
-        struct timespec pause = {.tv_nsec = 1000 * 1000};
-        nanosleep(&pause, NULL);
-        errno = before;
-    }
 }
 
 int os_on_thread_exit(void (*on_exit)(void *value))
@@ -156,8 +96,6 @@ static void in_parent(void)
 static void in_child(void)
 {
     sim_lock_reset();
-    store(&helper_body, NULL, RELAXED); /* threads other than this one do not exist here */
-    store(&helper_alive, NULL, RELAXED);
     fork_in_child();
 }
 

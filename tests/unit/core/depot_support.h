@@ -47,7 +47,6 @@ class DepotTest : public testing::Test
     {
         ASSERT_TRUE(heap_start());
         purge_settings.is_idle_wanted = false; /* nobody else takes what the test gives a depot */
-        purge_helper_stop();
         heap_trim();
         lend_share_ = depot_lend_share;
         depot_lend_share = 0; /* nobody lends, unless the test is about lending */

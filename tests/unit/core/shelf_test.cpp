@@ -62,10 +62,17 @@ TEST(Shelf, WhatAllShelvesHoldIsBoundedAndADrainEmptiesThem)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
+/* With nothing on the shelves, and nobody who empties them meanwhile. */
+static void start_without_purges()
 {
     ASSERT_TRUE(heap_start());
-    shelf_drain(true);
+    purge_settings.is_idle_wanted = false;
+    calm_trim();
+}
+
+TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
+{
+    start_without_purges();
     void *busy = large_acquire(7, 1, 0, nullptr), *idle = large_acquire(8, 1, 0, nullptr);
     shelf_give(8, &idle, 1);
     shelf_drain(false);
@@ -75,15 +82,6 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
     EXPECT_FALSE(shelf_holds(8, idle));
     EXPECT_EQ(shelf_drain(false), 1u);
     EXPECT_EQ(shelf_bytes(), 0u);
-}
-
-/* With nothing on the shelves, and nobody who empties them meanwhile. */
-static void start_without_helper()
-{
-    ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
-    purge_helper_stop();
-    calm_trim();
 }
 
 /* Takes blocks of so many units until the region has grown. */
@@ -97,7 +95,7 @@ static void move_front(std::vector<void *> &taken, size_t units)
  */
 TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
 {
-    start_without_helper();
+    start_without_purges();
     std::vector<void *> units, eights(24);
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
@@ -121,7 +119,7 @@ TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
 /* Seen to fail where the shelves are asked for slabs alone. */
 TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
 {
-    start_without_helper();
+    start_without_purges();
     std::vector<void *> longs, eights(24);
     move_front(longs, 16);
     for (void *&block : eights)

@@ -1,0 +1,158 @@
+/*
+ * one_task.c: a process has the tasks that the C library knows, at any moment, and none keeps what
+ * the program gave up.
+ *
+ *   one_task THREADS
+ *
+ * The program frees 1 GiB, in main and in threads that ask for a scheduler and one CPU, and drops
+ * what it can: root, new privileges, system calls and files. After each step each task has the same
+ * credentials and limits, and there are no tasks but the program's.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "refuse.h"
+
+enum {
+    PIECES = 16,
+    PIECE_BYTES = 64 * 1024 * 1024,
+    NOBODY = 65534,
+    THREADS_MAX = 8,
+    MOMENTS = 40,
+    STATUS_MAX = 1024
+};
+
+static pthread_barrier_t freed, looked;
+
+static void free_much(void)
+{
+    static const size_t sizes[] = {120, 4000, 100000, 3000000};
+    size_t count = PIECE_BYTES / 4 / 120;
+    void **blocks = book(count * sizeof *blocks);
+    for (size_t piece = 0; piece < PIECES; piece++) {
+        size_t size = sizes[piece % 4], used = PIECE_BYTES / 4 / size;
+        for (size_t i = 0; i < used; i++) {
+            CHECK((blocks[i] = malloc(size)) != NULL, "no memory");
+            memset(blocks[i], 1, size);
+        }
+        for (size_t i = 0; i < used; i++)
+            free(blocks[i]);
+    }
+}
+
+static void *work(void *argument)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    struct sched_param urgent = {.sched_priority = 50};
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &urgent); /* where it is allowed */
+    free_much();
+    struct sched_param plain = {.sched_priority = 0};
+    pthread_setschedparam(pthread_self(), SCHED_OTHER, &plain);
+    pthread_barrier_wait(&freed);
+    pthread_barrier_wait(&looked);
+    return argument;
+}
+
+/* The lines of a task's status that say what it may do. */
+static void read_status(const char *task, char *out, size_t capacity)
+{
+    static const char *const wanted[] = {"Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp"};
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+    int file = open(path, O_RDONLY);
+    ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    size_t used = 0;
+    out[0] = '\0';
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+            if (strncmp(line, wanted[i], strlen(wanted[i])) == 0 && used < capacity)
+                used += (size_t)snprintf(out + used, capacity - used, "%s; ", line);
+}
+
+struct alike {
+    size_t count;
+    char first[STATUS_MAX];
+};
+
+static void compare(const char *task, void *context)
+{
+    struct alike *alike = context;
+    char status[STATUS_MAX];
+    read_status(task, alike->count == 0 ? alike->first : status, STATUS_MAX);
+    CHECK(alike->count == 0 || strcmp(alike->first, status) == 0, "task %s has %sand the first %s",
+          task, status, alike->first);
+    alike->count++;
+}
+
+static void check_tasks(size_t tasks, const char *when)
+{
+    for (unsigned moment = 0; moment < MOMENTS; moment++) {
+        struct alike alike = {.count = 0};
+        tasks_visit(compare, &alike);
+        CHECK(alike.count == tasks, "%zu tasks %s, of which %zu are the program's", alike.count,
+              when, tasks);
+        sleep_ms(5);
+    }
+}
+
+/* Whether it was root and is it no longer. */
+static bool drop_root(void)
+{
+    return geteuid() == 0 && setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0;
+}
+
+/* Landlock: no file may be made any more; only where the kernel has it. */
+static void restrict_files(void)
+{
+#ifdef SYS_landlock_create_ruleset
+    uint64_t handled = 1 << 8; /* LANDLOCK_ACCESS_FS_MAKE_REG */
+    long rules = syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0);
+    if (rules >= 0)
+        syscall(SYS_landlock_restrict_self, rules, 0);
+#endif
+}
+
+int main(int count, char **words)
+{
+    check_is_calmalloc();
+    check_time_limit(200);
+    unsigned threads = count > 1 ? (unsigned)strtoul(words[1], NULL, 10) : 0;
+    pthread_t ids[THREADS_MAX];
+    pthread_barrier_init(&freed, NULL, threads + 1);
+    pthread_barrier_init(&looked, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++)
+        CHECK(pthread_create(&ids[i], NULL, work, NULL) == 0, "no thread");
+    free_much();
+    pthread_barrier_wait(&freed);
+    check_tasks(threads + 1, "after much was freed");
+    bool was_root = drop_root();
+    check_tasks(threads + 1, was_root ? "after root was dropped" : "later");
+    pthread_barrier_wait(&looked);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no no_new_privs");
+    restrict_files();
+    filter_calls(SYS_clone, SYS_clone, SECCOMP_RET_KILL_PROCESS);
+    free_much();
+    check_tasks(1, "in the sandbox");
+    CHECK(!was_root || geteuid() == NOBODY, "root came back");
+    check_heap();
+    return 0;
+}

@@ -26,19 +26,20 @@
 #include "os/os.h"
 
 enum {
-    STEP_BYTES = 64 * 1024,         /* become free between two steps                        */
+    STEP_BYTES = 16 * 1024,         /* become free between two steps                         */
     SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
     SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
-    SLICE_BYTES = 2 * 1024 * 1024,  /* in one kernel call: 60 us (`shrink` in the lab)      */
+    SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
     SLICES_A_STEP = 4,              /* beside twice what the caller freed                   */
     HELP_BYTES = 16 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn    */
     WINDOW_MS = 1000,               /* what is taken again so soon was purged in vain       */
     SWEEP_SHARE = 8,                /* of what slabs hold                                   */
     UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock         */
-    UNITS_A_STEP = 64,
+    UNITS_A_STEP = 128,
     CALLS_A_STEP = 32, /* kernel calls for their pages                          */
-    DEPOTS_A_STEP = 4,
-    SLAB_LOOKS = 4, /* that a slab must be unchanged before its pages are dropped */
+    DEPOTS_A_STEP = 64,
+    BLOCKS_A_STEP = 1024, /* moved from batches to bitmaps, then it is enough */
+    SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
 };
 
 struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 50};
@@ -78,12 +79,12 @@ static size_t count_purged(size_t bytes)
     return bytes;
 }
 
-/* Dirty spans, a slice in each kernel call. Has the turn, or does without. */
+/* Dirty spans. Has the turn, or does without. */
 static size_t purge_spans(size_t bytes)
 {
     size_t purged = 0;
     for (size_t done = 1; done > 0 && purged < bytes; purged += done)
-        done = span_purge(size_min(bytes - purged, SLICE_BYTES));
+        done = span_purge(bytes - purged);
     return count_purged(purged);
 }
 
@@ -103,8 +104,8 @@ static size_t purge_slabs(size_t units, uint32_t tick_oldest, unsigned calls_max
 }
 
 /* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
- * did. */
-static bool tidy_stacks(struct depot *depot, bool is_all)
+ * did; adds up the blocks. */
+static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
 {
     bool is_idle = true;
     for (unsigned shard = 0; shard < shard_count; shard++) {
@@ -116,21 +117,23 @@ static bool tidy_stacks(struct depot *depot, bool is_all)
             continue;
         }
         if (batch_count(stack) > 0)
-            depot_drain_stack(depot, stack, is_all);
+            *moved += depot_drain_stack(depot, stack, is_all);
         batch_settle(stack);
     }
     return is_idle;
 }
 
 /* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
- * to stay, however busy the stacks are. */
-static void tidy_depot(struct depot *depot, bool is_all)
+ * to stay, however busy the stacks are. Returns how many blocks moved. */
+static size_t tidy_depot(struct depot *depot, bool is_all)
 {
+    size_t moved = 0;
     while (stray_are_any(&depot->strays) && depot_drain_strays(depot, is_all) > 0)
         continue;
-    if (tidy_stacks(depot, is_all))
+    if (tidy_stacks(depot, is_all, &moved))
         while (depot_retire_empty(depot, is_all) == REFILL_MAX)
             continue;
+    return moved;
 }
 
 /* In turns, a depot or a cache each. */
@@ -155,7 +158,7 @@ static size_t purge_all_spans(void)
     size_t purged = 0;
     for (size_t done = 1; done > 0; purged += done) {
         bool has_turn = turn_begin();
-        done = purge_spans(SLICE_BYTES);
+        done = count_purged(span_purge(HELP_BYTES));
         turn_end(has_turn);
     }
     return purged;
@@ -226,7 +229,7 @@ static void sweep_begin(void)
 static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);
-    size_t units = size_min(left, UNITS_A_STEP + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
+    size_t units = size_min(left, UNITS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
     left -= purge_slabs(units, load(&depot_tick, RELAXED), CALLS_A_STEP);
     store(&sweep_left, left, RELAXED);
 }
@@ -269,8 +272,9 @@ static void look_some(void)
         at.part = LOOK_DEPOTS;
         at.depot = depot_newest();
     } else if (at.part == LOOK_DEPOTS) {
-        for (unsigned i = 0; i < DEPOTS_A_STEP && at.depot != NULL; i++) {
-            tidy_depot(at.depot, false);
+        size_t moved = 0;
+        for (unsigned i = 0; i < DEPOTS_A_STEP && moved < BLOCKS_A_STEP && at.depot != NULL; i++) {
+            moved += tidy_depot(at.depot, false);
             at.depot = at.depot->below;
         }
         if (at.depot == NULL)

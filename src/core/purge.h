@@ -15,7 +15,7 @@ extern struct purge_settings purge_settings;
 
 /*
  * Notes that `bytes` became free, and gives back what is due. Not under a lock. Any thread. Cost:
- * one atomic addition; each 64 KiB, a look at the clock, and kernel calls where pages are due.
+ * one atomic addition; each 16 KiB, a look at the clock, and kernel calls where pages are due.
  */
 void purge_note(size_t bytes);
 

@@ -247,6 +247,8 @@ static void detach(struct cache *cache)
 bool thread_cool_one(void)
 {
     uint64_t signals;
+    if (load(&warm_count, RELAXED) == 0)
+        return false;
     bool is_quiet = os_signals_block_always(&signals);
     hand_begin();
     struct cache *cache = warm_pop();

@@ -57,9 +57,9 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new);
 void span_shrink(size_t unit, size_t units_old, size_t units_new);
 
 /*
- * Purges at most about `bytes_max` of dirty spans, the longest first, a batch of them; no lock is
- * held during the kernel calls. Returns the bytes purged: 0 when nothing is dirty, or the kernel
- * refuses (locked pages).
+ * Purges about `bytes_max` of dirty spans, the longest first, a batch of them, in kernel calls of at
+ * most 2 MiB each; no lock is held during these. A span is cut only where at least 2 MiB of it stay
+ * dirty. Returns the bytes purged: 0 when nothing is dirty, or the kernel refuses (locked pages).
  */
 size_t span_purge(size_t bytes_max);
 

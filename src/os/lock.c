@@ -58,21 +58,18 @@ static uint32_t take_or_mark(struct lock *lock, uint32_t held)
     }
 }
 
-/* A child of vfork is a process of its own. One that cannot be told from another never ends. What
- * tells of a main thread, as of a process, is asked only after a sleep: a sandbox may forbid it. */
-static bool is_over(uint32_t holder, bool has_slept)
+/* A child of vfork is a process of its own. One that cannot be told from another never ends. */
+static bool is_over(uint32_t holder)
 {
     uint32_t id = holder & ~LOCK_ELSEWHERE;
-    if (id == holder && id != load(&process, RELAXED))
-        return os_thread_has_ended(id);
-    return has_slept && id != 0 && os_process_has_ended(id);
+    return id != 0 && os_task_has_ended(id);
 }
 
 /* L4: takes over from a holder that has ended. Not where numbers are those of another process: in a
  * child of a fork that the C library did not see, and in a child of vfork. */
-static bool inherit(struct lock *lock, uint32_t word, uint32_t held, bool has_slept)
+static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
 {
-    if (os_process_id() != load(&process, RELAXED) || !is_over(word & ~LOCK_WAITED, has_slept) ||
+    if (!is_over(word & ~LOCK_WAITED) || os_process_id() != load(&process, RELAXED) ||
         !compare_swap(&lock->state, &word, held | LOCK_WAITED, ACQUIRE, RELAXED))
         return false;
     store(&lock->is_inherited, true, RELAXED);
@@ -85,7 +82,7 @@ bool lock_look(struct lock *lock)
     if (look(lock, held))
         return true;
     uint32_t word = load(&lock->state, RELAXED);
-    return word != LOCK_FREE && inherit(lock, word, held, false);
+    return word != LOCK_FREE && inherit(lock, word, held);
 }
 
 /* Takes a depot's lock, or sleeps so long. */
@@ -96,7 +93,7 @@ static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
     if (word == (LOCK_FREE | LOCK_WAITED))
         return true;
     os_wait(&lock->state, word, sleep_ms);
-    return load(&lock->state, RELAXED) == word && inherit(lock, word, held, true);
+    return load(&lock->state, RELAXED) == word && inherit(lock, word, held);
 }
 
 void lock_wait(struct lock *lock)

@@ -122,14 +122,14 @@ uint32_t os_process_id(void);
 uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 
 /*
- * The kernel's number of the calling thread, from 1, and whether the process has no such thread any
- * more; a main thread that ended before others is still there. The second for a main thread, or
- * another process: it counts that they will not touch memory again, where the kernel says so. A
- * number may come back, later.
+ * The kernel's number of the calling thread, from 1: what the C library noted when it made the
+ * thread, without a system call, where it does that. os_task_has_ended: whether no thread of this
+ * process or another that can be seen from here has the number any more; one futex call. False
+ * where the kernel cannot say. A main thread that ended before others has ended. A number may come
+ * back, later.
  */
 uint32_t os_thread_id(void);
-bool os_thread_has_ended(uint32_t id);
-bool os_process_has_ended(uint32_t id);
+bool os_task_has_ended(uint32_t id);
 
 /* Sets the calling thread's errno, for the functions whose contract says so. */
 void os_set_errno(int error);

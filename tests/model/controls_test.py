@@ -59,7 +59,7 @@ MUTANTS = [
      "two threads are inside|taken over twice"),
     ("lock", "src/os/lock.c", "store(&lock->is_inherited, true, RELAXED);", "",
      "nobody was told|two threads are inside"),
-    ("lock", "src/os/lock.c", "return os_thread_has_ended(id);", "return true;",
+    ("lock", "src/os/lock.c", "return id != 0 && os_task_has_ended(id);", "return true;",
      "two threads are inside|that lives"),
     ("lock", "src/os/lock.c", "for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) { "
      "if (sleeps == PATIENT_SLEEPS) return false; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } "

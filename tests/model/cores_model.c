@@ -302,18 +302,13 @@ static void look_for_live(void)
 
 static void cool(void)
 {
-    cores_cool(true);
+    cores_cool();
 }
 
 static void cool_twice(void)
 {
     cool();
     cool();
-}
-
-static void cool_idle(void)
-{
-    cores_cool(false);
 }
 
 static void only_in_child(void)
@@ -644,7 +639,7 @@ int main(void)
          2,
          3,
          begin_cooling,
-         {slow_release_allocate, release_allocate_fast, cool_idle},
+         {slow_release_allocate, release_allocate_fast, cool},
          end},
         {"cores: cooling against a thread that moves",
          2,

@@ -26,7 +26,7 @@ uint32_t os_thread_id(void)
     return THREAD_FIRST + explore_self();
 }
 
-bool os_thread_has_ended(uint32_t id)
+bool os_task_has_ended(uint32_t id)
 {
     explore_point();
     return has_ended[id - THREAD_FIRST];
@@ -35,11 +35,6 @@ bool os_thread_has_ended(uint32_t id)
 uint32_t os_parent_id(void)
 {
     return 0;
-}
-
-bool os_process_has_ended(uint32_t id)
-{
-    return os_thread_has_ended(id);
 }
 
 /* A long wait is over after one turn. */

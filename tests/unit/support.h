@@ -72,7 +72,7 @@ template <typename Body> void run_and_end_barely(const Body &body)
         id = os_thread_id();
         syscall(SYS_exit, 0);
     }).detach();
-    while (id == 0 || !os_thread_has_ended(id))
+    while (id == 0 || !os_task_has_ended(id))
         std::this_thread::yield();
 }
 

@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -87,8 +86,8 @@ void os_start(struct os_facts *out)
 
 unsigned os_cpu(void)
 {
-    unsigned cpu;
-    return system_call(SYS_getcpu, (long)&cpu, 0, 0, 0, 0, 0) == 0 ? cpu : UINT_MAX;
+    int cpu = sched_getcpu();
+    return cpu >= 0 ? (unsigned)cpu : UINT_MAX;
 }
 
 uint64_t os_clock_ms(void)
@@ -144,29 +143,6 @@ const char *os_environment(const char *name)
     return environ == NULL ? NULL : getenv(name);
 }
 
-uint32_t os_thread_id(void)
-{
-    return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-}
-
-/* Signals still reach it then, but there is no memory to read. */
-static bool has_left_its_memory(uint32_t id)
-{
-    char here, there = 0;
-    struct iovec to = {&here, 1}, from = {&there, 1};
-    return system_call(SYS_process_vm_readv, id, (long)&to, 1, (long)&from, 1, 0) == -ESRCH;
-}
-
-bool os_thread_has_ended(uint32_t id)
-{
-    return system_call(SYS_tgkill, os_process_id(), id, 0, 0, 0, 0) == -ESRCH;
-}
-
-bool os_process_has_ended(uint32_t id)
-{
-    return system_call(SYS_tgkill, id, id, 0, 0, 0, 0) == -ESRCH || has_left_its_memory(id);
-}
-
 uint32_t os_process_id(void)
 {
     return (uint32_t)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -187,7 +163,7 @@ void check_write(const char *words, size_t length)
     os_write(STDERR_FILENO, words, length);
 }
 
-/* To this thread first; a helper has it blocked, so then to whichever thread takes it; and then
+/* To this thread first; it may have it blocked, so then to whichever thread takes it; and then
  * without return. */
 void check_abort(void)
 {

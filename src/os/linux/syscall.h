@@ -1,8 +1,7 @@
 /*
  * syscall.h: system calls that return -errno and leave errno alone.
  *
- * The C library's wrappers write errno, which free must preserve and which a helper thread does not
- * have.
+ * The C library's wrappers write errno, which free must preserve.
  */
 #ifndef CALM_OS_LINUX_SYSCALL_H
 #define CALM_OS_LINUX_SYSCALL_H

@@ -130,14 +130,9 @@ static bool is_gone(long process, long id)
     return is_unknown;
 }
 
-bool os_thread_has_ended(uint32_t id)
+bool os_task_has_ended(uint32_t id)
 {
-    return is_gone(getpid(), id);
-}
-
-bool os_process_has_ended(uint32_t id)
-{
-    return is_gone(id, id);
+    return is_gone(getpid(), id) && is_gone(id, id);
 }
 
 uint32_t os_parent_id(void)

@@ -152,7 +152,7 @@ TEST_F(Apart, OfACoresCacheEachOwnerHasItsOwnAgainToo)
         ASSERT_NE(of_thread.area, nullptr);
         for (unsigned i = 0; i < 100; i++)
             expect_own_again(freed);
-        cores_cool(true);
+        cores_cool();
         shelf_drain(true);
         EXPECT_EQ(large_bytes(), before) << "none is lost";
     }).join();

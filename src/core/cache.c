@@ -344,6 +344,20 @@ static void shrink_bins(struct cache *cache, unsigned except)
     }
 }
 
+/* Once for each look of the purger's: what one of several caches took while the heap was larger goes
+ * back. */
+static void follow_heap(struct cache *cache)
+{
+    uint32_t tick = load(&depot_tick, RELAXED);
+    if (likely(cache->tick == tick))
+        return;
+    cache->tick = tick;
+    size_t bytes = cache->capacity_bytes[false];
+    bool is_alone = load(&cache_budgets[false].in_use, RELAXED) <= bytes;
+    if (!is_alone && bytes > size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES))
+        shrink_bins(cache, 0);
+}
+
 /* Doubles what a bin may hold, up to its class's limit; by one block where blocks are large. False:
  * no room. */
 static bool grow(struct cache *cache, unsigned bin)
@@ -674,6 +688,7 @@ NOINLINE void cache_free_slow(void *block)
         give(bin, &block, 1, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     } else {
         cache_push_to(cache, &cache->entries[bin], block);
+        follow_heap(cache);
     }
     cache_done(cache);
 }

@@ -94,6 +94,7 @@ struct cache {
     uint32_t arena_used;          /* offset of the first byte no array ever used */
     uint32_t hand;                /* the row where the search for idle bins goes on */
     uint32_t refusals;            /* of growth so far                         */
+    uint32_t tick;                /* of the purger's look that it saw last    */
     _Atomic uint32_t edits;       /* not 0 while arrays are being changed, for fork */
     size_t capacity_bytes[2];     /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */

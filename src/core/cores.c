@@ -225,6 +225,24 @@ static void cool_some(uint32_t *first)
     }
 }
 
+/* What is in no slot was taken out of one by a thread on that core, so no sequence works on it. */
+bool cores_cool_spare(void)
+{
+    for (uint32_t i = 0; i < load(&made, ACQUIRE) && i < cache_limit; i++) {
+        struct cache *cache = load(&caches[i], ACQUIRE);
+        uintptr_t state = CACHE_SPARE;
+        if (cache == NULL || load(&cache->state, RELAXED) != CACHE_SPARE ||
+            !cache_has_arrays(cache) ||
+            !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
+            continue;
+        cache_empty(cache);
+        registry_cool(cache);
+        store(&cache->state, CACHE_SPARE, RELEASE);
+        return true;
+    }
+    return false;
+}
+
 void cores_cool(void)
 {
     for (uint32_t first = 0; first < load(&made, ACQUIRE) && first < cache_limit;)

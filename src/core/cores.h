@@ -55,6 +55,10 @@ void cores_return(struct cache *cache);
  * caches that hold something, which an allow-list may not have: for a trim. */
 void cores_cool(void);
 
+/* Empties one cache that is in no core's slot and has something, without a kernel call. Any thread;
+ * waits for nobody. False: there is none. */
+bool cores_cool_spare(void);
+
 /* In a fork's child: what other threads had taken is the cores' again. */
 void cores_fork_adopt(void);
 

@@ -268,6 +268,7 @@ static void look_some(void)
 {
     if (at.part == LOOK_CACHES) {
         thread_cool_one();
+        cores_cool_spare();
         shelf_drain(false);
         at.part = LOOK_DEPOTS;
         at.depot = depot_newest();

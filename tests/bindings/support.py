@@ -1,26 +1,31 @@
 """What the tests of the bindings share."""
 import os
 import re
-import shutil
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RUST = os.path.join(ROOT, "bindings", "rust")
+NO_NETWORK = re.compile(r"Could not resolve host|Couldn't connect|failed to connect|offline|[Tt]imed? ?out")
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
+import needs  # noqa: E402
+from needs import skip  # noqa: E402
 from subprocesses import run  # noqa: E402
 
 
-def skip(why):
-    print("skipped: " + why)
-    sys.exit(77)
-
-
 def need_cargo():
-    """Skips where there is no Rust at all; a cargo that fails is a failure."""
-    if shutil.which("cargo") is None:
-        skip("cargo is missing; https://rustup.rs brings it.")
+    """Skips where there is no Rust, where it is older than the crates allow, and where the crates of others are not to
+    be had; any other failure of cargo's is one of the test."""
+    needs.need("cargo", "rustc")
+    with open(os.path.join(RUST, "Cargo.toml")) as file:
+        least = re.search(r'^rust-version = "(\d+)\.(\d+)"$', file.read(), re.M).groups()
+    found = re.search(r" (\d+)\.(\d+)", run("cargo", "--version").stdout).groups()
+    if tuple(map(int, found)) < tuple(map(int, least)):
+        skip("cargo is %s, older than %s." % (".".join(found), ".".join(least)))
+    done = cargo("fetch", "--locked", check=False)
+    if NO_NETWORK.search(done.stderr):
+        skip("no network, from which cargo gets the crates of others.")
 
 
 def cargo(*words, folder=RUST, check=True, **variables):

@@ -14,7 +14,8 @@ sys.path.append(os.path.join(ROOT, "tools", "calm"))  # last: it has a run.py an
 import test_packages  # noqa: E402
 
 SKIPPED = 77
-_reasons = {}  # in the order in which they came; the values do not count
+_lacking = []  # why something was skipped
+_absent = []  # the programs it was skipped for
 
 
 def reason(*programs):
@@ -23,35 +24,35 @@ def reason(*programs):
     if not absent:
         return ""
     by_program = {program: package for package in test_packages.read() for program in package.programs}
-    is_full = any(by_program[program].is_full for program in absent)
-    return "%s missing; `./calm test --setup%s` brings %s." % (
-        " and ".join(absent) + (" is" if len(absent) == 1 else " are"), " --full" if is_full else "",
-        "it" if len(absent) == 1 else "them")
+    words = " --full" if any(by_program[program].is_full for program in absent) else ""
+    if len(absent) == 1:
+        return "%s is missing; `./calm test --setup%s` brings it." % (absent[0], words)
+    return "%s and %s are missing; `./calm test --setup%s` brings them." % (", ".join(absent[:-1]), absent[-1], words)
 
 
 def skip(why):
+    """Ends the script."""
     print("skipped: " + why, flush=True)
     sys.exit(SKIPPED)
 
 
 def need(*programs):
     """Ends the script where a program is missing."""
-    why = reason(*programs)
-    if why:
-        skip(why)
+    if reason(*programs):
+        skip(reason(*programs))
 
 
 def lacking(why):
     """Skips the test case, or what stands in a subTest, for want of something that can be installed."""
-    _reasons[why] = True
+    _lacking.append(why)
     raise unittest.SkipTest(why)
 
 
 def here(*programs):
     """As `lacking`, where a program is missing."""
-    why = reason(*programs)
-    if why:
-        lacking(why)
+    if reason(*programs):
+        _absent.extend(programs)
+        raise unittest.SkipTest(reason(*programs))
 
 
 def main(**more):
@@ -63,6 +64,7 @@ def finish(result):
     """Exits as the tests ended."""
     if not result.wasSuccessful():
         sys.exit(1)
-    if _reasons:
-        skip(" ".join(_reasons) + ("" if len(result.skipped) == result.testsRun else " The rest passed."))
+    why = [*dict.fromkeys(_lacking), reason(*dict.fromkeys(_absent))]
+    if any(why):
+        skip(" ".join(filter(None, why)) + ("" if len(result.skipped) == result.testsRun else " The rest passed."))
     sys.exit(0)

@@ -33,7 +33,7 @@ def command_test(filter, full, preset, skip, list, setup, yes):
     _step("configuring", preset, build.configure_command(preset), is_quiet=list)
     choice = filter, skip, full
     tests = test_names.matching(test_names.read(folder), *choice)
-    if not tests and filter: # a value may be part of the name, which only a program that is built tells
+    if not tests and filter:  # a value may be part of the name, which only a program that is built tells
         _build(preset, set(test_names.programs_with_values(folder, filter)), is_quiet=list)
         tests = test_names.matching(test_names.read(folder), *choice)
     if not tests:
@@ -150,7 +150,7 @@ def _skipped(folder):
 
 
 def _reason(lines):
-    """From what a skipped test printed: a line that begins with `skipped: `, or what GoogleTest puts below `Skipped`."""
+    """Why a test was skipped: the line that begins with `skipped: `, or what GoogleTest prints below `Skipped`."""
     for line in reversed(lines):
         if line.startswith("skipped: "):
             return line[len("skipped: "):]

@@ -50,18 +50,20 @@ class Test:
 def read(folder):
     """Every test of a configured build folder. Of a program that is built, the tests are those it says it has, and
     those its sources say: it may be older than they."""
-    products = list(_products(folder))
-    programs = {one.target: one for one in products if one.sources}
+    made = list(products(folder))
+    programs = {one.target: one for one in made if one.sources}
     texts = dict(_texts(folder))
-    by_path = {one.path: one.target for one in products}
+    by_path = {one.path: one.target for one in made}
     paths = re.compile(r"(%s)(?![\w.+-])" % "|".join(map(re.escape, sorted(by_path, key=len, reverse=True))))
     found = []
     for number, test in enumerate(_listed(folder), 1):
         name = test["name"]
         labels = {label for one in test.get("properties", []) if one["name"] == "LABELS" for label in one["value"]}
+        if name.endswith(NOT_BUILT):
+            continue
         if name in texts:
             found.append(Test(name, labels, number, {by_path[path] for path in paths.findall(texts[name])}))
-        elif not name.endswith(NOT_BUILT):
+        else:
             found.append(Test(name, labels, number, {name.split(".")[0]} & set(programs)))
     known = {test.name for test in found}
     for program in programs.values():
@@ -87,7 +89,7 @@ def _compiled(pattern):
 def programs_with_values(folder, pattern):
     """The targets of unbuilt programs that may have a test by that name, since a value is part of it."""
     words = re.findall(r"[a-z0-9_]{3,}", pattern.lower())
-    for product in _products(folder):
+    for product in products(folder):
         if product.sources and not os.path.exists(product.path):
             text = product.target
             for path in product.sources:
@@ -97,7 +99,7 @@ def programs_with_values(folder, pattern):
                 yield product.target
 
 
-def _products(folder):
+def products(folder):
     with open(os.path.join(folder, PRODUCTS)) as file:
         for line in file:
             target, path, *rest = line.rstrip("\n").split("|")

@@ -30,7 +30,7 @@ def command_test(filter, full, preset, skip, list, setup, yes):
         raise Trouble("there is no preset '%s'; choose one of %s." % (preset, ", ".join(build.PRESETS)), 2)
     build.need_for_tests(preset)
     folder = build.directory_of(preset)
-    _step("configuring", preset, build.configure_command(preset), is_quiet=list)
+    _step("configuring", preset, build.configure_command(preset), is_quiet=True)
     choice = filter, skip, full
     tests = test_names.matching(test_names.read(folder), *choice)
     if not tests and filter:  # a value may be part of the name, which only a program that is built tells

@@ -6,7 +6,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RUST = os.path.join(ROOT, "bindings", "rust")
-NO_NETWORK = re.compile(r"^ *\[(6|7|28)\] |spurious network error|offline", re.M)  # what curl could not: resolve, connect, wait
+NO_NETWORK = re.compile(r"^ *\[(6|7|28)\] |spurious network error|offline", re.M)
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
 import needs  # noqa: E402

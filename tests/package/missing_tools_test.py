@@ -1,4 +1,4 @@
-"""Tests whose tools are missing are skipped, and say what is missing: each tool is hidden in turn, and what needs it runs.
+"""Tests whose tools are missing are skipped and say what is missing. Each tool is hidden in turn, and what needs it runs.
 
     missing_tools_test.py BUILD_FOLDER
 
@@ -59,12 +59,15 @@ def fill(folder):
 @contextlib.contextmanager
 def hidden(folder, pattern):
     """Takes the programs of that name out of the folder for a while."""
-    taken = {name: os.readlink(os.path.join(folder, name)) for name in os.listdir(folder) if re.fullmatch(pattern, name)}
+    names = [name for name in os.listdir(folder) if re.fullmatch(pattern, name)]
+    taken = {name: os.readlink(os.path.join(folder, name)) for name in names}
     for name in taken:
         os.unlink(os.path.join(folder, name))
-    yield
-    for name, target in taken.items():
-        os.symlink(target, os.path.join(folder, name))
+    try:
+        yield
+    finally:
+        for name, target in taken.items():
+            os.symlink(target, os.path.join(folder, name))
 
 
 class Missing(unittest.TestCase):

@@ -2,7 +2,7 @@
 
     names_test.py BUILD_FOLDER
 
-Seen to fail: with a TEST in a source that the program is not built of, and with a pattern that knows no TEST_F.
+Seen to fail: with a pattern that knows no TEST_P.
 """
 import os
 import sys

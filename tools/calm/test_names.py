@@ -54,7 +54,7 @@ def read(folder):
     programs = {one.target: one for one in made if one.sources}
     texts = dict(_texts(folder))
     by_path = {one.path: one.target for one in made}
-    paths = re.compile(r"(%s)(?![\w.+-])" % "|".join(map(re.escape, sorted(by_path, key=len, reverse=True))))
+    paths = re.compile(r"(%s)(?![\w.+-])" % "|".join(map(re.escape, by_path)))
     found = []
     for number, test in enumerate(_listed(folder), 1):
         name = test["name"]

@@ -1,4 +1,4 @@
-"""Tests whose tools are missing are skipped and say what is missing. Each tool is hidden in turn, and what needs it runs.
+"""Tests whose tools are missing are skipped and say what is missing: each tool is hidden in turn.
 
     missing_tools_test.py BUILD_FOLDER
 

@@ -15,17 +15,13 @@ from subprocesses import run  # noqa: E402
 
 
 def need_cargo():
-    """Skips where there is no Rust, where it is older than the crates allow, and where the crates of others are not to
-    be had; any other failure of cargo's is one of the test."""
+    """Skips where there is no Rust, and where it is older than the crates allow."""
     needs.need("cargo", "rustc")
     with open(os.path.join(RUST, "Cargo.toml")) as file:
         least = re.search(r'^rust-version = "(\d+)\.(\d+)"$', file.read(), re.M).groups()
     found = re.search(r" (\d+)\.(\d+)", run("cargo", "--version").stdout).groups()
     if tuple(map(int, found)) < tuple(map(int, least)):
         skip("cargo is %s, older than %s." % (".".join(found), ".".join(least)))
-    done = cargo("fetch", "--locked", check=False)
-    if NO_NETWORK.search(done.stderr):
-        skip("no network, from which cargo gets the crates of others.")
 
 
 def cargo(*words, folder=RUST, check=True, **variables):
@@ -33,8 +29,13 @@ def cargo(*words, folder=RUST, check=True, **variables):
 
 
 def fetched(folder=RUST):
-    """Gets the crates of others that the lock file names, so that everything after it can be offline."""
-    cargo("fetch", "--locked", folder=folder)
+    """Gets the crates of others that the lock file names, so that everything after it can be offline. Skips where
+    there is no network; any other failure of cargo's is one of the test."""
+    done = cargo("fetch", "--locked", folder=folder, check=False)
+    if NO_NETWORK.search(done.stderr):
+        skip("no network, from which cargo gets the crates of others.")
+    if done.returncode != 0:
+        raise AssertionError("cargo fetch failed:\n" + done.stderr)
 
 
 def target_folder():

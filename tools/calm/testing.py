@@ -41,7 +41,7 @@ def command_test(filter, full, preset, skip, list, setup, yes):
     if list:
         print("\n".join(test.name for test in tests))
         return 0
-    _build(preset, {target for test in tests for target in test.targets} if filter or skip else None)
+    _build(preset, {target for test in tests for target in test.targets} if filter else None)
     tests = test_names.matching(test_names.read(folder), *choice)
     numbers = ",".join(str(test.number) for test in tests if test.number)
     return run(folder, ["-j", "2", "--no-tests=error", "-I", "0,0,0," + numbers])

@@ -7,6 +7,10 @@
 #       a plain C or C++ program; the caller adds tests that run it.
 #   calm_add_script(NAME name LABEL label SCRIPT file [ARGS ...])
 #       a Python script that passes by exiting 0; exit code 77 means skipped, with the reason printed.
+#   calm_write_products()
+#       called last: writes the list by which `calm test FILTER` knows what to build. A test needs the targets whose
+#       files its command and its environment name. Where a script finds a file by itself, the test's property
+#       REQUIRED_FILES names that file.
 
 set(calm_googletest /usr/src/googletest) # Debian's sources, for another processor than this one
 if(CMAKE_CROSSCOMPILING AND EXISTS ${calm_googletest})
@@ -61,6 +65,8 @@ function(calm_add_gtest)
     add_dependencies(tests_${arg_LABEL} ${arg_NAME})
     gtest_discover_tests(${arg_NAME} TEST_PREFIX ${arg_NAME}. DISCOVERY_MODE PRE_TEST
         PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S} ${environment})
+    list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+    set_target_properties(${arg_NAME} PROPERTIES CALM_TESTS_IN "${arg_SOURCES}" CALM_TESTS_LABEL ${arg_LABEL})
 endfunction()
 
 function(calm_add_script)
@@ -68,4 +74,34 @@ function(calm_add_script)
     add_test(NAME ${arg_NAME} COMMAND Python3::Interpreter ${arg_SCRIPT} ${arg_ARGS})
     set_tests_properties(${arg_NAME} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CALM_TEST_TIMEOUT_S}
         SKIP_RETURN_CODE 77)
+endfunction()
+
+function(calm_collect_targets folder found)
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    foreach(below ${folders})
+        calm_collect_targets(${below} more)
+        list(APPEND targets ${more})
+    endforeach()
+    set(${found} ${targets} PARENT_SCOPE)
+endfunction()
+
+# A line for each target: its name, its file and, of a GoogleTest program, its label and its sources.
+function(calm_write_products)
+    calm_collect_targets(${PROJECT_SOURCE_DIR} targets)
+    set(lines)
+    foreach(target ${targets})
+        get_target_property(type ${target} TYPE)
+        if(type MATCHES "^(EXECUTABLE|(SHARED|STATIC|MODULE)_LIBRARY)$")
+            string(APPEND lines "${target}|$<TARGET_FILE:${target}>")
+            get_target_property(sources ${target} CALM_TESTS_IN)
+            if(sources)
+                get_target_property(label ${target} CALM_TESTS_LABEL)
+                list(JOIN sources "|" sources)
+                string(APPEND lines "|${label}|${sources}")
+            endif()
+            string(APPEND lines "\n")
+        endif()
+    endforeach()
+    file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/calm-products.txt CONTENT "${lines}")
 endfunction()

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from support import ROOT, defined_names, run
+from support import ROOT, defined_names, needs, run
 
 MAKER = os.path.join(ROOT, "tools", "amalgamate.py")
 PROBES = "_.stapsdt.base"  # hidden, and one for all objects: what the notes of probes refer to
@@ -207,6 +207,7 @@ class Whole(unittest.TestCase):
     def test_it_compiles_alone_without_a_warning_as_every_c_since_11(self):
         for words in (("gcc", "-std=c17"), ("gcc", "-std=gnu11", "-fPIC"), ("clang-19", "-std=c11")):
             with self.subTest(words):
+                needs.here(words[0])
                 run(*words, *STRICT, "-fsyntax-only", path_of("calmalloc.c"))
 
     # Seen to fail with class as a name, with a pointer to void that becomes another without a cast, with designated
@@ -215,11 +216,13 @@ class Whole(unittest.TestCase):
         for words in (("g++", "-std=gnu++17"), ("g++", "-std=c++20", "-fno-exceptions", "-fno-rtti"),
                       ("clang++-19", "-std=c++20"), ("aarch64-linux-gnu-g++", "-std=c++17")):
             with self.subTest(words):
+                needs.here(words[0])
                 run(*words, *STRICT, "-fsyntax-only", "-x", "c++", path_of("calmalloc.c"))
 
     # In C++ an atomic is a plain word, which only the functions read and write in one piece. Seen to fail with
     # `extent->reserved` read without one.
     def test_atomics_are_read_and_written_by_functions_only(self):
+        needs.here("clang-19")
         run("clang-19", "-std=c11", "-Werror=atomic-implicit-seq-cst", "-fsyntax-only", path_of("calmalloc.c"))
 
     def test_the_headers_compile_alone_as_c_and_as_cpp(self):
@@ -227,13 +230,15 @@ class Whole(unittest.TestCase):
                                            ("g++", "c++17", "calmalloc.hpp"), ("g++", "c++20", "calmalloc.hpp"),
                                            ("clang++-19", "c++17", "calmalloc.hpp"),
                                            ("clang++-19", "c++20", "calmalloc.hpp")):
-            with self.subTest(header + " as " + standard):
+            with self.subTest(header + " as " + standard + " by " + compiler):
+                needs.here(compiler)
                 path = written("only" + (".c" if standard == "c11" else ".cpp"),
                                '#include "%s"\n#include "%s"\nint only(void);\nint only(void) { return 0; }\n' %
                                (header, header))
                 run(compiler, "-std=" + standard, *STRICT, "-fsyntax-only", path)
 
     def test_the_header_of_pools_for_cpp_needs_no_header_of_the_heap(self):
+        needs.here("clang++-19")
         path = written("pools.cpp", '#include <calmalloc/pool.hpp>\nvoid *block(calm::pool &pool);\n'
                                     'void *block(calm::pool &pool) { return pool.allocate(48); }\n')
         said = run("clang++-19", "-std=c++17", *STRICT, "-fsyntax-only", "-I", os.path.join(ROOT, "include"), "-H",
@@ -257,6 +262,7 @@ class Object:
 
     @classmethod
     def setUpClass(cls):
+        needs.here(cls.LANGUAGE[0])
         cls.object = compiled(cls.LANGUAGE, cls.__name__ + ".o", *STRICT)
 
     def linked(self, name, text, *objects):
@@ -339,6 +345,7 @@ class Small(unittest.TestCase):
         program = os.path.join(folder, "program")
         for language in (AS_C, AS_CPP, AS_CPP_BY_CLANG):
             with self.subTest(language):
+                needs.here(language[0])
                 run(*language, *STRICT, "-Wshadow", os.path.join(folder, "main.c"),
                     os.path.join(folder, "calmalloc.c"), "-o", program)
                 self.assertEqual(defined_names(program) & {"front", "rear", "helper", "known", "facts"}, set())
@@ -360,4 +367,4 @@ class Small(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    needs.main()

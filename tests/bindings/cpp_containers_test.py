@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from support import HERE, ROOT, run
+from support import HERE, ROOT, needs, run
 
 NEEDED = {"libabsl-dev": "/usr/include/absl/container/btree_map.h",
           "libboost-dev": "/usr/include/boost/container/stable_vector.hpp"}
@@ -16,7 +16,8 @@ BOOSTS = ("-Wno-deprecated-declarations",)  # its map calls what C++20 deprecate
 class Containers(unittest.TestCase):
     def test_they_hold_what_they_are_given(self):
         missing = [package for package, header in NEEDED.items() if not os.path.exists(header)]
-        self.assertEqual(missing, [], "apt-get install " + " ".join(missing))
+        if missing:
+            needs.lacking("%s missing; `./calm test --setup --full` brings it." % " and ".join(missing))
         folder = tempfile.mkdtemp(prefix="calm-containers-")
         self.addCleanup(shutil.rmtree, folder)
         run(sys.executable, os.path.join(ROOT, "tools", "amalgamate.py"), "--out", folder)
@@ -27,6 +28,7 @@ class Containers(unittest.TestCase):
         compilers = ("g++", "clang++-19")
         for compiler, standard in itertools.product(compilers, ("c++17", "c++20")):
             with self.subTest(compiler + " " + standard):
+                needs.here(compiler)
                 program = os.path.join(folder, "containers")
                 run(compiler, "-std=" + standard, "-O1", "-Wall", "-Wextra", "-Werror", *BOOSTS, "-I",
                     folder, os.path.join(HERE, "containers.cpp"), library, "-o", program, *absl, "-pthread")
@@ -34,4 +36,4 @@ class Containers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    needs.main()

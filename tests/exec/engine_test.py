@@ -7,12 +7,15 @@ What each test was seen to fail on is noted in it.
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
@@ -104,9 +107,9 @@ class Page(unittest.TestCase):
 
 
 class Calls(unittest.TestCase):
-    @unittest.skipUnless(shutil.which("strace"), "apt-get install strace brings what counts system calls")
     def test_no_system_call_while_there_is_work(self):
         # Seen to fail: with a wake at each submission.
+        needs.here("strace")
         for _ in range(TRIES):
             with tempfile.NamedTemporaryFile("r") as log:
                 load(4000, "strace", "-f", "-o", log.name)
@@ -164,4 +167,4 @@ class Quota(unittest.TestCase):
 
 if __name__ == "__main__":
     ENGINE, LIBRARY = sys.argv[1:3]
-    unittest.main(argv=sys.argv[:1])
+    needs.main(argv=sys.argv[:1])

@@ -3,18 +3,19 @@
     libfuzzer_test.py SOURCE_DIR BUILD_DIR SECONDS
 """
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 TARGETS = ("api", "options", "stack", "pool", "mq", "mq_forward")
 
 
 def main():
     source, build, seconds = sys.argv[1], sys.argv[2], sys.argv[3]
-    if shutil.which("clang-19") is None:
-        print("skipped: no clang-19; apt-get install clang-19 libclang-rt-19-dev")
-        return 77
+    needs.need("clang-19", "clang++-19")
     steps = [["cmake", "-S", source, "--preset", "fuzz", "-B", build],
              ["cmake", "--build", build, "-j2", "--target"] + ["fuzz_" + name for name in TARGETS]]
     for step in steps:

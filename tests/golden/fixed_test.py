@@ -10,6 +10,7 @@ import sys
 import unittest
 
 import rows_test
+from rows_test import needs
 
 LIBRARIES = dict(zip(("ours", "255", "1023"), sys.argv[1:4]))
 SIZED = {"cache.c", "cache.h", "cache_sizes.h", "registry.c"}  # see cmake/CalmLibraries.cmake
@@ -18,8 +19,9 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src"
 
 
 class Fixed(unittest.TestCase):
-    @unittest.skipIf(rows_test.why_not(), rows_test.why_not())
     def test_they_hold_what_their_names_say(self):
+        if rows_test.why_not():
+            needs.lacking(rows_test.why_not())
         counts = {name: rows_test.count(path + ROOMY, "batch|pairs-64") for name, path in LIBRARIES.items()}
         pairs, batches = ({name: each[row] for name, each in counts.items()} for row in ("pairs-64", "batch"))
         for name in ("255", "1023"):
@@ -34,4 +36,4 @@ class Fixed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    needs.main(argv=sys.argv[:1], verbosity=2)

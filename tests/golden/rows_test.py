@@ -8,10 +8,13 @@ write it down with --update. Another compiler has other figures, and is skipped.
 """
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "rows.json")
@@ -38,8 +41,9 @@ def count(library, rows):
 
 def why_not():
     """Why nothing can be counted here, or an empty text."""
-    if shutil.which("valgrind") is None:
-        return "valgrind is missing; apt-get install valgrind brings it."
+    why = needs.reason("valgrind")
+    if why:
+        return why
     if subprocess.run(["valgrind", "--tool=none", sys.executable, "--version"], capture_output=True).returncode != 0:
         return "valgrind does not run on this machine."
     return ""

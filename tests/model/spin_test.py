@@ -6,10 +6,13 @@ Exit 77, and what to install, when there is no spin.
 """
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 MODELS = {"start": 4, "forks": 3, "snapshot": 1}  # and how many mutants each has
 
@@ -31,9 +34,7 @@ def errors_of(folder, model, mutant, compiler):
 
 def main():
     folder, compiler = os.path.abspath(sys.argv[1]), sys.argv[2]
-    if shutil.which("spin") is None:
-        print("skipped: no spin; apt-get install spin")
-        return 77
+    needs.need("spin")
     failed = False
     for model, mutants in MODELS.items():
         for mutant in range(mutants + 1):

@@ -6,7 +6,6 @@ Exit 77 when one of them is not there.
 """
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,10 @@ import time
 import unittest
 
 from support import Client, Refused, Server
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 PROGRAM = sys.argv[1]
 LOOP = "epoll"
@@ -75,8 +78,5 @@ class Clients(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    if missing:
-        print("skipped: no %s; apt-get install redis-tools redis-server" % ", ".join(missing))
-        sys.exit(77)
+    needs.need(*TOOLS)
     unittest.main(argv=sys.argv[:1])

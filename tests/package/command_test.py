@@ -82,6 +82,22 @@ class CommandLine(unittest.TestCase):
             os.symlink(CALM, link)
             self.assertEqual(run(link, "version", cwd=folder).stdout, calm("version").stdout)
 
+    def test_a_filter_of_tests_builds_what_they_need_and_no_more(self):
+        # Seen to fail: with all targets built for any filter, and with a filter that knows upper case.
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, CALM_BUILD_DIR=folder)
+            self.refused(1, "no test matches 'nosuchthing'", "test", "nosuchthing", env=env)
+            self.refused(1, "slow ones; add --full", "test", "presets", env=env)
+            self.assertEqual(calm("test", "--list", "^STYLE", env=env).stdout,
+                             "style.tree\nstyle.every_rule_can_fail\n")
+            self.assertFalse(os.path.exists(os.path.join(folder, "release", "libcalm_slow_0.so")))
+            said = calm("test", "Golden.control", env=env).stdout
+            self.assertIn("100% tests passed, 0 tests failed out of 1\n", said)
+            made = {name for _, _, names in os.walk(folder) for name in names}
+            self.assertIn("libcalm_slow_0.so", made)
+            self.assertEqual({name for name in made if name.startswith(("libcalmalloc", "unit_"))} &
+                             {"libcalmalloc.so", "unit_core"}, set())
+
     def test_a_missing_tool_is_named_with_its_package(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("sh", "python3", "readlink", "dirname", "cmp", "find", "mkdir"):

@@ -8,24 +8,17 @@ import sys
 import tempfile
 import unittest
 
-from support import HERE, ROOT, run
+from support import HERE, ROOT, needs, run
 
 CONSUMER = os.path.join(HERE, "consumer")
 PACKAGES = ("libcalmalloc0", "libcalmalloc-dev", "calmalloc-tools")
 
 
-def skip(why):
-    print("skipped: " + why)
-    sys.exit(77)
-
-
 def need_builder():
-    for program, package in (("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper"), ("lintian", "lintian")):
-        if shutil.which(program) is None:
-            skip("%s is missing; apt-get install %s brings it." % (program, package))
+    needs.need("dpkg-buildpackage", "dh", "lintian")
     done = run("dpkg-checkbuilddeps", cwd=ROOT, check=False)
     if done.returncode != 0:
-        skip("apt-get build-dep would bring what is missing: " + done.stderr.split(":")[-1].strip())
+        needs.skip("apt-get build-dep would bring what is missing: " + done.stderr.split(":")[-1].strip())
 
 
 def copy_of_the_tree(folder):

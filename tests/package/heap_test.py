@@ -552,7 +552,7 @@ class Heap(unittest.TestCase):
 def packages_reason():
     """Why the packages that calm heap needs are not there, or None."""
     done = calm("heap", "/nonexistent/profile", check=False)
-    return done.stderr.strip() if "could not be fetched" in done.stderr else None
+    return done.stderr.splitlines()[-1] if "could not be fetched" in done.stderr else None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from support import ROOT, run
+from support import ROOT, needs, run
 
 TOOLS = os.path.join(ROOT, "tools")
 sys.path.insert(0, TOOLS)
@@ -98,7 +98,7 @@ class Manual(unittest.TestCase):
             done = run(name, *readers[name], *pages, check=False)
             self.assertEqual((done.stdout + done.stderr, done.returncode), ("", 0), name)
         if not found:
-            self.skipTest("neither mandoc nor groff is here: apt-get install mandoc")
+            needs.here("mandoc")
 
 
 class Headers(unittest.TestCase):
@@ -156,4 +156,4 @@ class Symbols(unittest.TestCase):
 
 if __name__ == "__main__":
     LIBRARIES = [word for word in sys.argv[1:] if os.path.isfile(word)]
-    unittest.main(argv=sys.argv[:1])
+    needs.main(argv=sys.argv[:1])

@@ -8,6 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 os.environ.setdefault("CALM_PLAIN", "1")  # pretty pages are for people
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
+import needs  # noqa: E402, F401
 from subprocesses import run  # noqa: E402
 
 

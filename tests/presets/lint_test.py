@@ -3,18 +3,17 @@
     lint_test.py FOLDER
 """
 import os
-import shutil
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+import needs  # noqa: E402
 
 
 def main():
-    for tool in ("clang-tidy-19", "clang++-19"):
-        if shutil.which(tool) is None:
-            print("%s is missing; apt-get install clang-19 clang-tidy-19 brings it." % tool)
-            return 77
+    needs.need("clang-tidy-19", "clang++-19")
     env = dict(os.environ, CALM_BUILD_DIR=sys.argv[1], CALM_PLAIN="1")
     return subprocess.run([os.path.join(ROOT, "calm"), "lint"], env=env, stdin=subprocess.DEVNULL).returncode
 

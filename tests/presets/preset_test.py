@@ -3,23 +3,21 @@
     preset_test.py PRESET FOLDER
 """
 import os
-import shutil
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CLANG = (("clang++-19",), "clang-19 libclang-rt-19-dev")
-AARCH64 = (("aarch64-linux-gnu-g++", "qemu-aarch64"), "g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user")
-NEEDS = {"clang": CLANG, "fuzz": CLANG, "aarch64-tests": AARCH64, "aarch64-tests-64k": AARCH64}
+AARCH64 = ("aarch64-linux-gnu-g++", "qemu-aarch64")
+NEEDS = {"clang": ("clang++-19",), "fuzz": ("clang++-19",), "aarch64-tests": AARCH64, "aarch64-tests-64k": AARCH64}
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+import needs  # noqa: E402
 
 
 def main():
     preset, folder = sys.argv[1:3]
-    tools, packages = NEEDS.get(preset, ((), ""))
-    for tool in tools:
-        if shutil.which(tool) is None:
-            print("%s is missing; apt-get install %s brings it." % (tool, packages))
-            return 77
+    needs.need(*NEEDS.get(preset, ()))
     env = dict(os.environ, CALM_BUILD_DIR=folder, CALM_PLAIN="1")
     return subprocess.run([os.path.join(ROOT, "calm"), "test", "--preset", preset, "--skip",
                            "presets|package|programs|style|bench"], env=env, stdin=subprocess.DEVNULL).returncode

@@ -6,11 +6,14 @@ Notes reads the library's file. Traced has gdb stop at a probe, and bpftrace lis
 """
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 ARGUMENTS = {"refill": 2, "purge": 2, "sample_alloc": 3, "sample_free": 1}
 OPERAND = re.compile(r"8@(%\w+|\$-?\d+|-?\d*\(%\w+\)|x\d+|-?\d+|\[\w+(, \d+)?\])$")
@@ -61,8 +64,8 @@ class Notes(unittest.TestCase):
 
 
 class Traced(unittest.TestCase):
-    @unittest.skipIf(shutil.which("gdb") is None, "apt-get install gdb brings the debugger")
     def test_gdb_stops_at_a_probe_and_reads_its_arguments(self):
+        needs.here("gdb")
         with tempfile.TemporaryDirectory(prefix="calm-probes-") as folder:
             source, program = os.path.join(folder, "asks.c"), os.path.join(folder, "asks")
             with open(source, "w") as file:
@@ -78,8 +81,8 @@ class Traced(unittest.TestCase):
         self.assertRegex(text, r"(?m)^\$1 = 12345$", text)
         self.assertRegex(text, r"(?m)^\$2 = 3$", text)
 
-    @unittest.skipIf(shutil.which("bpftrace") is None, "apt-get install bpftrace brings the tracer")
     def test_bpftrace_knows_the_probes_and_listens(self):
+        needs.here("bpftrace")
         names = {line.rpartition(":")[2] for line in output("bpftrace", "-l", "usdt:%s:calmalloc:*" % LIBRARY).split()}
         self.assertEqual(names, set(ARGUMENTS))
         program = subprocess.Popen(["python3", "-c", "while True:\n    [bytearray(700) for _ in range(9999)]\n"],
@@ -99,4 +102,4 @@ class Traced(unittest.TestCase):
 
 if __name__ == "__main__":
     LIBRARY = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    needs.main()

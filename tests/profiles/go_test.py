@@ -59,8 +59,7 @@ def check_library(folder, program, path):
 
 
 def main():
-    if shutil.which("go") is None:
-        support.skip("go is missing.")
+    support.needs.need("go")
     with tempfile.TemporaryDirectory() as folder:
         program = support.Program(folder, is_stripped=True)
         path, stacks = program.write("pprof")

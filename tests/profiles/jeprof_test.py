@@ -4,7 +4,6 @@ Seen to fail with estimates in place of samples, with the first address not of t
 in place of addresses.
 """
 import re
-import shutil
 import tempfile
 
 import support
@@ -46,8 +45,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         program = support.Program(folder, is_stripped=False)
         check_collapsed(program)
-        if shutil.which("jeprof") is None:
-            support.skip("jeprof is missing; Debian has it in libjemalloc-dev.")
+        support.needs.need("jeprof")
         check_jeprof(program)
 
 

@@ -5,7 +5,6 @@ written before all.
 """
 import gzip
 import os
-import shutil
 import sys
 import tempfile
 
@@ -19,8 +18,6 @@ PINNED = os.path.join(support.HERE, "requirements.txt")
 
 def message_class(folder):
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    if shutil.which("protoc") is None:
-        support.skip("protoc is missing; Debian has it in protobuf-compiler.")
     out = os.path.join(folder, "profile.descriptors")
     support.run("protoc", "--proto_path=" + support.HERE, "--descriptor_set_out=" + out, "profile.proto")
     with open(out, "rb") as file:
@@ -68,6 +65,7 @@ def check(profile, stacks, program):
 
 
 def main():
+    support.needs.need("protoc")
     if not pinned.enter(PINNED, os.path.join(support.SCRATCH, "venv")):
         with open(PINNED) as file:
             support.skip("no Python environment with %s to be had." % file.read().strip())

@@ -6,15 +6,15 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
+from needs import skip  # noqa: E402, F401
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRATCH = os.environ.get("CALM_PROFILES_DIR") or tempfile.gettempdir()
 # The functions of each stack, from the site to the outermost, as write_profile.c makes them.
 FUNCTIONS = (("alpha_site", "middle", "run_all"), ("library_site", "run_all"), ("ends_in_call", "run_all"))
-
-
-def skip(why):
-    print("skipped: " + why)
-    sys.exit(77)
 
 
 def run(*words, **more):

@@ -22,24 +22,22 @@ from pathlib import Path
 import cases
 from harness import Failure, Skip, World, complaints, differences, not_loaded
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools" / "calm"))
+
+import test_packages  # noqa: E402
+
 PASSED, FAILED, SKIPPED = 0, 1, 77
-PACKAGES = Path(__file__).resolve().parent / "packages.txt"
-
-
-def read_packages():
-    lines = (line.split() for line in PACKAGES.read_text().splitlines() if line.strip())
-    return {package: speed for package, speed in lines}
 
 
 def check_packages(all_cases):
     """Every case's packages are in the list that the installer reads, and a quick case needs no heavy one."""
-    known = read_packages()
+    known = {package.name: package for package in test_packages.read()}
     for case in all_cases.values():
         for package in case.packages:
             if package not in known:
-                sys.exit(f"{PACKAGES.name} has no line for {package}, which {case.name} needs")
-            if case.label == "programs" and known[package] != "quick":
-                sys.exit(f"{case.name} runs every time, so {PACKAGES.name} must call {package} quick")
+                sys.exit(f"tests/packages.txt has no line for {package}, which {case.name} needs")
+            if case.label == "programs" and known[package].is_full:
+                sys.exit(f"{case.name} runs every time, so tests/packages.txt must call {package} quick")
 
 
 def run_world(case, root, library, witness, seconds_max):
@@ -114,7 +112,7 @@ def main():
     try:
         found, summary = run_case(case, arguments.lib, arguments.witness, root, arguments.seconds or case.seconds_max)
     except Skip as skip:
-        print(f"skipped: {skip}. To have it: apt-get install {' '.join(case.packages)}")
+        print(f"skipped: {skip}; `./calm test --setup{' --full' if case.label == 'full' else ''}` brings it.")
         return SKIPPED
     except NothingToCompare as nothing:
         print(f"{case.name} fails without the library, so there is nothing to compare:\n{nothing}")

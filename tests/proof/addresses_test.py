@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SECONDS = 300
@@ -68,8 +72,7 @@ def analyse_with(what, old, new):
 
 
 def main():
-    if shutil.which("frama-c") is None:
-        sys.exit("addresses_test: frama-c is missing; apt-get install frama-c-base.")
+    needs.need("frama-c")
     alarms, reached, text = analyse(os.path.join(ROOT, "src"))
     print("%d alarms, %d statements reached" % (alarms, reached))
     wrong = alarms != 0 or reached < REACHED_LEAST

@@ -14,6 +14,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLS = ("frama-c", "why3", "z3", "cvc4")
@@ -103,9 +107,7 @@ def control():
 
 
 def main():
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing:
-        sys.exit("proof_test: %s missing; apt-get install frama-c-base why3 z3 cvc4." % ", ".join(missing))
+    needs.need(*TOOLS)
     return control() if "--controls" in sys.argv[1:] else prove_all()
 
 

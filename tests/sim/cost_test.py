@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
+
 LEARNED_MAX = 400  # a decision on average, learning from samples and steals not counted
 SLOW_MAX = 700  # the same where a quarter of the cores is slow: more decisions look at candidates
 SLOW = ("--slow", "4:4", "--tasks", "60000")  # long enough that turns with the fixed policy are the smaller part
@@ -63,6 +67,7 @@ def per_call(simulator, policy, cores, function, more=()):
 
 def main():
     simulator = sys.argv[1]
+    needs.need("valgrind")
     if sys.argv[2:] == ["--all"]:
         for policy, function in ENTRIES.items():
             for cores in (16, 256):

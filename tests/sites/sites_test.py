@@ -12,10 +12,13 @@ import bisect
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import needs  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -109,8 +112,7 @@ def case_of_python(_):
 
 
 def case_of_rust(_):
-    if shutil.which("rustc") is None:
-        return None
+    needs.need("rustc")
     program = os.path.join(tempfile.mkdtemp(), "wrapped")
     subprocess.run(["rustc", "-O", "-g", "-o", program, os.path.join(HERE, "wrapped.rs")], check=True)
     return Case([program], ["wrapped::make_tree"], ["alloc::raw_vec::RawVecInner<A>::finish_grow"],
@@ -140,8 +142,7 @@ def says(path, offset):
 def check_git(library):
     """Debian's git has no symbols, so its functions are told by what they say: xmalloc and its like know a limit and a
     sentence for when there is no memory."""
-    if shutil.which("git") is None:
-        return 77
+    needs.need("git")
     with tempfile.TemporaryDirectory() as folder:
         git = ["git", "-C", folder, "-c", "user.name=name", "-c", "user.email=name@example.org"]
         subprocess.run(git[:3] + ["init", "-q"], check=True)

@@ -266,11 +266,17 @@ COMMANDS = {entry.name: entry for entry in (
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
-    Command("test", "Builds and runs the tests.", testing.command_test, [
-        Flag("full", "also the slow ones and those that need many programs installed"),
-        Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
-        Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
-        Word("filter", "FILTER", "a regular expression; only tests whose names match", is_required=False)],
+    Command("test", "Builds and runs the tests.\n\n"
+            "With FILTER, only what the tests need whose names match is built. A test whose tool is missing is\n"
+            "skipped, and named at the end.", testing.command_test, [
+                Flag("full", "also the slow ones and those that need many programs installed"),
+                Option("preset", "PRESET", "one of " + ", ".join(build.PRESETS), "release"),
+                Option("skip", "PATTERN", "a regular expression; not the tests whose names match"),
+                Flag("list", "print the names of the tests, and run none"),
+                Flag("setup", "install what the tests need, with --full for all; asks before it uses root"),
+                Flag("yes", "with --setup: do not ask"),
+                Word("filter", "FILTER", "a regular expression, whatever the case; only tests whose names match",
+                     is_required=False)],
             needs_checkout=True),
     Command("bench", "Measures calmalloc against its peers; `calm bench --help` says how.", command_bench, is_raw=True,
             needs_checkout=True),

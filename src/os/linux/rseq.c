@@ -10,8 +10,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 
+#include "os/linux/auxiliary.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 
@@ -48,8 +48,10 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 static _Thread_local struct rseq_area own_area __attribute__((aligned(AREA_BYTES)));
 static pthread_key_t leave_key;
-static bool is_key_made;
+static _Atomic uint32_t key_state;
 static void (*_Atomic leave_hook)(void);
+
+enum { KEY_NOT_YET, KEY_IN_MAKING, KEY_MADE, KEY_REFUSED };
 
 /* Runs among the destructors of thread-specific data: the storage of `own_area` may go with the
  * thread, while the kernel still writes to it. */
@@ -61,10 +63,21 @@ static void leave(void *area)
 
 int os_rseq_start(void)
 {
-    if (!HAS_SEQUENCES || getauxval(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
+    if (!HAS_SEQUENCES || auxiliary_value(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
         return -ENOSYS;
-    is_key_made = pthread_key_create(&leave_key, leave) == 0;
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
+}
+
+/* Made only where a thread needs it: the C library may be one that a wrapper stands before, which
+ * allocates. False: there is none, or it is just being made. */
+static bool has_key(void)
+{
+    uint32_t state = KEY_NOT_YET;
+    if (compare_swap(&key_state, &state, KEY_IN_MAKING, ACQUIRE, ACQUIRE)) {
+        state = pthread_key_create(&leave_key, leave) == 0 ? KEY_MADE : KEY_REFUSED;
+        store(&key_state, state, RELEASE);
+    }
+    return state == KEY_MADE;
 }
 
 struct rseq_area *os_rseq_join(void (*on_leave)(void))
@@ -76,7 +89,7 @@ struct rseq_area *os_rseq_join(void (*on_leave)(void))
             return area;
     }
     store(&leave_hook, on_leave, RELAXED);
-    if (!is_key_made || pthread_setspecific(leave_key, &own_area) != 0)
+    if (!has_key() || pthread_setspecific(leave_key, &own_area) != 0)
         return NULL;
     long result = system_call(SYS_rseq, (long)&own_area, AREA_BYTES, 0, SIGNATURE, 0, 0);
     return result == 0 ? &own_area : NULL;

@@ -252,11 +252,14 @@ static void give_up(void)
     struct cache *cache = of_thread.cache;
     if (cache == &cache_none)
         return;
+    hand_begin();
+    of_thread.cache = &cache_none; /* first: the C library may come back for memory */
     if (is_hooked) {
         attaches = 0; /* it is not the thread's end */
         os_thread_exit_arm(NULL);
     }
     detach(cache);
+    hand_end();
 }
 
 struct cache *thread_cache(void)

@@ -13,10 +13,13 @@ struct text text_begin(char *buffer, size_t capacity)
 
 void text_add_char(struct text *text, char c)
 {
+    if (text->length + 1 >= text->capacity && text->on_full != NULL)
+        text->on_full(text);
     if (text->length + 1 >= text->capacity) {
         text->is_cut = true;
         return;
     }
+    text->last = c;
     text->start[text->length++] = c;
     text->start[text->length] = '\0';
 }
@@ -53,7 +56,7 @@ void text_add_hex(struct text *text, uint64_t value)
 
 void text_add_member(struct text *text, const char *name, uint64_t value)
 {
-    if (text->length > 0 && text->start[text->length - 1] != '{')
+    if (text->last != '\0' && text->last != '{')
         text_add_char(text, ',');
     text_format(text, "\"%s\":", name);
     text_add_number(text, value);

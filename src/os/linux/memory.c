@@ -178,7 +178,8 @@ void os_name(void *start, size_t size, const char *name)
                 0);
 }
 
-static size_t resident_by_mincore(const void *start, size_t size)
+/* Apart: its stack is not needed where the kernel counts. */
+static NOINLINE size_t resident_by_mincore(const void *start, size_t size)
 {
     unsigned char present[RESIDENT_PAGES];
     size_t page = auxiliary_value(AT_PAGESZ);

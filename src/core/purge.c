@@ -191,6 +191,11 @@ void purge_collect(void)
     count_purged(purge_spans(SIZE_MAX)); /* neighbours merge only when both are clean */
 }
 
+size_t purge_noted(void)
+{
+    return load(&noted_bytes, RELAXED);
+}
+
 size_t purge_bytes(void)
 {
     return load(&purged_bytes, RELAXED);

@@ -99,30 +99,18 @@ static size_t cached_span_bytes(void)
 
 struct stats_totals stats_read_totals(void)
 {
-    size_t used = 0, fast = 0, fast_blocks = 0;
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        size_t bytes = bin_bytes(depot->bin);
-        size_t blocks = load(&depot->slab_count, RELAXED) *
-                        class_facts[bin_class(depot->bin)].capacity;
-        size_t waiting = stats_cached(depot_batch_blocks(depot));
-        size_t out = blocks - size_min(blocks, load(&depot->free_blocks, RELAXED));
-        used += (out - size_min(out, waiting)) * bytes;
-        fast += waiting * bytes;
-        fast_blocks += waiting;
-    }
+    struct depot_sums small = depot_sums();
     size_t waiting_spans = cached_span_bytes() + shelf_bytes();
     size_t large = large_bytes();
-    used += large - size_min(large, waiting_spans);
-    fast += waiting_spans;
     size_t mapped = region_mapped_bytes();
-    used = size_min(used, mapped);
-    fast = size_min(fast, mapped - used);
+    size_t used = size_min(small.out_bytes + large - size_min(large, waiting_spans), mapped);
+    size_t fast = size_min(small.waiting_bytes + waiting_spans, mapped - used);
     return (struct stats_totals){
         .mapped_bytes = mapped,
         .reserved_bytes = region_reserved_bytes(),
         .used_bytes = used,
         .fast_bytes = fast,
-        .fast_blocks = fast_blocks,
+        .fast_blocks = small.waiting_blocks,
         .rest_bytes = mapped - used - fast,
         .dirty_bytes = size_min(span_dirty_bytes(), mapped - used),
     };

@@ -52,6 +52,7 @@ static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units);
+void (*span_on_refusal)(size_t units);
 bool (*span_on_growth)(size_t units);
 static _Atomic size_t dirty_units; /* in lists */
 static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
@@ -440,8 +441,12 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
 struct span span_acquire(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = take_or_grow(units, align_units, owner);
-    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(units + align_units - 1))
-        span = take_or_grow(units, align_units, owner);
+    size_t enough = units + align_units - 1;
+    if (span.unit != 0 || span_on_shortage == NULL || !span_on_shortage(enough))
+        return span;
+    span = take_or_grow(units, align_units, owner);
+    if (span.unit == 0 && span_on_refusal != NULL)
+        span_on_refusal(enough);
     return span;
 }
 

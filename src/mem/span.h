@@ -30,8 +30,9 @@ struct span {
 int span_start_owners(size_t page_bytes);
 
 /* Asked once when there is no span of `units`: whether something may have come back, so that
- * another try is worth it. */
+ * another try is worth it. The second is told when that was in vain, too. */
 extern bool (*span_on_shortage)(size_t units);
+extern void (*span_on_refusal)(size_t units);
 
 /* Asked each time before the front moves for `units`: whether spans that somebody kept were
  * released, so that the lists are worth another look. It waits for nobody. */

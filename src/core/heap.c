@@ -78,17 +78,20 @@ static bool is_collecting_worth(size_t units)
     return units <= most && !is_as_before;
 }
 
-static void note_refusal(size_t units)
+static bool note_refusal(size_t units)
 {
     store(&refused.free_units, free_units_most(), RELAXED);
     store(&refused.noted, purge_noted(), RELAXED);
     store(&refused.units, units, RELAXED);
+    return false;
 }
 
 /* Memory is short: what lies about unused is brought together, this thread's cache included. */
-static bool collect(size_t units)
+static bool collect(size_t units, bool was_in_vain)
 {
     static _Thread_local bool is_collecting;
+    if (was_in_vain)
+        return note_refusal(units);
     if (is_collecting || !is_collecting_worth(units))
         return false;
     is_collecting = true;
@@ -115,7 +118,6 @@ static void start_now(void)
         huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
     heap_apply(&settings);
     span_on_shortage = collect;
-    span_on_refusal = note_refusal;
     span_on_growth = shelf_drain_for_growth;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
     meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN),

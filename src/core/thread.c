@@ -142,8 +142,13 @@ static struct cache *unused_pop(struct tagged_stack *stack)
 static struct cache *warm_pop(void)
 {
     struct cache *cache = unused_pop(&warm);
-    if (cache != NULL)
-        fetch_sub(&warm_count, 1, RELAXED);
+    if (cache == NULL)
+        return NULL;
+    fetch_sub(&warm_count, 1, RELAXED);
+    if (unlikely(cache->is_inherited)) {
+        cache->is_inherited = false;
+        registry_adopt(cache);
+    }
     return cache;
 }
 
@@ -303,21 +308,28 @@ static unsigned note_spare(struct tagged_stack *stack)
     return count;
 }
 
-/* A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
- * Where that may be the child's own thread, which goes on with it, they all stay out of use. */
+/*
+ * A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
+ * Where that may be the child's own thread, which goes on with it, they all stay out of use. The
+ * others wait as they are, blocks and all, whatever their number: they are mended when a thread or
+ * the purger takes one, for a child that soon runs another program needs none, and every page of
+ * theirs that is written here is copied.
+ */
 void thread_fork_adopt(void)
 {
     cores_fork_adopt();
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (!cache->is_for_cores)
+        if (!cache->is_for_cores && load(&cache->state, RELAXED) != CACHE_OWNED)
             store(&cache->state, CACHE_OWNED, RELAXED);
     note_spare(&cold);
     store(&warm_count, note_spare(&warm), RELAXED);
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (hands == 0 && cache != of_thread.cache && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {
-            registry_adopt(cache);
-            detach(cache);
+            cache->is_inherited = true;
+            store(&cache->state, CACHE_SPARE, RELAXED);
+            fetch_add(&warm_count, 1, RELAXED);
+            unused_push(&warm, cache);
         }
     store(&attached, of_thread.cache != &cache_none, RELAXED);
     share_budget();

@@ -19,7 +19,6 @@ void text_add_char(struct text *text, char c)
         text->is_cut = true;
         return;
     }
-    text->last = c;
     text->start[text->length++] = c;
     text->start[text->length] = '\0';
 }
@@ -56,7 +55,7 @@ void text_add_hex(struct text *text, uint64_t value)
 
 void text_add_member(struct text *text, const char *name, uint64_t value)
 {
-    if (text->last != '\0' && text->last != '{')
+    if (text->length > 0 && text->start[text->length - 1] != '{')
         text_add_char(text, ',');
     text_format(text, "\"%s\":", name);
     text_add_number(text, value);

@@ -16,7 +16,6 @@ struct text {
     size_t capacity; /* bytes at start, the closing NUL included */
     size_t length;   /* bytes written, without the NUL           */
     bool is_cut;
-    char last;                            /* the newest character; NUL: none yet    */
     void (*on_full)(struct text *filled); /* has the words taken away: length is 0 */
 };
 

@@ -88,7 +88,7 @@ static void take(struct text *filled)
     filled->length = 0;
 }
 
-/* Seen to fail with a comma that is left out where a piece begins. */
+/* Seen to fail with a text that is cut all the same. */
 TEST(Text, WhatIsTakenAwayWhenItIsFullLosesNothing)
 {
     for (std::size_t capacity = 2; capacity < 40; capacity++) {

@@ -41,3 +41,7 @@ foreach(name malloc calloc realloc free reallocarray aligned_alloc posix_memalig
 endforeach()
 target_compile_options(calm_library_flags INTERFACE -fvisibility=hidden -fno-plt -ftls-model=initial-exec
     -fno-semantic-interposition)
+# A loop stays a loop: memcpy, memset and strlen may be another library's, and ask for memory while a lock is held.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(calm_library_flags INTERFACE -fno-tree-loop-distribute-patterns)
+endif()

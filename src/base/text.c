@@ -13,6 +13,8 @@ struct text text_begin(char *buffer, size_t capacity)
 
 void text_add_char(struct text *text, char c)
 {
+    if (text->length + 1 >= text->capacity && text->on_full != NULL)
+        text->on_full(text);
     if (text->length + 1 >= text->capacity) {
         text->is_cut = true;
         return;

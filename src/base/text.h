@@ -2,7 +2,7 @@
  * text.h: builds short texts in memory the caller owns, for messages and reports.
  *
  * The C library's printf may allocate; these never do. What does not fit is cut, and `is_cut` says
- * so.
+ * so, unless `on_full` makes room.
  */
 #ifndef CALM_BASE_TEXT_H
 #define CALM_BASE_TEXT_H
@@ -16,6 +16,7 @@ struct text {
     size_t capacity; /* bytes at start, the closing NUL included */
     size_t length;   /* bytes written, without the NUL           */
     bool is_cut;
+    void (*on_full)(struct text *filled); /* has the words taken away: length is 0 */
 };
 
 /* Begins an empty text in `buffer`. Pre: capacity > 0. */

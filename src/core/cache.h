@@ -102,6 +102,7 @@ struct cache {
 
     uint8_t span_flushes;  /* of all large blocks, in a row, without a miss */
     bool is_counted_large; /* by core/thread.c */
+    bool is_inherited;     /* as another thread left it in the parent, not mended yet */
     bool has_sampled;      /* of core/sampled.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */

@@ -69,7 +69,7 @@ void cores_start(enum cores_use use, unsigned core_limit)
         refusal = "cores=never";
     else if (core_limit > CORES_MAX)
         refusal = "this machine may have more cores than CORES_MAX";
-    else if (os_rseq_start() != 0 || join() == NULL)
+    else if (os_rseq_start() != 0)
         refusal = "no restartable sequences here";
     else
         refusal = NULL;

@@ -351,6 +351,23 @@ static bool is_in_slab(unsigned class, const void *block)
     return false;
 }
 
+struct depot_sums depot_sums(void)
+{
+    struct depot_sums sums = {0, 0, 0};
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        size_t bytes = bin_bytes(depot->bin);
+        size_t blocks = load(&depot->slab_count, RELAXED) *
+                        class_facts[bin_class(depot->bin)].capacity;
+        ptrdiff_t counted = (ptrdiff_t)depot_batch_blocks(depot);
+        size_t waiting = counted > 0 ? (size_t)counted : 0;
+        size_t out = blocks - size_min(blocks, load(&depot->free_blocks, RELAXED));
+        sums.out_bytes += (out - size_min(out, waiting)) * bytes;
+        sums.waiting_bytes += waiting * bytes;
+        sums.waiting_blocks += waiting;
+    }
+    return sums;
+}
+
 size_t depot_stray_bytes(void)
 {
     ptrdiff_t bytes = 0;

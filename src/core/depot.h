@@ -114,6 +114,15 @@ size_t depot_batch_count(struct depot *depot);
 size_t depot_batch_blocks(struct depot *depot);
 verdict depot_verify_stacks(struct depot *depot);
 
+/* Bytes of blocks that are out, with programs and caches, and of those that wait in batches, which
+ * are so many. Counters alone, each exact at some moment. */
+struct depot_sums {
+    size_t out_bytes;
+    size_t waiting_bytes;
+    size_t waiting_blocks;
+};
+struct depot_sums depot_sums(void);
+
 /* Bytes of all strays: what waits for depots that are held is beyond every limit. */
 size_t depot_stray_bytes(void);
 

@@ -12,6 +12,7 @@
 #include "core/misuse.h"
 #include "core/pooled.h"
 #include "core/purge.h"
+#include "core/registry.h"
 #include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shard.h"
@@ -45,11 +46,53 @@ static _Thread_local struct {
     uint64_t signals; /* blocked before */
 } at_fork;
 
+/* The last request that failed after all was brought together, and what there was then. */
+static struct {
+    _Atomic size_t units;
+    _Atomic size_t free_units, noted;
+} refused = {.units = SIZE_MAX};
+
+/* No more than this can lie together, however it is collected: all below the front that no large
+ * block and no small one of the program's has. Of the small ones that are out, caches may hold as
+ * much as their arrays have room for. */
+static size_t free_units_most(void)
+{
+    size_t front = load(&region.units, RELAXED) << UNIT_SHIFT;
+    size_t cached = load(&cache_budgets[false].in_use, RELAXED) +
+                    load(&cache_budgets[true].in_use, RELAXED) + shelf_bytes() +
+                    SAMPLED_KEPT_BYTES * registry_count();
+    size_t out = depot_sums().out_bytes + large_bytes();
+    return (front - size_min(front, out - size_min(out, cached))) >> UNIT_SHIFT;
+}
+
+/* Whether collecting could help a request: it may be an untrusted length that comes again and
+ * again, and must not cost more than a refusal does. */
+static bool is_collecting_worth(size_t units)
+{
+    if (units > load(&region.units, RELAXED))
+        return false;
+    size_t most = free_units_most();
+    bool is_as_before = units >= load(&refused.units, RELAXED) &&
+                        most <= load(&refused.free_units, RELAXED) &&
+                        purge_noted() == load(&refused.noted, RELAXED);
+    return units <= most && !is_as_before;
+}
+
+static bool note_refusal(size_t units)
+{
+    store(&refused.free_units, free_units_most(), RELAXED);
+    store(&refused.noted, purge_noted(), RELAXED);
+    store(&refused.units, units, RELAXED);
+    return false;
+}
+
 /* Memory is short: what lies about unused is brought together, this thread's cache included. */
-static bool collect(size_t units)
+static bool collect(size_t units, bool was_in_vain)
 {
     static _Thread_local bool is_collecting;
-    if (is_collecting || units > region.units_mapped)
+    if (was_in_vain)
+        return note_refusal(units);
+    if (is_collecting || !is_collecting_worth(units))
         return false;
     is_collecting = true;
     if (of_thread.cache != &cache_none)

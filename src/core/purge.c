@@ -189,6 +189,11 @@ void purge_collect(void)
     purge_all_spans(); /* neighbours merge only when both are clean */
 }
 
+size_t purge_noted(void)
+{
+    return load(&noted_bytes, RELAXED);
+}
+
 size_t purge_bytes(void)
 {
     return load(&purged_bytes, RELAXED);

@@ -26,6 +26,9 @@ size_t purge_all(void);
  * and purges those. */
 void purge_collect(void);
 
+/* All that was noted since the start: changes whenever something became free. */
+size_t purge_noted(void);
+
 /* Bytes given back since the start. */
 size_t purge_bytes(void);
 

@@ -152,6 +152,10 @@ static struct cache *warm_pop(void)
         return NULL;
     fetch_sub(&warm_count, 1, RELAXED);
     fetch_sub(&warm_bytes, capacity_of(cache), RELAXED);
+    if (unlikely(cache->is_inherited)) {
+        cache->is_inherited = false;
+        registry_adopt(cache);
+    }
     return cache;
 }
 
@@ -266,11 +270,14 @@ static void give_up(void)
     struct cache *cache = of_thread.cache;
     if (cache == &cache_none)
         return;
+    hand_begin();
+    of_thread.cache = &cache_none; /* first: the C library may come back for memory */
     if (is_hooked) {
         attaches = 0; /* it is not the thread's end */
         os_thread_exit_arm(NULL);
     }
     detach(cache);
+    hand_end();
 }
 
 struct cache *thread_cache(void)
@@ -317,13 +324,18 @@ static unsigned note_spare(struct tagged_stack *stack, size_t *bytes)
     return count;
 }
 
-/* A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
- * Where that may be the child's own thread, which goes on with it, they all stay out of use. */
+/*
+ * A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
+ * Where that may be the child's own thread, which goes on with it, they all stay out of use. The
+ * others wait as they are, blocks and all, whatever their number: they are mended when a thread or
+ * the purger takes one, for a child that soon runs another program needs none, and every page of
+ * theirs that is written here is copied.
+ */
 void thread_fork_adopt(void)
 {
     cores_fork_adopt();
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (!cache->is_for_cores)
+        if (!cache->is_for_cores && load(&cache->state, RELAXED) != CACHE_OWNED)
             store(&cache->state, CACHE_OWNED, RELAXED);
     size_t bytes;
     note_spare(&cold, &bytes);
@@ -332,8 +344,11 @@ void thread_fork_adopt(void)
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (hands == 0 && cache != of_thread.cache && !cache->is_for_cores &&
             load(&cache->state, RELAXED) == CACHE_OWNED) {
-            registry_adopt(cache);
-            detach(cache);
+            cache->is_inherited = true;
+            store(&cache->state, CACHE_SPARE, RELAXED);
+            fetch_add(&warm_count, 1, RELAXED);
+            fetch_add(&warm_bytes, capacity_of(cache), RELAXED);
+            unused_push(&warm, cache);
         }
     store(&attached, of_thread.cache != &cache_none, RELAXED);
     share_budget();

@@ -9,6 +9,7 @@
 #include "front/sites.h"
 #include "front/stats.h"
 #include "front/watch.h"
+#include "os/dump.h"
 #include "site/learned.h"
 
 enum { COMPLAINTS_MAX = 1024 };
@@ -142,8 +143,11 @@ DESTRUCTOR_LAST static void at_exit(void)
     if (option_value(OPTION_stats) != 0)
         stats_write_text(2);
     int report_fd = (int)option_value(OPTION_report_fd);
-    if (front_is_file(report_fd, report_file))
+    if (front_is_file(report_fd, report_file)) {
+        os_file_lock(report_fd); /* a child that ends at the same time writes to the same file */
         stats_write_json(report_fd);
+        os_file_unlock(report_fd);
+    }
     int sites_fd = (int)option_value(OPTION_sites_fd);
     if (front_is_file(sites_fd, sites_file))
         sites_write_json(sites_fd);

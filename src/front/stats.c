@@ -24,7 +24,15 @@
 #include "site/learned_report.h"
 #include "site/sample.h"
 
-enum { TEXT_MAX = 32 * 1024 };
+/* What is written goes out in pieces: a thread's stack may be 16 KiB as a whole. */
+enum { PIECE_BYTES = 1024 };
+
+struct report {
+    struct text text; /* first: the text that is full is the report's */
+    int fd;
+    int error; /* of the first write that failed, negative */
+    char piece[PIECE_BYTES];
+};
 
 static size_t cached_in_bin(unsigned bin)
 {
@@ -78,9 +86,38 @@ static size_t resident_now(void)
            sample_resident_bytes() + learned_resident_bytes();
 }
 
-void stats_read(struct calm_stats *out)
+/* Large blocks that caches hold, in bytes; few are in any. */
+static size_t cached_span_bytes(void)
 {
-    struct stats_class classes[CLASS_LIMIT];
+    size_t bytes = 0;
+    for (unsigned row = 0; row < (rows_are_apart ? ROW_LIMIT : SPAN_UNITS_MAX); row++) {
+        unsigned bin = row << CLASS_BITS | CLASS_SPAN;
+        bytes += cached_in_bin(bin) * bin_bytes(bin);
+    }
+    return bytes;
+}
+
+struct stats_totals stats_read_totals(void)
+{
+    struct depot_sums small = depot_sums();
+    size_t waiting_spans = cached_span_bytes() + shelf_bytes();
+    size_t large = large_bytes();
+    size_t mapped = region_mapped_bytes();
+    size_t used = size_min(small.out_bytes + large - size_min(large, waiting_spans), mapped);
+    size_t fast = size_min(small.waiting_bytes + waiting_spans, mapped - used);
+    return (struct stats_totals){
+        .mapped_bytes = mapped,
+        .reserved_bytes = region_reserved_bytes(),
+        .used_bytes = used,
+        .fast_bytes = fast,
+        .fast_blocks = small.waiting_blocks,
+        .rest_bytes = mapped - used - fast,
+        .dirty_bytes = size_min(span_dirty_bytes(), mapped - used),
+    };
+}
+
+static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LIMIT])
+{
     stats_read_classes(classes);
     size_t live = 0, cached = 0, slabs = 0;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
@@ -90,10 +127,7 @@ void stats_read(struct calm_stats *out)
     }
     size_t small_cached = cached;
     size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
-    for (unsigned row = 0; row < (rows_are_apart ? ROW_LIMIT : SPAN_UNITS_MAX); row++) {
-        unsigned bin = row << CLASS_BITS | CLASS_SPAN;
-        cached += cached_in_bin(bin) * bin_bytes(bin);
-    }
+    cached += cached_span_bytes();
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
                       learned_mapped_bytes();
     struct profile_facts profile = profile_facts();
@@ -125,6 +159,12 @@ void stats_read(struct calm_stats *out)
         .overflow_sites = interned.overflow,
         .owned_bytes = span_owned_bytes(),
     };
+}
+
+void stats_read(struct calm_stats *out)
+{
+    struct stats_class classes[CLASS_LIMIT];
+    read_all(out, classes);
 }
 
 struct field {
@@ -171,87 +211,105 @@ static const char *cached_by(void)
     return load(&cores_are_used, RELAXED) ? "core" : "thread";
 }
 
-static int write_out(int fd, const struct text *text)
+static void take_piece(struct text *filled)
 {
-    return -os_write(fd, text->start, text->length);
+    struct report *report = (struct report *)(void *)filled;
+    if (report->error == 0)
+        report->error = os_write(report->fd, filled->start, filled->length);
+    filled->length = 0;
+}
+
+static void report_begin(struct report *report, int fd)
+{
+    report->text = text_begin(report->piece, sizeof report->piece);
+    report->text.on_full = take_piece;
+    report->fd = fd;
+    report->error = 0;
+}
+
+/* Returns the error as errno has it. */
+static int report_end(struct report *report)
+{
+    take_piece(&report->text);
+    return -report->error;
 }
 
 int stats_write_text(int fd)
 {
-    char buffer[TEXT_MAX];
-    struct text text = text_begin(buffer, sizeof buffer);
+    struct report report;
+    struct text *text = &report.text;
     struct calm_stats stats;
     struct field fields[FIELDS];
     struct stats_class classes[CLASS_LIMIT];
-    stats_read(&stats);
-    stats_read_classes(classes);
+    read_all(&stats, classes);
     fields_of(&stats, fields);
-    text_format(&text, "calmalloc " CALM_VERSION_TEXT " statistics; caches by %s", cached_by());
+    report_begin(&report, fd);
+    text_format(text, "calmalloc " CALM_VERSION_TEXT " statistics; caches by %s", cached_by());
     if (cores_refusal() != NULL)
-        text_format(&text, ": %s", cores_refusal());
+        text_format(text, ": %s", cores_refusal());
     if (shard_count > 1)
-        text_format(&text, "; batches in %u shards", shard_count);
-    text_add_char(&text, '\n');
+        text_format(text, "; batches in %u shards", shard_count);
+    text_add_char(text, '\n');
     for (size_t i = 0; i < FIELDS; i++) {
-        text_add_column(&text, fields[i].value, 20);
-        text_format(&text, "  %s\n", fields[i].name);
+        text_add_column(text, fields[i].value, 20);
+        text_format(text, "  %s\n", fields[i].name);
     }
-    learned_report_text(&text);
-    text_add(&text, "  block bytes  live blocks    cached     slabs\n");
+    learned_report_text(text);
+    text_add(text, "  block bytes  live blocks    cached     slabs\n");
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)
             continue;
-        text_add_column(&text, classes[class].block_bytes, 13);
-        text_add_column(&text, classes[class].live_blocks, 13);
-        text_add_column(&text, classes[class].cached_blocks, 10);
-        text_add_column(&text, classes[class].slabs, 10);
-        text_add_char(&text, '\n');
+        text_add_column(text, classes[class].block_bytes, 13);
+        text_add_column(text, classes[class].live_blocks, 13);
+        text_add_column(text, classes[class].cached_blocks, 10);
+        text_add_column(text, classes[class].slabs, 10);
+        text_add_char(text, '\n');
     }
-    text_format(&text, "        large");
-    text_add_column(&text, large_count(), 13);
-    text_format(&text, "  (%zu bytes)\n", large_bytes());
-    return write_out(fd, &text);
+    text_format(text, "        large");
+    text_add_column(text, large_count(), 13);
+    text_format(text, "  (%zu bytes)\n", large_bytes());
+    return report_end(&report);
 }
 
 int stats_write_json(int fd)
 {
-    char buffer[TEXT_MAX];
-    struct text text = text_begin(buffer, sizeof buffer);
+    struct report report;
+    struct text *text = &report.text;
     struct calm_stats stats;
     struct field fields[FIELDS];
     struct stats_class classes[CLASS_LIMIT];
-    stats_read(&stats);
-    stats_read_classes(classes);
+    read_all(&stats, classes);
     fields_of(&stats, fields);
-    text_add(&text, "{\"version\":\"" CALM_VERSION_TEXT "\"");
-    text_add_member(&text, "pid", os_process_id());
+    report_begin(&report, fd);
+    text_add(text, "{\"version\":\"" CALM_VERSION_TEXT "\"");
+    text_add_member(text, "pid", os_process_id());
     for (size_t i = 0; i < FIELDS; i++)
-        text_add_member(&text, fields[i].name, fields[i].value);
-    text_format(&text, ",\"caches_by\":\"%s\"", cached_by());
+        text_add_member(text, fields[i].name, fields[i].value);
+    text_format(text, ",\"caches_by\":\"%s\"", cached_by());
     if (cores_refusal() != NULL)
-        text_format(&text, ",\"no_cores\":\"%s\"", cores_refusal());
-    text_add_member(&text, "shards", shard_count);
-    text_add_char(&text, ',');
-    learned_report_json(&text);
-    text_add(&text, "\"classes\":[");
+        text_format(text, ",\"no_cores\":\"%s\"", cores_refusal());
+    text_add_member(text, "shards", shard_count);
+    text_add_char(text, ',');
+    learned_report_json(text);
+    text_add(text, "\"classes\":[");
     bool is_first = true;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (classes[class].slabs == 0)
             continue;
-        text_add(&text, is_first ? "{" : ",{");
+        text_add(text, is_first ? "{" : ",{");
         is_first = false;
-        text_add_member(&text, "bytes", classes[class].block_bytes);
-        text_add_member(&text, "live_blocks", classes[class].live_blocks);
-        text_add_member(&text, "live_bytes",
+        text_add_member(text, "bytes", classes[class].block_bytes);
+        text_add_member(text, "live_blocks", classes[class].live_blocks);
+        text_add_member(text, "live_bytes",
                         classes[class].live_blocks * classes[class].block_bytes);
-        text_add_member(&text, "cached_blocks", classes[class].cached_blocks);
-        text_add_member(&text, "slabs", classes[class].slabs);
-        text_add_char(&text, '}');
+        text_add_member(text, "cached_blocks", classes[class].cached_blocks);
+        text_add_member(text, "slabs", classes[class].slabs);
+        text_add_char(text, '}');
     }
-    text_add(&text, "],");
-    cohorts_add_json(&text);
-    text_add_member(&text, "large_blocks", large_count());
-    text_add_member(&text, "large_bytes", large_bytes());
-    text_add(&text, "}\n");
-    return write_out(fd, &text);
+    text_add(text, "],");
+    cohorts_add_json(text);
+    text_add_member(text, "large_blocks", large_count());
+    text_add_member(text, "large_bytes", large_bytes());
+    text_add(text, "}\n");
+    return report_end(&report);
 }

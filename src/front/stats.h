@@ -29,9 +29,25 @@ ALWAYS_INLINE size_t stats_cached(size_t sum)
     return (ptrdiff_t)sum > 0 ? sum : 0;
 }
 
+/*
+ * What is cheap to ask for: sums of counters, whatever the heap holds. What caches hold of small
+ * blocks counts as used, as in the C library's own answer. used, fast and rest make up what is
+ * mapped; metadata is apart.
+ */
+struct stats_totals {
+    size_t mapped_bytes;
+    size_t reserved_bytes;
+    size_t used_bytes;
+    size_t fast_bytes; /* in batches, and large blocks in caches and on shelves */
+    size_t fast_blocks;
+    size_t rest_bytes;  /* in slabs, in spans                         */
+    size_t dirty_bytes; /* of the rest, what a trim would give back */
+};
+
 struct depot;
 struct stats_bin stats_read_bin(struct depot *depot);
 
+struct stats_totals stats_read_totals(void);
 void stats_read(struct calm_stats *out);
 void stats_read_classes(struct stats_class out[CLASS_LIMIT]);
 

@@ -23,7 +23,7 @@ struct request {
 static inline void *token_new(size_t n, struct request from, bool may_throw)
 {
     if (!is_new_ours())
-        return may_throw ? _Znwm(n) : operator_new_caught(n, 1);
+        return may_throw ? _Znwm(n) : operator_new_caught(n, 1, from.site);
     void *block = site_alloc_fast(n, from.site);
     return likely(block != NULL) ? block : operator_new_slow(n, from.site, from.frame, may_throw);
 }
@@ -32,7 +32,7 @@ static inline void *token_new_aligned(size_t n, size_t a, struct request from, b
 {
     if (is_new_aligned_ours())
         return operator_new_aligned(n, a, from.site, from.frame, may_throw);
-    return may_throw ? _ZnwmSt11align_val_t(n, a) : operator_new_caught(n, a);
+    return may_throw ? _ZnwmSt11align_val_t(n, a) : operator_new_caught(n, a, from.site);
 }
 
 static inline struct sized_block token_new_sized(size_t n, struct request from)

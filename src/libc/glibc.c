@@ -25,13 +25,14 @@ EXPORT int mallopt(int parameter, int value)
 
 EXPORT struct mallinfo2 mallinfo2(void)
 {
-    struct calm_stats stats;
-    stats_read(&stats);
+    struct stats_totals totals = stats_read_totals();
     return (struct mallinfo2){
-        .arena = stats.mapped_bytes,
-        .uordblks = stats.allocated_bytes - stats.cached_bytes,
-        .fordblks = stats.mapped_bytes - stats.allocated_bytes + stats.cached_bytes,
-        .keepcost = stats.dirty_bytes,
+        .arena = totals.mapped_bytes,
+        .smblks = totals.fast_blocks,
+        .fsmblks = totals.fast_bytes,
+        .uordblks = totals.used_bytes,
+        .fordblks = totals.fast_bytes + totals.rest_bytes,
+        .keepcost = totals.dirty_bytes,
     };
 }
 
@@ -45,6 +46,8 @@ EXPORT struct mallinfo mallinfo(void)
     struct mallinfo2 wide = mallinfo2();
     return (struct mallinfo){
         .arena = as_int(wide.arena),
+        .smblks = as_int(wide.smblks),
+        .fsmblks = as_int(wide.fsmblks),
         .uordblks = as_int(wide.uordblks),
         .fordblks = as_int(wide.fordblks),
         .keepcost = as_int(wide.keepcost),
@@ -56,30 +59,60 @@ EXPORT void malloc_stats(void)
     stats_write_text(STDERR_FILENO);
 }
 
+/* glibc's words for the whole: what is free at once and otherwise, mappings of single blocks, of
+ * which there are none, what was had of the system, which never becomes less, and the addresses. */
+static void write_totals(FILE *stream, const struct stats_totals *totals, size_t rest_blocks)
+{
+    fprintf(stream, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", totals->fast_blocks,
+            totals->fast_bytes);
+    fprintf(stream, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", rest_blocks,
+            totals->rest_bytes);
+}
+
+static void write_system(FILE *stream, const struct stats_totals *totals)
+{
+    static const char *const names[] = {"system type=\"current\"", "system type=\"max\"",
+                                        "aspace type=\"total\"", "aspace type=\"mprotect\""};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        fprintf(stream, "<%s size=\"%zu\"/>\n", names[i], totals->mapped_bytes);
+}
+
+/* The free blocks of each class, those in caches and batches included; how many there are. */
+static size_t write_sizes(FILE *stream)
+{
+    size_t all = 0;
+    struct stats_class classes[CLASS_LIMIT];
+    stats_read_classes(classes);
+    fprintf(stream, "<sizes>\n");
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        size_t from = class_facts[class - 1].bytes + 1, to = class_facts[class].bytes;
+        size_t blocks = classes[class].slabs * class_facts[class].capacity;
+        size_t free_blocks = blocks - size_min(blocks, classes[class].live_blocks);
+        all += free_blocks;
+        if (classes[class].slabs > 0)
+            fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", from,
+                    to, free_blocks * to, free_blocks);
+    }
+    fprintf(stream, "</sizes>\n");
+    return all;
+}
+
 EXPORT int malloc_info(int options, FILE *stream)
 {
     if (options != 0) {
         errno = EINVAL;
         return -1;
     }
-    struct calm_stats stats;
-    struct stats_class classes[CLASS_LIMIT];
-    stats_read(&stats);
-    stats_read_classes(classes);
-    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
-        size_t from = class_facts[class - 1].bytes + 1, to = class_facts[class].bytes;
-        size_t free_blocks = classes[class].slabs * class_facts[class].capacity -
-                             classes[class].live_blocks;
-        if (classes[class].slabs > 0)
-            fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", from,
-                    to, free_blocks * to, free_blocks);
-    }
-    fprintf(stream, "</sizes>\n");
-    fprintf(stream, "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n",
-            stats.active_bytes - stats.allocated_bytes + stats.cached_bytes);
-    fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", stats.mapped_bytes);
-    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</heap>\n</malloc>\n",
-            stats.reserved_bytes);
+    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
+    size_t free_blocks = write_sizes(stream);
+    struct stats_totals totals = stats_read_totals();
+    size_t rest_blocks = free_blocks - size_min(free_blocks, totals.fast_blocks);
+    write_totals(stream, &totals, rest_blocks);
+    write_system(stream, &totals);
+    fprintf(stream, "</heap>\n");
+    write_totals(stream, &totals, rest_blocks);
+    fprintf(stream, "<total type=\"mmap\" count=\"0\" size=\"0\"/>\n");
+    write_system(stream, &totals);
+    fprintf(stream, "</malloc>\n");
     return ferror(stream) ? -1 : 0;
 }

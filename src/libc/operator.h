@@ -41,9 +41,9 @@ HIDDEN void *operator_new_slow(size_t bytes, const void *site, const void *frame
 HIDDEN void *operator_new_aligned(size_t bytes, size_t align, const void *site, const void *frame,
                                   bool may_throw);
 
-/* Through the C++ library's nothrow forms, which call the program's basic ones and catch; NULL
- * without that library. */
-HIDDEN void *operator_new_caught(size_t bytes, size_t align);
+/* Through the nothrow forms of the caller's C++ library, which call the program's basic ones and
+ * catch; NULL without that library. */
+HIDDEN void *operator_new_caught(size_t bytes, size_t align, const void *site);
 
 typedef void (*any_function)(void);
 

@@ -10,13 +10,14 @@
 
 ALWAYS_INLINE void *form_nothrow(size_t bytes)
 {
-    return is_new_ours() ? operator_new_plain(bytes, false) : operator_new_caught(bytes, 1);
+    return is_new_ours() ? operator_new_plain(bytes, false)
+                         : operator_new_caught(bytes, 1, RETURN_ADDRESS_AGAIN);
 }
 
 static void *form_nothrow_aligned(size_t bytes, size_t align, const void *site, const void *frame)
 {
     return is_new_aligned_ours() ? operator_new_aligned(bytes, align, site, frame, false)
-                                 : operator_new_caught(bytes, align);
+                                 : operator_new_caught(bytes, align, site);
 }
 
 ALWAYS_INLINE void form_sized(void *block, size_t bytes)

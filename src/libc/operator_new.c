@@ -2,52 +2,54 @@
  * operator_new.c: the four basic C++ operators under their mangled names, so that the caller of
  * `new` is the site, and the common halves of the others (operator_forms.c).
  *
- * The C++ library need not be there: its new-handler and its way to throw bad_alloc are looked up
- * weakly. This file is compiled with unwind tables, so that an exception passes through. Names:
- * Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are LLVM's
- * and P0901's.
+ * The C++ library's part, the new-handler and the throwing, is looked for when a request fails
+ * (cxx_library.c). This file is compiled with unwind tables, so that an exception passes through.
+ * Names: Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are
+ * LLVM's and P0901's.
  */
-#define _GNU_SOURCE
-
-#include <dlfcn.h>
-
 #include "base/check.h"
 #include "front/front.h"
+#include "libc/cxx_library.h"
 #include "libc/operator.h"
 
-typedef void (*new_handler)(void);
+static const char no_throw; /* stands for std::nothrow, whose value nobody reads */
 
-/* std::get_new_handler and std::__throw_bad_alloc. */
-extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
-extern NORETURN void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
-
-/*
- * The nothrow forms with a new-handler: the handler may throw, and C cannot catch. The C++
- * library's own nothrow forms call the throwing form, which is ours, and catch what comes out;
- * without them the handler is not asked.
- */
-COLD void *operator_new_caught(size_t bytes, size_t align)
+static const char *name_of_form(bool is_aligned, bool may_throw)
 {
-    static const char no_throw; /* stands for std::nothrow, whose value nobody reads */
-    void *found = dlsym(RTLD_NEXT,
-                        align > 1 ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwmRKSt9nothrow_t");
-    if (found == NULL)
-        return NULL;
-    if (align > 1)
-        return ((void *(*)(size_t, size_t, const void *))(uintptr_t)found)(bytes, align, &no_throw);
-    return ((void *(*)(size_t, const void *))(uintptr_t)found)(bytes, &no_throw);
+    static const char *const names[2][2] = {
+        {"_ZnwmRKSt9nothrow_t", "_Znwm"},
+        {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnwmSt11align_val_t"},
+    };
+    return names[is_aligned][may_throw];
 }
 
-/* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws. */
-static COLD void *new_failed(size_t bytes, size_t align, const void *site, const void *frame,
-                             bool may_throw)
+typedef void *(*form_plain)(size_t bytes, const void *unused);
+typedef void *(*form_aligned)(size_t bytes, size_t align, const void *unused);
+
+/* Calls the library's own form: it asks malloc, which is ours, and then the new-handler, and
+ * throws or catches. The forms that throw do not look at the last argument. */
+static void *call_form(cxx_function form, size_t bytes, size_t align)
 {
-    for (;;) {
-        new_handler handler = _ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
-        if (handler == NULL)
-            break;
-        if (!may_throw)
-            return operator_new_caught(bytes, align);
+    return align > 1 ? ((form_aligned)form)(bytes, align, &no_throw)
+                     : ((form_plain)form)(bytes, &no_throw);
+}
+
+COLD void *operator_new_caught(size_t bytes, size_t align, const void *site)
+{
+    struct cxx_library library;
+    bool is_found = cxx_library_find(site, name_of_form(align > 1, false), &library);
+    return is_found ? call_form(library.operator_form, bytes, align) : NULL;
+}
+
+/* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws.
+ * C cannot catch what a handler throws, so where no library is found but what was linked into the
+ * program, the nothrow forms do not ask it. */
+static void *new_failed_linked(size_t bytes, size_t align, const void *site, const void *frame,
+                               bool may_throw)
+{
+    if (!may_throw)
+        return NULL;
+    for (cxx_new_handler handler; (handler = cxx_linked_handler()) != NULL;) {
         handler();
         void *block = bytes > PTRDIFF_MAX ? NULL
                       : align > 1         ? site_alloc_aligned(bytes, align, site, frame)
@@ -55,13 +57,21 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, const
         if (block != NULL)
             return block;
     }
-    if (!may_throw)
-        return NULL;
-    if (_ZSt17__throw_bad_allocv != NULL)
-        _ZSt17__throw_bad_allocv();
+    cxx_throw_bad_alloc();
     check_stop(
         "operator new of %zu bytes failed, and no C++ library is there to throw std::bad_alloc",
         bytes);
+}
+
+static COLD void *new_failed(size_t bytes, size_t align, const void *site, const void *frame,
+                             bool may_throw)
+{
+    struct cxx_library library;
+    if (!cxx_library_find(site, name_of_form(align > 1, may_throw), &library))
+        return new_failed_linked(bytes, align, site, frame, may_throw);
+    if (!may_throw && library.handler() == NULL)
+        return NULL;
+    return call_form(library.operator_form, bytes, align);
 }
 
 NOINLINE void *operator_new_missed(size_t bytes, const void *site, const void *frame,

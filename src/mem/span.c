@@ -56,7 +56,7 @@ static struct span_lists *owners_lists;              /* the same of owner 1, 2, 
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
-bool (*span_on_shortage)(size_t units);
+bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
 static _Atomic size_t dirty_units; /* in lists */
 static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
@@ -225,8 +225,7 @@ static size_t find(const struct span_lists *in, size_t units, size_t align_units
     return list == LIST_COUNT ? 0 : in->heads[list];
 }
 
-/* Cuts [first, first + units) out of the free span at `unit`, which it lies in, and marks it used.
- */
+/* Cuts [first, first + units) out of the free span at `unit`, around it, and marks it used. */
 static void carve(size_t unit, size_t first, size_t units)
 {
     unsigned state = region.tags[unit].state;
@@ -365,8 +364,8 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
     return span;
 }
 
-/* Waits long for the lock, and has all that is pending merged before it says no. From a holder that
- * does not run what came meanwhile is all there is. */
+/* Waits long for the lock, and merges all that is pending before it says no. A holder that does not
+ * run leaves only what came meanwhile. */
 static struct span take_last(size_t units, size_t align_units, unsigned owner)
 {
     struct span span;
@@ -380,8 +379,7 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* After all that is pending was merged, some each time the lock is taken; then after what others
- * keep whole came to the lists, if that is much. */
+/* After what is pending was merged, some with each lock; then after what others keep whole came. */
 static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
@@ -423,8 +421,7 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
         give(spans, parts);
 }
 
-/* Large blocks may never be touched as a whole, so where the front moves for one there are no huge
- * pages. */
+/* No huge pages where the front moves for a large block: not all of it may ever be touched. */
 static bool grow(size_t units, bool is_for_large, size_t *first, size_t *count)
 {
     if (region_grow(units, first, count) != 0)
@@ -461,8 +458,12 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
 struct span span_acquire(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = take_or_grow(units, align_units, owner);
-    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(units + align_units - 1))
+    size_t enough = units + align_units - 1;
+    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
         span = take_or_grow(units, align_units, owner);
+        if (span.unit == 0)
+            span_on_shortage(enough, true);
+    }
     return span;
 }
 
@@ -477,8 +478,7 @@ void span_release(size_t unit, size_t units, bool is_zero)
     unlock();
 }
 
-/* The span ends at the front: grows the region, which continues it unless another thread grows it
- * first. */
+/* The span ends at the front: grows the region, unless another thread does first. */
 static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
@@ -569,8 +569,8 @@ static size_t claim_pending(struct span *claimed, size_t units_max)
     return count;
 }
 
-/* Takes up to PURGE_BATCH dirty spans, of the owner at the hand first: nobody else can touch them
- * then. */
+/* Takes up to PURGE_BATCH dirty spans, which nobody else can touch then, of the hand's owner first.
+ */
 static size_t claim_dirty(struct span *claimed, size_t units_max)
 {
     size_t count = 0;

@@ -30,8 +30,8 @@ struct span {
 int span_start_owners(size_t page_bytes);
 
 /* Asked once when there is no span of `units`: whether something may have come back, so that
- * another try is worth it. */
-extern bool (*span_on_shortage)(size_t units);
+ * another try is worth it; and told afterwards where that was in vain, too. */
+extern bool (*span_on_shortage)(size_t units, bool was_in_vain);
 
 /* Asked each time before the front moves for `units`: whether spans that somebody kept were
  * released, so that the lists are worth another look. It waits for nobody. */

@@ -153,6 +153,51 @@ TEST(MallocInfo, WritesOneWellFormedElementNamedMalloc)
     EXPECT_NE(report.find("version="), std::string::npos) << report;
 }
 
+/* The number of `attribute` in the last element that begins with `element`; -1: there is none. */
+long long last_number(const std::string &text, const std::string &element,
+                      const std::string &attribute)
+{
+    std::size_t at = text.rfind("<" + element);
+    std::size_t value = at == std::string::npos ? at : text.find(attribute + "=\"", at);
+    if (value == std::string::npos || value > text.find('>', at))
+        return -1;
+    return std::stoll(text.substr(value + attribute.size() + 2));
+}
+
+/* Behind the heaps. Seen to fail without them, and with a rest that leaves out what batches hold.
+ */
+TEST(MallocInfo, HasTheCLibrarysTotalsAndTheyAddUpToWhatMallinfoSays)
+{
+    std::vector<void *> blocks = allocate_dirty(50000, 300);
+    for (std::size_t i = 0; i < blocks.size(); i += 2)
+        free(blocks[i]);
+    char *text = nullptr;
+    std::size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    ASSERT_NE(stream, nullptr);
+    ASSERT_EQ(malloc_info(0, stream), 0);
+    fflush(stream);
+    struct mallinfo2 info = mallinfo2();
+    std::string report(text, length);
+    report = report.substr(report.rfind("</heap>"));
+    fclose(stream);
+    free(text);
+    for (std::size_t i = 1; i < blocks.size(); i += 2)
+        free(blocks[i]);
+    long long fast = last_number(report, "total type=\"fast\"", "size");
+    long long rest = last_number(report, "total type=\"rest\"", "size");
+    EXPECT_GE(fast, 0);
+    EXPECT_GE(last_number(report, "total type=\"fast\"", "count"), 0);
+    EXPECT_GT(last_number(report, "total type=\"rest\"", "count"), 0);
+    EXPECT_NEAR(double(fast + rest), double(info.fordblks), double(MIB));
+    EXPECT_EQ(last_number(report, "total type=\"mmap\"", "size"), 0);
+    EXPECT_EQ(last_number(report, "total type=\"mmap\"", "count"), 0);
+    for (const char *kind : {"system type=\"current\"", "system type=\"max\"",
+                             "aspace type=\"total\"", "aspace type=\"mprotect\""})
+        EXPECT_EQ(last_number(report, kind, "size"), static_cast<long long>(info.arena)) << kind;
+    EXPECT_EQ(info.uordblks + info.fordblks, info.arena);
+}
+
 TEST(MallocInfo, RefusesOptionsItDoesNotKnow)
 {
     errno = 0;

@@ -180,35 +180,22 @@ static const Elf64_auxv_t *alone_auxv(void)
 
 static unsigned long alone_getauxval(unsigned long type)
 {
-    enum { RSEQ_FEATURE_BYTES = 27 };
     const Elf64_auxv_t *entry = alone_auxv();
     for (; entry != NULL && entry->a_type != AT_NULL; entry++)
-        if (entry->a_type == type && type != RSEQ_FEATURE_BYTES)
+        if (entry->a_type == type)
             return entry->a_un.a_val;
     return 0;
 }
 
+/* The environment ends where the auxiliary vector begins: NULL, NAME=VALUE..., NULL, vector. */
 static char *const *alone_environ(void)
 {
-    return (char *const *)(const void *)alone_auxv();
-}
-
-/* The environment ends where the auxiliary vector begins: NULL, NAME=VALUE..., NULL, vector. */
-static char *alone_getenv(const char *name)
-{
-    size_t length = 0;
-    while (name[length] != '\0')
-        length++;
-    char *const *entry = alone_environ() -
-                         2; /* the last one; the caller has seen that there are some */
-    for (; *entry != NULL; entry--) {
-        size_t same = 0;
-        while (same < length && (*entry)[same] == name[same])
-            same++;
-        if (same == length && (*entry)[length] == '=')
-            return *entry + length + 1;
-    }
-    return NULL;
+    char *const *entry = (char *const *)(const void *)alone_auxv();
+    if (entry == NULL)
+        return NULL;
+    for (entry -= 2; *entry != NULL; entry--)
+        continue;
+    return entry + 1;
 }
 
 static int alone_clock_gettime(clockid_t clock, struct timespec *out)
@@ -268,11 +255,11 @@ static int alone_thread_join(pthread_t thread, void **result)
 
 #undef errno
 #define errno (*alone_errno_location())
+#define HAS_SEQUENCES 0 /* their key would be a second one */
 #define abort() __builtin_trap()
 #define clock_gettime alone_clock_gettime
 #define environ alone_environ()
 #define getauxval alone_getauxval
-#define getenv alone_getenv
 #define pthread_atfork alone_atfork
 #define pthread_create alone_thread_create
 #define pthread_join alone_thread_join

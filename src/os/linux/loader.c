@@ -4,17 +4,26 @@
  */
 #include "os/loader.h"
 
-#include <sys/auxv.h>
-
+#include "base/atomic.h"
+#include "os/linux/auxiliary.h"
 #include "os/linux/found_object.h"
+
+/* Of this thread, which comes here again where another library stands before the function and asks
+ * the heap for memory. */
+static _Thread_local bool is_asking;
 
 enum loader_answer os_loader_find(const void *address)
 {
     struct found_object found;
-    if (find_object == NULL)
+    if (find_object == NULL || is_asking)
         return LOADER_MODULE;
-    if (find_object((void *)(uintptr_t)address, &found) != 0)
+    is_asking = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    int error = find_object((void *)(uintptr_t)address, &found);
+    atomic_signal_fence(memory_order_seq_cst);
+    is_asking = false;
+    if (error != 0)
         return LOADER_NONE;
-    uintptr_t linker = getauxval(AT_BASE); /* 0 in a static program */
+    uintptr_t linker = auxiliary_value(AT_BASE); /* 0 in a static program */
     return linker != 0 && found.link_map->l_addr == linker ? LOADER_ITSELF : LOADER_MODULE;
 }

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/bits.h"
+#include "os/linux/auxiliary.h"
+#include "os/linux/clock.h"
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 #include "os/probe.h"
@@ -93,7 +93,7 @@ int os_extend(void *start, size_t size)
 
 void os_refuse_huge(void *start, size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = auxiliary_value(AT_PAGESZ);
     size_t from = align_up((size_t)start, page), end = ((size_t)start + size) & ~(page - 1);
     if (from < end)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
@@ -106,8 +106,7 @@ void os_ask_huge(void *start, size_t size)
 
 static int64_t now_ns(void)
 {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct timespec now = clock_read(CLOCK_MONOTONIC);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -174,10 +173,11 @@ void os_name(void *start, size_t size, const char *name)
                 0);
 }
 
-static size_t resident_by_mincore(const void *start, size_t size)
+/* Apart: its stack is not needed where the kernel counts. */
+static NOINLINE size_t resident_by_mincore(const void *start, size_t size)
 {
     unsigned char present[RESIDENT_PAGES];
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = auxiliary_value(AT_PAGESZ);
     size_t resident = 0;
     for (size_t done = 0; done < size; done += RESIDENT_PAGES * page) {
         size_t bytes = size_min(size - done, RESIDENT_PAGES * page);

@@ -18,11 +18,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "base/bits.h"
+#include "os/linux/auxiliary.h"
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
@@ -168,7 +168,7 @@ static int visit_all(struct reader *reader, void (*visit)(const struct os_module
                      void *context)
 {
     struct image image = {0};
-    uintptr_t entry = getauxval(AT_ENTRY);
+    uintptr_t entry = auxiliary_value(AT_ENTRY);
     int result;
     while ((result = lines_read(&reader->lines, reader->line, LINE_BYTES)) > 0) {
         struct line line = parse_line(reader->line);

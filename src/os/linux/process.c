@@ -12,15 +12,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "os/linux/auxiliary.h"
+#include "os/linux/clock.h"
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
@@ -70,7 +70,7 @@ void os_start(struct os_facts *out)
 {
     struct sysinfo info;
     long result = system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0);
-    size_t page_bytes = getauxval(AT_PAGESZ);
+    size_t page_bytes = auxiliary_value(AT_PAGESZ);
     unsigned core_limit;
     unsigned cpu_count = usable_cpus(&core_limit);
     *out = (struct os_facts){
@@ -80,27 +80,25 @@ void os_start(struct os_facts *out)
         .data_bytes = data_limit(),
         .cpu_count = cpu_count,
         .core_limit = core_limit,
-        .is_secure = getauxval(AT_SECURE) != 0,
+        .is_secure = auxiliary_value(AT_SECURE) != 0,
     };
 }
 
 unsigned os_cpu(void)
 {
-    int cpu = sched_getcpu();
-    return cpu >= 0 ? (unsigned)cpu : UINT_MAX;
+    unsigned cpu;
+    return system_call(SYS_getcpu, (long)&cpu, 0, 0, 0, 0, 0) == 0 ? cpu : UINT_MAX;
 }
 
 uint64_t os_clock_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    struct timespec now = clock_read(CLOCK_MONOTONIC_COARSE);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 uint64_t os_clock_real_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    struct timespec now = clock_read(CLOCK_REALTIME);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
@@ -109,7 +107,8 @@ void os_random(void *out, size_t size)
     enum { WITHOUT_WAITING = 1 };
     if (system_call(SYS_getrandom, (long)out, (long)size, WITHOUT_WAITING, 0, 0, 0) == (long)size)
         return;
-    const char *seed = (const char *)getauxval(AT_RANDOM); /* 16 bytes, given to every process */
+    const char *seed = (const char *)auxiliary_value(
+        AT_RANDOM); /* 16 bytes, given to every process */
     for (size_t i = 0; i < size; i++)
         ((char *)out)[i] = seed != NULL ? seed[i % 16] : (char)(os_clock_ms() >> (i % 8));
 }
@@ -138,9 +137,22 @@ bool os_file_identity(int fd, uint64_t out[2])
     return true;
 }
 
+/* The value in an entry NAME=VALUE, or NULL. */
+static const char *value_of(const char *entry, const char *name)
+{
+    while (*name != '\0' && *entry == *name) {
+        entry++;
+        name++;
+    }
+    return *name == '\0' && *entry == '=' ? entry + 1 : NULL;
+}
+
 const char *os_environment(const char *name)
 {
-    return environ == NULL ? NULL : getenv(name);
+    const char *value = NULL;
+    for (char *const *entry = environ; entry != NULL && *entry != NULL && value == NULL; entry++)
+        value = value_of(*entry, name);
+    return value;
 }
 
 uint32_t os_process_id(void)

@@ -10,8 +10,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 
+#include "os/linux/auxiliary.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 
@@ -48,38 +48,69 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 static _Thread_local struct rseq_area own_area __attribute__((aligned(AREA_BYTES)));
 static pthread_key_t leave_key;
-static bool is_key_made;
+static _Atomic uint32_t key_state;
 static void (*_Atomic leave_hook)(void);
+
+enum { KEY_NOT_YET, KEY_IN_MAKING, KEY_MADE, KEY_REFUSED };
+
+static long own_area_call(int flags)
+{
+    return system_call(SYS_rseq, (long)&own_area, AREA_BYTES, flags, SIGNATURE, 0, 0);
+}
 
 /* Runs among the destructors of thread-specific data: the storage of `own_area` may go with the
  * thread, while the kernel still writes to it. */
 static void leave(void *area)
 {
+    (void)area; /* own_area, as this is its thread */
     load(&leave_hook, RELAXED)();
-    system_call(SYS_rseq, (long)area, AREA_BYTES, UNREGISTER, SIGNATURE, 0, 0);
+    own_area_call(UNREGISTER);
 }
 
+/* The C library's area of this thread, or NULL. */
+static struct rseq_area *given_area(void)
+{
+    if (&__rseq_offset == NULL || __rseq_size == 0)
+        return NULL;
+    char *thread = (char *)__builtin_thread_pointer();
+    struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
+    return (int32_t)area->cpu_id >= 0 ? area : NULL;
+}
+
+/* Calls nothing of the C library, which may be another's that allocates: the heap is just being
+ * started. */
 int os_rseq_start(void)
 {
-    if (!HAS_SEQUENCES || getauxval(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
+    if (!HAS_SEQUENCES || auxiliary_value(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
         return -ENOSYS;
-    is_key_made = pthread_key_create(&leave_key, leave) == 0;
+    if (given_area() == NULL) {
+        long result = own_area_call(0);
+        if (result != 0)
+            return (int)result;
+        own_area_call(UNREGISTER);
+    }
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
+}
+
+/* Made only where a thread needs it. False: there is none, or it is just being made. */
+static bool has_key(void)
+{
+    uint32_t state = KEY_NOT_YET;
+    if (compare_swap(&key_state, &state, KEY_IN_MAKING, ACQUIRE, ACQUIRE)) {
+        state = pthread_key_create(&leave_key, leave) == 0 ? KEY_MADE : KEY_REFUSED;
+        store(&key_state, state, RELEASE);
+    }
+    return state == KEY_MADE;
 }
 
 struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
-    if (&__rseq_offset != NULL && __rseq_size > 0) {
-        char *thread = (char *)__builtin_thread_pointer();
-        struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
-        if ((int32_t)area->cpu_id >= 0)
-            return area;
-    }
+    struct rseq_area *area = given_area();
+    if (area != NULL)
+        return area;
     store(&leave_hook, on_leave, RELAXED);
-    if (!is_key_made || pthread_setspecific(leave_key, &own_area) != 0)
-        return NULL;
-    long result = system_call(SYS_rseq, (long)&own_area, AREA_BYTES, 0, SIGNATURE, 0, 0);
-    return result == 0 ? &own_area : NULL;
+    bool is_hooked = has_key() && pthread_setspecific(leave_key, &own_area) == 0;
+    return is_hooked && own_area_call(0) == 0 ? &own_area : NULL;
 }
 
 int os_rseq_fence(void)

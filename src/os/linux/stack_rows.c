@@ -12,10 +12,10 @@
  * docs/design/stack-rows.md
  */
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "os/linux/auxiliary.h"
 #include "os/linux/stack_parts.h"
 #include "os/linux/stack_short.h"
 #include "os/stack.h"
@@ -109,7 +109,7 @@ static bool holds(const struct stack_tables *tables, uintptr_t address)
 static bool is_lasting(const struct stack_tables *tables)
 {
     return holds(tables, (uintptr_t)os_stack) || holds(tables, (uintptr_t)getauxval) ||
-           holds(tables, getauxval(AT_ENTRY));
+           holds(tables, auxiliary_value(AT_ENTRY));
 }
 
 /* A register's rule in brief. False: it has none. */

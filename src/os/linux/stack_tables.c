@@ -11,8 +11,8 @@
 #include <elf.h>
 #include <stdalign.h>
 #include <string.h>
-#include <sys/auxv.h>
 
+#include "os/linux/auxiliary.h"
 #include "os/linux/found_object.h"
 
 enum {
@@ -57,8 +57,8 @@ static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias
  * first. */
 static bool find_module(uintptr_t start, uintptr_t bias, struct stack_tables *out)
 {
-    const Elf64_Phdr *program = (const Elf64_Phdr *)getauxval(AT_PHDR);
-    if (program != NULL && find_segment(program, getauxval(AT_PHNUM), bias, out))
+    const Elf64_Phdr *program = (const Elf64_Phdr *)auxiliary_value(AT_PHDR);
+    if (program != NULL && find_segment(program, auxiliary_value(AT_PHNUM), bias, out))
         return true;
     const Elf64_Ehdr *file = (const Elf64_Ehdr *)start;
     if (!stack_memory_is_readable(start) || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 ||

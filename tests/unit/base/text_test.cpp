@@ -79,3 +79,29 @@ TEST(Text, WhatDoesNotFitIsCutAndNothingBehindTheBufferIsTouched)
         }
     }
 }
+
+static std::string taken;
+
+static void take(struct text *filled)
+{
+    taken.append(filled->start, filled->length);
+    filled->length = 0;
+}
+
+/* Seen to fail with a text that is cut all the same. */
+TEST(Text, WhatIsTakenAwayWhenItIsFullLosesNothing)
+{
+    for (std::size_t capacity = 2; capacity < 40; capacity++) {
+        char buffer[40];
+        struct text text = text_begin(buffer, capacity);
+        text.on_full = take;
+        taken.clear();
+        text_add_char(&text, '{');
+        text_add_member(&text, "one", 1);
+        text_add_member(&text, "two", 22);
+        text_add(&text, "}\n");
+        take(&text);
+        EXPECT_EQ(taken, "{\"one\":1,\"two\":22}\n") << capacity;
+        EXPECT_FALSE(text.is_cut);
+    }
+}

@@ -18,6 +18,9 @@ if(NOT CALM_HAS_GLIBC)
     list(FILTER calm_sources_libc EXCLUDE REGEX "/glibc\\.c$")
 endif()
 
+# Link-time optimisation does not know the names that assembly outside functions defines and uses.
+set_source_files_properties(${calm_src}/libc/vfork.c PROPERTIES COMPILE_OPTIONS -fno-lto)
+
 # calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name checks)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)

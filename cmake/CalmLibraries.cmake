@@ -38,6 +38,15 @@ function(calm_interface name checks)
     target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
 
+# What sealing needs to know of how the objects were compiled: it makes machine code of them, whatever they are.
+string(REGEX MATCHALL "-(flto|fuse-ld)[^ ]*" calm_seal_flags "${CMAKE_C_FLAGS} ${CMAKE_EXE_LINKER_FLAGS}")
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+    list(APPEND calm_seal_flags ${CMAKE_C_COMPILE_OPTIONS_IPO})
+endif()
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND calm_seal_flags -flinker-output=nolto-rel)
+endif()
+
 # calm_sealed(NAME FROM targets... [EXCEPT regex] [SHARED names...]): one object made of theirs, ${NAME}_objects in the
 # caller, of which other files see the public names alone: a static program may name its functions as ours are named
 # inside. SHARED are names that our own libraries need of each other: they become calm_NAME, still hidden. Instrumented
@@ -63,7 +72,7 @@ function(calm_sealed name)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/sealed)
     # The probes' base is one for the whole program, whoever else has probes.
     add_custom_command(OUTPUT ${sealed}
-        COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${objects} -o ${sealed}
+        COMMAND ${CMAKE_C_COMPILER} ${calm_seal_flags} -r -nostdlib ${objects} -o ${sealed}
         COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${renamed} ${sealed}
         COMMAND ${CMAKE_OBJCOPY} --globalize-symbol=_.stapsdt.base ${kept} ${sealed}
         DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Sealing ${name}.o")

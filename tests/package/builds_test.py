@@ -2,7 +2,7 @@
 compilers and linkers have nothing to say.
 
     builds_test.py one_file quick|full       the one-file form, by levels, hardening, link-time optimisation and linkers
-    builds_test.py cmake quick|full FOLDER   the targets of CMake, and programs that link the static library
+    builds_test.py cmake quick|full          the targets of CMake, and programs that link the libraries
 
 What a compiler or a linker is missing for is named, and the rest runs. Seen to fail: with the note of facts made by
 assembly outside functions, which names the table (all of link-time optimisation by gcc); with vfork.c compiled as the
@@ -31,7 +31,7 @@ BLOCKS, BLOCK_BYTES = 5000, 1000  # as built.c and built.cpp have them
 RATE_BYTES = 1 << 16
 SOON_S = 20
 PACKAGES = {"clang-19": "clang-19", "ld.gold": "binutils", "ld.lld-19": "lld-19", "mold": "mold",
-            "LLVMgold.so": "llvm-19-linker-tools", "llvm-ar-19": "llvm-19"}
+            "LLVMgold.so": "llvm-19-linker-tools"}
 LINKERS = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld-19", "mold": "mold"}
 LLVM_PLUGIN = "/usr/lib/llvm-19/lib/LLVMgold.so"
 WARN = ("-Wall", "-Wextra")
@@ -103,8 +103,41 @@ def builds(speed):
     return [build for build in found if build not in quick]
 
 
+@dataclass(frozen=True)
+class Tree:
+    """How the targets are built by CMake, and by what its users' programs are."""
+    compiler: str
+    options: str = "-O2"  # CMAKE_C_FLAGS
+    linker: str = ""
+    whole: bool = False  # CMAKE_INTERPROCEDURAL_OPTIMIZATION
+
+    def __str__(self):
+        return " ".join(["CMake,", self.compiler, self.options] + ["-fuse-ld=" + self.linker] * (self.linker != "") +
+                        ["INTERPROCEDURAL_OPTIMIZATION"] * self.whole)
+
+    def missing(self):
+        lto = "-flto" if self.whole else self.options
+        return Build(self.compiler, tuple(lto.split()), self.linker).missing()
+
+
+def trees(speed):
+    if speed == QUICK:
+        return [Tree("gcc", whole=True)]
+    return [Tree("gcc", " ".join(("-O2", "-flto=auto", "-ffat-lto-objects") + HARD)), Tree("gcc", "-O3 -flto", "gold"),
+            Tree("gcc", "-Os -flto=auto", "mold"), Tree("gcc", "-O2 -flto=auto -flto-partition=max"),
+            Tree("gcc", "-O2", "lld"), Tree("clang-19", whole=True), Tree("clang-19", "-O2 -flto", "lld"),
+            Tree("clang-19", "-O2 -flto=thin", "mold"), Tree("clang-19", " ".join(("-O3",) + HARD))]
+
+
 class Problem(Exception):
     pass
+
+
+def linkers(folder):
+    """A folder with the name that gcc has for lld."""
+    os.makedirs(folder, exist_ok=True)
+    os.symlink(shutil.which("ld.lld-19") or "/nonexistent", os.path.join(folder, "ld.lld"))
+    return folder
 
 
 def quietly(*words, **more):
@@ -144,7 +177,7 @@ class OneFile:
     def __init__(self, folder):
         self.folder, self.lock, self.objects = folder, threading.Lock(), {}
         run(sys.executable, os.path.join(ROOT, "tools", "amalgamate.py"), "--out", folder)
-        os.symlink(shutil.which("ld.lld-19") or "/nonexistent", self.path("ld.lld"))  # gcc's name for it
+        linkers(folder)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -176,8 +209,32 @@ def one_file(speed):
         return judged(builds(speed), OneFile(folder).judge)
 
 
+def judge_tree(tree):
+    """Builds the libraries, holds the static ones to sealed_test.py, and links programs with each."""
+    with tempfile.TemporaryDirectory(prefix="calm-builds-") as folder:
+        lto = ["-flto"] if tree.whole else [word for word in tree.options.split() if word.startswith("-flto")]
+        linker = ["-fuse-ld=" + tree.linker, "-B" + linkers(os.path.join(folder, "linkers"))] if tree.linker else []
+        link = " ".join(linker)
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCALM_TESTS=OFF",
+            "-DCMAKE_C_COMPILER=" + tree.compiler, "-DCMAKE_C_FLAGS=" + tree.options,
+            "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=" + ("ON" if tree.whole else "OFF"),
+            "-DCMAKE_EXE_LINKER_FLAGS=" + link, "-DCMAKE_SHARED_LINKER_FLAGS=" + link)
+        made = run("cmake", "--build", folder, "--target", "calmalloc", "calmalloc_static", "calmpool", "calmexec")
+        if "warning" in SERIAL.sub("", made.stdout + made.stderr):
+            raise Problem(made.stdout[-3000:] + made.stderr[-3000:])
+        libraries = [os.path.join(folder, "lib" + name) for name in
+                     ("calmalloc.a", "calmpool.a", "calmexec.a", "calmalloc.so")]
+        run(sys.executable, os.path.join(HERE, "sealed_test.py"), tree.compiler, *libraries)
+        program, static = os.path.join(folder, "program"), libraries[0]
+        cpp = tree.compiler.replace("gcc", "g++").replace("clang", "clang++")
+        for words in ([libraries[3], "-Wl,-rpath," + folder], [static], [static, "-static"], [static, "-static-pie"]):
+            quietly(cpp, *WARN, "-O2", *lto, "-I", os.path.join(ROOT, "include"), os.path.join(HERE, "built.cpp"),
+                    "-o", program, "-pthread", *linker, *words)
+            look_at(program)
+
+
 def judged(cases, judge):
-    """Judges all, two at a time or more. Returns (what was wrong, what was missing)."""
+    """Judges all, as many at a time as there are processors. Returns (what was wrong, what was missing)."""
     missing = {case.missing() for case in cases} - {""}
     wrong = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -194,7 +251,7 @@ def judged(cases, judge):
 
 def main():
     kind, speed = sys.argv[1:3]
-    wrong, missing = one_file(speed) if kind == "one_file" else cmake(speed, sys.argv[3])
+    wrong, missing = one_file(speed) if kind == "one_file" else judged(trees(speed), judge_tree)
     if wrong:
         return 1
     if missing:

@@ -1,4 +1,4 @@
-"""Ways in which people build: each makes a program that runs, whose heap the tools find from outside, and of which
+"""The ways in which people build: each makes a program that runs, whose heap the tools find from outside, and of which
 compilers and linkers have nothing to say.
 
     builds_test.py one_file quick|full       the one-file form, by levels, hardening, link-time optimisation and linkers
@@ -69,7 +69,7 @@ class Build:
 
 
 def builds(speed):
-    """Those of the quick tests, or all others."""
+    """Those of the quick tests, or all others. gold does not make what -static-pie asks for."""
     quick = [
         Build("gcc", ("-O0",)), Build("gcc", ("-Os",)), Build("gcc", ("-O2",) + HARD),
         *(Build("gcc", SECTIONS, linker, ("-Wl,--gc-sections",)) for linker in LINKERS),
@@ -85,7 +85,8 @@ def builds(speed):
     for compiler in ("gcc", "clang-19"):
         found += [Build(compiler, (level,)) for level in ("-O0", "-Og", "-O1", "-O2", "-O3", "-Os")]
         found += [Build(compiler, ("-O2", word)) for word in HARD] + [Build(compiler, ("-O3", "-flto") + HARD)]
-        found += [Build(compiler, ("-O2",), linker, link) for linker in LINKERS for link in ((), ("-static-pie",))]
+        found += [Build(compiler, ("-O2",), linker) for linker in LINKERS]
+        found += [Build(compiler, ("-O2",), linker, ("-static-pie",)) for linker in LINKERS if linker != "gold"]
         found += [Build(compiler, SECTIONS, linker, ("-Wl,--gc-sections", "-Wl,--icf=all"))
                   for linker in ("gold", "lld", "mold")]
         found += [Build(compiler, ("-O2", "-fno-pie"), link=link) for link in (("-no-pie",), ("-no-pie", "-static"))]

@@ -38,13 +38,16 @@ function(calm_interface name checks)
     target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
 
-# What sealing needs to know of how the objects were compiled: it makes machine code of them, whatever they are.
-string(REGEX MATCHALL "-(flto|fuse-ld)[^ ]*" calm_seal_flags "${CMAKE_C_FLAGS} ${CMAKE_EXE_LINKER_FLAGS}")
+# What sealing needs to know of how the objects were compiled: it makes machine code of them, whatever they are. By the
+# compiler's own linker, since mold 1.10 stops at -r of gcc's; but lld reads clang's without a plugin.
+string(REGEX MATCHALL "-flto[^ ]*" calm_seal_flags "${CMAKE_C_FLAGS}")
 if(CMAKE_INTERPROCEDURAL_OPTIMIZATION)
     list(APPEND calm_seal_flags ${CMAKE_C_COMPILE_OPTIONS_IPO})
 endif()
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     list(APPEND calm_seal_flags -flinker-output=nolto-rel)
+elseif("${CMAKE_C_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fuse-ld=lld[^ ]*")
+    list(APPEND calm_seal_flags ${CMAKE_MATCH_0})
 endif()
 
 # calm_sealed(NAME FROM targets... [EXCEPT regex] [SHARED names...]): one object made of theirs, ${NAME}_objects in the

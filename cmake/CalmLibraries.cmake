@@ -18,6 +18,9 @@ if(NOT CALM_HAS_GLIBC)
     list(FILTER calm_sources_libc EXCLUDE REGEX "/glibc\\.c$")
 endif()
 
+# Link-time optimisation does not know the names that assembly outside functions defines and uses.
+set_source_files_properties(${calm_src}/libc/vfork.c PROPERTIES COMPILE_OPTIONS -fno-lto)
+
 # calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name checks)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
@@ -34,6 +37,18 @@ function(calm_interface name checks)
     target_include_directories(${name} SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/include ${calm_src})
     target_compile_definitions(${name} PUBLIC CALM_CHECKS=${checks})
 endfunction()
+
+# What sealing needs to know of how the objects were compiled: it makes machine code of them, whatever they are. By the
+# compiler's own linker, since mold 1.10 stops at -r of gcc's; but lld reads clang's without a plugin.
+string(REGEX MATCHALL "-flto[^ ]*" calm_seal_flags "${CMAKE_C_FLAGS}")
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+    list(APPEND calm_seal_flags ${CMAKE_C_COMPILE_OPTIONS_IPO})
+endif()
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND calm_seal_flags -flinker-output=nolto-rel)
+elseif("${CMAKE_C_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fuse-ld=lld[^ ]*")
+    list(APPEND calm_seal_flags ${CMAKE_MATCH_0})
+endif()
 
 # calm_sealed(NAME FROM targets... [EXCEPT regex] [SHARED names...]): one object made of theirs, ${NAME}_objects in the
 # caller, of which other files see the public names alone: a static program may name its functions as ours are named
@@ -60,7 +75,7 @@ function(calm_sealed name)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/sealed)
     # The probes' base is one for the whole program, whoever else has probes.
     add_custom_command(OUTPUT ${sealed}
-        COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${objects} -o ${sealed}
+        COMMAND ${CMAKE_C_COMPILER} ${calm_seal_flags} -r -nostdlib ${objects} -o ${sealed}
         COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${renamed} ${sealed}
         COMMAND ${CMAKE_OBJCOPY} --globalize-symbol=_.stapsdt.base ${kept} ${sealed}
         DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Sealing ${name}.o")

@@ -41,7 +41,7 @@ CPP_ONLY = {"and", "catch", "class", "concept", "delete", "explicit", "export", 
             "typename", "using", "virtual", "xor"}
 # Not names: keywords that begin or accompany a declaration, and the attributes of base/attr.h.
 QUALIFIERS = {"const", "volatile", "extern", "static", "inline", "register", "_Atomic", "_Thread_local", "_Alignas",
-              "_Noreturn", "__attribute__", "EXPORT", "HIDDEN", "KEPT", "NOINLINE", "COLD", "NORETURN", "ALWAYS_INLINE",
+              "_Noreturn", "__attribute__", "EXPORT", "HIDDEN", "NOINLINE", "COLD", "NORETURN", "ALWAYS_INLINE",
               "PRINTF_LIKE", "CONSTRUCTOR_FIRST", "DESTRUCTOR_LAST"}
 
 HEAD = """/*

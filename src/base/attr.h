@@ -43,21 +43,22 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
-/* On what nobody refers to, and is to stay. */
-#define KEPT __attribute__((used))
 /* On data of the fast paths: reached without a detour. */
 #define HIDDEN __attribute__((visibility("hidden")))
 /* Has the compiler compute an integer variable at this point, not from its operands later. */
 #define computed_here(variable) __asm__("" : "+r"(variable))
 /* Before a short loop over many words: four of them in one turn. */
 #define UNROLLED _Pragma("GCC unroll 4")
-/* In a loop that looks at a word: lets the other thread of the core run. */
+/* In a loop that looks at a word: lets the other thread of the core run. ADDRESS_OPERAND is how
+ * assembly takes the address of what no other file of the program can replace, by its name. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
 enum { CODE_ALIGN_LOG2 = 0, MACHINE_IS_X86_64 = 1 };
+#define ADDRESS_OPERAND "i"
 #else
 #define cpu_relax() __asm__ volatile("isb" ::: "memory")
 enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
+#define ADDRESS_OPERAND "S"
 #endif
 /* The enclosing function's return address, and the same read again, so that a slow path which wants
  * it does not have the fast one keep it in a register. clang would set up a frame for that. */

@@ -29,16 +29,18 @@ struct fact_table {
     const struct watch_fact *lists[FACT_LISTS]; /* the last is followed by NULL */
 };
 
-/* Puts a note into the file that it is compiled into. Its contents: how far the table is from here.
- * The assembler finds the table by its name, so its declaration ends in __asm__("that name"): in
- * C++ it would be another. */
+/* A statement without instructions: puts a note into the file that the function around it becomes
+ * part of. Its contents: how far the table is from here. The table is an operand, because what
+ * assembly only names, link-time optimisation renames or leaves out. */
 #define FACTS_NOTE(table)                                                                          \
-    __asm__(".pushsection .note.calmalloc, \"a\", \"note\"\n"                                      \
-            ".balign 4\n"                                                                          \
-            ".4byte 10, 8, 1\n"                                                                    \
-            ".asciz \"calmalloc\"\n"                                                               \
-            ".balign 4\n"                                                                          \
-            ".8byte " #table " - .\n"                                                              \
-            ".popsection")
+    __asm__ volatile(".pushsection .note.calmalloc, \"a\", \"note\"\n"                             \
+                     ".balign 4\n"                                                                 \
+                     ".4byte 10, 8, 1\n"                                                           \
+                     ".asciz \"calmalloc\"\n"                                                      \
+                     ".balign 4\n"                                                                 \
+                     ".8byte %c[facts] - .\n"                                                      \
+                     ".popsection"                                                                 \
+                     :                                                                             \
+                     : [facts] ADDRESS_OPERAND(&(table)))
 
 #endif

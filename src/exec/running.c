@@ -17,22 +17,6 @@ enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 2 };
 
 static struct calm_exec *_Atomic running[RUNNING_MAX];
 
-void running_add(struct calm_exec *exec)
-{
-    for (unsigned i = 0; i < RUNNING_MAX; i++) {
-        struct calm_exec *nobody = NULL;
-        if (compare_swap(&running[i], &nobody, exec, RELEASE, RELAXED))
-            return;
-    }
-}
-
-void running_remove(const struct calm_exec *exec)
-{
-    for (unsigned i = 0; i < RUNNING_MAX; i++)
-        if (load(&running[i], RELAXED) == exec)
-            store(&running[i], NULL, RELAXED);
-}
-
 static const struct watch_fact exec_facts[] = {
     FACT_AT("running", running),
     FACT_NUMBER("running.count", RUNNING_MAX),
@@ -82,7 +66,7 @@ static const struct watch_fact line_facts[] = {
     FACTS_END,
 };
 
-KEPT HIDDEN const struct fact_table exec_table __asm__("exec_table") = {
+static const struct fact_table exec_table = {
     .magic = "calmexec facts",
     .version = EXEC_FACTS_VERSION,
     .bytes = sizeof(struct fact_table),
@@ -90,4 +74,19 @@ KEPT HIDDEN const struct fact_table exec_table __asm__("exec_table") = {
     .lists = {exec_facts, worker_facts, line_facts},
 };
 
-FACTS_NOTE(exec_table);
+void running_add(struct calm_exec *exec)
+{
+    FACTS_NOTE(exec_table);
+    for (unsigned i = 0; i < RUNNING_MAX; i++) {
+        struct calm_exec *nobody = NULL;
+        if (compare_swap(&running[i], &nobody, exec, RELEASE, RELAXED))
+            return;
+    }
+}
+
+void running_remove(const struct calm_exec *exec)
+{
+    for (unsigned i = 0; i < RUNNING_MAX; i++)
+        if (load(&running[i], RELAXED) == exec)
+            store(&running[i], NULL, RELAXED);
+}

@@ -14,9 +14,6 @@
 
 enum { COMPLAINTS_MAX = 1024 };
 
-/* A static program has the note that leads to the table only if something needs the table. */
-KEPT static const struct fact_table *const table = &watch_table;
-
 static _Atomic uint64_t failed_calls;
 static uint64_t
     report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
@@ -134,6 +131,7 @@ void *front_zeroed(size_t count, size_t bytes, const void *site, const void *fra
 
 CONSTRUCTOR_FIRST static void at_load(void)
 {
+    FACTS_NOTE(watch_table);
     heap_install_hooks();
     profile_at_load();
 }

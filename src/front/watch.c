@@ -51,5 +51,3 @@ const struct fact_table watch_table = {
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
               site_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
 };
-
-FACTS_NOTE(watch_table);

@@ -9,6 +9,6 @@
 /* Changes when a fact comes to mean something else, or is gone that was there. */
 enum { WATCH_VERSION = 2 };
 
-extern HIDDEN const struct fact_table watch_table __asm__("watch_table");
+extern HIDDEN const struct fact_table watch_table;
 
 #endif

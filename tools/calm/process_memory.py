@@ -161,21 +161,23 @@ class Process:
             return []
         bias = area.start - first[3]
         found = []
-        for kind, _, _, address, _, _, length, align in parts:
+        for kind, _, _, address, _, _, length, _ in parts:
             if kind == PT_NOTE and length <= NOTES_BYTES_MAX:
-                found += self.parse_notes(bias + address, length, 8 if align == 8 else 4)
+                found += self.parse_notes(bias + address, length)
         return found
 
-    def parse_notes(self, address, length, align):
+    def parse_notes(self, address, length):
+        """Notes that are aligned to 8 have contents of such a size that 4 finds them as well; and mold says 8 of all
+        when one is."""
         data, at, found = self.read(address, length), 0, []
         while at + 12 <= length:
             name_bytes, bytes_, kind = struct.unpack_from("<III", data, at)
-            contents = (at + 12 + name_bytes + align - 1) // align * align
+            contents = at + 12 + (name_bytes + 3) // 4 * 4
             if contents + bytes_ > length:
                 break
             found.append((data[at + 12:at + 12 + name_bytes].rstrip(b"\0"), kind, address + contents,
                           data[contents:contents + bytes_]))
-            at = (contents + bytes_ + align - 1) // align * align
+            at = contents + (bytes_ + 3) // 4 * 4
         return found
 
     def build_id(self, area):

@@ -275,7 +275,7 @@ static bool read_wait(struct word word, uint64_t *ns)
     memcpy(text, word.start, word.bytes);
     text[word.bytes] = '\0';
     double seconds = strtod(text, &end);
-    if (*end != '\0' || !isfinite(seconds) || seconds < 0 || seconds > WAIT_S_MAX)
+    if (*end != '\0' || !isfinite(seconds) || seconds < 0 || seconds > (int)WAIT_S_MAX)
         return false;
     *ns = (uint64_t)ceil(seconds * 1e9);
     return true;

@@ -37,7 +37,7 @@ static double reading_ns(void)
         uint64_t from_ns = clock_ns();
         sum_ns += clock_ns() - from_ns;
     }
-    return (double)sum_ns / READINGS;
+    return (double)sum_ns / (int)READINGS;
 }
 
 static void draw_bar(const struct sim_options *options, double share, double load, uint64_t seed)

@@ -122,22 +122,24 @@ static size_t read_headers(struct reader *reader, uintptr_t base)
     return is_read ? count : 0;
 }
 
-/* Looks for the build id among the notes of one program header; its length, or 0. */
-static size_t read_notes(struct reader *reader, uintptr_t at, const Elf64_Phdr *header)
+/* Looks for the build id among the notes of one program header; its length, or 0. Notes that are
+ * aligned to 8 have contents of such a size that 4 finds them as well; and mold says 8 of all when
+ * one is. */
+static size_t read_notes(struct reader *reader, uintptr_t at, size_t bytes)
 {
-    size_t align = header->p_align == 8 ? 8 : 4;
-    uintptr_t end = at + header->p_memsz;
+    enum { ALIGN = 4 };
+    uintptr_t end = at + bytes;
     for (unsigned i = 0; i < NOTES_MAX && at + sizeof(Elf64_Nhdr) <= end; i++) {
         Elf64_Nhdr note;
         char name[sizeof ELF_NOTE_GNU];
         if (!copy_memory(at, &note, sizeof note))
             return 0;
-        uintptr_t words = at + align_up(sizeof note + note.n_namesz, align);
+        uintptr_t words = at + align_up(sizeof note + note.n_namesz, ALIGN);
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof name &&
             note.n_descsz <= OS_BUILD_ID_MAX && copy_memory(at + sizeof note, name, sizeof name) &&
             memcmp(name, ELF_NOTE_GNU, sizeof name) == 0)
             return copy_memory(words, reader->build_id, note.n_descsz) ? note.n_descsz : 0;
-        at = words + align_up(note.n_descsz, align);
+        at = words + align_up(note.n_descsz, ALIGN);
     }
     return 0;
 }
@@ -158,7 +160,8 @@ static void describe(struct reader *reader, uintptr_t base, struct os_module *mo
     for (size_t i = 0; is_known && i < count && module->build_id_bytes == 0; i++) {
         const Elf64_Phdr *header = &reader->headers[i];
         if (header->p_type == PT_NOTE)
-            module->build_id_bytes = read_notes(reader, module->bias + header->p_vaddr, header);
+            module->build_id_bytes = read_notes(reader, module->bias + header->p_vaddr,
+                                                header->p_memsz);
     }
     if (module->build_id_bytes > 0)
         module->build_id = reader->build_id;

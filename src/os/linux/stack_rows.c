@@ -124,7 +124,7 @@ static bool abridge_rule(const struct stack_row *row, unsigned number, struct st
     if (!is_save)
         return false;
     uint16_t words = (uint16_t)(below / WORD);
-    out->saves[out->count++] = (uint16_t)(words << STACK_SAVE_BITS | number);
+    out->saves[out->count++] = (uint16_t)((unsigned)words << STACK_SAVE_BITS | number);
     out->saved |= (uint32_t)1 << number;
     out->nearest = out->nearest < words ? out->nearest : words;
     out->farthest = out->farthest > words ? out->farthest : words;

@@ -17,6 +17,7 @@
 #include "core/cache_sizes.h"
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/large.h"
 #include "core/misuse.h"
 #include "core/run.h"
 #include "core/sampled.h"
@@ -520,6 +521,8 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     /* It may have one, where a sequence was aborted or the thread is on another core by now. */
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
+    if (block != NULL && is_span_bin(bin))
+        large_note_asked(block, span_bin_units(bin));
     if (block == NULL)
         block = refill(cache, bin, bin, REFILL_MAX, &fetched);
     cache_done(cache);

@@ -179,9 +179,14 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
     cache_free(block, bin);
 }
 
+/* Alignments up to this need no asking for, and are not looked at. */
+enum { ALIGN_NATURAL = 16 };
+
 ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
 {
-    if (CHECKS >= 1)
+    if (CHECKS >= 1 && unlikely(align > ALIGN_NATURAL))
+        heap_free_sized_odd(block, bytes, align);
+    else if (CHECKS >= 1)
         heap_free_told(block, bytes, (struct told_align){.bytes = align}, false);
     else
         heap_free(block);

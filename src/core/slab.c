@@ -124,7 +124,7 @@ void slab_retire(struct slab *slab)
     unsigned class = bin_class(slab->bin);
     ASSERT(slab->free_count == slab->capacity && region_kind(unit) == UNIT_FREE);
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
-    region.tags[unit].was = class_facts[class].bytes | 1u; /* odd: it was a slab */
+    region.tags[unit].bytes = class_facts[class].bytes | 1u; /* odd: it was a slab */
     bookkeeping_release(slab, slab_lines(class));
     span_release(unit, 1, is_zero);
 }

@@ -40,8 +40,9 @@ struct span_tag {
     uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
 
     /* Owned by whoever holds the span. */
-    void *slab; /* a slab's bookkeeping; written before the map names its bin    */
-    size_t was; /* what lay here before it was freed, for reports; 0 is unknown */
+    void *slab;   /* a slab's bookkeeping; written before the map names its bin    */
+    size_t bytes; /* usable ones of the large block that begins here, or, for reports, of what
+                     did before it was freed; 0 is unknown */
 };
 _Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
 

@@ -297,8 +297,7 @@ static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner
     void *block = span_of_core(first, end);
     if (block == NULL || large_owner(block) == owner)
         return block;
-    if (CHECKS >= 1)
-        *(block_word *)block = cache_mark;
+    block_mark(block);
     cache_free(block, region_kind(region_unit(block)));
     return NULL;
 }
@@ -392,13 +391,17 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     return large_alloc_aligned(bytes, align, offset_owner(cohort_offset));
 }
 
-/* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact
- * check decides. */
+/* Whether a block lies free: its slab's bitmap has it, or it has the mark, by chance or copied
+ * perhaps, and the exact search finds it. */
 static bool is_free_already(const void *block)
 {
-    unsigned kind = region_kind(region_unit(block));
-    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark &&
-           misuse_is_free(block, kind);
+    size_t unit = region_unit(block);
+    unsigned kind = region_kind(unit), class = bin_class(kind);
+    if (CHECKS == 0 || kind == UNIT_HEAD)
+        return false;
+    if (class != CLASS_SPAN && slab_has_free(slab_of_unit(unit), class, block))
+        return true;
+    return block_is_marked(block) && misuse_is_free(block, kind);
 }
 
 /* Usable bytes of a block of the kind that the unit map says. */
@@ -415,8 +418,7 @@ static void free_cached(void *block, unsigned bin, const char *verb)
         misuse_report_double(block, verb, bytes_of(block, bin));
         return;
     }
-    if (CHECKS >= 1)
-        *(block_word *)block = cache_mark;
+    block_mark(block);
     cache_free(block, bin);
 }
 

@@ -34,9 +34,11 @@ static _Atomic size_t moves_alive;
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
-    _Atomic uint16_t *map = region.map + unit; /* read once: the stores might change it */
+    struct unit_entry *map = region.map + unit; /* read once: the stores might change it */
+    if (from == 0)
+        store(&map[0].limit, bin_class(kind) == CLASS_SPAN, RELAXED);
     for (size_t i = from; i < to; i++)
-        store(&map[i], (uint16_t)kind, RELAXED);
+        store(&map[i].kind, (uint16_t)kind, RELAXED);
 }
 
 static unsigned head_kind(size_t unit, size_t units)

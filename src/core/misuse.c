@@ -51,6 +51,13 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes)
                bytes);
 }
 
+void misuse_report_spoiled(const void *block, size_t bytes)
+{
+    if (!is_only_counted())
+        check_stop("malloc found %p: a free block of %zu bytes that was written to, or freed twice",
+                   (void *)(uintptr_t)block, bytes);
+}
+
 void misuse_report_pool(const void *block, const char *verb, int error)
 {
     if (!is_only_counted())

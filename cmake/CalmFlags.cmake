@@ -1,7 +1,8 @@
-# CalmFlags: three interface targets that carry every compiler flag.
+# CalmFlags: four interface targets that carry every compiler flag.
 #
 #   calm_warnings      warnings, errors with CALM_WERROR; for our own C and C++, tests included
 #   calm_instrument    sanitizers and coverage; empty in a plain build
+#   calm_hardening     what distributions harden their packages by; empty in an instrumented build
 #   calm_library_flags how the allocator itself is compiled
 
 add_library(calm_warnings INTERFACE)
@@ -31,6 +32,33 @@ endif()
 if(CALM_COVERAGE)
     target_compile_options(calm_instrument INTERFACE --coverage)
     target_link_options(calm_instrument INTERFACE --coverage)
+endif()
+
+# No look of these is in malloc's or free's fast path. Not -fcf-protection: it begins every function with an instruction
+# more; who builds with it in CMAKE_C_FLAGS gets it. A choice made there about _FORTIFY_SOURCE stays.
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
+add_library(calm_hardening INTERFACE)
+if(NOT CALM_SANITIZE AND NOT CALM_FUZZ AND NOT CALM_COVERAGE)
+    set(calm_hardening_flags -fstack-protector-strong -fstack-clash-protection)
+    if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+        list(APPEND calm_hardening_flags -mbranch-protection=standard)
+    endif()
+    foreach(flag ${calm_hardening_flags})
+        string(MAKE_C_IDENTIFIER "CALM_HAS${flag}" has_flag)
+        check_c_compiler_flag(${flag} ${has_flag})
+        if(${has_flag})
+            target_compile_options(calm_hardening INTERFACE ${flag})
+        endif()
+    endforeach()
+    check_c_source_compiles("
+#ifdef _FORTIFY_SOURCE
+#error chosen
+#endif
+int main(void) { return 0; }" CALM_FORTIFY_IS_FREE)
+    if(CALM_FORTIFY_IS_FREE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug") # it needs an optimising compiler
+        target_compile_definitions(calm_hardening INTERFACE _FORTIFY_SOURCE=2)
+    endif()
 endif()
 
 # A compiler that knows what malloc does may turn our own calloc, a malloc and a memset, into a call of calloc.

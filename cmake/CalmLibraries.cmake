@@ -26,7 +26,7 @@ function(calm_objects name checks)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.c)
     file(WRITE ${empty} "typedef int calm_empty;\n") # a layer without sources is still a target
     add_library(${name} OBJECT ${ARGN} ${empty})
-    target_link_libraries(${name} PRIVATE calm_warnings calm_library_flags calm_instrument)
+    target_link_libraries(${name} PRIVATE calm_warnings calm_library_flags calm_hardening calm_instrument)
     calm_interface(${name} ${checks})
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
@@ -94,7 +94,10 @@ set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
 
 # The pools by themselves: freestanding, nothing of the C library but memset and memcpy.
 calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
-target_compile_options(calm_pool_objects PRIVATE -ffreestanding)
+# A stack protector calls the C library when it fails, and its looks would count in the bound.
+add_library(calm_freestanding INTERFACE)
+target_compile_options(calm_freestanding INTERFACE -ffreestanding -fno-stack-protector)
+target_link_libraries(calm_pool_objects PRIVATE calm_freestanding)
 calm_sealed(calm_sealed_pool FROM calm_pool_objects SHARED ${calm_shared_names})
 add_library(calmpool STATIC ${calm_sealed_pool_objects})
 add_dependencies(calmpool calm_sealed_pool)
@@ -175,9 +178,11 @@ target_link_libraries(calmalloc_static PUBLIC Threads::Threads PRIVATE $<BUILD_I
 
 # What `calm run` starts programs from.
 add_executable(calm_launch ${CMAKE_CURRENT_SOURCE_DIR}/tools/launch/calm_launch.c)
-target_link_libraries(calm_launch PRIVATE calm_warnings)
+target_link_libraries(calm_launch PRIVATE calm_warnings calm_hardening)
+target_link_options(calm_launch PRIVATE -Wl,-z,now -Wl,-z,relro)
 
 # What `calm run --sizes` puts in front of the library.
 add_library(calm_sizes SHARED ${CMAKE_CURRENT_SOURCE_DIR}/tools/launch/calm_sizes.c)
-target_link_libraries(calm_sizes PRIVATE calm_warnings Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(calm_sizes PRIVATE calm_warnings calm_hardening Threads::Threads ${CMAKE_DL_LIBS})
+target_link_options(calm_sizes PRIVATE -Wl,-z,now -Wl,-z,relro)
 target_compile_options(calm_sizes PRIVATE -fno-builtin -fexceptions)

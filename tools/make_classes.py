@@ -2,9 +2,9 @@
 """Writes src/core/class_tables.c from the rule for block sizes. Run it after changing the rule; a test compares.
 
 The rule: 8; then steps of 16 to 256; of 32 to 512; of 64 to 1024; then four classes a doubling up to 32 KiB.
-A slab is one unit of 64 KiB. For a block size d the check constants are M = ceil(2^32 / d) and, with
-e = M * d - 2^32, limit = (capacity - 1) * e + 1: an offset n < 2^16 is the start of one of the first `capacity`
-blocks exactly when (n * M mod 2^32) < limit (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block).
+A slab is one unit of 64 KiB. For a block size d the check constants are M = floor(2^32 / d) + 1 and e = M * d - 2^32,
+which is not 0: an offset n < 2^16 is the start of one of the first k blocks exactly when (n * M mod 2^32) <
+(k - 1) * e + 1 (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block that counts). Limits have 16 bits.
 """
 import sys
 from pathlib import Path
@@ -56,8 +56,9 @@ def main():
     checks = ["    {0, 0},"]
     for size in sizes:
         capacity = UNIT // size
-        multiplier = -(-(1 << 32) // size)
+        multiplier = (1 << 32) // size + 1
         limit = (capacity - 1) * (multiplier * size - (1 << 32)) + 1
+        assert limit < 1 << 16
         cached = max(CACHE_BLOCKS_MIN, min(CACHE_BLOCKS_MAX, CACHE_BYTES_PER_BIN // size))
         words = (capacity + 63) // 64
         shift = max(0, (capacity - 1).bit_length() - LISTS_LOG2)

@@ -84,7 +84,7 @@ void calm_free_aligned_sized(void *block, size_t alignment, size_t size);
 size_t calm_usable_size(const void *block);
 
 /* Returns the usable size that calm_malloc(size) would give, or 0 when it would fail for its size
- * alone. Above 32 KiB it may give up to half as much more. */
+ * alone. */
 size_t calm_good_size(size_t size);
 
 /*

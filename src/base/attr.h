@@ -38,6 +38,7 @@ enum { CACHE_LINE_BYTES = 64 };
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NEVER_NULL __attribute__((returns_nonnull))
 #define NOINLINE __attribute__((noinline))
 #define COLD __attribute__((noinline, cold))
 #define NORETURN __attribute__((noreturn))

@@ -89,8 +89,8 @@ NOINLINE void *armed_change(struct cache *cache, size_t entry_offset, size_t own
     store(&from->first, NULL, RELEASE);
     store(&from->top, start, RELEASE);
     edit_end_once(cache, edits);
-    if (CHECKS >= 1)
-        *(block_word *)block = 0;
+    if (unlikely(!block_unmark(block)))
+        return cache_replace(block, entry_offset);
     return block;
 }
 

@@ -17,6 +17,7 @@
 #include "core/cache_sizes.h"
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/large.h"
 #include "core/misuse.h"
 #include "core/run.h"
 #include "core/sampled.h"
@@ -52,7 +53,6 @@ _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
                "an array's size fits an entry's low bits");
 
 struct cache cache_none;
-uint64_t cache_mark = 0x6d6c61636d6c61 | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
 struct cache_budget cache_budgets[2];
 void (*_Atomic cache_on_refill)(size_t bytes);
 
@@ -534,13 +534,15 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     /* It may have one, where a sequence was aborted or the thread is on another core by now. */
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
+    if (block != NULL && is_span_bin(bin))
+        large_note_asked(block, span_bin_units(bin));
     if (block == NULL)
         block = refill(cache, bin, bin, REFILL_MAX, &fetched);
     cache_done(cache);
     if (unlikely(on_refill != NULL))
         on_refill(fetched * bin_bytes(bin));
-    if (CHECKS >= 1 && likely(block != NULL))
-        *(block_word *)block = 0;
+    if (CHECKS >= 1 && likely(block != NULL) && unlikely(!cache_unmark(block, bin)))
+        return cache_alloc_slow(entry_offset);
     return block;
 }
 
@@ -568,8 +570,8 @@ void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size
     cache->armed[bin_class(bin)].unarmed -= entry_count(&cache->entries[armed]);
     if (unlikely(on_refill != NULL)) /* which may take the cache from the thread */
         on_refill(fetched * bin_bytes(bin));
-    if (CHECKS >= 1)
-        *(block_word *)block = 0;
+    if (CHECKS >= 1 && unlikely(!cache_unmark(block, bin)))
+        return cache_alloc_slow(armed * ENTRY_BYTES);
     return block;
 }
 

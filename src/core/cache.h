@@ -24,6 +24,7 @@
 #include "base/bits.h"
 #include "core/class.h"
 #include "core/cores.h"
+#include "core/mark.h"
 
 enum {
     CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
@@ -123,15 +124,19 @@ _Static_assert(offsetof(struct cache, arena) < CACHE_BYTES * 11 / 16, "arrays ne
 /* What a thread has that has none of its own: empty, and full, for ever. */
 extern struct cache cache_none;
 
-/* What a freed block's first word is set to while it is free; unpredictable, but for its highest
- * byte, which no pointer, no UTF-8 text and no number has there that is not very large. */
-extern HIDDEN uint64_t cache_mark;
-enum { MARK_HIGHEST = 0xfb, MARK_HIGHEST_AT = 7, MARK_RANDOM_BITS = 56 };
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word ends with its highest byte");
-
 /* Slow halves. Each leaves errno alone. cache_alloc_slow returns NULL when there is no memory. */
 void *cache_alloc_slow(uint32_t entry_offset);
 void cache_free_slow(void *block);
+
+/* A block that was taken from the entry at `entry_offset` had no mark, or its `first`, which was
+ * not taken yet: says so, and leaves it to whoever may have it. Another block; that one after all
+ * when there is no memory, so that a fast path need not ask. */
+NEVER_NULL void *cache_replace(void *spoiled, size_t entry_offset);
+NEVER_NULL void *cache_replace_first(size_t entry_offset);
+
+/* Clears the mark of a block that a slow path hands out. False, and says so: it had none. Large
+ * ones may come straight from the spans. */
+bool cache_unmark(void *block, unsigned bin);
 
 /* Where cohorts are apart: a large block of `units` <= SPAN_UNITS_MAX and of an owner, which the
  * cache has none of. NULL: no memory. */
@@ -194,9 +199,6 @@ ALWAYS_INLINE bool cache_lacks_span(struct cache_entry *entry)
     return load(&entry->top, RELAXED) % (SLOT_BYTES << SLOTS_LOG2_MIN) == 0;
 }
 
-/* A block's first word, whatever type the program gave it. */
-typedef uint64_t __attribute__((may_alias)) block_word;
-
 /* Takes the newest block of an owned cache's entry, or NULL. */
 ALWAYS_INLINE void *cache_pop_from(struct cache *cache, struct cache_entry *entry)
 {
@@ -231,19 +233,21 @@ ALWAYS_INLINE void *cache_pop_core(size_t entry_offset)
     if (area == NULL)
         return NULL;
     void *block = rseq_pop(area, core_slots, offsetof(struct cache, entries) + entry_offset);
-    if (CHECKS >= 1 && likely(block != NULL))
-        *(block_word *)block = 0;
+    if (likely(block != NULL) && unlikely(!block_unmark(block)))
+        return cache_replace(block, entry_offset);
     return block;
 }
 
 /* Takes `block`, the `first` of an entry of the thread's own cache. */
 ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *entry, void *block)
 {
+    if (CHECKS >= 1 && unlikely(!block_is_marked(block)))
+        return cache_replace_first((uintptr_t)entry - (uintptr_t)cache);
     size_t top = load(&entry->top, RELAXED), below = top - SLOT_BYTES;
     computed_here(below);
     store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
     store(&entry->top, (uint32_t)below, RELAXED);
-    if (CHECKS >= 1)
+    if (CHECKS >= 1) /* last: whoever ends before leaves a marked block, or none */
         *(block_word *)block = 0;
     return block;
 }

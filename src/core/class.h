@@ -136,6 +136,21 @@ ALWAYS_INLINE unsigned class_of(size_t bytes)
  * is none. */
 unsigned class_aligned(size_t bytes, size_t align);
 
+/* The limit of class_begins_block() that lets the first `blocks` of a slab pass, one or more. */
+ALWAYS_INLINE uint16_t class_limit(unsigned class, unsigned blocks)
+{
+    uint32_t step = class_facts[class].multiplier * class_facts[class].bytes; /* less 2^32 */
+    return (uint16_t)((blocks - 1) * step + 1);
+}
+
+/* Whether `offset` from the start of a unit of the class is where a block begins that may be freed
+ * without a look at its slab (core/slab.h). No unit but those of blocks has a limit above 0. */
+ALWAYS_INLINE bool class_frees_block(unsigned class, size_t unit, uint16_t offset)
+{
+    uint32_t product = (uint32_t)offset * class_checks[class].multiplier;
+    return product < load(&region.map[unit].limit, RELAXED);
+}
+
 /* Whether `offset` from a slab's start is the start of one of its blocks. */
 ALWAYS_INLINE bool class_begins_block(unsigned class, uint16_t offset)
 {

@@ -111,7 +111,7 @@ static void enter(struct depot *depot, struct slab *slab)
 {
     slab->bin = depot->bin;
     /* Under the lock: a unit of this bin is a slab of this depot. */
-    store(&region.map[slab->unit], slab->bin, RELEASE);
+    store(&region.map[slab->unit].kind, slab->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELAXED);
     depot_count_free(depot, slab->free_count, 0);
     depot_relist(depot, slab);
@@ -133,7 +133,8 @@ static void adopt(struct depot *depot, struct slab *slab)
 void depot_orphan(struct depot *depot, struct slab *slab)
 {
     leave(depot, slab);
-    store(&region.map[slab->unit], UNIT_FREE, RELEASE);
+    store(&region.map[slab->unit].limit, 0, RELAXED);
+    store(&region.map[slab->unit].kind, UNIT_FREE, RELEASE);
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
@@ -251,7 +252,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
     char *start = slab_start(slab);
     slab_clear(slab);
-    store(&region.map[slab->unit], depot->bin, RELEASE);
+    store(&region.map[slab->unit].kind, depot->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELEASE); /* pairs with mend() */
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
@@ -328,7 +329,7 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 struct slab *depot_own_slab(const struct depot *depot, size_t unit)
 {
     /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
-    return load(&region.map[unit], ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
+    return load(&region.map[unit].kind, ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */

@@ -7,6 +7,7 @@
  * Owner: the purger. Design: docs/design/purge.md
  */
 #include "core/depot_parts.h"
+#include "core/mark.h"
 #include "os/os.h"
 
 size_t depot_page_bytes = SUB_PAGE;
@@ -92,7 +93,8 @@ static void put_claimed_aside(struct depot *depot, const struct slab *slab, cons
     for (unsigned block = 0; block < slab->capacity; block++) {
         if ((claimed[block / 64] >> block % 64 & 1) == 0)
             continue;
-        blocks[count++] = slab_start(slab) + block * bytes;
+        blocks[count] = slab_start(slab) + block * bytes;
+        block_mark(blocks[count++]); /* as all blocks of batches are */
         if (count == BATCH_BLOCKS) {
             depot_put_or_aside(depot, blocks, count);
             count = 0;
@@ -118,6 +120,8 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
         pages = idle_pages(slab, depot_page_bytes);
     if (pages != 0) {
         count = claim(slab, pages, claimed);
+        slab_unmark_from(slab, (unsigned)(bit_lowest(pages) * SUB_PAGE /
+                                          class_facts[bin_class(slab->bin)].bytes));
         slab->free_count = (uint16_t)(slab->free_count - count);
         slab->is_pinned = true;
         depot_count_free(depot, 0, count);

@@ -88,7 +88,7 @@ static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blo
     size_t i = 0;
     for (; i < count; i++) {
         size_t unit = region_unit(blocks[i]);
-        if (unlikely(load(&region.map[unit], ACQUIRE) != bin))
+        if (unlikely(load(&region.map[unit].kind, ACQUIRE) != bin))
             break;
         struct slab *slab = slab_of_unit(unit);
         unsigned before = slab->free_count;

@@ -279,6 +279,13 @@ static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
 
 enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
 
+/* A large block that was found for a request of the entry `first`. */
+ALWAYS_INLINE void *span_for(void *block, uint32_t first)
+{
+    large_note_asked(block, span_bin_units(first / ENTRY_BYTES));
+    return block;
+}
+
 /* The first block of the entries from `first` on that the cache of this thread's core has. NULL:
  * none. A look comes before a sequence, which is longer; the cache may be another's by then. */
 ALWAYS_INLINE void *span_of_core(uint32_t first, uint32_t end)
@@ -288,7 +295,7 @@ ALWAYS_INLINE void *span_of_core(uint32_t first, uint32_t end)
         bool is_empty = cache_lacks_span(cache_entry_at(cache, offset));
         void *block = is_empty ? NULL : cache_pop_core(offset);
         if (block != NULL)
-            return block;
+            return span_for(block, first);
     }
     return NULL;
 }
@@ -319,7 +326,7 @@ ALWAYS_INLINE void *span_of_thread(uint32_t first, uint32_t end, unsigned owner)
         struct cache_entry *entry = cache_entry_at(cache, offset);
         void *block = load(&entry->first, RELAXED);
         if (block != NULL && (owner == OWNER_ANY || likely(large_owner(block) == owner)))
-            return cache_pop_known(cache, entry, block);
+            return span_for(cache_pop_known(cache, entry, block), first);
     }
     return NULL;
 }
@@ -331,8 +338,7 @@ static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner
     void *block = span_of_core(first, end);
     if (block == NULL || large_owner(block) == owner)
         return block;
-    if (CHECKS >= 1)
-        *(block_word *)block = cache_mark;
+    block_mark(block);
     cache_free(block, region_kind(region_unit(block)));
     return NULL;
 }
@@ -426,24 +432,34 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     return large_alloc_aligned(bytes, align, offset_owner(cohort_offset));
 }
 
-/* Whether a block lies free. Its first word can be the mark by chance or copied; only the exact
- * check decides. */
+/* Whether a block lies free: its slab's bitmap has it, or it has the mark, by chance or copied
+ * perhaps, and the exact search finds it. */
 static bool is_free_already(const void *block)
 {
-    unsigned kind = region_kind(region_unit(block));
-    return CHECKS >= 1 && kind != UNIT_HEAD && *(const block_word *)block == cache_mark &&
-           misuse_is_free(block, kind);
+    size_t unit = region_unit(block);
+    unsigned kind = region_kind(unit), class = bin_class(kind);
+    if (CHECKS == 0 || kind == UNIT_HEAD)
+        return false;
+    if (class != CLASS_SPAN && slab_has_free(slab_of_unit(unit), class, block))
+        return true;
+    return block_is_marked(block) && misuse_is_free(block, kind);
+}
+
+/* Usable bytes of a block of the kind that the unit map says. */
+static size_t bytes_of(const void *block, unsigned kind)
+{
+    bool is_large = kind == UNIT_HEAD || bin_class(kind) == CLASS_SPAN;
+    return is_large ? large_usable(block) : bin_bytes(kind);
 }
 
 /* A block that a cache may hold. */
 static void free_cached(void *block, unsigned bin, const char *verb)
 {
     if (is_free_already(block)) {
-        misuse_report_double(block, verb, bin_bytes(bin));
+        misuse_report_double(block, verb, bytes_of(block, bin));
         return;
     }
-    if (CHECKS >= 1)
-        *(block_word *)block = cache_mark;
+    block_mark(block);
     cache_free(block, bin);
 }
 
@@ -482,6 +498,17 @@ static bool fits_in_place(size_t have, size_t bytes)
            (is_span && have >> UNIT_SHIFT <= span_units_given(large_units(bytes)));
 }
 
+/* Whether an allocation of that alignment may have given the block: all that begin as it does are
+ * aligned so. */
+static bool fits_alignment(const void *block, unsigned kind, size_t align)
+{
+    if (align <= ALIGN_NATURAL)
+        return true;
+    size_t step = bin_class(kind) != 0 && bin_class(kind) < CLASS_COUNT ? bin_bytes(kind)
+                                                                        : (uintptr_t)block;
+    return (align & (align - 1)) == 0 && (step & (align - 1)) == 0;
+}
+
 NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
 {
     if (block == NULL || pooled_free(block))
@@ -489,9 +516,7 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
     size_t unit = region_unit(block);
     if (CHECKS >= 1 && region_holds(unit)) {
         unsigned kind = region_kind(unit);
-        size_t have = bin_class(kind) != 0 ? bin_bytes(kind)
-                      : kind == UNIT_HEAD  ? large_usable(block)
-                                           : 0;
+        size_t have = bytes_of(block, kind);
         bool fits = fits_in_place(have, bytes);
         if (!fits && align > 1 &&
             bytes <= have) /* an alignment may have asked for a larger class, or for units */
@@ -503,6 +528,10 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
                         large_is_sampled(block));
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
+            return;
+        }
+        if (unlikely(have != 0 && !fits_alignment(block, kind, align))) {
+            misuse_report_aligned(block, have, align);
             return;
         }
     }

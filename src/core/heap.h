@@ -92,15 +92,6 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
     return cache_pop(cohort_offset + of_thread.small[(bytes + 7) >> 3]);
 }
 
-/* Whether a block may lie free: one byte of the mark, the rest is compared out of the way. A
- * program's last write to a block is often a byte or a number; to read more than that at once waits
- * until the write has left the processor's store buffer. And the highest byte of a word is rarely
- * what the mark has there, the lowest is in one of 256 numbers. */
-ALWAYS_INLINE bool block_looks_free(const void *block)
-{
-    return ((const unsigned char *)block)[MARK_HIGHEST_AT] == MARK_HIGHEST;
-}
-
 ALWAYS_INLINE void heap_free(void *block)
 {
     size_t unit = region_unit(block);
@@ -109,14 +100,16 @@ ALWAYS_INLINE void heap_free(void *block)
         return;
     }
     size_t bin = region_kind(unit);
+    computed_here(unit); /* twice scaled is less than kept scaled */
     if (CHECKS >= 1) {
-        /* One product tells slabs from all else, and starts of blocks from their insides. */
-        bool is_block = class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block);
+        /* One product tells slabs from all else, starts of blocks from their insides, and blocks
+         * that were handed out from those that never were. */
+        bool is_block = class_frees_block(bin_class(bin), unit, (uint16_t)(uintptr_t)block);
         if (unlikely(!is_block || block_looks_free(block))) {
             heap_free_odd(block);
             return;
         }
-        *(block_word *)block = cache_mark;
+        block_mark(block);
     } else if (unlikely(bin_class(bin) == 0)) {
         heap_free_odd(block);
         return;
@@ -170,18 +163,23 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
         heap_told_over(block, over, align); /* not `bytes`: it need not be kept */
         return;
     }
-    bool is_block = is_start || class_begins_block(class, (uint16_t)(uintptr_t)block);
+    bool is_block = is_start || class_frees_block(class, unit, (uint16_t)(uintptr_t)block);
     if (unlikely(!is_block || block_looks_free(block))) {
         heap_free_odd(block);
         return;
     }
-    *(block_word *)block = cache_mark;
+    block_mark(block);
     cache_free(block, bin);
 }
 
+/* Alignments up to this need no asking for, and are not looked at. */
+enum { ALIGN_NATURAL = 16 };
+
 ALWAYS_INLINE void heap_free_sized(void *block, size_t bytes, size_t align)
 {
-    if (CHECKS >= 1)
+    if (CHECKS >= 1 && unlikely(align > ALIGN_NATURAL))
+        heap_free_sized_odd(block, bytes, align);
+    else if (CHECKS >= 1)
         heap_free_told(block, bytes, (struct told_align){.bytes = align}, false);
     else
         heap_free(block);

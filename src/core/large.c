@@ -34,9 +34,11 @@ static _Atomic size_t moves_alive;
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
-    _Atomic uint16_t *map = region.map + unit; /* read once: the stores might change it */
+    struct unit_entry *map = region.map + unit; /* read once: the stores might change it */
+    if (from == 0)
+        store(&map[0].limit, bin_class(kind) == CLASS_SPAN, RELAXED);
     for (size_t i = from; i < to; i++)
-        store(&map[i], (uint16_t)kind, RELAXED);
+        store(&map[i].kind, (uint16_t)kind, RELAXED);
 }
 
 static unsigned head_kind(size_t unit, size_t units)
@@ -51,7 +53,7 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     struct span span = span_acquire(units, align_units, owner);
     if (span.unit == 0)
         return NULL;
-    region.tags[span.unit].was = 0;
+    region.tags[span.unit].bytes = units << UNIT_SHIFT;
     region.tags[span.unit].is_moved = false;
     region.tags[span.unit].is_sampled = false;
     mark(span.unit, 1, units, UNIT_BODY);
@@ -88,7 +90,6 @@ void large_release(void *block)
             fetch_sub(&moves_alive, 1, RELAXED);
     }
     mark(unit, 0, units, UNIT_FREE);
-    tag->was = units << UNIT_SHIFT; /* so that a second free can be named */
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
     span_release(unit, units, is_zero);
@@ -160,11 +161,11 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     return true;
 }
 
-void *large_resize(void *block, size_t bytes, unsigned owner)
+/* As large_resize, but for what was asked for. */
+static void *resize(void *block, size_t bytes, size_t units, unsigned owner)
 {
     size_t unit = region_unit(block);
     size_t units_old = region.tags[unit].units;
-    size_t units = large_units(bytes);
     bool is_moved =
         region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
     if (owner != region.tags[unit].owner)
@@ -184,6 +185,15 @@ void *large_resize(void *block, size_t bytes, unsigned owner)
     return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units, owner);
 }
 
+void *large_resize(void *block, size_t bytes, unsigned owner)
+{
+    size_t units = large_units(bytes);
+    void *resized = resize(block, bytes, units, owner);
+    if (resized != NULL)
+        large_note_asked(resized, units);
+    return resized;
+}
+
 void large_mark_sampled(void *block)
 {
     size_t unit = region_unit(block);
@@ -198,7 +208,12 @@ bool large_is_sampled(const void *block)
 
 size_t large_usable(const void *block)
 {
-    return (size_t)region.tags[region_unit(block)].units << UNIT_SHIFT;
+    return region.tags[region_unit(block)].bytes;
+}
+
+size_t large_length(const void *block)
+{
+    return region.tags[region_unit(block)].units;
 }
 
 size_t large_around(const void *address, size_t *inside)
@@ -207,7 +222,7 @@ size_t large_around(const void *address, size_t *inside)
     while (region_kind(unit) == UNIT_BODY)
         unit--;
     *inside = (size_t)((const char *)address - region_address(unit));
-    return (size_t)region.tags[unit].units << UNIT_SHIFT;
+    return region.tags[unit].bytes;
 }
 
 size_t large_count(void)

@@ -49,8 +49,20 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
     return region.tags[region_unit(block)].owner;
 }
 
-/* Usable bytes of the large block at `block`. */
+/* Notes how many units were asked for: a request may be given a longer block. Written only when it
+ * changes, as others read the line. */
+ALWAYS_INLINE void large_note_asked(void *block, size_t units)
+{
+    struct span_tag *tag = &region.tags[region_unit(block)];
+    if (unlikely(tag->bytes != units << UNIT_SHIFT))
+        tag->bytes = units << UNIT_SHIFT;
+}
+
+/* Usable bytes of the large block at `block`: the units that were asked for. */
 size_t large_usable(const void *block);
+
+/* Units that it has. */
+size_t large_length(const void *block);
 
 /* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to
  * its head. */

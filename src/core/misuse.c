@@ -51,6 +51,13 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes)
                bytes);
 }
 
+void misuse_report_spoiled(const void *block, size_t bytes)
+{
+    if (!is_only_counted())
+        check_stop("malloc found %p: a free block of %zu bytes that was written to, or freed twice",
+                   (void *)(uintptr_t)block, bytes);
+}
+
 void misuse_report_pool(const void *block, const char *verb, int error)
 {
     if (!is_only_counted())
@@ -61,6 +68,13 @@ void misuse_report_sized(const void *block, size_t bytes, size_t told)
 {
     if (!is_only_counted())
         check_stop("sized free of %p: has %zu, told %zu", (void *)(uintptr_t)block, bytes, told);
+}
+
+void misuse_report_aligned(const void *block, size_t bytes, size_t told)
+{
+    if (!is_only_counted())
+        check_stop("sized free of %p: a block of %zu bytes, told an alignment of %zu",
+                   (void *)(uintptr_t)block, bytes, told);
 }
 
 static void report_inside(const void *block, const char *verb, size_t inside, size_t bytes)
@@ -94,7 +108,7 @@ static void report_foreign(const void *block, const char *verb)
 /* A free unit remembers what it was last, as long as nothing else begins there. */
 static void report_free_unit(const void *block, size_t unit, const char *verb)
 {
-    size_t was = region.tags[unit].was;
+    size_t was = region.tags[unit].bytes;
     size_t offset = (uintptr_t)block & (UNIT_BYTES - 1);
     size_t bytes = was & ~(size_t)SLAB_WAS_HERE;
     bool is_small = (was & SLAB_WAS_HERE) != 0;

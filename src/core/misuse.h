@@ -38,5 +38,8 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes);
 /* A pool's block with a CALM_E code that says what is wrong. */
 void misuse_report_pool(const void *block, const char *verb, int error);
 void misuse_report_sized(const void *block, size_t bytes, size_t told);
+/* A block that malloc was about to hand out. */
+void misuse_report_spoiled(const void *block, size_t bytes);
+void misuse_report_aligned(const void *block, size_t bytes, size_t told);
 
 #endif

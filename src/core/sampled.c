@@ -15,6 +15,7 @@
 
 #include "core/depot.h"
 #include "core/large.h"
+#include "core/misuse.h"
 
 void (*sampled_on_free)(void *block);
 
@@ -43,9 +44,10 @@ static void *small(unsigned class)
         store(&cache->entries[bin].first, NULL, RELAXED);
     else
         block = small_from_depot(bin);
-    if (CHECKS >= 1 && block != NULL)
-        *(block_word *)block = 0;
-    return block;
+    if (likely(block == NULL) || likely(block_unmark(block)) || block_is_excused(block))
+        return block;
+    misuse_report_spoiled(block, class_facts[class].bytes);
+    return small(class);
 }
 
 /* Straight from the spans. */

@@ -44,11 +44,6 @@ static struct shelf *shelf_of(size_t units, unsigned owner)
     return &shelves[rows_are_apart ? owner % SPAN_UNITS_MAX : units - 1];
 }
 
-static size_t units_of(const void *block)
-{
-    return large_usable(block) >> UNIT_SHIFT;
-}
-
 /* Orders blocks by owner, then by length. */
 static uint32_t key_of(unsigned owner, size_t units)
 {
@@ -75,7 +70,7 @@ static size_t newest_of(const struct shelf *shelf, size_t units, size_t longest,
         at--;
     /* In a fork's child a key may be that of the block that was there before. */
     bool is_found = at > end && large_owner(shelf->blocks[at - 1]) == owner &&
-                    units_of(shelf->blocks[at - 1]) - units <= range;
+                    large_length(shelf->blocks[at - 1]) - units <= range;
     return is_found ? at : 0;
 }
 
@@ -97,18 +92,18 @@ static void *pop(size_t units, size_t longest, unsigned owner)
     }
     lock_release(&shelf->lock, RANK_DEPOT);
     if (block != NULL)
-        fetch_sub(&shelved, rows_are_apart ? units_of(block) : units, RELAXED);
+        fetch_sub(&shelved, rows_are_apart ? large_length(block) : units, RELAXED);
     return block;
 }
 
 void *shelf_find(size_t units, unsigned owner)
 {
     size_t longest = span_units_given(units);
-    if (rows_are_apart)
-        return pop(units, longest, owner);
-    void *block = NULL;
-    for (size_t given = units; block == NULL && given <= longest; given++)
+    void *block = rows_are_apart ? pop(units, longest, owner) : NULL;
+    for (size_t given = units; block == NULL && !rows_are_apart && given <= longest; given++)
         block = pop(given, given, owner);
+    if (block != NULL)
+        large_note_asked(block, units);
     return block;
 }
 
@@ -189,7 +184,7 @@ size_t shelf_drain(bool is_all)
         shelf->is_touched = false;
         lock_release(&shelf->lock, RANK_DEPOT);
         for (size_t at = 0; at < count; at++) {
-            fetch_sub(&shelved, units_of(blocks[at]), RELAXED);
+            fetch_sub(&shelved, large_length(blocks[at]), RELAXED);
             large_release(blocks[at]);
         }
         drained += count;

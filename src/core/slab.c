@@ -12,6 +12,7 @@
 #include "core/slab.h"
 
 #include "base/tagged_stack.h"
+#include "core/mark.h"
 #include "core/rows.h"
 #include "mem/huge.h"
 #include "mem/meta.h"
@@ -100,6 +101,7 @@ static void fill(struct slab *slab, unsigned bin, struct span span)
     slab->next = 0;
     slab->previous = 0;
     slab->tick = 0;
+    slab->marked = 0;
     slab->dropped = span.is_zero && span.unit < huge_from ? (uint32_t)EVERY_PAGE : 0;
 }
 
@@ -128,7 +130,7 @@ void slab_retire(struct slab *slab)
     unsigned class = bin_class(slab->bin);
     ASSERT(slab->free_count == slab->capacity && region_kind(unit) == UNIT_FREE);
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
-    region.tags[unit].was = class_facts[class].bytes | 1u; /* odd: it was a slab */
+    region.tags[unit].bytes = class_facts[class].bytes | 1u; /* odd: it was a slab */
     bookkeeping_release(slab, slab_lines(class));
     span_release(unit, 1, is_zero);
 }
@@ -204,6 +206,35 @@ static unsigned next_word(const struct slab *slab, unsigned word, unsigned words
     return word;
 }
 
+/* Sets `marked`; what passes the limit is marked by now. */
+static void set_marked(struct slab *slab, unsigned blocks)
+{
+    uint16_t limit = blocks == 0 ? 0 : class_limit(bin_class(slab->bin), blocks);
+    slab->marked = (uint16_t)blocks;
+    store(&region.map[slab->unit].limit, limit, RELEASE);
+}
+
+void slab_unmark_from(struct slab *slab, unsigned block)
+{
+    if (block < slab->marked)
+        set_marked(slab, block);
+}
+
+/* Marks those of the blocks, which were taken from the lowest on, that may have none. After them no
+ * free block is below the last one. */
+static void mark_taken(struct slab *slab, void *const *blocks, size_t count, unsigned last)
+{
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    const char *marked = slab_start(slab) + slab->marked * bytes;
+    size_t first = 0;
+    while ((const char *)blocks[first] < marked && ++first < count) {}
+    for (size_t i = first; i < count; i++)
+        block_mark(blocks[i]);
+    unsigned now = slab->free_count == 0 ? slab->capacity : last + 1;
+    if (now > slab->marked)
+        set_marked(slab, now);
+}
+
 size_t slab_take(struct slab *slab, void **out, size_t want)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
@@ -227,6 +258,8 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
     slab->free_count = (uint16_t)(slab->free_count - taken);
     if (taken > 0 && slab->dropped != 0)
         note_touched(slab, first, last);
+    if (taken > 0 && slab->marked < slab->capacity)
+        mark_taken(slab, out, taken, last);
     return taken;
 }
 
@@ -236,6 +269,10 @@ void slab_clear(struct slab *slab)
                      class_facts[bin_class(slab->bin)].map_words * sizeof(uint64_t));
     slab->free_count = 0;
     slab->dropped = 0;
+    size_t bytes = class_facts[bin_class(slab->bin)].bytes;
+    for (size_t i = 0; i < slab->capacity; i++)
+        block_mark(slab_start(slab) + i * bytes);
+    set_marked(slab, slab->capacity);
 }
 
 bool slab_is_free(const struct slab *slab, unsigned block)

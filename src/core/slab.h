@@ -37,7 +37,12 @@ struct slab {
     _Atomic uint32_t below_stray;
     _Atomic uint32_t has_strays; /* it is in a stack, or on its way into one or out of it */
     uint32_t lines;              /* of the bookkeeping, constant                          */
-    uint32_t padding[3];
+
+    /* Under the depot's lock. B3: every free block below it has the mark (core/mark.h), so that a
+     * free of one is found without a look at the bitmap. The unit map has it as a limit. */
+    uint16_t marked;
+    uint16_t unused;
+    uint32_t padding[2];
     uint64_t free_map[];
 };
 _Static_assert(offsetof(struct slab, free_map) == 64,
@@ -51,12 +56,15 @@ struct slab *slab_carve(unsigned bin);
  * lock. */
 void slab_retire(struct slab *slab);
 
-/* Takes at most `want` blocks, lowest addresses first and whole lines at a time. Returns how many.
- */
+/* Takes at most `want` blocks, lowest addresses first and whole lines at a time; all are marked.
+ * Returns how many. */
 size_t slab_take(struct slab *slab, void **out, size_t want);
 
 /* As if all blocks of a fresh slab had been taken: the caller hands them out. */
 void slab_clear(struct slab *slab);
+
+/* Before the pages of blocks from number `block` on lose their marks. */
+void slab_unmark_from(struct slab *slab, unsigned block);
 
 /* Sets the bit of block number `block`. False: it was set already, so the block was freed twice. */
 ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
@@ -90,6 +98,14 @@ bool slab_is_free(const struct slab *slab, unsigned block);
 void slab_note_dropped(size_t pages);
 size_t slab_regret_bytes(void);
 void slab_forget_dropped(void);
+
+/* The same of a block of the class, without the lock: exact for one that nobody else frees. */
+ALWAYS_INLINE bool slab_has_free(const struct slab *slab, unsigned class, const void *block)
+{
+    unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
+    return (__atomic_load_n(&slab->free_map[number / 64], __ATOMIC_RELAXED) >> number % 64 & 1) !=
+           0;
+}
 
 /* As many as the bitmap has, rounded up to lines. */
 ALWAYS_INLINE size_t slab_stray_words(const struct slab *slab)

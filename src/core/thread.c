@@ -333,6 +333,9 @@ static unsigned note_spare(struct tagged_stack *stack, size_t *bytes)
  */
 void thread_fork_adopt(void)
 {
+    const struct cache *newest = registry_newest();
+    if (newest != NULL && (newest != of_thread.cache || newest->below != NULL))
+        store(&marks_are_unsure, true, RELAXED);
     cores_fork_adopt();
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
         if (!cache->is_for_cores && load(&cache->state, RELAXED) != CACHE_OWNED)

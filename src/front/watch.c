@@ -25,6 +25,7 @@ static const struct watch_fact region_facts[] = {
     FACT_AT("region", region),
     FACT_NUMBER("region.base", offsetof(struct region, base)),
     FACT_NUMBER("region.map", offsetof(struct region, map)),
+    FACT_NUMBER("unit.entry", sizeof(struct unit_entry)),
     FACT_NUMBER("region.units", offsetof(struct region, units)),
     FACT_NUMBER("unit.shift", UNIT_SHIFT),
     FACT_NUMBER("unit.body", UNIT_BODY),

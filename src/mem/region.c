@@ -57,7 +57,7 @@ static size_t region_bytes_wanted(const struct os_facts *facts)
 static int tables_reserve(size_t bytes_max)
 {
     size_t units = bytes_max >> UNIT_SHIFT;
-    size_t map_bytes = align_up(units * sizeof(uint16_t), page_bytes);
+    size_t map_bytes = align_up(units * sizeof *region.map, page_bytes);
     size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
     int error = extent_reserve(&map_table, map_bytes, page_bytes, "calmalloc map");
     if (error != 0)
@@ -120,9 +120,9 @@ int region_start(const struct os_facts *facts)
         return error;
     }
     region.base = heap.start;
-    region.map = (_Atomic uint16_t *)(void *)map_table.start;
+    region.map = (struct unit_entry *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
-    region.units_mapped = load(&map_table.reserved, RELAXED) / sizeof(uint16_t);
+    region.units_mapped = load(&map_table.reserved, RELAXED) / sizeof *region.map;
     return 0;
 }
 
@@ -130,7 +130,7 @@ int region_start(const struct os_facts *facts)
  * else can reserve at the same place, so whoever did notes it. */
 static void extend(size_t needed)
 {
-    size_t room = (load(&map_table.reserved, RELAXED) / sizeof(uint16_t) << UNIT_SHIFT);
+    size_t room = (load(&map_table.reserved, RELAXED) / sizeof *region.map << UNIT_SHIFT);
     size_t reserved = load(&heap.reserved, ACQUIRE);
     if (reserved >= needed || room <= reserved)
         return;

@@ -2,7 +2,7 @@
  * region.h: the one range of addresses that all user memory comes from, and what each unit of it
  * is.
  *
- * The unit map answers "what is this address?" with one load: a bin for units of slabs, else a
+ * The unit map answers "what is this address?" from one entry: a bin for units of slabs, else a
  * kind. Class 0 does not exist, so every kind is a multiple of the class count and the class of a
  * kind is 0; a free thus sees a kind and a bad pointer with one comparison (core/class.h).
  */
@@ -40,15 +40,23 @@ struct span_tag {
     uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
 
     /* Owned by whoever holds the span. */
-    void *slab; /* a slab's bookkeeping; written before the map names its bin    */
-    size_t was; /* what lay here before it was freed, for reports; 0 is unknown */
+    void *slab;   /* a slab's bookkeeping; written before the map names its bin    */
+    size_t bytes; /* usable ones of the large block that begins here, or, for reports, of what
+                     did before it was freed; 0 is unknown */
 };
 _Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
+
+/* An entry of the unit map. */
+struct unit_entry {
+    _Atomic uint16_t kind;
+    _Atomic uint16_t limit; /* which frees need no look (core/class.h); 0: none */
+};
+_Static_assert(sizeof(struct unit_entry) == 4, "1 GiB of heap has 64 KiB of map");
 
 struct region {
     /* Constant after region_start, which runs before there are threads. Read by every free. */
     _Alignas(CACHE_LINE_BYTES) char *base;
-    _Atomic uint16_t *map;
+    struct unit_entry *map;
     size_t units_mapped; /* units the map covers, all readable; 0 before start */
     struct span_tag *tags;
 
@@ -117,7 +125,7 @@ ALWAYS_INLINE size_t region_aligned(size_t unit, size_t align_units)
 
 ALWAYS_INLINE uint32_t region_kind(size_t unit)
 {
-    return load(&region.map[unit], RELAXED);
+    return load(&region.map[unit].kind, RELAXED);
 }
 
 #endif

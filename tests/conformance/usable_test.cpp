@@ -89,6 +89,47 @@ TEST(Nallocx, SaysWhatMallocWouldGive)
     }
 }
 
+/* Longer blocks lie free, and are given to shorter requests. Seen to fail where a block's whole
+ * length was usable: 589824 for a request of 393216. */
+TEST(Nallocx, SaysWhatMallocGivesWhileLongerBlocksLieFree)
+{
+    const std::size_t unit = 65536;
+    for (std::size_t units : {2, 3, 9, 30, 64}) {
+        std::vector<void *> longer(40);
+        for (void *&block : longer)
+            block = opaque(malloc(units * unit));
+        for (void *block : longer)
+            free(block);
+        for (std::size_t asked = 1; asked <= units; asked++)
+            for (void *(*take)(std::size_t) : {
+                     +[](std::size_t size) { return malloc(size); },
+                     +[](std::size_t size) { return calloc(1, size); },
+                     +[](std::size_t size) { return aligned_alloc(64, size); },
+                     +[](std::size_t size) { return realloc(opaque(malloc(100)), size); },
+                 }) {
+                std::size_t size = asked * unit - 100;
+                void *block = opaque(take(opaque(size)));
+                ASSERT_NE(block, nullptr);
+                EXPECT_EQ(nallocx(size, 0), malloc_usable_size(block)) << size << " of " << units;
+                std::memset(block, 7, malloc_usable_size(block));
+                free(block);
+            }
+    }
+}
+
+TEST(Nallocx, SaysWhatReallocLeaves)
+{
+    const std::size_t unit = 65536;
+    void *block = opaque(malloc(9 * unit));
+    for (std::size_t size :
+         {7 * unit, 9 * unit, 6 * unit, 8 * unit, 3 * unit, 64 * unit, 44 * unit}) {
+        block = opaque(realloc(block, size));
+        ASSERT_NE(block, nullptr);
+        EXPECT_EQ(nallocx(size, 0), malloc_usable_size(block)) << size;
+    }
+    free(block);
+}
+
 TEST(Nallocx, SaysWhatAnAlignedAllocationWouldGive)
 {
     for (std::size_t alignment = 16; alignment <= MIB; alignment *= 2)

@@ -242,6 +242,114 @@ TEST(DoubleFreeAfterATrim, OfALargeBlockStopsTheProgram)
         });
 }
 
+/* The last slot of a slab of which malloc has handed out the first blocks at most. */
+char *never_handed_out(std::size_t size, std::size_t *usable)
+{
+    for (;;) {
+        auto *block = static_cast<char *>(opaque(malloc(size)));
+        *usable = malloc_usable_size(block);
+        if (reinterpret_cast<std::uintptr_t>(block) % 65536 == 0)
+            return block + (65536 / *usable - 1) * *usable;
+    }
+}
+
+class NeverHandedOut : public testing::TestWithParam<std::size_t>
+{
+};
+
+/* Seen to fail with class_begins_block() in heap_free(): the slot has two owners at once. */
+TEST_P(NeverHandedOut, GivenToFreeStopsTheProgram)
+{
+    expect_stop([] {
+        std::size_t usable;
+        char *slot = never_handed_out(GetParam(), &usable);
+        free_again(slot, usable);
+    });
+}
+
+/* As the next two, seen to fail without slab_has_free() in is_free_already(). */
+TEST_P(NeverHandedOut, GivenToUsableSizeStopsTheProgram)
+{
+    expect_stop([] {
+        std::size_t usable;
+        char *slot = never_handed_out(GetParam(), &usable);
+        foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free",
+                 static_cast<void *>(slot), usable);
+        malloc_usable_size(opaque(slot));
+    });
+}
+
+TEST_P(NeverHandedOut, GivenToReallocStopsTheProgram)
+{
+    expect_stop([] {
+        std::size_t usable;
+        char *slot = never_handed_out(GetParam(), &usable);
+        foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free",
+                 static_cast<void *>(slot), usable);
+        free(opaque(realloc(opaque(slot), usable)));
+    });
+}
+
+/* A block that lies in this thread's cache because a refill brought it, and that nobody had. */
+TEST_P(NeverHandedOut, AndCachedStopsTheProgram)
+{
+    expect_stop([] {
+        std::size_t usable;
+        char *first = never_handed_out(GetParam(), &usable);
+        first -= (65536 / usable - 2) * usable; /* the second one of the slab */
+        free_again(first, usable);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, NeverHandedOut,
+                         testing::Values(8, 16, 48, 64, 100, 1000, 2048, 5000, 10000), size_name);
+
+void foretell_spoiled(void *block, std::size_t usable)
+{
+    foretell("calmalloc: malloc found %p: a free block of %zu bytes that was written to, or freed "
+             "twice",
+             block, usable);
+}
+
+const std::size_t MARKED_MAX = 4 << 20; /* larger blocks go back to free memory at once */
+
+/* What the program writes, to the block it freed and to the one it gets, must not matter. */
+const std::uint64_t WRITTEN[] = {0, 1, 0x6162636465666768, UINT64_MAX};
+
+/* Seen to fail with block_unmark() that only clears. */
+TEST_P(DoubleFree, OfABlockThatWasWrittenToInBetweenStopsTheProgramBeforeItHasTwoOwners)
+{
+    for (std::uint64_t before : WRITTEN)
+        for (std::uint64_t after : WRITTEN)
+            expect_stop([=] {
+                auto *block = static_cast<volatile std::uint64_t *>(opaque(malloc(GetParam() + 8)));
+                void *plain = const_cast<std::uint64_t *>(block);
+                std::size_t usable = malloc_usable_size(plain);
+                free(plain);
+                block[0] = before;
+                if (usable > MARKED_MAX)
+                    free_again(plain, usable);
+                free(opaque(plain));
+                foretell_spoiled(plain, usable);
+                for (int i = 0; i < 1000; i++)
+                    *static_cast<volatile std::uint64_t *>(opaque(malloc(GetParam() + 8))) = after;
+            });
+}
+
+TEST_P(DoubleFree, AndAWriteToAFreeBlockStopsTheProgramWhenItIsTheNextToBeHandedOut)
+{
+    if (GetParam() > MARKED_MAX)
+        GTEST_SKIP() << "nothing is kept in it";
+    expect_stop([] {
+        auto *block = static_cast<volatile std::uint64_t *>(opaque(malloc(GetParam() + 8)));
+        void *plain = const_cast<std::uint64_t *>(block);
+        foretell_spoiled(plain, malloc_usable_size(plain));
+        free(plain);
+        block[0] = 7;
+        opaque(malloc(GetParam() + 8));
+    });
+}
+
 /* Not a misuse: the same address freed again after it was handed out again. */
 TEST(DoubleFreeCheck, DoesNotMistakeAReusedBlockForAFreeOne)
 {

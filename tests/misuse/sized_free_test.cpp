@@ -165,6 +165,78 @@ INSTANTIATE_TEST_SUITE_P(Way, SizedFree, testing::ValuesIn(WITH_EVERY_LOOK), way
 INSTANTIATE_TEST_SUITE_P(Way, SizedFreeLooking, testing::ValuesIn(WITH_EVERY_LOOK), way_name);
 INSTANTIATE_TEST_SUITE_P(BySize, SizedFree, testing::ValuesIn(BY_SIZE), way_name);
 
+/* Those that are told an alignment. Seen to fail without fits_alignment(). */
+struct aligned_way {
+    const char *name;
+    void (*release)(void *block, std::size_t alignment, std::size_t size);
+};
+
+const aligned_way WITH_ALIGNMENT[] = {
+    {"FreeAlignedSized", free_aligned_sized},
+    {"AdapterChecked", [](void *block, std::size_t alignment,
+                          std::size_t size) { calm_adapter_free_checked(block, size, alignment); }},
+    {"Sdallocx", [](void *block, std::size_t alignment,
+                    std::size_t size) { sdallocx(block, size, __builtin_ctzll(alignment)); }},
+    {"OperatorDelete",
+     [](void *block, std::size_t alignment, std::size_t size) {
+         ::operator delete(block, size, std::align_val_t{alignment});
+     }},
+};
+
+void PrintTo(const aligned_way &which, std::ostream *out)
+{
+    *out << which.name;
+}
+
+class AlignedFree : public testing::TestWithParam<aligned_way>
+{
+};
+
+/* Those blocks that happen to be aligned so are of a class that never is. */
+TEST_P(AlignedFree, ToldAnAlignmentThatSuchBlocksDoNotHaveStopsTheProgram)
+{
+    for (std::size_t at = 0; at < 40; at += 13)
+        expect_stop([=] {
+            company others(100, 40);
+            void *block = others.blocks[at];
+            foretell("calmalloc: sized free of %p: a block of %zu bytes, told an alignment of 32",
+                     block, malloc_usable_size(block));
+            GetParam().release(opaque(block), 32, 100);
+        });
+    expect_stop([] {
+        char *block = static_cast<char *>(opaque(malloc(1 << 20)));
+        std::size_t wrong = std::size_t{2}
+                            << __builtin_ctzll(reinterpret_cast<std::uintptr_t>(block));
+        foretell("calmalloc: sized free of %p: a block of %d bytes, told an alignment of %zu",
+                 static_cast<void *>(block), 1 << 20, wrong);
+        GetParam().release(opaque(block), wrong, 1 << 20);
+    });
+}
+
+TEST_P(AlignedFree, ToldWhatWasAskedForGoesOn)
+{
+    expect_survival([] {
+        for (std::size_t alignment = 1; alignment <= 4 << 20; alignment *= 2)
+            for (std::size_t size = 1; size < 200000; size += 1 + size / 3)
+                GetParam().release(opaque(calm_aligned_alloc(alignment, size)), alignment, size);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Way, AlignedFree, testing::ValuesIn(WITH_ALIGNMENT),
+                         [](const testing::TestParamInfo<aligned_way> &which) {
+                             return std::string(which.param.name);
+                         });
+
+TEST(FreeAlignedSized, ToldAnAlignmentThatIsNoPowerOfTwoStopsTheProgram)
+{
+    expect_stop([] {
+        void *block = opaque(aligned_alloc(64, 192));
+        foretell("calmalloc: sized free of %p: a block of %zu bytes, told an alignment of 48",
+                 block, malloc_usable_size(block));
+        free_aligned_sized(opaque(block), opaque(std::size_t{48}), 192);
+    });
+}
+
 /* What the adapters' free knows of an aligned block is its size and its alignment. */
 TEST(AdapterFree, OfAlignedBlocksGoesOn)
 {

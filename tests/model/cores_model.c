@@ -41,7 +41,7 @@ struct region region;
 _Atomic uint64_t os_failed_calls;
 unsigned shard_count = 1;
 
-static _Atomic uint16_t map[1];
+static struct unit_entry map[1];
 static _Alignas(UNIT_BYTES) uint64_t blocks[BLOCKS];
 static enum place places[BLOCKS];
 static void *held[EXPLORE_THREADS_MAX];
@@ -379,7 +379,7 @@ static void begin_with(unsigned in_first, unsigned in_second)
     forks_left = 0;
     region.base = (char *)blocks;
     region.map = map;
-    atomic_store(&map[0], BIN);
+    atomic_store(&map[0].kind, BIN);
     for (unsigned core = 0; core < CORES; core++)
         atomic_store(&core_slots[core].base, NULL);
     cores_start(CORES_ALWAYS, CORES);

@@ -11,7 +11,7 @@
 enum { BIN = 5, SLABS = 2, BLOCKS_EACH = 4, BLOCKS = SLABS * BLOCKS_EACH };
 
 struct region region;
-static _Atomic uint16_t map[SLABS + 1];
+static struct unit_entry map[SLABS + 1];
 static struct span_tag tags[SLABS + 1];
 static struct slab slabs[SLABS + 1]; /* by their number and their unit; 0 is none */
 static _Atomic uint64_t maps[SLABS + 1][CACHE_LINE_BYTES / sizeof(uint64_t)];
@@ -60,7 +60,7 @@ static void begin(void)
     region.tags = tags;
     strays = (struct strays){0};
     for (unsigned i = 1; i <= SLABS; i++) {
-        atomic_store(&map[i], BIN);
+        atomic_store(&map[i].kind, BIN);
         for (unsigned word = 0; word < sizeof maps[i] / sizeof maps[i][0]; word++)
             atomic_store(&maps[i][word], 0);
         slabs[i] = (struct slab){.unit = i, .strays = maps[i], .lines = 2};

@@ -258,7 +258,8 @@ class Watched:
         pages = self.process.pages_present(base, frame.mapped_bytes)
         if pages is None:
             return
-        kinds = struct.unpack("<%dH" % units, self.process.read(kinds_at, 2 * units))
+        entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
+        kinds = [kind for kind, in entry.iter_unpack(self.process.read(kinds_at, entry.size * units))]
         each = len(pages) // units
         page_bytes = (1 << facts["unit.shift"]) // each
         frame.resident_bytes = sum(pages) * page_bytes

@@ -78,6 +78,8 @@ fn main() {
         // An allocator that nobody debugs: a debug build of the program is not slowed by it.
         .opt_level(2)
         .flag_if_supported("-fvisibility=hidden")
+        .flag_if_supported("-fstack-protector-strong")
+        .flag_if_supported("-fstack-clash-protection")
         .compile("calmalloc");
     println!("cargo:include={}", folder.display());
     println!(

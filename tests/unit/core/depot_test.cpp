@@ -199,8 +199,10 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
                     EXPECT_TRUE(seen.insert(out[i]).second);
                     EXPECT_EQ(region_kind(region_unit(out[i])), bin);
                 }
-                for (size_t i = 0; i < count; i++)
+                for (size_t i = 0; i < count; i++) {
+                    block_mark(out[i]);
                     seen.erase(out[i]);
+                }
                 depot_give(bin, out, count, user);
             }
             /* As programs do, with a cache that is new. */

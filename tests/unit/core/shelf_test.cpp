@@ -34,7 +34,8 @@ TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
     EXPECT_EQ(large_usable(seven), 7u * UNIT_BYTES);
     EXPECT_EQ(shelf_take(8, 0), eleven);
     EXPECT_EQ(shelf_take(8, 0), twelve);
-    EXPECT_EQ(large_usable(twelve), 12u * UNIT_BYTES);
+    EXPECT_EQ(large_usable(twelve), 8u * UNIT_BYTES);
+    EXPECT_EQ(large_length(twelve), 12u);
     EXPECT_EQ(shelf_bytes(), 0u);
     for (void *block : {seven, eleven, twelve})
         large_release(block);

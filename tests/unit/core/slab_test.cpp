@@ -13,13 +13,14 @@ static struct slab *carved(unsigned number)
     unsigned bin = cohort_of_test * CLASS_LIMIT + number;
     struct slab *slab = heap_start() ? slab_carve(bin) : nullptr;
     if (slab != nullptr)
-        region.map[slab->unit] = static_cast<uint16_t>(bin);
+        region.map[slab->unit].kind = static_cast<uint16_t>(bin);
     return slab;
 }
 
 static void retire(struct slab *slab)
 {
-    region.map[slab->unit] = UNIT_FREE;
+    region.map[slab->unit].limit = 0;
+    region.map[slab->unit].kind = UNIT_FREE;
     slab_retire(slab);
 }
 
@@ -45,6 +46,35 @@ TEST(Slab, AFreshSlabHandsOutEveryBlockOnceInAddressOrder)
         for (size_t i = 0; i < capacity; i++)
             ASSERT_TRUE(Put(slab, slab_start(slab) + i * bytes));
         ASSERT_EQ(slab->free_count, capacity);
+        retire(slab);
+    }
+}
+
+/* Whatever was in the unit before. Seen to fail without mark_taken(), and with a limit of one block
+ * more or less. */
+TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
+{
+    for (unsigned number = 1; number < CLASS_COUNT; number++) {
+        struct slab *slab = carved(number);
+        ASSERT_NE(slab, nullptr);
+        std::vector<void *> blocks(slab->capacity);
+        size_t taken = 0, bytes = class_facts[number].bytes;
+        while (taken < slab->capacity) {
+            size_t more = slab_take(slab, blocks.data(), 1 + slab->capacity / 5);
+            for (size_t i = 0; i < more; i++)
+                ASSERT_TRUE(CHECKS == 0 || block_is_marked(blocks[i]));
+            taken += more;
+            for (size_t offset = 0; offset < UNIT_BYTES; offset++)
+                ASSERT_EQ(class_frees_block(number, slab->unit, static_cast<uint16_t>(offset)),
+                          offset % bytes == 0 && offset / bytes < taken)
+                    << bytes << " " << offset;
+        }
+        slab_unmark_from(slab, slab->capacity / 2);
+        for (size_t i = 0; i < slab->capacity; i++) {
+            auto offset = static_cast<uint16_t>(i * bytes);
+            ASSERT_EQ(class_frees_block(number, slab->unit, offset), i < slab->capacity / 2u);
+            ASSERT_TRUE(Put(slab, slab_start(slab) + i * bytes));
+        }
         retire(slab);
     }
 }
@@ -119,9 +149,9 @@ TEST(Slab, TheWalkSeesAWrongCountAndAWrongBin)
     EXPECT_NE(slab_verify(slab), nullptr);
     slab->free_map[0] ^= 1;
     EXPECT_EQ(slab_verify(slab), nullptr);
-    region.map[slab->unit] = static_cast<uint16_t>(slab->bin + 1);
+    region.map[slab->unit].kind = static_cast<uint16_t>(slab->bin + 1);
     EXPECT_NE(slab_verify(slab), nullptr);
-    region.map[slab->unit] = slab->bin;
+    region.map[slab->unit].kind = slab->bin;
     retire(slab);
 }
 

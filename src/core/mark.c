@@ -1,0 +1,41 @@
+/*
+ * mark.c: what malloc does with a free block that has no mark.
+ *
+ * Owner: the thread that took the block. Design: docs/decisions/double-free.md
+ */
+#include "core/mark.h"
+
+#include "core/cache.h"
+#include "core/cache_sizes.h"
+#include "core/large.h"
+#include "core/misuse.h"
+
+uint64_t cache_mark = 0x6d6c61636d6c61 | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
+_Atomic bool marks_are_unsure;
+
+bool cache_unmark(void *block, unsigned bin)
+{
+    if (likely(block_unmark(block)) || block_is_excused(block))
+        return true;
+    if (is_span_bin(bin))
+        *(block_word *)block = 0;
+    else
+        misuse_report_spoiled(block, bin_bytes(bin));
+    return is_span_bin(bin);
+}
+
+NEVER_NULL NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)
+{
+    unsigned bin = region_kind(region_unit(spoiled));
+    if (block_is_excused(spoiled))
+        return spoiled;
+    misuse_report_spoiled(spoiled, is_span_bin(bin) ? large_usable(spoiled) : bin_bytes(bin));
+    void *block = cache_alloc_slow((uint32_t)entry_offset);
+    return block != NULL ? block : spoiled;
+}
+
+NEVER_NULL NOINLINE void *cache_replace_first(size_t entry_offset)
+{
+    struct cache *cache = of_thread.cache;
+    return cache_replace(cache_pop_from(cache, cache_entry_at(cache, entry_offset)), entry_offset);
+}

@@ -67,12 +67,25 @@ int os_rseq_start(void)
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
 }
 
+/* Whether the kernel knows an area of this thread. A thread that the C library did not make has
+ * storage that nobody registered, perhaps zeroed, which reads as CPU 0 and core 0. Then the kernel
+ * is asked: it refuses another registration beside one that it has. */
+static bool is_registered(struct rseq_area *area)
+{
+    if ((int32_t)area->cpu_id != 0 || area->core != 0)
+        return (int32_t)area->cpu_id >= 0;
+    long result = system_call(SYS_rseq, (long)area, AREA_BYTES, 0, SIGNATURE, 0, 0);
+    if (result == 0)
+        system_call(SYS_rseq, (long)area, AREA_BYTES, UNREGISTER, SIGNATURE, 0, 0);
+    return result == -EBUSY || result == -EINVAL; /* EINVAL: of another length */
+}
+
 struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
     if (&__rseq_offset != NULL && __rseq_size > 0) {
         char *thread = (char *)__builtin_thread_pointer();
         struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
-        if ((int32_t)area->cpu_id >= 0)
+        if (is_registered(area))
             return area;
     }
     store(&leave_hook, on_leave, RELAXED);

@@ -88,7 +88,7 @@ class Runs:
             for item in ENVIRONMENT_NATIVE:
                 self.add(*self.environment_run(item))
         else:
-            for name in ("shape", "control"):
+            for name in ("shape", "control", "tables"):
                 self.add("sequences." + name, getattr(self, name))
             for name in ("statistics", "preloaded_with_others", "opened", "two_copies", "helper"):
                 self.add("environment." + name, getattr(self, name))
@@ -183,6 +183,11 @@ class Runs:
         """What descriptors.py has to say of the sequences in the library."""
         step([sys.executable, self.source_of("sequences", "descriptors.py"), self.platform.library,
               self.platform.tools[2], "malloc", "free", "calm_malloc", "calm_free"], self.platform.source)
+
+    def tables(self):
+        """Every instruction has an unwind table's entry."""
+        step([sys.executable, self.source_of("sequences", "tables_test.py"), self.platform.library,
+              self.platform.tools[2], "readelf"], self.platform.source)
 
     def control(self):
         """It would find a mistake."""

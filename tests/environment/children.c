@@ -16,11 +16,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +129,9 @@ static pid_t by_syscall_clone(void)
 
 static pid_t by_syscall_clone3(void)
 {
-    struct clone_args arguments = {.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD};
-    long child = syscall(SYS_clone3, &arguments, sizeof arguments);
+    /* The kernel's struct clone_args: flags first, the signal fifth. */
+    uint64_t arguments[8] = {CLONE_VM | CLONE_VFORK, 0, 0, 0, SIGCHLD};
+    long child = syscall(SYS_clone3, arguments, sizeof arguments);
     if (child == 0)
         be_child();
     return (pid_t)child;

@@ -4,8 +4,8 @@
  *
  *   syscalls [behind]
  *
- * Seen to fail with a syscall that drops its sixth argument, one that reads clone3's flags before
- * the kernel has, and one that does not look for the library behind.
+ * Seen to fail with a syscall that drops its sixth argument (linked statically), one that reads
+ * clone3's flags before the kernel has, and one that does not look for the library behind.
  */
 #define _GNU_SOURCE
 

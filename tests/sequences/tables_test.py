@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 
-NOT_OURS = {"deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy", "call_weak_fn", "_init",
-            "_fini", "_start"}
+NOT_OURS = {"deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy", "call_weak_fn",
+            "_init", "_fini"}
 PADDING = re.compile(r"(?:data16 |cs |ds )*(?:nop[wl]?|xchg +%ax,%ax|int3|udf)\b")
 FUNCTION = re.compile(r"^([0-9a-f]+) <(.*)>:$")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")

@@ -34,7 +34,7 @@
 
 enum {
     LOOKS_EACH = 2, /* of one instruction */
-    BLOCKS = 400,
+    BLOCKS = 150,
     CODE_MAX = 4 << 20,
     STACK_BYTES = 64 << 10,
     PLACES_MIN = 3000,
@@ -224,8 +224,11 @@ int main(int count, char **words)
     CHECK(walk.has_main, "no main from main");
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     CHECK(sigaction(SIGTRAP, &action, NULL) == 0, "no handler");
-    for (size_t size = 8; size <= 4 * MIB; size = size * 5 / 2)
+    for (size_t size = 8; size <= 128 * KIB; size = size * 5 / 2)
         run_forms(size);
+    step(true);
+    free(hidden(malloc(8 * MIB)));
+    step(false);
     for (size_t size = 16; size <= 16 * KIB; size *= 8)
         run_many(size);
     run_children();

@@ -19,9 +19,9 @@ SHAPE = [
     ("2f - 1f", "2f - 1f + 1", "lie no whole instructions"),
 ]
 SHAPE_X86 = SHAPE + [
-    ("2f - 1f, rseq_aborted", "2f - 1f, 1f", "the abort address lies inside the sequence"),
+    ("2f - 1f, calm_rseq_aborted", "2f - 1f, 1f", "the abort address lies inside the sequence"),
     (".pushsection __rseq_failure,", ".pushsection .text.unlikely,", "is not in section __rseq_failure"),
-    ("2f - 1f, rseq_aborted", "2f - 1f, rseq_aborted - 4", "no signature before the abort address"),
+    ("2f - 1f, calm_rseq_aborted", "2f - 1f, calm_rseq_aborted - 4", "no signature before the abort address"),
     ("0x53053053", "0x53053054", "no signature before the abort address"),
     ("leaq 9b", "leaq 2f", NO_HANDOVER),
     ("movq %%r11, 8(%[area])", "movq %%r11, 16(%[area])", NO_HANDOVER),

@@ -2,7 +2,7 @@
  * rseq_x86_64.h: the sequences for x86-64.
  *
  * Each begins by naming its description in the thread's area, and ends with one store. An abort
- * goes to `rseq_aborted`, behind the signature that the C library registered. It finds the
+ * goes to `calm_rseq_aborted`, behind the signature that the C library registered. It finds the
  * description in r11, and in it, behind what the kernel reads, where the program goes on.
  *
  * Unwinders see it as a frame that was interrupted there: a profiler's signal aborts the sequence
@@ -15,21 +15,21 @@
 
 /* Every object file brings one, and the linker binds all to the first. Link-time optimisation may
  * put several into one file, hence .ifndef. */
-__asm__(".ifndef rseq_aborted\n\t"
+__asm__(".ifndef calm_rseq_aborted\n\t"
         ".pushsection __rseq_failure, \"ax\", @progbits\n\t"
-        ".weak rseq_aborted\n\t"
-        ".hidden rseq_aborted\n\t"
-        ".type rseq_aborted, @function\n\t"
+        ".weak calm_rseq_aborted\n\t"
+        ".hidden calm_rseq_aborted\n\t"
+        ".type calm_rseq_aborted, @function\n\t"
         ".cfi_startproc\n\t"
         ".cfi_signal_frame\n\t"
         ".cfi_def_cfa rsp, 0\n\t"
         ".cfi_escape 0x10, 16, 2, 0x7b, 32\n\t" /* rip is at 32(%r11) */
         ".byte 0x0f, 0xb9, 0x3d\n\t"
         ".long 0x53053053\n"
-        "rseq_aborted:\n\t"
+        "calm_rseq_aborted:\n\t"
         "notrack jmp *32(%r11)\n\t"
         ".cfi_endproc\n\t"
-        ".size rseq_aborted, . - rseq_aborted\n\t"
+        ".size calm_rseq_aborted, . - calm_rseq_aborted\n\t"
         ".popsection\n\t"
         ".endif");
 
@@ -40,7 +40,7 @@ __asm__(".ifndef rseq_aborted\n\t"
     ".balign 32\n"                                                                                 \
     "9:\n\t"                                                                                       \
     ".long 0, 0\n\t"                                                                               \
-    ".quad 1f, 2f - 1f, rseq_aborted\n\t"                                                          \
+    ".quad 1f, 2f - 1f, calm_rseq_aborted\n\t"                                                     \
     ".quad %l[failed], 0, 0, 0\n\t"                                                                \
     ".popsection\n\t"                                                                              \
     "leaq 9b(%%rip), %%r11\n\t"                                                                    \

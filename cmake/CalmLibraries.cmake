@@ -19,7 +19,7 @@ if(NOT CALM_HAS_GLIBC)
 endif()
 
 # Link-time optimisation does not know the names that assembly outside functions defines and uses.
-set_source_files_properties(${calm_src}/libc/vfork.c PROPERTIES COMPILE_OPTIONS -fno-lto)
+set_source_files_properties(${calm_src}/libc/children.c PROPERTIES COMPILE_OPTIONS -fno-lto)
 
 # calm_objects(NAME CHECKS SOURCES...): objects compiled the way the allocator is.
 function(calm_objects name checks)

@@ -44,6 +44,8 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
+/* On what only assembly refers to. */
+#define KEPT __attribute__((used))
 /* On data of the fast paths: reached without a detour. */
 #define HIDDEN __attribute__((visibility("hidden")))
 /* Has the compiler compute an integer variable at this point, not from its operands later. */

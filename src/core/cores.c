@@ -25,10 +25,11 @@ enum {
 
 struct rseq_slot core_slots[CORES_MAX];
 _Thread_local struct rseq_area *area_joined;
-_Thread_local bool area_is_barred;
+_Thread_local uint32_t area_is_barred;
 _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
+static _Thread_local struct rseq_area *area_lent;        /* the thread's, while it is lent */
 static struct cache *_Atomic caches[CORES_MAX + SPARES]; /* those made for cores */
 static _Atomic uint32_t made;                            /* of them              */
 static uint32_t cache_limit;
@@ -38,8 +39,29 @@ static _Atomic bool is_stocked;
 
 static void leave(void)
 {
+    area_is_barred++;
+    area_lent = of_thread.area = NULL;
+}
+
+/* A handler may come between any two steps, and lend the thread itself. Barred first, so that it
+ * does not join again. */
+void cores_lend(void)
+{
+    if (area_is_barred == 0)
+        area_lent = of_thread.area;
+    area_is_barred++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     of_thread.area = NULL;
-    area_is_barred = true;
+}
+
+void cores_end_lending(void)
+{
+    struct rseq_area *area = area_is_barred == 1 ? area_lent : NULL;
+    if (area_is_barred != 0) /* 0: a child with thread-local storage of its own */
+        area_is_barred--;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (area != NULL)
+        of_thread.area = area;
 }
 
 /* The calling thread's area, whether it works with it yet or not. */
@@ -130,7 +152,7 @@ void cores_note_halves(size_t halves, unsigned cpu_count)
 
 bool cores_join(size_t halves, unsigned cpu_count)
 {
-    if (refusal != NULL || area_is_barred)
+    if (refusal != NULL || area_is_barred != 0)
         return false;
     if (shard_count > 1)
         join(); /* it tells which CPU this is */
@@ -180,8 +202,9 @@ struct cache *cores_take(void)
 void cores_return(struct cache *cache)
 {
     int core = -1;
-    for (unsigned tries = 0; tries < TRIES_MAX && core < 0; tries++)
-        core = rseq_swap(of_thread.area, core_slots, &cache_none, cache);
+    struct rseq_area *area = of_thread.area; /* NULL: a handler lent the thread for good */
+    for (unsigned tries = 0; area != NULL && tries < TRIES_MAX && core < 0; tries++)
+        core = rseq_swap(area, core_slots, &cache_none, cache);
     cache->core = (uint32_t)core;
     /* K3 release: pairs with K1. */
     store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE);

@@ -10,6 +10,7 @@ enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 }
 _Thread_local uint32_t lock_ranks_held;
 _Thread_local uint32_t lock_holder_id;
 _Thread_local uint32_t lock_id_before;
+_Thread_local uint32_t lock_lent;
 static _Atomic uint32_t process; /* whose threads the numbers in locks are */
 _Atomic uint64_t os_failed_calls;
 
@@ -21,13 +22,16 @@ void lock_start(void)
     store(&process, os_process_id(), RELAXED);
 }
 
-/* Not kept by a child of vfork, which writes to its parent's variables. Its own number means
- * nothing to its parent's other threads where its parent cannot be seen. */
+/* Not kept while the thread is lent: a child like vfork's writes to its parent's variables, and its
+ * number is not what the C library noted. It means nothing to its parent's other threads where its
+ * parent cannot be seen. */
 uint32_t lock_learn_id(void)
 {
-    uint32_t id = os_thread_id(), owner = load(&process, RELAXED);
+    if (likely(lock_lent == 0))
+        return lock_holder_id = os_thread_id();
+    uint32_t id = os_thread_id_asked(), owner = load(&process, RELAXED);
     if (os_process_id() == owner)
-        return lock_holder_id = id;
+        return id;
     return (os_parent_id() == owner ? id : 0) | LOCK_ELSEWHERE;
 }
 

@@ -28,7 +28,7 @@ enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
 enum lock_patience { PATIENCE_NONE, PATIENCE_SHORT, PATIENCE_LONG };
 
 /* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. Numbers of
- * threads are far below LOCK_ELSEWHERE, which is added to that of a child of vfork. */
+ * threads are far below LOCK_ELSEWHERE, which is added to that of a child like vfork's. */
 enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
 #define LOCK_WAITED (UINT32_C(1) << 31)
 #define LOCK_ELSEWHERE (UINT32_C(1) << 30)
@@ -48,14 +48,27 @@ struct lock {
 extern _Thread_local uint32_t lock_ranks_held;
 extern _Thread_local uint32_t lock_holder_id; /* of the calling thread; 0: not asked for yet */
 extern _Thread_local uint32_t lock_id_before; /* of a fork's only thread, in the parent */
+extern _Thread_local uint32_t lock_lent;      /* calls that lent the thread to a child */
 
 uint32_t lock_learn_id(void);
+
+/* Around a call whose child may work on the calling thread's variables: its number is another. */
+ALWAYS_INLINE void lock_lend(void)
+{
+    lock_lent++;
+}
+
+ALWAYS_INLINE void lock_end_lending(void)
+{
+    if (lock_lent != 0) /* 0: a child with thread-local storage of its own */
+        lock_lent--;
+}
 
 ALWAYS_INLINE uint32_t lock_held_word(enum lock_rank rank)
 {
     if (rank != RANK_DEPOT)
         return LOCK_HELD;
-    return likely(lock_holder_id != 0) ? lock_holder_id : lock_learn_id();
+    return likely(lock_holder_id != 0 && lock_lent == 0) ? lock_holder_id : lock_learn_id();
 }
 
 ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)

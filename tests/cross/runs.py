@@ -30,11 +30,14 @@ BY_CORES = "cores=always"
 ENVIRONMENT = [
     ("ordinary", (), ""), ("signals", (), BY_CORES), ("trim_now", (), ""), ("exit_handlers", ("return",), ""),
     ("exit_handlers", ("exit",), ""), ("exit_handlers", ("quick_exit",), ""), ("exit_handlers", ("thread",), ""),
-    ("exit_handlers", ("pthread_exit",), ""),
+    ("exit_handlers", ("pthread_exit",), ""), ("children", ("vfork",), ""), ("children", ("clone",), ""),
+    ("children", ("__clone",), ""), ("children", ("syscall_clone",), ""), ("syscalls", (), ""),
 ]
 # On this machine's processor only. own_areas and its neighbours stop unless the statistics say that threads work on
 # their cores' caches: with musl, which registers no area for sequences, on areas of our own.
 ENVIRONMENT_NATIVE = [
+    ("children", ("clone",), BY_CORES), ("children", ("beside",), BY_CORES), ("children", ("__vfork",), BY_CORES),
+    ("children", ("syscall_vfork",), BY_CORES), ("children", ("syscall_clone3",), BY_CORES),
     ("own_areas", (), BY_CORES), ("vfork_allocates", (), BY_CORES), ("vfork_allocates", ("fresh",), BY_CORES),
     ("spawn_under_load", (), ""), ("spawn_under_load", (), BY_CORES), ("fork_in_handler", (), BY_CORES),
     ("held", (), BY_CORES), ("cut_off", ("stay",), BY_CORES), ("free_all", ("500000",), ""),
@@ -88,7 +91,7 @@ class Runs:
             for item in ENVIRONMENT_NATIVE:
                 self.add(*self.environment_run(item))
         else:
-            for name in ("shape", "control"):
+            for name in ("shape", "control", "tables"):
                 self.add("sequences." + name, getattr(self, name))
             for name in ("statistics", "preloaded_with_others", "opened", "two_copies"):
                 self.add("environment." + name, getattr(self, name))
@@ -183,6 +186,11 @@ class Runs:
         """What descriptors.py has to say of the sequences in the library."""
         step([sys.executable, self.source_of("sequences", "descriptors.py"), self.platform.library,
               self.platform.tools[2], "malloc", "free", "calm_malloc", "calm_free"], self.platform.source)
+
+    def tables(self):
+        """Every instruction has an unwind table's entry."""
+        step([sys.executable, self.source_of("sequences", "tables_test.py"), self.platform.library,
+              self.platform.tools[2], "readelf"], self.platform.source)
 
     def control(self):
         """It would find a mistake."""

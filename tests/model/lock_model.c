@@ -26,6 +26,11 @@ uint32_t os_thread_id(void)
     return THREAD_FIRST + explore_self();
 }
 
+uint32_t os_thread_id_asked(void)
+{
+    return os_thread_id();
+}
+
 bool os_task_has_ended(uint32_t id)
 {
     explore_point();

@@ -17,29 +17,32 @@ SHAPE = [
     (".long 0, 0", ".long 0, 1", "version or flags are not 0"),
     ("2f - 1f", "0", "a sequence of 0 bytes"),
     ("2f - 1f", "2f - 1f + 1", "lie no whole instructions"),
-    ("2f - 1f, 4f", "2f - 1f, 1f", "the abort address lies inside the sequence"),
-    (".pushsection __rseq_failure,", ".pushsection .text.unlikely,", "is not in section __rseq_failure"),
-    ("2f - 1f, 4f", "2f - 1f, 4f - 4", "no signature before the abort address"),
 ]
 SHAPE_X86 = SHAPE + [
+    ("2f - 1f, calm_rseq_aborted", "2f - 1f, 1f", "the abort address lies inside the sequence"),
+    (".pushsection __rseq_failure,", ".pushsection .text.unlikely,", "is not in section __rseq_failure"),
+    ("2f - 1f, calm_rseq_aborted", "2f - 1f, calm_rseq_aborted - 4", "no signature before the abort address"),
     ("0x53053053", "0x53053054", "no signature before the abort address"),
-    ("leaq 9b", "leaq 4f", NO_HANDOVER),
-    ("movq %[word], 8(%[area])", "movq %[word], 16(%[area])", NO_HANDOVER),
+    ("leaq 9b", "leaq 2f", NO_HANDOVER),
+    ("movq %%r11, 8(%[area])", "movq %%r11, 16(%[area])", NO_HANDOVER),
     ("movl 24(%[area])", "movl 4(%[area])", "does not begin by asking for the core"),
     ("movq %[block], (%[base], %[word])", "xchgq %[block], (%[base], %[word])", "xchg"),
     ("ja %l[failed]", "ja 1b", "that does not leave it"),
-    ("jmp %l[failed]", "jmp 1b", NO_WAY_ON),
+    (".quad %l[failed]", ".quad 1f", NO_WAY_ON),
+    ("jmp *32(%r11)", "jmp *24(%r11)", NO_WAY_ON),
     ("movq %[desired], (%[slots], %[word])", "movq (%[slots], %[word]), %[word]", NO_LAST_STORE),
 ]
 SHAPE_AARCH64 = SHAPE + [
-    ("2f - 1f", "3f - 1f", NO_LAST_STORE),
+    ("2f - 1f, 4f", "2f - 1f, 1f", "the abort address lies inside the sequence"),
+    ("2f - 1f, 4f", "2f - 1f, 4f - 4", "no signature before the abort address"),
+    ("2f - 1f", "4f - 1f", NO_LAST_STORE),
     ("0xd428bc00", "0xd428bc20", "no signature before the abort address"),
     (":lo12:9b", ":lo12:4f", NO_HANDOVER),
     ("str %[word], [%[area], #8]", "str %[word], [%[area], #16]", NO_HANDOVER),
     ("ldr %w[word], [%[area], #24]", "ldr %w[word], [%[area], #4]", "does not begin by asking for the core"),
     ("ldr %[base], [%[slots], %[word]]", "ldaxr %[base], [%[slots]]", "ldaxr"),
-    ("b.hi 3f", "b.hi 1b", "that does not leave it"),
-    ("b 3b", "b 1b", NO_WAY_ON),
+    ("b.hi 4f", "b.hi 1b", "that does not leave it"),
+    ("b %l[failed]", "b 1b", NO_WAY_ON),
 ]
 
 # What aborts.c has to say when it runs.
@@ -57,15 +60,15 @@ WORK_X86 = [
 ]
 WORK_AARCH64 = [
     ("ldr %w[word], [%[entry], #8]", "ldr %w[word], [%[entry], #12]", "step 1: popped"),
-    ("b.hi 3f", "b.hs 3f", "pushed 0 onto 23"),
+    ("b.hi 4f", "b.hs 4f", "pushed 0 onto 23"),
     ("ldp %w[word], %w[limit], [%[entry], #8]", "ldp %w[limit], %w[word], [%[entry], #8]", "step 0: pushed 0"),
     ("sub %w[word], %w[word], #8", "sub %w[word], %w[word], #16", "step 1: top"),
-    ("mov %[block], xzr", "", "operation 0 at"),
-    ("lsr %[word], %[word], #6", "lsr %[word], %[word], #5", "not swapped"),
-    ("mov %w[is_done], #1", "mov %w[is_done], #0", "pushed 0 onto 0"),
-    ("b.ne 3f", "b.eq 3f", "swapped what was not there"),
-    ("int core = -1", "int core = 0", "swapped what was not there"),
-    ("uint32_t is_done = 0", "uint32_t is_done = 1", "pushed 1 onto 24"),
+    ("return NULL;", "return slots;", "not (nil)"),
+    ("word / sizeof(struct rseq_slot)", "word / 32", "not swapped"),
+    ("return true;", "return false;", "pushed 0 onto 0"),
+    ("b.ne 4f", "b.eq 4f", "swapped what was not there"),
+    ("return -1;", "return 0;", "swapped what was not there"),
+    ("return false;", "return true;", "pushed 1 onto 24"),
 ]
 # The top is stored before the block, too.
 EARLY_X86 = ("movq %[block], (%[base], %[word])",

@@ -2,8 +2,9 @@
 
     descriptors.py LIBRARY OBJDUMP [FUNCTION...]
 
-A descriptor in section __rseq_cs names a start, a length and an abort address. The kernel wants the signature right
-before the abort address, and the address outside the sequence. We want more: the code before the start hands this very
+A descriptor in section __rseq_cs names a start, a length and an abort address; on x86-64 also where the code at the
+abort address, which is one for all, goes on. The kernel wants the signature right before the abort address, and the
+address outside the sequence. We want more: the code before the start hands this very
 descriptor to the kernel, the first instruction asks for the core, the last one is a store, no other store is seen by
 anyone before it, nothing is called, every branch leaves the sequence. FUNCTIONs must contain one.
 """
@@ -16,12 +17,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from elf import Library  # noqa: E402
 
-DESCRIPTOR_BYTES, LENGTH_MAX, ABORT_BYTES_MAX = 32, 80, 8
+LENGTH_MAX, ABORT_BYTES_MAX = 80, 8
 AREA_SEQUENCE, AREA_CORE = 8, 24  # offsets in the kernel's struct rseq
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)[ \t]*(.*)$", re.M)
 
 
 class X86:
+    descriptor_bytes, abort_section = 64, "__rseq_failure"
     signature = bytes.fromhex("53300553")
     call = re.compile(r"call|syscall|lock|xchg")
     branch = re.compile(r"j\w+$")
@@ -50,6 +52,7 @@ class X86:
 
 
 class Aarch64:
+    descriptor_bytes, abort_section = 32, ".text"
     signature = bytes.fromhex("00bc28d4")
     call = re.compile(r"bl|blr|svc|ldx|ldax|stx|stlx|cas|swp|ldadd|ldclr|ldset")
     branch = re.compile(r"b(\.\w+)?$|cbn?z$|tbn?z$")
@@ -97,13 +100,14 @@ class Checker:
     def check(self, functions):
         """Yields a sentence for each finding."""
         address, length = self.library.place("__rseq_cs")
-        if length == 0 or length % DESCRIPTOR_BYTES != 0 or address % DESCRIPTOR_BYTES != 0:
+        size = self.machine.descriptor_bytes
+        if length == 0 or length % size != 0 or address % 32 != 0:
             yield "section __rseq_cs: %d bytes at 0x%x are not a row of descriptors" % (length, address)
             return
-        for at in range(address, address + length, DESCRIPTOR_BYTES):
+        for at in range(address, address + length, size):
             for sentence in self.check_one(at):
                 yield "the descriptor at 0x%x: %s" % (at, sentence)
-        if len(set(self.aborts)) != len(self.aborts):
+        if self.machine is Aarch64 and len(set(self.aborts)) != len(self.aborts):
             yield "two descriptors share one abort address"
         ends = sorted(self.functions.values()) + [self.code[-1][0] + 1]
         for name in functions:
@@ -126,15 +130,15 @@ class Checker:
             return
         if start <= abort < end:
             yield "the abort address lies inside the sequence"
-        if self.library.section_of(abort) != "__rseq_failure":
-            yield "the abort address 0x%x is not in section __rseq_failure" % abort
+        if self.library.section_of(abort) != self.machine.abort_section:
+            yield "the abort address 0x%x is not in section %s" % (abort, self.machine.abort_section)
         if self.library.code_at(abort - 4, 4) != self.machine.signature:
             yield "no signature before the abort address 0x%x" % abort
         before = self.code[self.index[start] - 3:self.index[start]]
         sequence = self.code[self.index[start]:self.index[end]]
         yield from self.check_begin(descriptor, before, sequence)
         yield from self.check_work(sequence, end)
-        yield from self.check_abort(abort, range(start, end))
+        yield from self.check_abort(descriptor, abort, range(start, end))
 
     def check_begin(self, descriptor, before, sequence):
         named = self.machine.stored_to(*before[-1][1:])
@@ -159,15 +163,18 @@ class Checker:
                 if not target or start <= int(target.group(1), 16) < end:
                     yield "a branch at 0x%x that does not leave it" % at
 
-    def check_abort(self, abort, sequence):
-        """What runs after an abort is a constant at most, and a jump to somewhere outside of the sequence."""
+    def check_abort(self, descriptor, abort, sequence):
+        """What runs after an abort is a jump to somewhere outside of the sequence."""
         # From there: a disassembler that comes from before reads the signature as a part of something.
         bounds = ["--start-address=%d" % abort, "--stop-address=%d" % (abort + ABORT_BYTES_MAX)]
         text = subprocess.run(self.command + bounds, capture_output=True, text=True, check=True)
-        code = [(name, rest) for _, name, rest in INSTRUCTION.findall(text.stdout)][:2]
-        jump = next((rest for name, rest in code if self.machine.branch.match(name)), "")
-        target = re.search(r"([0-9a-f]+) <", jump)
-        target = int(target.group(1), 16) if target else 0
+        code = INSTRUCTION.findall(text.stdout)
+        _, name, rest = code[0] if code else ("", "", "")
+        found = re.search(r"([0-9a-f]+) <", rest) if self.machine.branch.match(name) else None
+        target = int(found.group(1), 16) if found else 0
+        if self.machine is X86:
+            by_descriptor = (name + " " + rest).split()[-2:] == ["jmp", "*0x20(%r11)"]
+            target = self.library.numbers(descriptor, 5)[4] if by_descriptor else 0
         if target not in self.index or target in sequence:
             yield "after an abort it does not go on outside of itself"
 

@@ -1,6 +1,6 @@
 /*
- * vfork.c: while a child of vfork runs, its thread works on no core's cache; afterwards it does. A
- * lock that the child holds names the child.
+ * vfork.c: while a child of vfork or clone runs, its thread works on no core's cache; afterwards it
+ * does. A lock that the child holds names the child.
  *
  * Seen to fail: the parent's store left out, the child's store left out, errno not set, the
  * result's sign not looked at, the parent's number in locks kept.
@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,27 @@ static void a_child_has_no_area(void)
     check(status_of(child) == WELL, "the child has its parent's area");
 }
 
+static int tell_area(void *unused)
+{
+    (void)unused;
+    _exit(of_thread.area == NULL ? WELL : 1);
+}
+
+/* Also when it is made by clone. Where both run at once the thread has none ever again. */
+static void a_child_of_clone_has_no_area(int flag)
+{
+    static _Alignas(64) char stack[65536];
+    of_thread.area = &area;
+    pid_t child = clone(tell_area, stack + sizeof stack, CLONE_VM | flag | SIGCHLD, NULL);
+    struct rseq_area *afterwards = of_thread.area;
+    of_thread.area = NULL;
+    if (child < 0 && flag == 0)
+        return; /* an emulator has no such processes */
+    check(child > 0, "clone fails");
+    check(afterwards == (flag != 0 ? &area : NULL), "the parent's area is not as it should be");
+    check(status_of(child) == WELL, "the child has its parent's area");
+}
+
 static void a_child_has_a_number_of_its_own_in_locks(void)
 {
     lock_start();
@@ -86,12 +109,15 @@ int main(void)
 {
     setvbuf(stderr, NULL, _IONBF, 0);
     a_child_has_no_area();
+    a_child_of_clone_has_no_area(CLONE_VFORK);
     a_child_has_a_number_of_its_own_in_locks();
     pid_t child = fork();
     if (child == 0)
         a_failure_is_told();
     int status = status_of(child);
     check(status == WELL || status == 77, "a failure of vfork is not told as it should be");
+    a_child_of_clone_has_no_area(0);
+    check(area_is_barred != 0 || lock_lent == 0, "the thread may have an area again");
     printf("a child has no area; a failure %s\n", status == WELL ? "is told" : "could not be had");
     return 0;
 }

@@ -1,14 +1,17 @@
 /*
  * rseq_aarch64.h: the sequences for aarch64.
  *
- * As rseq_x86_64.h. A push ends with a release: C1 of core/cache.c.
+ * As rseq_x86_64.h. A push ends with a release: C1 of core/cache.c. What runs after an abort lies
+ * behind the sequence, in the same function: no branch by a register can go there, where the
+ * processor checks what such a branch may reach, and the function's own tables serve unwinders.
  */
 #ifndef CALM_OS_LINUX_RSEQ_AARCH64_H
 #define CALM_OS_LINUX_RSEQ_AARCH64_H
 
 #include "os/rseq.h"
 
-/* Label 9 is the description: the sequence lies from 1 to 2, an abort goes to 4. */
+/* Label 9 is the description: the sequence lies from 1 to 2; an abort goes to 4, as does a look
+ * that finds nothing to do. */
 #define RSEQ_BEGIN                                                                                 \
     ".pushsection __rseq_cs, \"aw?\"\n\t"                                                          \
     ".balign 32\n"                                                                                 \
@@ -23,79 +26,87 @@
     "ldr %w[word], [%[area], #24]\n\t"                                                             \
     "lsl %[word], %[word], #6\n\t"
 
-/* What runs after an abort; then as if the sequence had found nothing to do. */
-#define RSEQ_ABORT(code)                                                                           \
-    ".pushsection __rseq_failure, \"ax?\"\n\t"                                                     \
+#define RSEQ_DONE                                                                                  \
+    "2:\n\t"                                                                                       \
+    "b 5f\n\t"                                                                                     \
     ".inst 0xd428bc00\n"                                                                           \
-    "4:\n\t" code "b 3b\n\t"                                                                       \
-    ".popsection\n\t"
+    "4:\n\t"                                                                                       \
+    "b %l[failed]\n"                                                                               \
+    "5:"
+
+/* As in rseq_x86_64.h. */
+#define RSEQ_END __asm__ volatile("")
 
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
 {
     void *block;
     uintptr_t word, base, entry;
-    __asm__ volatile(
+    __asm__ volatile goto(
         RSEQ_BEGIN "ldr %[base], [%[slots], %[word]]\n\t"
                    "add %[entry], %[base], %[offset]\n\t"
                    "ldr %w[word], [%[entry], #8]\n\t"
                    "ldr %[block], [%[base], %[word]]\n\t"
-                   "cbz %[block], 3f\n\t"
+                   "cbz %[block], 4f\n\t"
                    "sub %w[word], %w[word], #8\n\t"
-                   "str %w[word], [%[entry], #8]\n"
-                   "2:\n"
-                   "3:\n\t" RSEQ_ABORT("mov %[block], xzr\n\t")
+                   "str %w[word], [%[entry], #8]\n" RSEQ_DONE
         : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base), [entry] "=&r"(entry)
         : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
-        : "memory");
+        : "memory"
+        : failed);
+    RSEQ_END;
+    if (block == NULL)
+        __builtin_unreachable();
     return block;
+failed:
+    RSEQ_END;
+    return NULL;
 }
 
 ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, size_t offset,
                              void *block)
 {
     uintptr_t word, base, entry, limit;
-    uint32_t is_done = 0;
-    __asm__ volatile(
+    __asm__ volatile goto(
         RSEQ_BEGIN "ldr %[base], [%[slots], %[word]]\n\t"
                    "add %[entry], %[base], %[offset]\n\t"
                    "ldp %w[word], %w[limit], [%[entry], #8]\n\t"
                    "add %w[word], %w[word], #8\n\t"
                    "cmp %w[word], %w[limit]\n\t"
-                   "b.hi 3f\n\t"
+                   "b.hi 4f\n\t"
                    "str %[block], [%[base], %[word]]\n\t"
                    "add %[entry], %[entry], #8\n\t"
-                   "stlr %w[word], [%[entry]]\n"
-                   "2:\n\t"
-                   "mov %w[is_done], #1\n"
-                   "3:\n\t" RSEQ_ABORT("")
-        : [word] "=&r"(word), [base] "=&r"(base), [entry] "=&r"(entry), [limit] "=&r"(limit),
-          [is_done] "+&r"(is_done)
+                   "stlr %w[word], [%[entry]]\n" RSEQ_DONE
+        : [word] "=&r"(word), [base] "=&r"(base), [entry] "=&r"(entry), [limit] "=&r"(limit)
         : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset), [block] "r"(block)
-        : "cc", "memory");
-    return is_done;
+        : "cc", "memory"
+        : failed);
+    return true;
+failed:
+    RSEQ_END;
+    return false;
 }
 
 ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, void *expected,
                             void *desired)
 {
     uintptr_t word, base;
-    int core = -1;
-    __asm__ volatile(
+    __asm__ volatile goto(
         RSEQ_BEGIN "ldr %[base], [%[slots], %[word]]\n\t"
                    "cmp %[base], %[expected]\n\t"
-                   "b.ne 3f\n\t"
-                   "str %[desired], [%[slots], %[word]]\n"
-                   "2:\n\t"
-                   "lsr %[word], %[word], #6\n\t"
-                   "mov %w[core], %w[word]\n"
-                   "3:\n\t" RSEQ_ABORT("")
-        : [word] "=&r"(word), [base] "=&r"(base), [core] "+&r"(core)
+                   "b.ne 4f\n\t"
+                   "str %[desired], [%[slots], %[word]]\n" RSEQ_DONE
+        : [word] "=&r"(word), [base] "=&r"(base)
         : [area] "r"(area), [slots] "r"(slots), [expected] "r"(expected), [desired] "r"(desired)
-        : "cc", "memory");
-    return core;
+        : "cc", "memory"
+        : failed);
+    return (int)(word / sizeof(struct rseq_slot));
+failed:
+    RSEQ_END;
+    return -1;
 }
 
 #undef RSEQ_BEGIN
-#undef RSEQ_ABORT
+#undef RSEQ_END
+#undef RSEQ_DONE
 
 #endif

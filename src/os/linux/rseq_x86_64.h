@@ -2,35 +2,52 @@
  * rseq_x86_64.h: the sequences for x86-64.
  *
  * Each begins by naming its description in the thread's area, and ends with one store. An abort
- * goes to a piece of code behind the signature that the C library registered.
+ * goes to `calm_rseq_aborted`, behind the signature that the C library registered. It finds the
+ * description in r11, and in it, behind what the kernel reads, where the program goes on.
+ *
+ * Unwinders see it as a frame that was interrupted there: a profiler's signal aborts the sequence
+ * that it meets, so this is where profilers find a thread that was in one.
  */
 #ifndef CALM_OS_LINUX_RSEQ_X86_64_H
 #define CALM_OS_LINUX_RSEQ_X86_64_H
 
 #include "os/rseq.h"
 
-/* Label 9 is the description: the sequence lies from 1 to 2, an abort goes to 4. */
+/* Every object file brings one, and the linker binds all to the first. Link-time optimisation may
+ * put several into one file, hence .ifndef. */
+__asm__(".ifndef calm_rseq_aborted\n\t"
+        ".pushsection __rseq_failure, \"ax\", @progbits\n\t"
+        ".weak calm_rseq_aborted\n\t"
+        ".hidden calm_rseq_aborted\n\t"
+        ".type calm_rseq_aborted, @function\n\t"
+        ".cfi_startproc\n\t"
+        ".cfi_signal_frame\n\t"
+        ".cfi_def_cfa rsp, 0\n\t"
+        ".cfi_escape 0x10, 16, 2, 0x7b, 32\n\t" /* rip is at 32(%r11) */
+        ".byte 0x0f, 0xb9, 0x3d\n\t"
+        ".long 0x53053053\n"
+        "calm_rseq_aborted:\n\t"
+        "notrack jmp *32(%r11)\n\t"
+        ".cfi_endproc\n\t"
+        ".size calm_rseq_aborted, . - calm_rseq_aborted\n\t"
+        ".popsection\n\t"
+        ".endif");
+
+/* Label 9 is the description: the sequence lies from 1 to 2; after an abort, as after a look that
+ * finds nothing to do, the program goes on at the label `failed`. */
 #define RSEQ_BEGIN                                                                                 \
     ".pushsection __rseq_cs, \"aw?\"\n\t"                                                          \
     ".balign 32\n"                                                                                 \
     "9:\n\t"                                                                                       \
     ".long 0, 0\n\t"                                                                               \
-    ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
+    ".quad 1f, 2f - 1f, calm_rseq_aborted\n\t"                                                     \
+    ".quad %l[failed], 0, 0, 0\n\t"                                                                \
     ".popsection\n\t"                                                                              \
-    "leaq 9b(%%rip), %[word]\n\t"                                                                  \
-    "movq %[word], 8(%[area])\n"                                                                   \
+    "leaq 9b(%%rip), %%r11\n\t"                                                                    \
+    "movq %%r11, 8(%[area])\n"                                                                     \
     "1:\n\t"                                                                                       \
     "movl 24(%[area]), %k[word]\n\t"                                                               \
     "shlq $6, %[word]\n\t"
-
-/* An abort goes on at the label `failed`. */
-#define RSEQ_ABORT                                                                                 \
-    ".pushsection __rseq_failure, \"ax?\"\n\t"                                                     \
-    ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
-    ".long 0x53053053\n"                                                                           \
-    "4:\n\t"                                                                                       \
-    "jmp %l[failed]\n\t"                                                                           \
-    ".popsection\n\t"
 
 /* On both ways out of a branching asm with outputs: some compilers drop what they put there
  * themselves (gcc bug 113921), such as the NULL of a failure, but not this. */
@@ -47,10 +64,10 @@ ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, si
                                      "jz %l[failed]\n\t"
                                      "subl $8, %k[word]\n\t"
                                      "movl %k[word], 8(%[base], %[offset])\n"
-                                     "2:\n\t" RSEQ_ABORT
+                                     "2:"
                           : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base)
                           : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
-                          : "cc", "memory"
+                          : "r11", "cc", "memory"
                           : failed);
     RSEQ_END;
     if (block == NULL)
@@ -73,10 +90,10 @@ ALWAYS_INLINE bool rseq_push(struct rseq_area *area, struct rseq_slot *slots, si
                    "ja %l[failed]\n\t"
                    "movq %[block], (%[base], %[word])\n\t"
                    "movl %k[word], 8(%[base], %[offset])\n"
-                   "2:\n\t" RSEQ_ABORT
+                   "2:"
         : [word] "=&r"(word), [base] "=&r"(base)
         : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset), [block] "r"(block)
-        : "cc", "memory"
+        : "r11", "cc", "memory"
         : failed);
     return true;
 failed:
@@ -92,10 +109,10 @@ ALWAYS_INLINE int rseq_swap(struct rseq_area *area, struct rseq_slot *slots, voi
         RSEQ_BEGIN "cmpq %[expected], (%[slots], %[word])\n\t"
                    "jne %l[failed]\n\t"
                    "movq %[desired], (%[slots], %[word])\n"
-                   "2:\n\t" RSEQ_ABORT
+                   "2:"
         : [word] "=&r"(word)
         : [area] "r"(area), [slots] "r"(slots), [expected] "r"(expected), [desired] "r"(desired)
-        : "cc", "memory"
+        : "r11", "cc", "memory"
         : failed);
     return (int)(word / sizeof(struct rseq_slot));
 failed:
@@ -105,6 +122,5 @@ failed:
 
 #undef RSEQ_BEGIN
 #undef RSEQ_END
-#undef RSEQ_ABORT
 
 #endif

@@ -64,6 +64,11 @@ static uint32_t noted_id(void)
 
 #endif
 
+uint32_t os_thread_id_asked(void)
+{
+    return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
 /* A lock of somebody who stands before the C library's may ask for memory, and so come back here.
  */
 uint32_t os_thread_id(void)
@@ -75,5 +80,5 @@ uint32_t os_thread_id(void)
         id = noted_id();
         is_asking = false;
     }
-    return id != 0 ? id : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    return id != 0 ? id : os_thread_id_asked();
 }

@@ -122,6 +122,11 @@ uint32_t os_thread_id(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
+uint32_t os_thread_id_asked(void)
+{
+    return os_thread_id();
+}
+
 static bool is_gone(long process, long id)
 {
     int before = errno;

@@ -4,7 +4,7 @@
  * Owner: any thread, lock-free: `reserved` and `committed` only grow, by compare-and-swap. Several
  * threads may have the kernel commit the same pages, which changes nothing. Only one can extend a
  * reservation at its end; the others find out how far it reaches: docs/protocols/front.md.
- * Invariant X1: committed + EXTENT_GUARD <= reserved. Design: docs/design/region.md
+ * Invariant X1: committed + guard <= reserved. Design: docs/design/region.md
  */
 #include "mem/extent.h"
 
@@ -17,46 +17,49 @@ enum { NO_MEMORY = -12 }; /* -ENOMEM */
  * can be had is reserved now. */
 static int reserve_together(struct extent *extent, const struct extent_plan *plan, void **start)
 {
+    enum { ALIGN = 64 * 1024 };
     size_t most = plan->room;
-    int error = os_reserve(most + 2 * EXTENT_GUARD, EXTENT_GUARD, start);
-    while (error != 0 && most / 2 >= size_max(plan->first, EXTENT_GUARD)) {
-        most = align_down(most / 2, EXTENT_GUARD);
-        error = os_reserve(most + 2 * EXTENT_GUARD, EXTENT_GUARD, start);
+    int error = os_reserve(most + 2 * plan->guard, ALIGN, start);
+    while (error != 0 && most / 2 >= size_max(plan->first, ALIGN)) {
+        most = align_down(most / 2, ALIGN);
+        error = os_reserve(most + 2 * plan->guard, ALIGN, start);
     }
     extent->most = most;
-    store(&extent->reserved, most + EXTENT_GUARD, RELAXED);
+    store(&extent->reserved, most + plan->guard, RELAXED);
     return error;
 }
 
 int extent_make(struct extent *extent, const struct extent_plan *plan)
 {
     void *start;
-    *extent = (struct extent){.most = plan->most, .reserved = plan->first + EXTENT_GUARD};
+    *extent = (struct extent){
+        .guard = plan->guard, .most = plan->most, .reserved = plan->first + plan->guard};
     enum os_place place = plan->is_heap ? OS_LOW : OS_HIGH;
-    int error = os_reserve_apart(plan->first + 2 * EXTENT_GUARD, place, &start);
+    int error = os_reserve_apart(plan->first + 2 * plan->guard, place, &start);
     if (error != 0)
         error = os_counted(reserve_together(extent, plan, &start));
     if (error != 0)
         return error;
     if (plan->name != NULL)
-        os_name(start, EXTENT_GUARD + load(&extent->reserved, RELAXED), plan->name);
-    extent->start = (char *)start + EXTENT_GUARD;
+        os_name(start, plan->guard + load(&extent->reserved, RELAXED), plan->name);
+    extent->start = (char *)start + plan->guard;
     error = extent_commit(extent, plan->first, 0);
     if (error != 0)
         extent_release(extent);
     return error;
 }
 
-int extent_make_fixed(struct extent *extent, size_t bytes, const char *name)
+int extent_make_fixed(struct extent *extent, size_t bytes, size_t guard, const char *name)
 {
-    return extent_make(
-        extent, &(struct extent_plan){.first = bytes, .most = bytes, .room = bytes, .name = name});
+    struct extent_plan plan = {
+        .guard = guard, .first = bytes, .most = bytes, .room = bytes, .name = name};
+    return extent_make(extent, &plan);
 }
 
 void extent_release(struct extent *extent)
 {
-    os_counted(
-        os_release(extent->start - EXTENT_GUARD, EXTENT_GUARD + load(&extent->reserved, RELAXED)));
+    size_t bytes = extent->guard + load(&extent->reserved, RELAXED);
+    os_counted(os_release(extent->start - extent->guard, bytes));
 }
 
 /* Release: whoever sees the word may use what lies below; pairs with loads of it. */
@@ -71,18 +74,18 @@ static void raise(_Atomic size_t *word, size_t to)
 static int reserve_to(struct extent *extent, size_t target)
 {
     for (;;) { /* each turn is another thread's progress */
-        size_t reserved = load(&extent->reserved, ACQUIRE), before = reserved - EXTENT_GUARD;
+        size_t reserved = load(&extent->reserved, ACQUIRE), before = reserved - extent->guard;
         if (target <= before)
             return 0;
-        size_t reach = EXTENT_GUARD + target - before;
-        int error = os_extend(extent->start + before, EXTENT_GUARD, reach); /* E1 */
+        size_t reach = extent->guard + target - before;
+        int error = os_extend(extent->start + before, extent->guard, reach); /* E1 */
         /* E2: another thread may have extended it, and then have been stopped. */
         if (error != 0 && load(&extent->reserved, RELAXED) == reserved)
-            reach = os_reach(extent->start + before, EXTENT_GUARD,
-                             EXTENT_GUARD + extent->most - before);
+            reach = os_reach(extent->start + before, extent->guard,
+                             extent->guard + extent->most - before);
         else if (error != 0)
             continue;
-        if (reach == EXTENT_GUARD && load(&extent->reserved, RELAXED) == reserved)
+        if (reach == extent->guard && load(&extent->reserved, RELAXED) == reserved)
             return os_counted(error);
         raise(&extent->reserved, before + reach); /* E3 */
     }

@@ -13,17 +13,16 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
-/* Inaccessible bytes before and behind an extent: a page of any machine. */
-enum { EXTENT_GUARD = 64 * 1024 };
-
 struct extent {
-    char *start;              /* behind the guard                                          */
+    char *start;              /* behind the first guard                                    */
+    size_t guard;             /* bytes of each guard                                       */
     size_t most;              /* bytes that it may grow to                                 */
     _Atomic size_t reserved;  /* bytes from start that are ours, the guard behind included */
     _Atomic size_t committed; /* bytes from start that are readable and writable           */
 };
 
 struct extent_plan {
+    size_t guard;     /* bytes of each guard, whole pages                                        */
     size_t first;     /* bytes to commit at once                                                 */
     size_t most;      /* bytes that it may grow to                                               */
     size_t room;      /* bytes to reserve where no place with room behind it can be had          */
@@ -35,7 +34,7 @@ struct extent_plan {
 int extent_make(struct extent *extent, const struct extent_plan *plan);
 
 /* Makes an extent of a table that never grows. Returns 0 or -ENOMEM. */
-int extent_make_fixed(struct extent *extent, size_t bytes, const char *name);
+int extent_make_fixed(struct extent *extent, size_t bytes, size_t guard, const char *name);
 
 /* Returns an extent that nobody else knows. */
 void extent_release(struct extent *extent);

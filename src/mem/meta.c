@@ -42,7 +42,8 @@ static struct chunk *chunk_make(size_t bytes, bool is_first)
     struct extent made;
     size_t least = align_up(bytes + CACHE_LINE_BYTES, meta.page_bytes);
     size_t most = size_max(meta.chunk_bytes, least);
-    struct extent_plan plan = {.first = size_max(least, COMMIT_STEP),
+    struct extent_plan plan = {.guard = meta.page_bytes,
+                               .first = size_max(least, COMMIT_STEP),
                                .most = most,
                                .room = most,
                                .name = is_first ? "calmalloc meta" : NULL};

@@ -19,11 +19,11 @@ enum {
     NO_MEMORY = -12, /* -ENOMEM */
     /* Where the kernel must choose the place: address space reserved for each byte of RAM. */
     ROOM_PER_MEMORY = 8,
+    STEP_UNITS_FIRST = 8,
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
     TABLE_STEP = 64 * 1024,
 };
-_Static_assert((int)EXTENT_GUARD == (int)UNIT_BYTES, "unit 0 is the guard");
 
 struct region region;
 
@@ -40,15 +40,17 @@ static size_t units_most(void)
 
 static int table_make(struct extent *table, size_t bytes_a_unit)
 {
-    size_t most = align_up(units_most() * bytes_a_unit, EXTENT_GUARD);
-    return extent_make(table,
-                       &(struct extent_plan){.most = most, .room = most, .name = "calmalloc map"});
+    size_t most = align_up(units_most() * bytes_a_unit, page_bytes);
+    struct extent_plan plan = {
+        .guard = page_bytes, .most = most, .room = most, .name = "calmalloc map"};
+    return extent_make(table, &plan);
 }
 
 int region_start(const struct os_facts *facts)
 {
     size_t room = size_max(facts->memory_bytes * ROOM_PER_MEMORY, 64 * GIB);
-    struct extent_plan plan = {.most = (size_t)(REGION_UNITS_MAX - 1) << UNIT_SHIFT,
+    struct extent_plan plan = {.guard = UNIT_BYTES,
+                               .most = (size_t)(REGION_UNITS_MAX - 1) << UNIT_SHIFT,
                                .room = align_up(room, UNIT_BYTES),
                                .is_heap = true,
                                .name = "calmalloc heap"};
@@ -93,7 +95,9 @@ static int commit_units(size_t units)
  * or 0. */
 static size_t commit_from(size_t front, size_t units)
 {
-    size_t step = size_min(size_max(front / 8, STEP_UNITS_MIN), STEP_UNITS_MAX);
+    /* At first it doubles: whoever locks a small process in memory locks what is committed. */
+    size_t small = size_min(size_max(front, STEP_UNITS_FIRST), STEP_UNITS_MIN);
+    size_t step = size_min(size_max(front / 8, small), STEP_UNITS_MAX);
     if (units > units_most() - front)
         return 0;
     size_t least = front + units, end = front + size_max(units, step);

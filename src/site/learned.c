@@ -436,7 +436,7 @@ bool learned_begin(void)
     struct extent made;
     if (!load(&is_chosen, RELAXED) || !exchange(&is_chosen, false, RELAXED))
         return false;
-    if (extent_make_fixed(&made, table_bytes(), NULL) != 0)
+    if (extent_make_fixed(&made, table_bytes(), MAPPING_ALIGN, NULL) != 0)
         return false;
     second_hear_frees();
     store(&tables, (struct tables *)(void *)made.start, RELEASE);

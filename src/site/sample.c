@@ -389,7 +389,7 @@ static bool have_tables(void)
         return true;
     size_t bytes = table_bytes();
     struct extent made;
-    if (extent_make_fixed(&made, bytes, NULL) != 0)
+    if (extent_make_fixed(&made, bytes, MAPPING_ALIGN, NULL) != 0)
         return false;
     stacks_start(made.start);
     live_start(made.start + stacks_bytes());

@@ -249,8 +249,10 @@ int os_move(void *from, void *to, size_t size)
 
 void os_name(void *start, size_t size, const char *name)
 {
-    system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)start, (long)size, (long)name,
-                0);
+    static _Atomic bool is_refused; /* by a kernel without names, each time */
+    if (!load(&is_refused, RELAXED) && system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME,
+                                                   (long)start, (long)size, (long)name, 0) != 0)
+        store(&is_refused, true, RELAXED);
 }
 
 static size_t resident_by_mincore(const void *start, size_t size)

@@ -27,7 +27,7 @@ enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
 
 enum { START_PATIENCE_MS = 5000 };
 
-enum { META_CHUNK_BYTES = 64 * 1024 * 1024 };
+enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;

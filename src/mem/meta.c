@@ -113,6 +113,18 @@ void *meta_alloc(size_t bytes, size_t align)
     }
 }
 
+/* Of the newest chunk, as far as it goes. */
+void meta_prepare(size_t bytes)
+{
+    size_t count = load(&meta.chunk_count, ACQUIRE);
+    if (count == 0)
+        return;
+    struct chunk *chunk = chunk_at(count - 1);
+    size_t used = load(&chunk->used, RELAXED), most = chunk->extent.most;
+    size_t needed = size_min(used + size_min(bytes, most), most);
+    extent_commit(&chunk->extent, align_down(needed, meta.page_bytes), COMMIT_STEP);
+}
+
 uint32_t meta_number(const void *piece)
 {
     for (size_t i = load(&meta.chunk_count, ACQUIRE); i-- > 0;) {

@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "mem/extent.h"
 #include "mem/huge.h"
+#include "mem/meta.h"
 
 #define GIB ((size_t)1 << 30)
 
@@ -23,6 +24,7 @@ enum {
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
     TABLE_STEP = 64 * 1024,
+    BOOKS_SHARE = 64, /* of the region, for the books of blocks of 16 bytes */
 };
 
 struct region region;
@@ -88,6 +90,8 @@ static int commit_units(size_t units)
         error = table_commit(&map_table, units * sizeof(uint16_t));
     if (error == 0)
         error = table_commit(&tag_table, units * sizeof(struct span_tag));
+    if (error == 0)
+        meta_prepare((units << UNIT_SHIFT) / BOOKS_SHARE);
     return error;
 }
 

@@ -5,8 +5,8 @@
  * puts its own functions in the place of these, and must be told. Calls that take nothing away go
  * to the kernel at once. All return 0 or -errno, and leave errno alone.
  *
- * A function that was put in their place may allocate, and so come here again: the second time the
- * kernel is called at once.
+ * A function that was put in their place may allocate, and so come here again: then the kernel is
+ * called at once, and so it is in a helper thread, which has no use of the C library.
  */
 #ifndef CALM_OS_LINUX_TOLD_H
 #define CALM_OS_LINUX_TOLD_H
@@ -15,37 +15,64 @@
 #include <sys/mman.h>
 
 #include "base/attr.h"
+#include "os/linux/syscall.h"
 
-static inline int told_result(bool is_done, int errno_before)
+static _Thread_local bool may_tell = !UNDER_SANITIZER; /* false in a helper, where all is zero */
+
+static inline int told_begin(void)
+{
+    may_tell = false;
+    return errno;
+}
+
+static inline int told_end(bool is_done, int errno_before)
 {
     int error = is_done ? 0 : -errno;
     errno = errno_before;
+    may_tell = true;
     return error;
 }
 
 static inline int told_munmap(void *start, size_t size)
 {
-    int before = errno;
-    return told_result(munmap(start, size) == 0, before);
+    if (!may_tell)
+        return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+    int before = told_begin();
+    return told_end(munmap(start, size) == 0, before);
 }
 
 static inline int told_madvise(void *start, size_t size, int advice)
 {
-    int before = errno;
-    return told_result(madvise(start, size, advice) == 0, before);
+    if (!may_tell)
+        return (int)system_call(SYS_madvise, (long)start, (long)size, advice, 0, 0, 0);
+    int before = told_begin();
+    return told_end(madvise(start, size, advice) == 0, before);
+}
+
+/* Where the result is to be `to`. */
+static inline int told_at(long result, const void *to)
+{
+    return result == (long)to ? 0 : (int)result;
 }
 
 /* Over pages that are there. */
 static inline int told_mmap(void *start, size_t size, int protection, int flags)
 {
-    int before = errno;
-    return told_result(mmap(start, size, protection, flags, -1, 0) == start, before);
+    if (!may_tell)
+        return told_at(system_call(SYS_mmap, (long)start, (long)size, protection, flags, -1, 0),
+                       start);
+    int before = told_begin();
+    return told_end(mmap(start, size, protection, flags, -1, 0) == start, before);
 }
 
 static inline int told_mremap(void *from, size_t size, size_t new_size, int flags, void *to)
 {
-    int before = errno;
-    return told_result(mremap(from, size, new_size, flags, to) == to, before);
+    if (!may_tell)
+        return told_at(
+            system_call(SYS_mremap, (long)from, (long)size, (long)new_size, flags, (long)to, 0),
+            to);
+    int before = told_begin();
+    return told_end(mremap(from, size, new_size, flags, to) == to, before);
 }
 
 #endif

@@ -20,7 +20,7 @@ enum {
     NO_MEMORY = -12, /* -ENOMEM */
     /* Where the kernel must choose the place: address space reserved for each byte of RAM. */
     ROOM_PER_MEMORY = 8,
-    STEP_UNITS_FIRST = 8,
+    STEP_UNITS_FIRST = 7, /* with unit 0 half a MiB */
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
     TABLE_STEP = 64 * 1024,
@@ -99,8 +99,8 @@ static int commit_units(size_t units)
  * or 0. */
 static size_t commit_from(size_t front, size_t units)
 {
-    /* At first it doubles: whoever locks a small process in memory locks what is committed. */
-    size_t small = size_min(size_max(front, STEP_UNITS_FIRST), STEP_UNITS_MIN);
+    /* Whoever locks a small process in memory locks what is committed. */
+    size_t small = front == 1 ? STEP_UNITS_FIRST : STEP_UNITS_MIN;
     size_t step = size_min(size_max(front / 8, small), STEP_UNITS_MAX);
     if (units > units_most() - front)
         return 0;

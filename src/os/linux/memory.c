@@ -40,6 +40,7 @@ enum {
     HUGE_BYTES = 2 * 1024 * 1024,
     LOW_ALIGN = 64 * 1024,
     PLACES_TRIED = 8,
+    ADDRESS_BITS_MIN = 39, /* or there is no room: valgrind gives programs fewer */
     RESIDENT_PAGES = 4096, /* pages asked about in one kernel entry */
 };
 
@@ -121,9 +122,12 @@ static char *random_place(enum os_place place)
 int os_reserve_apart(size_t size, enum os_place place, void **out)
 {
     int error = -ENOMEM;
-    for (unsigned i = 0; !UNDER_SANITIZER && error != 0 && i < PLACES_TRIED; i++) {
-        *out = random_place(place);
-        error = map_at(*out, size);
+    bool is_sparse = !UNDER_SANITIZER && bit_highest(stack_address()) + 1 >= ADDRESS_BITS_MIN;
+    for (unsigned i = 0; is_sparse && error != 0 && i < PLACES_TRIED; i++) {
+        void *start = random_place(place);
+        error = map_at(start, size);
+        if (error == 0)
+            *out = start;
     }
     return error;
 }

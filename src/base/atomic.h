@@ -22,7 +22,7 @@
  * load and a comparison, and one of a plain load. A sanitizer wants the atomic one. */
 typedef size_t __attribute__((may_alias)) compared_word;
 #define load_to_compare(word)                                                                      \
-    (UNDER_SANITIZER ? load((word), RELAXED) : *(const compared_word *)(uintptr_t)(word))
+    (IS_SANITIZED ? load((word), RELAXED) : *(const compared_word *)(uintptr_t)(word))
 #define store(word, value, order) atomic_store_explicit((word), (value), (order))
 #define fetch_add(word, value, order) atomic_fetch_add_explicit((word), (value), (order))
 #define fetch_sub(word, value, order) atomic_fetch_sub_explicit((word), (value), (order))

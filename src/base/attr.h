@@ -38,14 +38,14 @@ enum { CACHE_LINE_BYTES = 64 };
  */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define UNDER_SANITIZER 1
+#define IS_SANITIZED 1
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define UNDER_SANITIZER 1
+#define IS_SANITIZED 1
 #endif
-#ifndef UNDER_SANITIZER
-#define UNDER_SANITIZER 0
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
 #endif
 
 #define likely(condition) __builtin_expect(!!(condition), 1)

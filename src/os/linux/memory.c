@@ -122,7 +122,7 @@ static char *random_place(enum os_place place)
 int os_reserve_apart(size_t size, enum os_place place, void **out)
 {
     int error = -ENOMEM;
-    bool is_sparse = !UNDER_SANITIZER && bit_highest(stack_address()) + 1 >= ADDRESS_BITS_MIN;
+    bool is_sparse = !IS_SANITIZED && bit_highest(stack_address()) + 1 >= ADDRESS_BITS_MIN;
     for (unsigned i = 0; is_sparse && error != 0 && i < PLACES_TRIED; i++) {
         void *start = random_place(place);
         error = map_at(start, size);

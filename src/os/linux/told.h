@@ -17,7 +17,7 @@
 #include "base/attr.h"
 #include "os/linux/syscall.h"
 
-static _Thread_local bool may_tell = !UNDER_SANITIZER; /* false in a helper, where all is zero */
+static _Thread_local bool may_tell = !IS_SANITIZED; /* false in a helper, where all is zero */
 
 static inline int told_begin(void)
 {

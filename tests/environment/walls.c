@@ -58,7 +58,7 @@ static bool holds(const struct area *area, const void *address)
 /* Has the two places where the heap's extents lie: the program lies between. */
 static bool is_apart(const struct area *area)
 {
-    uintptr_t top = (uintptr_t)getauxval(AT_RANDOM) / 16 * 15;
+    uintptr_t top = (uintptr_t)getauxval(AT_RANDOM) / 32 * 31;
     return area->is_open && area->is_anonymous && area->end < top &&
            (area->end < (uintptr_t)&areas || area->start > (uintptr_t)sbrk(0) + 1024 * MIB);
 }

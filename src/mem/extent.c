@@ -79,15 +79,12 @@ static int reserve_to(struct extent *extent, size_t target)
             return 0;
         size_t reach = extent->guard + target - before;
         int error = os_extend(extent->start + before, extent->guard, reach); /* E1 */
-        /* E2: another thread may have extended it, and then have been stopped. */
-        if (error != 0 && load(&extent->reserved, RELAXED) == reserved)
+        if (error != 0) /* E2: another thread may have extended it, and then have been stopped */
             reach = os_reach(extent->start + before, extent->guard,
                              extent->guard + extent->most - before);
-        else if (error != 0)
-            continue;
-        if (reach == extent->guard && load(&extent->reserved, RELAXED) == reserved)
-            return os_counted(error);
         raise(&extent->reserved, before + reach); /* E3 */
+        if (load(&extent->reserved, RELAXED) == reserved)
+            return os_counted(error);
     }
 }
 

@@ -108,9 +108,9 @@ void name_write(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exact)
         return;
     if (address - (uintptr_t)region.base < units << UNIT_SHIFT)
         kind = "blocks";
-    else if (address - map < region.units_mapped * sizeof *region.map)
+    else if (address - map < units * sizeof *region.map)
         kind = "unit map";
-    else if (address - tags < region.units_mapped * sizeof(struct span_tag))
+    else if (address - tags < units * sizeof(struct span_tag))
         kind = "span tags";
     else if (address - (uintptr_t)core_slots < sizeof core_slots)
         kind = "core slots";

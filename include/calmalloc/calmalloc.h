@@ -102,7 +102,7 @@ struct calm_stats {
     size_t cached_limit_bytes; /* what caches and batches may hold at most, as things are */
     size_t active_bytes;       /* in slabs and large blocks, free parts of slabs included */
     size_t mapped_bytes;       /* of address space that is readable and writable */
-    size_t reserved_bytes;     /* of address space that is reserved  */
+    size_t reserved_bytes;     /* these, and the guards around them  */
     size_t resident_bytes;     /* of pages the kernel holds for us, metadata included, as the kernel
                                   counts it */
     size_t metadata_bytes;     /* of the mapped bytes, bookkeeping  */

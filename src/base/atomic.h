@@ -10,12 +10,19 @@
 
 #include <stdatomic.h>
 
+#include "base/attr.h"
+
 #define RELAXED memory_order_relaxed
 #define ACQUIRE memory_order_acquire
 #define RELEASE memory_order_release
 #define ACQ_REL memory_order_acq_rel
 
 #define load(word, order) atomic_load_explicit((word), (order))
+/* A relaxed load of a size_t that is compared at once: compilers make two instructions of an atomic
+ * load and a comparison, and one of a plain load. A sanitizer wants the atomic one. */
+typedef size_t __attribute__((may_alias)) compared_word;
+#define load_to_compare(word)                                                                      \
+    (IS_SANITIZED ? load((word), RELAXED) : *(const compared_word *)(uintptr_t)(word))
 #define store(word, value, order) atomic_store_explicit((word), (value), (order))
 #define fetch_add(word, value, order) atomic_fetch_add_explicit((word), (value), (order))
 #define fetch_sub(word, value, order) atomic_fetch_sub_explicit((word), (value), (order))

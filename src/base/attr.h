@@ -34,6 +34,20 @@ _Static_assert(sizeof(void *) == 8, "calmalloc needs 64-bit addresses");
 
 enum { CACHE_LINE_BYTES = 64 };
 
+/* The compiler watches every access for a sanitizer's run time, which has address space of its own.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED 1
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 

@@ -28,7 +28,7 @@ enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
 
 enum { START_PATIENCE_MS = 5000 };
 
-enum { META_CHUNK_MAX = 64 * 1024 * 1024, META_CHUNK_MIN = 1024 * 1024, META_SHARE = 64 };
+enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
@@ -41,7 +41,7 @@ static _Atomic uint32_t fork_turns;
 static _Thread_local struct {
     unsigned depth; /* a handler may fork inside */
     bool has_turn;
-    bool has_purge, has_region, has_spans; /* locks it took */
+    bool has_purge, has_spans; /* locks it took */
     bool is_quiet;
     uint64_t signals; /* blocked before */
 } at_fork;
@@ -120,10 +120,7 @@ static void start_now(void)
     span_on_shortage = collect;
     span_on_growth = shelf_drain_for_growth;
     depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
-    meta_start(align_up(size_min(size_max(facts.address_space_bytes / META_SHARE, META_CHUNK_MIN),
-                                 META_CHUNK_MAX),
-                        facts.page_bytes),
-               facts.page_bytes);
+    meta_start(META_CHUNK_BYTES, facts.page_bytes);
     uint64_t mark;
     os_random(&mark, sizeof mark);
     cache_mark = (mark & bits_below(MARK_RANDOM_BITS)) | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
@@ -215,7 +212,6 @@ static void fork_before(void)
     at_fork.has_purge = purge_fork_lock();
     depot_fork_lock();
     shelf_fork_lock();
-    at_fork.has_region = region_fork_lock();
     at_fork.has_spans = span_fork_lock();
 }
 
@@ -228,8 +224,6 @@ static void fork_in_parent(void)
     if (at_fork.has_turn) {
         if (at_fork.has_spans)
             span_fork_unlock();
-        if (at_fork.has_region)
-            region_fork_unlock();
         shelf_fork_unlock();
         depot_fork_unlock();
         if (at_fork.has_purge)
@@ -251,7 +245,6 @@ static void fork_in_child(void)
         return;
     lock_reset(&fork_lock);
     span_fork_reset(is_locked && at_fork.has_spans);
-    region_fork_reset();
     depot_fork_reset(is_locked);
     shelf_fork_reset(is_locked);
     purge_fork_reset();

@@ -95,7 +95,7 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 ALWAYS_INLINE void heap_free(void *block)
 {
     size_t unit = region_unit(block);
-    if (unlikely(!region_maps(unit))) {
+    if (unlikely(!region_holds(unit))) {
         heap_free_odd(block);
         return;
     }
@@ -151,7 +151,7 @@ ALWAYS_INLINE void heap_told_over(void *block, size_t over, struct told_align al
 ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align align, bool is_start)
 {
     size_t unit = region_unit(block);
-    if (unlikely(!region_maps(unit))) {
+    if (unlikely(!region_holds(unit))) {
         heap_told_odd(block, bytes, align);
         return;
     }

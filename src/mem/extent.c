@@ -1,50 +1,107 @@
 /*
- * extent.c: moves the front of a reserved range; see extent.h.
+ * extent.c: makes extents and moves their fronts; see extent.h.
  *
- * Owner: any thread, lock-free: `committed` only grows, by compare-and-swap. Several threads may
- * have the kernel commit the same pages, which changes nothing: docs/protocols/front.md.
+ * Owner: any thread, lock-free: `reserved` and `committed` only grow, by compare-and-swap. Several
+ * threads may have the kernel commit the same pages, which changes nothing. Only one can extend a
+ * reservation at its end; the others find out how far it reaches: docs/protocols/front.md.
+ * Invariant X1: committed + guard <= reserved. Design: docs/design/extents.md
  */
 #include "mem/extent.h"
 
 #include "base/bits.h"
 #include "os/os.h"
 
-enum { NO_MEMORY = -12 }; /* -ENOMEM, the only failure there is */
+enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
-int extent_reserve(struct extent *extent, size_t size, size_t align, const char *name)
+/* Where the kernel must choose the place there is no room behind it: as much of what is planned as
+ * can be had is reserved now. */
+static int reserve_together(struct extent *extent, const struct extent_plan *plan, void **start)
 {
-    void *start;
-    int error = os_counted(os_reserve(size, align, &start));
-    if (error != 0)
-        return error;
-    *extent = (struct extent){.start = (char *)start, .reserved = size, .name = name};
-    return 0;
+    enum { ALIGN = 64 * 1024 };
+    size_t most = plan->room;
+    int error = os_reserve(most + 2 * plan->guard, ALIGN, start);
+    while (error != 0 && most / 2 >= size_max(plan->first, ALIGN)) {
+        most = align_down(most / 2, ALIGN);
+        error = os_reserve(most + 2 * plan->guard, ALIGN, start);
+    }
+    extent->most = most;
+    store(&extent->reserved, most + plan->guard, RELAXED);
+    return error;
 }
 
-/* F2 release: whoever sees the front may write below it; pairs with loads of `committed`. */
-static void raise(struct extent *extent, size_t front)
+int extent_make(struct extent *extent, const struct extent_plan *plan)
 {
-    size_t committed = load(&extent->committed, RELAXED);
-    while (committed < front &&
-           !compare_swap(&extent->committed, &committed, front, RELEASE, RELAXED))
+    void *start;
+    *extent = (struct extent){
+        .guard = plan->guard, .most = plan->most, .reserved = plan->first + plan->guard};
+    enum os_place place = plan->is_heap ? OS_LOW : OS_HIGH;
+    int error = os_reserve_apart(plan->first + 2 * plan->guard, place, &start);
+    if (error != 0)
+        error = os_counted(reserve_together(extent, plan, &start));
+    if (error != 0)
+        return error;
+    if (plan->name != NULL)
+        os_name(start, plan->guard + load(&extent->reserved, RELAXED), plan->name);
+    extent->start = (char *)start + plan->guard;
+    error = extent_commit(extent, plan->first, 0);
+    if (error != 0)
+        extent_release(extent);
+    return error;
+}
+
+int extent_make_fixed(struct extent *extent, size_t bytes, size_t guard, const char *name)
+{
+    struct extent_plan plan = {
+        .guard = guard, .first = bytes, .most = bytes, .room = bytes, .name = name};
+    return extent_make(extent, &plan);
+}
+
+void extent_release(struct extent *extent)
+{
+    size_t bytes = extent->guard + load(&extent->reserved, RELAXED);
+    os_counted(os_release(extent->start - extent->guard, bytes));
+}
+
+/* Release: whoever sees the word may use what lies below; pairs with loads of it. */
+static void raise(_Atomic size_t *word, size_t to)
+{
+    size_t seen = load(word, RELAXED);
+    while (seen < to && !compare_swap(word, &seen, to, RELEASE, RELAXED))
         continue; /* each turn is another thread's progress */
+}
+
+/* E1 to E3: reserves what is needed to commit `target` bytes with a guard behind them. */
+static int reserve_to(struct extent *extent, size_t target)
+{
+    for (;;) { /* each turn is another thread's progress */
+        size_t reserved = load(&extent->reserved, ACQUIRE), before = reserved - extent->guard;
+        if (target <= before)
+            return 0;
+        size_t reach = extent->guard + target - before;
+        int error = os_extend(extent->start + before, extent->guard, reach); /* E1 */
+        if (error != 0) /* E2: another thread may have extended it, and then have been stopped */
+            reach = os_reach(extent->start + before, extent->guard,
+                             extent->guard + extent->most - before);
+        raise(&extent->reserved, before + reach); /* E3 */
+        if (load(&extent->reserved, RELAXED) == reserved)
+            return os_counted(error);
+    }
 }
 
 /* From where the front was seen. */
 static int commit_to(struct extent *extent, size_t committed, size_t target)
 {
-    int error = os_counted(os_commit(extent->start + committed, target - committed)); /* F1 */
-    if (error != 0)
-        return error;
-    os_name(extent->start + committed, target - committed, extent->name);
-    raise(extent, target);
-    return 0;
+    int error = reserve_to(extent, target);
+    if (error == 0)
+        error = os_counted(os_commit(extent->start + committed, target - committed)); /* F1 */
+    if (error == 0)
+        raise(&extent->committed, target); /* F2 */
+    return error;
 }
 
 static int commit(struct extent *extent, size_t committed, size_t needed, size_t step)
 {
-    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed),
-                             load(&extent->reserved, RELAXED));
+    size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->most);
     int error = commit_to(extent, committed, target);
     if (error != 0 && target > needed) /* the step is a wish; what is needed may still fit */
         error = commit_to(extent, committed, needed);
@@ -54,7 +111,7 @@ static int commit(struct extent *extent, size_t committed, size_t needed, size_t
 int extent_commit(struct extent *extent, size_t needed, size_t step)
 {
     size_t committed = load(&extent->committed, ACQUIRE);
-    if (needed > committed && needed > load(&extent->reserved, RELAXED))
+    if (needed > committed && needed > extent->most)
         return NO_MEMORY;
     while (committed < needed) {
         size_t seen = committed;

@@ -60,7 +60,7 @@ static bool is_quick(size_t unit, size_t end)
 
 void huge_follow_front(size_t first, size_t end, bool is_wanted)
 {
-    size_t from = size_max(first, huge_from), whole = align_up(from, HUGE_UNITS);
+    size_t from = size_max(first, huge_from), whole = region_aligned(from, HUGE_UNITS);
     if (from >= end)
         return;
     move_window(from);

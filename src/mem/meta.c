@@ -1,5 +1,5 @@
 /*
- * meta.c: a bump allocator over a few reserved chunks, for bookkeeping.
+ * meta.c: a bump allocator over a few chunks that grow in place, for bookkeeping.
  *
  * Memory is zero because it is fresh. A chunk that is full is left behind; its remainder is lost,
  * which is bounded by the largest request. A request larger than a chunk gets a chunk of its own.
@@ -35,19 +35,20 @@ void meta_start(size_t chunk_bytes, size_t page_bytes)
     meta.page_bytes = page_bytes;
 }
 
-/* A chunk that nobody knows yet, with room for `bytes` at least. */
-static struct chunk *chunk_make(size_t bytes)
+/* A chunk that nobody knows yet, with room for `bytes` at least. Only the first is made while the
+ * process starts. */
+static struct chunk *chunk_make(size_t bytes, bool is_first)
 {
     struct extent made;
     size_t least = align_up(bytes + CACHE_LINE_BYTES, meta.page_bytes);
-    size_t size = size_max(meta.chunk_bytes, least);
-    if (least < bytes || (extent_reserve(&made, size, meta.page_bytes, "calmalloc meta") != 0 &&
-                          extent_reserve(&made, least, meta.page_bytes, "calmalloc meta") != 0))
+    size_t most = size_max(meta.chunk_bytes, least);
+    struct extent_plan plan = {.guard = meta.page_bytes,
+                               .first = size_max(least, COMMIT_STEP),
+                               .most = most,
+                               .room = most,
+                               .name = is_first ? "calmalloc meta" : NULL};
+    if (least < bytes || extent_make(&made, &plan) != 0)
         return NULL;
-    if (extent_commit(&made, meta.page_bytes, COMMIT_STEP) != 0) {
-        os_release(made.start, load(&made.reserved, RELAXED));
-        return NULL;
-    }
     struct chunk *chunk = (struct chunk *)(void *)made.start;
     chunk->extent = made;
     store(&chunk->used, CACHE_LINE_BYTES, RELAXED);
@@ -59,10 +60,10 @@ static bool chunk_open(size_t count, size_t bytes)
 {
     if (count == CHUNKS_MAX)
         return false;
-    struct chunk *chunk = chunk_make(bytes), *expected = NULL;
+    struct chunk *chunk = chunk_make(bytes, count == 0), *expected = NULL;
     /* F4 release: publishes the chunk's facts; pairs with chunk_at(). */
     if (chunk != NULL && !compare_swap(&meta.chunks[count], &expected, chunk, RELEASE, RELAXED))
-        os_release(chunk, load(&chunk->extent.reserved, RELAXED));
+        extent_release(&chunk->extent);
     if (load(&meta.chunks[count], RELAXED) == NULL)
         return false;
     size_t seen = count; /* F5: whoever comes first counts it */
@@ -78,9 +79,9 @@ static struct chunk *chunk_at(size_t index)
 /* Whether the chunk has room; only then does a failure to take mean that the kernel refused. */
 static bool chunk_fits(struct chunk *chunk, size_t bytes, size_t align)
 {
-    size_t reserved = load(&chunk->extent.reserved, RELAXED);
+    size_t most = chunk->extent.most;
     size_t start = align_up(load(&chunk->used, RELAXED), align);
-    return start <= reserved && bytes <= reserved - start;
+    return start <= most && bytes <= most - start;
 }
 
 static void *chunk_take(struct chunk *chunk, size_t bytes, size_t align)
@@ -110,6 +111,18 @@ void *meta_alloc(size_t bytes, size_t align)
         if (piece != NULL || chunk_fits(chunk, bytes, align))
             return piece;
     }
+}
+
+/* Of the newest chunk, as far as it goes. */
+void meta_prepare(size_t bytes)
+{
+    size_t count = load(&meta.chunk_count, ACQUIRE);
+    if (count == 0)
+        return;
+    struct chunk *chunk = chunk_at(count - 1);
+    size_t used = load(&chunk->used, RELAXED), most = chunk->extent.most;
+    size_t needed = size_min(used + size_min(bytes, most), most);
+    extent_commit(&chunk->extent, align_down(needed, meta.page_bytes), COMMIT_STEP);
 }
 
 uint32_t meta_number(const void *piece)

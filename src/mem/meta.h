@@ -14,6 +14,10 @@ void meta_start(size_t chunk_bytes, size_t page_bytes);
  * thread, which waits for none. */
 void *meta_alloc(size_t bytes, size_t align);
 
+/* Has `bytes` more be readable and writable than are in use, if they can be: a limit that the heap
+ * reaches must leave room for what keeps its books. */
+void meta_prepare(size_t bytes);
+
 /* The number of a piece that is aligned to a line and near the start of its chunk, as pieces no
  * larger than a chunk are; never 0. And the piece. */
 uint32_t meta_number(const void *piece);

@@ -1,188 +1,116 @@
 /*
- * region.c: reserves the region and its tables, and moves the front.
+ * region.c: finds a place for the region and its tables, and moves the front.
  *
- * Without a limit on address space everything is reserved at once. Under `ulimit -v` half of what
- * is left is reserved, and half of the remainder again each time it is used up, always behind the
- * last part, so that the region stays one range and an address still tells its unit by one
- * subtraction. Unit 0 is never handed out: 0 means "no unit".
+ * Each is an extent of its own that grows in place, the tables with the region. Unit 0 is the guard
+ * below the region and never handed out: 0 means "no unit".
  *
- * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. The end of what is
- * reserved, which moves only under a limit, in turns by region_lock (RANK_GROW). Invariant R1: the
- * map is committed as a whole, the tags for every unit below the front. Design:
- * docs/design/region.md
+ * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. Invariant R1: map and
+ * tags are committed for every unit below the front. Design: docs/design/region.md
  */
 #include "mem/region.h"
 
 #include "base/bits.h"
 #include "mem/extent.h"
 #include "mem/huge.h"
-#include "os/lock.h"
+#include "mem/meta.h"
 
 #define GIB ((size_t)1 << 30)
-#define REGION_MAX (16384 * GIB)
-#define HEAP_NAME "calmalloc heap"
 
 enum {
-    REGION_ALIGN = 2 * 1024 * 1024,
-    /* Address space reserved for each byte of RAM, and for each that may be committed: such a limit
-     * is not to be spent on the map. */
-    REGION_PER_MEMORY = 8,
-    REGION_PER_DATA = 1024,
+    NO_MEMORY = -12, /* -ENOMEM */
+    /* Where the kernel must choose the place: address space reserved for each byte of RAM. */
+    ROOM_PER_MEMORY = 8,
+    STEP_UNITS_FIRST = 7, /* with unit 0 half a MiB */
     STEP_UNITS_MIN = 32,
     STEP_UNITS_MAX = 1024,
-    LIMITED_MIN = 4 * 1024 * 1024,
     TABLE_STEP = 64 * 1024,
+    BOOKS_SHARE = 64, /* of the region, for the books of blocks of 16 bytes */
 };
 
 struct region region;
 
-static struct lock region_lock;
-static struct extent heap;
+static struct extent heap; /* from unit 1 on */
 static struct extent map_table;
 static struct extent tag_table;
 static size_t page_bytes;
+static size_t units_doubted = SIZE_MAX; /* a request for more may be refused for its size alone */
 
-static size_t region_bytes_wanted(const struct os_facts *facts)
+static size_t units_most(void)
 {
-    size_t most = size_min(facts->data_bytes, REGION_MAX / REGION_PER_DATA) * REGION_PER_DATA;
-    if (facts->address_space_bytes != SIZE_MAX)
-        return align_down(
-            size_min(size_max(facts->address_space_bytes / 2, LIMITED_MIN), REGION_MAX),
-            REGION_ALIGN);
-    return align_up(size_min(size_max(facts->memory_bytes * REGION_PER_MEMORY, 64 * GIB),
-                             size_max(most, LIMITED_MIN)),
-                    REGION_ALIGN);
+    return 1 + (heap.most >> UNIT_SHIFT);
 }
 
-static int tables_reserve(size_t bytes_max)
+static int table_make(struct extent *table, size_t bytes_a_unit)
 {
-    size_t units = bytes_max >> UNIT_SHIFT;
-    size_t map_bytes = align_up(units * sizeof *region.map, page_bytes);
-    size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
-    int error = extent_reserve(&map_table, map_bytes, page_bytes, "calmalloc map");
-    if (error != 0)
-        return error;
-    error = extent_commit(&map_table, map_bytes, 0);
-    if (error == 0)
-        error = extent_reserve(&tag_table, tag_bytes, page_bytes, "calmalloc map");
-    if (error != 0)
-        os_release(map_table.start, load(&map_table.reserved, RELAXED));
-    return error;
-}
-
-/*
- * Under a limit the heap will grow behind its end, so it begins far enough below the place where
- * the kernel puts mappings that all that the limit leaves fits in between.
- */
-static bool heap_reserve_below(size_t size, size_t room)
-{
-    void *probe;
-    if (os_reserve(REGION_ALIGN, REGION_ALIGN, &probe) != 0)
-        return false;
-    os_release(probe, REGION_ALIGN);
-    if ((uintptr_t)probe < 2 * room)
-        return false;
-    char *start = (char *)align_down((uintptr_t)probe - room, REGION_ALIGN);
-    if (os_extend(start, size) != 0)
-        return false;
-    heap = (struct extent){.start = start, .reserved = size, .name = HEAP_NAME};
-    return true;
-}
-
-static int heap_reserve(const struct os_facts *facts)
-{
-    size_t wanted = region_bytes_wanted(facts);
-    bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    if (is_limited &&
-        heap_reserve_below(wanted,
-                           align_up(size_min(facts->address_space_bytes, REGION_MAX), GIB) + GIB))
-        return 0;
-    int error = extent_reserve(&heap, wanted, REGION_ALIGN, HEAP_NAME);
-    while (error != 0 && wanted > REGION_ALIGN) {
-        wanted = align_down(wanted / 2, REGION_ALIGN);
-        error = extent_reserve(&heap, wanted, REGION_ALIGN, HEAP_NAME);
-    }
-    return error;
+    size_t most = align_up(units_most() * bytes_a_unit, page_bytes);
+    struct extent_plan plan = {
+        .guard = page_bytes, .most = most, .room = most, .name = "calmalloc map"};
+    return extent_make(table, &plan);
 }
 
 int region_start(const struct os_facts *facts)
 {
+    size_t room = size_max(facts->memory_bytes * ROOM_PER_MEMORY, 64 * GIB);
+    struct extent_plan plan = {.guard = UNIT_BYTES,
+                               .most = (size_t)(REGION_UNITS_MAX - 1) << UNIT_SHIFT,
+                               .room = align_up(room, UNIT_BYTES),
+                               .is_heap = true,
+                               .name = "calmalloc heap"};
     page_bytes = facts->page_bytes;
-    bool is_limited = facts->address_space_bytes != SIZE_MAX;
-    size_t limit = align_up(size_min(facts->address_space_bytes, REGION_MAX), REGION_ALIGN) +
-                   REGION_ALIGN;
-    int error = heap_reserve(facts);
+    units_doubted = facts->memory_bytes / 2 >> UNIT_SHIFT;
+    int error = extent_make(&heap, &plan);
     if (error != 0)
         return error;
-    error = tables_reserve(is_limited ? limit : load(&heap.reserved, RELAXED));
+    error = table_make(&map_table, sizeof *region.map);
+    if (error == 0) {
+        error = table_make(&tag_table, sizeof(struct span_tag));
+        if (error != 0)
+            extent_release(&map_table);
+    }
     if (error != 0) {
-        os_release(heap.start, load(&heap.reserved, RELAXED));
+        extent_release(&heap);
         return error;
     }
-    region.base = heap.start;
+    region.base = heap.start - UNIT_BYTES;
     region.map = (struct unit_entry *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
-    region.units_mapped = load(&map_table.reserved, RELAXED) / sizeof *region.map;
     return 0;
 }
 
-/* Reserves more behind the region. The pieces halve until one fits what the limit leaves. Nobody
- * else can reserve at the same place, so whoever did notes it. */
-static void extend(size_t needed)
+static int table_commit(struct extent *table, size_t bytes)
 {
-    size_t room = (load(&map_table.reserved, RELAXED) / sizeof *region.map << UNIT_SHIFT);
-    size_t reserved = load(&heap.reserved, ACQUIRE);
-    if (reserved >= needed || room <= reserved)
-        return;
-    for (size_t bytes = align_down(room - reserved, REGION_ALIGN); bytes >= REGION_ALIGN;
-         bytes = align_down(bytes / 2, REGION_ALIGN)) {
-        if (reserved + bytes < needed)
-            return;
-        if (os_counted(os_extend(heap.start + reserved, bytes)) == 0) {
-            store(&heap.reserved, reserved + bytes, RELEASE);
-            return;
-        }
-    }
+    return extent_commit(table, align_up(bytes, page_bytes), TABLE_STEP);
 }
 
-/* In turns, so that nobody finds a place taken that is about to be ours; where whoever has the turn
- * does not run, out of turn. */
-static void region_extend(size_t needed)
-{
-    bool has_turn = lock_acquire_or_fail(&region_lock, RANK_GROW);
-    extend(needed);
-    if (has_turn)
-        lock_release(&region_lock, RANK_GROW);
-}
-
+/* The heap first: what is refused is refused there. */
 static int commit_units(size_t units)
 {
-    size_t tag_bytes = align_up(units * sizeof(struct span_tag), page_bytes);
-    int error = extent_commit(&tag_table, tag_bytes, TABLE_STEP);
+    int error = extent_commit(&heap, (units - 1) << UNIT_SHIFT, 0);
     if (error == 0)
-        error = extent_commit(&heap, units << UNIT_SHIFT, 0);
+        error = table_commit(&map_table, units * sizeof *region.map);
+    if (error == 0)
+        error = table_commit(&tag_table, units * sizeof(struct span_tag));
+    if (error == 0)
+        meta_prepare((units << UNIT_SHIFT) / BOOKS_SHARE);
     return error;
-}
-
-static size_t units_reserved(void)
-{
-    return load(&heap.reserved, RELAXED) >> UNIT_SHIFT;
 }
 
 /* F1: makes at least `units` from `front` on usable, more where that is possible. Returns the end,
  * or 0. */
 static size_t commit_from(size_t front, size_t units)
 {
-    size_t step = size_min(size_max(front / 8, STEP_UNITS_MIN), STEP_UNITS_MAX);
-    size_t least = front + units, end = front + size_max(units, step);
-    if (least < front || least >= SIZE_MAX >> UNIT_SHIFT)
+    /* Whoever locks a small process in memory locks what is committed. */
+    size_t small = front == 1 ? STEP_UNITS_FIRST : STEP_UNITS_MIN;
+    size_t step = size_min(size_max(front / 8, small), STEP_UNITS_MAX);
+    if (units > units_most() - front)
         return 0;
+    size_t least = front + units, end = front + size_max(units, step);
     if (end > huge_from && end > least)
-        end = align_up(end, HUGE_UNITS); /* so that the last ones are huge, too */
-    if (end > units_reserved())
-        end = least;
-    if (end > units_reserved())
-        region_extend(end << UNIT_SHIFT);
+        end = region_aligned(end, HUGE_UNITS); /* so that the last ones are huge, too */
+    end = size_min(end, units_most());
+    /* Before addresses are reserved for it, which stay. */
+    if (units > units_doubted && !os_would_commit(units << UNIT_SHIFT))
+        return 0;
     int error = commit_units(end);
     if (error != 0 && end > least)
         error = commit_units(end = least);
@@ -195,7 +123,7 @@ int region_grow(size_t units, size_t *first, size_t *count)
     for (;;) { /* each turn is another thread's progress */
         size_t front = size_max(seen, 1), end = commit_from(front, units);
         if (end == 0)
-            return -12;
+            return NO_MEMORY;
         /* F3: the tables are committed first: who sees the front may index them. Pairs with loads
          * of `units`. */
         if (compare_swap(&region.units, &seen, end, RELEASE, RELAXED)) {
@@ -218,10 +146,7 @@ int region_purge(void *start, size_t size)
 int region_renew(size_t unit, size_t units)
 {
     huge_leave(unit + units);
-    int error = os_counted(os_renew(region_address(unit), units << UNIT_SHIFT));
-    if (error == 0)
-        os_name(region_address(unit), units << UNIT_SHIFT, heap.name);
-    return error;
+    return os_counted(os_renew(region_address(unit), units << UNIT_SHIFT));
 }
 
 size_t region_mapped_bytes(void)
@@ -249,19 +174,4 @@ size_t region_tables_resident_bytes(void)
 {
     return os_resident_bytes(map_table.start, load(&map_table.committed, ACQUIRE)) +
            os_resident_bytes(tag_table.start, load(&tag_table.committed, ACQUIRE));
-}
-
-bool region_fork_lock(void)
-{
-    return lock_acquire_or_fail(&region_lock, RANK_GROW);
-}
-
-void region_fork_unlock(void)
-{
-    lock_release(&region_lock, RANK_GROW);
-}
-
-void region_fork_reset(void)
-{
-    lock_reset(&region_lock);
 }

@@ -19,6 +19,7 @@ enum {
     UNIT_BYTES = 1 << UNIT_SHIFT,
     CLASS_BITS = 6,
     CLASS_LIMIT = 1 << CLASS_BITS, /* classes are 1 .. CLASS_LIMIT - 1 */
+    REGION_UNITS_MAX = 1 << 28,    /* 16 TiB */
 };
 
 /* What a unit of the region is, when it is no slab of a bin. */
@@ -57,21 +58,22 @@ struct region {
     /* Constant after region_start, which runs before there are threads. Read by every free. */
     _Alignas(CACHE_LINE_BYTES) char *base;
     struct unit_entry *map;
-    size_t units_mapped; /* units the map covers, all readable; 0 before start */
-    struct span_tag *tags;
 
-    /* Only grows. */
-    _Atomic size_t units; /* units below the front */
+    /* Only grows. Units below the front: the map and the tags cover them. 0 before start. */
+    _Atomic size_t units;
+
+    /* Constant, as above. */
+    struct span_tag *tags;
 };
 extern HIDDEN struct region region;
 
-/* Reserves the region for this machine. Returns 0 or -ENOMEM; a second try is allowed. */
+/* Finds a place for the region, and for its tables. Returns 0 or -ENOMEM; a second try is allowed.
+ */
 int region_start(const struct os_facts *facts);
 
 /*
  * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
- * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none, but, where address space is
- * limited, a second; must not hold the span lock.
+ * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none; must not hold the span lock.
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 
@@ -88,27 +90,16 @@ size_t region_resident_bytes(void);
 size_t region_tables_mapped_bytes(void);
 size_t region_tables_resident_bytes(void);
 
-/* As span_fork_lock() and so on. */
-bool region_fork_lock(void);
-void region_fork_unlock(void);
-void region_fork_reset(void);
-
-/* The unit an address lies in; at least region.units_mapped when it is far outside. */
+/* The unit an address lies in; at least REGION_UNITS_MAX when it is far outside. */
 ALWAYS_INLINE size_t region_unit(const void *address)
 {
     return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> UNIT_SHIFT;
 }
 
-/* Whether the map may be asked about a unit. Units that are not ours read as UNIT_FREE. */
-ALWAYS_INLINE bool region_maps(size_t unit)
-{
-    return unit < region.units_mapped;
-}
-
-/* Whether a unit can hold blocks. */
+/* Whether a unit can hold blocks, and the map may be asked about it. */
 ALWAYS_INLINE bool region_holds(size_t unit)
 {
-    return unit < load(&region.units, RELAXED);
+    return unit < load_to_compare(&region.units);
 }
 
 ALWAYS_INLINE char *region_address(size_t unit)

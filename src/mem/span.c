@@ -77,14 +77,9 @@ int span_start_owners(size_t page_bytes)
     size_t bytes = align_up(lists_bytes + pending_bytes(), page_bytes);
     if (owners_lists != NULL)
         return 0;
-    int error = extent_reserve(&made, bytes, page_bytes, "calmalloc owners");
+    int error = extent_make_fixed(&made, bytes, page_bytes, "calmalloc owners");
     if (error != 0)
         return error;
-    error = extent_commit(&made, bytes, 0);
-    if (error != 0) {
-        os_release(made.start, bytes);
-        return error;
-    }
     owners_lists = (struct span_lists *)(void *)made.start;
     pending_start_owners(made.start + lists_bytes);
     return 0;

@@ -21,7 +21,7 @@
 
 /* Outermost first. Several depots are held at once by fork, and two, one of them only tried, where
  * a slab moves. */
-enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_GROW, RANK_SPAN };
+enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_SPAN };
 
 /* How long a holder is waited for: long enough for one that runs, or is about to; or, where else
  * the caller could only fail, a second. */

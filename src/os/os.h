@@ -15,12 +15,10 @@
 /* What the machine is. Constant after os_start. */
 struct os_facts {
     size_t page_bytes;
-    size_t memory_bytes;        /* of RAM                                                     */
-    size_t address_space_bytes; /* left under RLIMIT_AS at start; SIZE_MAX when unlimited      */
-    size_t data_bytes;          /* RLIMIT_DATA at start; SIZE_MAX when unlimited              */
-    unsigned cpu_count;         /* that this process may use, at least 1                      */
-    unsigned core_limit;        /* every core's number is below; see os/rseq.h                */
-    bool is_secure;             /* set-uid and the like: the environment is not to be trusted */
+    size_t memory_bytes; /* of RAM                                                     */
+    unsigned cpu_count;  /* that this process may use, at least 1                      */
+    unsigned core_limit; /* every core's number is below; see os/rseq.h                */
+    bool is_secure;      /* set-uid and the like: the environment is not to be trusted */
 };
 void os_start(struct os_facts *out);
 
@@ -28,7 +26,11 @@ void os_start(struct os_facts *out);
  * Address space. All sizes and addresses are multiples of the page.
  *
  * os_reserve: `size` bytes aligned to `align` (a power of two, at least a page), inaccessible,
- * nothing resident. os_extend: the same, exactly at `start`; -EEXIST when something is there.
+ * nothing resident, where the kernel has room. os_reserve_apart: the same at a random place where
+ * the kernel puts nothing, so that it can be extended: OS_LOW, a multiple of 64 KiB, has terabytes
+ * behind it. Fails where there is no such place. os_extend: has the inaccessible range [last, last
+ * + size), the end of a reservation, be `larger` bytes. Fails also when something lies behind, as
+ * when another thread has extended it. os_reach: how many bytes it is by now; at most `most`.
  * os_commit: makes [start, start + size) of a reservation readable and writable, reading as zero.
  * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages
  * are locked. os_renew: maps committed zero pages afresh over a committed range, so that it joins
@@ -39,13 +41,20 @@ void os_start(struct os_facts *out);
  */
 enum { OS_HOLE = -14 }; /* -EFAULT */
 
+enum os_place { OS_LOW, OS_HIGH };
+
 int os_reserve(size_t size, size_t align, void **out);
-int os_extend(void *start, size_t size);
+int os_reserve_apart(size_t size, enum os_place place, void **out);
+int os_extend(void *last, size_t size, size_t larger);
+size_t os_reach(void *last, size_t size, size_t most);
 int os_commit(void *start, size_t size);
 int os_purge(void *start, size_t size);
 int os_renew(void *start, size_t size);
 int os_move(void *from, void *to, size_t size);
 int os_release(void *start, size_t size);
+
+/* Whether the kernel would commit so much more now. */
+bool os_would_commit(size_t size);
 
 /* Keeps huge pages from the whole pages of a range: of the program's own, and so from what lies
  * around it, where that is small, for without it our variables could take 2 MiB of memory; or of a
@@ -62,7 +71,9 @@ uint64_t os_touch_ns(void *page);
  * any more, so that purging it gives the memory back and does not only unmap it. */
 void os_part_huge(void *start, size_t size);
 
-/* Names a committed range for /proc/PID/maps, where the kernel supports it. `name` is static. */
+/* Names a reservation for /proc/PID/maps, where the kernel supports it; what it is extended by has
+ * the name, too. `name` is static. Only while the process starts: a filter of system calls that it
+ * sets later need not know of it. */
 void os_name(void *start, size_t size, const char *name);
 
 /* Bytes of [start, start + size), whole mappings, that are resident, as the kernel counts them in

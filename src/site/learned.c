@@ -436,12 +436,8 @@ bool learned_begin(void)
     struct extent made;
     if (!load(&is_chosen, RELAXED) || !exchange(&is_chosen, false, RELAXED))
         return false;
-    if (extent_reserve(&made, table_bytes(), MAPPING_ALIGN, "calmalloc learned") != 0)
+    if (extent_make_fixed(&made, table_bytes(), MAPPING_ALIGN, NULL) != 0)
         return false;
-    if (extent_commit(&made, table_bytes(), 0) != 0) {
-        os_release(made.start, table_bytes());
-        return false;
-    }
     second_hear_frees();
     store(&tables, (struct tables *)(void *)made.start, RELEASE);
     store(&budget, BUDGET_FIRST, RELAXED);

@@ -36,7 +36,6 @@ static int scratch_begin(struct scratch **out, size_t size)
         os_counted(os_release(start, size));
         return error;
     }
-    os_name(start, size, "calmalloc profile");
     *out = (struct scratch *)start;
     return 0;
 }

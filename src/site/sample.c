@@ -389,12 +389,8 @@ static bool have_tables(void)
         return true;
     size_t bytes = table_bytes();
     struct extent made;
-    if (extent_reserve(&made, bytes, MAPPING_ALIGN, "calmalloc profile") != 0)
+    if (extent_make_fixed(&made, bytes, MAPPING_ALIGN, NULL) != 0)
         return false;
-    if (extent_commit(&made, bytes, 0) != 0) {
-        os_release(made.start, bytes);
-        return false;
-    }
     stacks_start(made.start);
     live_start(made.start + stacks_bytes());
     second_hear_frees();

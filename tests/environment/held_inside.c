@@ -9,7 +9,8 @@
  *   trims, and forks, whose children use the heap
  *
  *   rt_sigprocmask  about to take the lock of the spans, or a thread's first cache
- *   mprotect        the region's front, or the metadata's, moves
+ *   mremap          the end of what is reserved for the region, or metadata, moves
+ *   mprotect        the front does
  *   madvise         pages are purged, and what follows it: depots, shelves
  *
  * Seen to hang with a heap that waits for the locks of the spans and of the region's front, and
@@ -230,6 +231,8 @@ static long call_of(const char *name)
 {
     if (strcmp(name, "rt_sigprocmask") == 0)
         return SYS_rt_sigprocmask;
+    if (strcmp(name, "mremap") == 0)
+        return SYS_mremap;
     return strcmp(name, "mprotect") == 0 ? SYS_mprotect : SYS_madvise;
 }
 
@@ -246,7 +249,8 @@ static bool hold_one(long call, unsigned long *seed)
     atomic_store(&board->victim, 0);
     atomic_store(&board->may_run, true);
     /* A life has few of these, where others trim as well. */
-    bool is_rare = call == SYS_mprotect || (is_waiting && call == SYS_madvise);
+    bool is_growth = call == SYS_mprotect || call == SYS_mremap;
+    bool is_rare = is_growth || (is_waiting && call == SYS_madvise);
     unsigned long calls = is_rare ? 1 : CALLS_MAX;
     bool is_inside = run_to_call(thread, call, random_next(seed) % calls);
     for (unsigned long steps = random_next(seed) % STEPS_MAX; is_inside && steps > 0; steps--)

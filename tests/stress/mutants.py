@@ -42,8 +42,8 @@ MUTANTS = {
     "large blocks are never given back": (
         "core/large.c", "span_release(unit, units, is_zero);", "(void)is_zero;", "single"),
     "a commit that failed is believed": (
-        "mem/extent.c", "    if (error != 0)\n        return error;\n    os_name",
-        "    if (error != 0)\n        error = 0;\n    os_name", "failing"),
+        "mem/extent.c", "    if (error == 0)\n        raise(&extent->committed, target);",
+        "    error = 0;\n    if (error == 0)\n        raise(&extent->committed, target);", "failing"),
     "the kernel is called under a lock": (
         "mem/span.c", "    note_least();\n    unlock();\n    return count;",
         "    note_least();\n    return count;", "single"),

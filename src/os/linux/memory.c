@@ -1,9 +1,9 @@
 /*
- * memory.c: address space on Linux: reserve, commit, purge, move.
+ * memory.c: address space on Linux: reserve, extend, commit, purge, move.
  *
- * Reservations are private anonymous mappings without access. Huge pages are refused for them as a
- * whole, unless they are asked for, so that a small process stays small where huge pages are always
- * on, and so that neighbours keep equal flags and merge.
+ * Reservations are private anonymous mappings without access, which no limit on memory counts. Huge
+ * pages are refused for them as a whole, unless they are asked for, so that a small process stays
+ * small where huge pages are always on, and so that neighbours keep equal flags and merge.
  */
 #define _GNU_SOURCE
 
@@ -19,6 +19,7 @@
 #include "os/linux/clock.h"
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
+#include "os/linux/told.h"
 #include "os/probe.h"
 
 #ifndef PR_SET_VMA
@@ -33,9 +34,12 @@
 #endif
 
 enum {
-    RESERVE_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+    FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
     ACCESS = PROT_READ | PROT_WRITE,
     HUGE_BYTES = 2 * 1024 * 1024,
+    LOW_ALIGN = 64 * 1024,
+    PLACES_TRIED = 8,
+    ADDRESS_BITS_MIN = 39, /* or there is no room: valgrind gives programs fewer */
     RESIDENT_PAGES = 4096, /* pages asked about in one kernel entry */
 };
 
@@ -56,7 +60,7 @@ static int advise(void *start, size_t size, int advice)
 
 int os_release(void *start, size_t size)
 {
-    return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
+    return told_munmap(start, size);
 }
 
 int os_reserve(size_t size, size_t align, void **out)
@@ -64,7 +68,7 @@ int os_reserve(size_t size, size_t align, void **out)
     size_t padded = size + align;
     if (padded < size)
         return -ENOMEM;
-    long at = map(NULL, padded, PROT_NONE, RESERVE_FLAGS);
+    long at = map(NULL, padded, PROT_NONE, FLAGS);
     if (is_error(at))
         return (int)at;
     char *start = (char *)align_up((size_t)at, align);
@@ -78,9 +82,10 @@ int os_reserve(size_t size, size_t align, void **out)
     return 0;
 }
 
-int os_extend(void *start, size_t size)
+/* Maps exactly there, where nothing is yet. */
+static int map_at(void *start, size_t size)
 {
-    long at = map(start, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE);
+    long at = map(start, size, PROT_NONE, FLAGS | MAP_FIXED_NOREPLACE);
     if (is_error(at))
         return (int)at;
     if ((void *)at != start) { /* kernels before 4.17 take the flag for a mere hint */
@@ -89,6 +94,81 @@ int os_extend(void *start, size_t size)
     }
     advise(start, size, MADV_NOHUGEPAGE);
     return 0;
+}
+
+/* The kernel gave every process 16 random bytes, high on its first stack. */
+static uintptr_t stack_address(void)
+{
+    return auxiliary_value(AT_RANDOM);
+}
+
+/*
+ * A random place. Kernels put what they place near the upper end of the address space, and programs
+ * at two thirds of it: what is low has a ninth of all, and more, behind it, and what is high lies
+ * between these two. With 47 bits: 8 to 64 TiB and 88 to 120 TiB.
+ */
+static char *random_place(enum os_place place)
+{
+    size_t share = (size_t)1 << bit_highest(stack_address()) >> 3; /* a sixteenth of all */
+    size_t from = place == OS_LOW ? share : 11 * share;
+    size_t width = place == OS_LOW ? 7 * share : 4 * share;
+    size_t align = place == OS_LOW ? LOW_ALIGN : auxiliary_value(AT_PAGESZ);
+    uint64_t number;
+    os_random(&number, sizeof number);
+    return (char *)from + align_down(number % width, align);
+}
+
+int os_reserve_apart(size_t size, enum os_place place, void **out)
+{
+    int error = -ENOMEM;
+    bool is_sparse = !IS_SANITIZED && bit_highest(stack_address()) + 1 >= ADDRESS_BITS_MIN;
+    for (unsigned i = 0; is_sparse && error != 0 && i < PLACES_TRIED; i++) {
+        void *start = random_place(place);
+        error = map_at(start, size);
+        if (error == 0)
+            *out = start;
+    }
+    return error;
+}
+
+/* What is added has the same name and flags. Not so where it would be locked in memory and may not:
+ * a process that locks what it has, and no more, has more all the same. */
+int os_extend(void *last, size_t size, size_t larger)
+{
+    long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
+    if (at == -EAGAIN)
+        return map_at((char *)last + size, larger - size);
+    return is_error(at) ? (int)at : 0;
+}
+
+/* The kernel says -EFAULT when the range is not one mapping, and then what keeps it from growing:
+ * the stack lies behind. */
+static bool is_one_mapping(void *start, size_t size, size_t page)
+{
+    size_t larger = align_up(stack_address() - (uintptr_t)start, page) + page;
+    long at = system_call(SYS_mremap, (long)start, (long)size, (long)larger, 0, 0, 0);
+    return at == -ENOMEM || at == -EAGAIN;
+}
+
+size_t os_reach(void *last, size_t size, size_t most)
+{
+    size_t page = auxiliary_value(AT_PAGESZ), known = size / page, beyond = most / page + 1;
+    if (!is_one_mapping(last, size + page, page))
+        return size;
+    while (beyond - known > 1) {
+        size_t middle = known + (beyond - known) / 2;
+        if (is_one_mapping(last, middle * page, page))
+            known = middle;
+        else
+            beyond = middle;
+    }
+    return known * page;
+}
+
+bool os_would_commit(size_t size)
+{
+    long at = map(NULL, size, ACCESS, FLAGS);
+    return !is_error(at) && os_release((void *)at, size) == 0;
 }
 
 void os_refuse_huge(void *start, size_t size)
@@ -122,7 +202,7 @@ uint64_t os_touch_ns(void *page)
 static void part_huge_at(char *start, size_t size)
 {
     if (size > 0)
-        advise(start, size, MADV_FREE);
+        told_madvise(start, size, MADV_FREE);
 }
 
 void os_part_huge(void *start, size_t size)
@@ -145,23 +225,20 @@ int os_commit(void *start, size_t size)
 int os_purge(void *start, size_t size)
 {
     PROBE_2("purge", start, size);
-    return advise(start, size, MADV_DONTNEED);
+    return told_madvise(start, size, MADV_DONTNEED);
 }
 
 int os_renew(void *start, size_t size)
 {
-    long at = map(start, size, ACCESS, RESERVE_FLAGS | MAP_FIXED);
-    if (is_error(at))
-        return (int)at;
-    advise(start, size, MADV_NOHUGEPAGE);
-    return 0;
+    int error = told_mmap(start, size, ACCESS, FLAGS | MAP_FIXED);
+    if (error == 0)
+        advise(start, size, MADV_NOHUGEPAGE);
+    return error;
 }
 
 int os_move(void *from, void *to, size_t size)
 {
-    long flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-    long at = system_call(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
-    if (!is_error(at))
+    if (told_mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == 0)
         return 0;
     /* Some kernels unmap the target before they find out that they cannot go on. */
     return os_renew(to, size) == 0 ? -ENOMEM : -EFAULT;
@@ -169,8 +246,10 @@ int os_move(void *from, void *to, size_t size)
 
 void os_name(void *start, size_t size, const char *name)
 {
-    system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)start, (long)size, (long)name,
-                0);
+    static _Atomic bool is_refused; /* by a kernel without names, each time */
+    if (!load(&is_refused, RELAXED) && system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME,
+                                                   (long)start, (long)size, (long)name, 0) != 0)
+        store(&is_refused, true, RELAXED);
 }
 
 /* Apart: its stack is not needed where the kernel counts. */

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -21,37 +20,7 @@
 #include "base/check.h"
 #include "os/linux/auxiliary.h"
 #include "os/linux/clock.h"
-#include "os/linux/lines.h"
 #include "os/linux/syscall.h"
-
-/* Pages of address space in use: the first number of /proc/self/statm; 0 when it cannot be read. */
-static size_t pages_in_use(void)
-{
-    struct lines statm;
-    char line[128], *words = line;
-    if (lines_open(&statm, "/proc/self/statm") != 0)
-        return 0;
-    bool is_read = lines_read(&statm, line, sizeof line) > 0;
-    lines_close(&statm);
-    return is_read ? lines_number(&words, 10) : 0;
-}
-
-static size_t address_space_left(size_t page_bytes)
-{
-    struct rlimit limit;
-    if (system_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0) != 0 ||
-        limit.rlim_cur == RLIM_INFINITY)
-        return SIZE_MAX;
-    size_t used = pages_in_use() * page_bytes;
-    return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
-}
-
-static size_t data_limit(void)
-{
-    struct rlimit limit;
-    bool is_known = system_call(SYS_prlimit64, 0, RLIMIT_DATA, 0, (long)&limit, 0, 0) == 0;
-    return is_known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : SIZE_MAX;
-}
 
 /* CPUs that this process may use; the kernel writes as many bytes as its own masks have, so that
  * every CPU's number lies below *limit. */
@@ -70,14 +39,11 @@ void os_start(struct os_facts *out)
 {
     struct sysinfo info;
     long result = system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0);
-    size_t page_bytes = auxiliary_value(AT_PAGESZ);
     unsigned core_limit;
     unsigned cpu_count = usable_cpus(&core_limit);
     *out = (struct os_facts){
-        .page_bytes = page_bytes,
+        .page_bytes = auxiliary_value(AT_PAGESZ),
         .memory_bytes = result == 0 ? (size_t)info.totalram * info.mem_unit : (size_t)1 << 32,
-        .address_space_bytes = address_space_left(page_bytes),
-        .data_bytes = data_limit(),
         .cpu_count = cpu_count,
         .core_limit = core_limit,
         .is_secure = auxiliary_value(AT_SECURE) != 0,

@@ -21,18 +21,18 @@
 #include "base/bits.h"
 #include "os/sim/state.h"
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 enum { RESERVATIONS_MAX = 4096, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+
+/* Kept behind a reservation that lies apart. */
+static const size_t room_low = (size_t)64 << 30, room_high = (size_t)1 << 30;
 
 struct reservation {
     char *start; /* NULL: the entry is unused                        */
     size_t size;
-    size_t room; /* kept behind it for os_extend                     */
-    uint64_t *committed;
-    uint64_t *asked; /* which pages huge pages are asked for in */
+    size_t bitmap_bytes;
+    size_t room;         /* kept behind it for os_extend                     */
+    uint64_t *committed; /* of the room, too */
+    uint64_t *asked;     /* which pages huge pages are asked for in */
 };
 
 static struct reservation reservations[RESERVATIONS_MAX];
@@ -109,16 +109,13 @@ static bool is_over(size_t now, size_t more, size_t limit)
     return more > limit || now > limit - more;
 }
 
-int os_reserve(size_t size, size_t align, void **out)
+static int reserve(size_t size, size_t align, size_t room, void **out)
 {
-    check_pages("os_reserve", NULL, size);
-    if (!is_power_of_two(align) || align < sim_page_bytes())
-        sim_stop("os_reserve: alignment %zu", align);
-    if (sim_enter_kernel(SIM_RESERVE, "os_reserve") || size + align + sim_room() < size)
+    if (sim_enter_kernel(SIM_RESERVE, "os_reserve") || size + align + room < size)
         return -ENOMEM;
     int before = errno, result = -ENOMEM;
     sim_lock();
-    size_t padded = size + sim_room() + align;
+    size_t padded = size + room + align;
     char *at = is_over(reserved_bytes, size, sim_reserved_max())
                    ? MAP_FAILED
                    : mmap(NULL, padded, PROT_NONE, FLAGS, -1, 0);
@@ -126,13 +123,15 @@ int os_reserve(size_t size, size_t align, void **out)
         char *start = (char *)align_up((uintptr_t)at, align);
         if (start > at)
             munmap(at, (size_t)(start - at));
-        madvise(start, size, MADV_NOHUGEPAGE);
+        madvise(start, size + room, MADV_NOHUGEPAGE);
+        size_t bitmap = bitmap_bytes(size + room);
         *entry_unused() = (struct reservation){
             .start = start,
             .size = size,
             .room = padded - size - (size_t)(start - at),
-            .committed = map_or_stop(NULL, bitmap_bytes(size), PROT_READ | PROT_WRITE, FLAGS),
-            .asked = map_or_stop(NULL, bitmap_bytes(size), PROT_READ | PROT_WRITE, FLAGS),
+            .bitmap_bytes = bitmap,
+            .committed = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
+            .asked = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
         };
         reserved_bytes += size;
         *out = start;
@@ -143,40 +142,77 @@ int os_reserve(size_t size, size_t align, void **out)
     return result;
 }
 
-/* A bitmap of a reservation of `size` bytes that grows by `more`. */
-static uint64_t *widened(uint64_t *bitmap, size_t size, size_t more)
+int os_reserve(size_t size, size_t align, void **out)
 {
-    uint64_t *wider = map_or_stop(NULL, bitmap_bytes(size + more), PROT_READ | PROT_WRITE, FLAGS);
-    memcpy(wider, bitmap, bitmap_bytes(size));
-    munmap(bitmap, bitmap_bytes(size));
-    return wider;
+    check_pages("os_reserve", NULL, size);
+    if (!is_power_of_two(align) || align < sim_page_bytes())
+        sim_stop("os_reserve: alignment %zu", align);
+    return reserve(size, align, 0, out);
 }
 
-int os_extend(void *start, size_t size)
+int os_reserve_apart(size_t size, enum os_place place, void **out)
 {
-    check_pages("os_extend", start, size);
+    enum { ALIGN = 64 * 1024 };
+    check_pages("os_reserve_apart", NULL, size);
+    return reserve(size, ALIGN, place == OS_LOW ? room_low : room_high, out);
+}
+
+/* The reservation that `last` and `size` bytes are the inaccessible beginning of the end of; NULL:
+ * there is none. */
+static struct reservation *extensible(const char *call, void *last, size_t size)
+{
+    check_pages(call, last, size);
+    struct reservation *in = reservation_of(call, last, size);
+    size_t first = (size_t)((char *)last - in->start) / sim_page_bytes();
+    for (size_t page = first; page < first + size / sim_page_bytes(); page++)
+        if (is_committed(in, page))
+            return NULL;
+    return in;
+}
+
+int os_extend(void *last, size_t size, size_t larger)
+{
+    if (larger <= size)
+        sim_stop("os_extend: from %zu to %zu bytes", size, larger);
     if (sim_enter_kernel(SIM_EXTEND, "os_extend"))
-        return -EEXIST;
-    int before = errno, result = -EEXIST;
+        return -ENOMEM;
+    int before = errno, result = -EFAULT;
     sim_lock();
-    for (size_t i = 0; i < reservation_count; i++) {
-        struct reservation *in = &reservations[i];
-        if (in->start == NULL || in->start + in->size != (char *)start)
-            continue;
-        if (is_over(reserved_bytes, size, sim_reserved_max())) {
-            result = -ENOMEM;
-        } else if (in->room >= size) {
-            in->committed = widened(in->committed, in->size, size);
-            in->asked = widened(in->asked, in->size, size);
-            in->size += size;
-            in->room -= size;
-            reserved_bytes += size;
-            result = 0;
+    struct reservation *in = extensible("os_extend", last, size);
+    if (in != NULL && (char *)last + size == in->start + in->size) {
+        size_t more = larger - size;
+        bool has_room = more <= in->room && !is_over(reserved_bytes, more, sim_reserved_max());
+        result = has_room ? 0 : -ENOMEM;
+        if (has_room) {
+            in->size += more;
+            in->room -= more;
+            reserved_bytes += more;
         }
     }
     sim_unlock();
     errno = before;
     return result;
+}
+
+size_t os_reach(void *last, size_t size, size_t most)
+{
+    sim_lock();
+    struct reservation *in = extensible("os_reach", last, size);
+    size_t reach = in == NULL ? size : (size_t)(in->start + in->size - (char *)last);
+    sim_unlock();
+    return size_min(reach, most);
+}
+
+bool os_would_commit(size_t size)
+{
+    check_pages("os_would_commit", NULL, size);
+    if (sim_enter_kernel(SIM_COMMIT, "os_would_commit"))
+        return false;
+    sim_lock();
+    bool would = !is_over(committed_bytes, size, sim_committed_max()) &&
+                 !is_over(reserved_bytes, size, sim_reserved_max());
+    sim_unlock();
+    return would;
 }
 
 int os_commit(void *start, size_t size)
@@ -292,8 +328,8 @@ int os_release(void *start, size_t size)
         sim_stop("os_release: %p and %zu bytes are only a part of the reservation", start, size);
     for (size_t page = 0; page < size / sim_page_bytes(); page += 64)
         committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * sim_page_bytes();
-    munmap(in->committed, bitmap_bytes(size));
-    munmap(in->asked, bitmap_bytes(size));
+    munmap(in->committed, in->bitmap_bytes);
+    munmap(in->asked, in->bitmap_bytes);
     munmap(start, size + in->room);
     reserved_bytes -= size;
     *in = (struct reservation){0};
@@ -363,7 +399,7 @@ void os_name(void *start, size_t size, const char *name)
     if (name == NULL || name[0] == '\0' || strlen(name) > 79) /* the kernel takes 80 with the NUL */
         sim_stop("os_name: no name, or one too long for the kernel");
     sim_lock();
-    checked("os_name", start, size, true);
+    checked("os_name", start, size, false);
     sim_unlock();
 }
 

@@ -28,8 +28,6 @@ void os_start(struct os_facts *out)
     *out = (struct os_facts){
         .page_bytes = sim_page_bytes(),
         .memory_bytes = (size_t)2 << 30,
-        .address_space_bytes = sim_environment("CALM_SIM_SPACE", SIZE_MAX),
-        .data_bytes = SIZE_MAX,
         .cpu_count = SIM_CPUS,
         .core_limit = SIM_CPUS,
         .is_secure = false,

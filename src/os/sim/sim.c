@@ -28,7 +28,6 @@ static _Atomic uint64_t fail_all_from; /* number of the first of those that fail
 static _Atomic uint64_t fail_kind_from[SIM_CALL_COUNT]; /* the same, counted by kind */
 static _Atomic size_t reserved_max = SIZE_MAX;
 static _Atomic size_t committed_max = SIZE_MAX;
-static _Atomic size_t room;
 static _Atomic bool makes_holes;
 static _Atomic uint64_t touch_ns;
 static _Atomic bool is_environment_read;
@@ -118,11 +117,6 @@ void sim_limit_committed(size_t bytes)
     store(&committed_max, bytes, RELAXED);
 }
 
-void sim_keep_room(size_t bytes)
-{
-    store(&room, bytes, RELAXED);
-}
-
 void sim_make_holes(bool is_wanted)
 {
     store(&makes_holes, is_wanted, RELAXED);
@@ -177,11 +171,6 @@ size_t sim_reserved_max(void)
 size_t sim_committed_max(void)
 {
     return load(&committed_max, RELAXED);
-}
-
-size_t sim_room(void)
-{
-    return load(&room, RELAXED);
 }
 
 void sim_lock(void)

@@ -9,8 +9,7 @@
  * A failure before main, where no test can speak yet, is asked for by the environment:
  *   CALM_SIM_FAIL_NTH=n     the n-th fallible call fails, once
  *   CALM_SIM_FAIL_FROM=n    every fallible call from the n-th on fails, until sim_recover
- *   CALM_SIM_SPACE=bytes    what os_start says is left of the address space, held as the limit on
- * reservations
+ *   CALM_SIM_SPACE=bytes    the limit on reservations
  * And CALM_SIM_PAGE_BYTES=bytes simulates pages larger than the real machine's.
  */
 #ifndef CALM_OS_SIM_SIM_H
@@ -58,9 +57,6 @@ void sim_limit_committed(size_t bytes);
 
 /* Whether a move that fails leaves a hole, as some kernels do. */
 void sim_make_holes(bool is_wanted);
-
-/* Address space kept free behind each later reservation, so that os_extend finds room there. */
-void sim_keep_room(size_t bytes);
 
 /* Takes back every failure and limit. */
 void sim_recover(void);

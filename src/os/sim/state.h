@@ -21,7 +21,6 @@ void sim_lock_reset(void);
 /* Limits in force. */
 size_t sim_reserved_max(void);
 size_t sim_committed_max(void);
-size_t sim_room(void);
 bool sim_makes_holes(void);
 uint64_t sim_touch_ns(void);
 

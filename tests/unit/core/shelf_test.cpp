@@ -25,6 +25,7 @@ TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
 TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
 {
     ASSERT_TRUE(heap_start());
+    large_release(large_acquire(1000, 1, 0, nullptr)); /* so that the region need not grow */
     shelf_drain(true);
     void *twelve = large_acquire(12, 1, 0, nullptr), *eleven = large_acquire(11, 1, 0, nullptr);
     shelf_give(12, &twelve, 1);

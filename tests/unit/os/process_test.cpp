@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,42 +22,6 @@ TEST(Process, FactsAgreeWithWhatTheCLibrarySays)
     EXPECT_GE(facts.cpu_count, 1u);
     EXPECT_EQ(facts.cpu_count, static_cast<unsigned>(CPU_COUNT(&mask)));
     EXPECT_FALSE(facts.is_secure);
-}
-
-/* What is told under a limit; and under none, where there is none, what `told` says is SIZE_MAX. */
-static struct os_facts facts_under(int resource, size_t limit_bytes, size_t os_facts::*told)
-{
-    struct os_facts facts = {};
-    struct rlimit before;
-    EXPECT_EQ(getrlimit(resource, &before), 0);
-    if (before.rlim_cur == RLIM_INFINITY) {
-        os_start(&facts);
-        EXPECT_EQ(facts.*told, SIZE_MAX);
-    }
-    struct rlimit limit = {limit_bytes, before.rlim_max};
-    EXPECT_EQ(setrlimit(resource, &limit), 0);
-    os_start(&facts);
-    setrlimit(resource, &before);
-    return facts;
-}
-
-TEST(Process, ALimitOnAddressSpaceIsWhatIsLeftOfIt)
-{
-    if (calm_test::is_sanitized)
-        GTEST_SKIP() << "a sanitizer is in the way";
-    const size_t limit_bytes = static_cast<size_t>(1) << 45;
-    struct os_facts facts = facts_under(RLIMIT_AS, limit_bytes, &os_facts::address_space_bytes);
-    EXPECT_LT(facts.address_space_bytes, limit_bytes);
-    EXPECT_GT(facts.address_space_bytes, limit_bytes / 2);
-}
-
-TEST(Process, ALimitOnDataIsToldAsItIs)
-{
-    if (calm_test::is_sanitized)
-        GTEST_SKIP() << "a sanitizer is in the way";
-    const size_t limit_bytes = static_cast<size_t>(1) << 35;
-    struct os_facts facts = facts_under(RLIMIT_DATA, limit_bytes, &os_facts::data_bytes);
-    EXPECT_EQ(facts.data_bytes, limit_bytes);
 }
 
 TEST(Process, TheClockGoesForwardAtTheRightPace)

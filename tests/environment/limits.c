@@ -1,0 +1,189 @@
+/*
+ * limits.c: limits that a program sets while it runs mean what they mean without this library.
+ *
+ *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | late_prctl
+ *
+ * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
+ *
+ * Seen to fail with a reservation of all that the heap may need, mapped without MAP_NORESERVE
+ * (late_space, lock_current, lock_future), and with it (overcommit); with room for eight times the
+ * machine's memory (sparse); and with names for what is committed (late_prctl).
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "refuse.h"
+
+#define GIB (1024 * MIB)
+
+enum { BLOCKS_SPARSE = 100, LOCK_MIB = 8 };
+
+/* Bytes in blocks of `size` that can be had and written, at most `most`. They stay. */
+static size_t take(size_t size, size_t most)
+{
+    size_t total = 0;
+    while (total < most) {
+        errno = 0;
+        void *block = malloc(size);
+        CHECK(block != NULL || errno == ENOMEM, "out of memory is errno %d", errno);
+        if (block == NULL)
+            break;
+        memset(block, 1, size);
+        total += size;
+    }
+    return total;
+}
+
+static void limit(int resource, size_t bytes)
+{
+    struct rlimit now = {bytes, bytes};
+    if (setrlimit(resource, &now) != 0)
+        check_skip("this user may not set the limit");
+}
+
+static void *idle(void *argument)
+{
+    return argument;
+}
+
+static void check_space(void)
+{
+    limit(RLIMIT_AS, GIB);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, idle, NULL) == 0, "no thread under a limit of 1 GiB");
+    pthread_join(thread, NULL);
+    void *library = dlopen("libresolv.so.2", RTLD_NOW);
+    if (library == NULL && strstr(dlerror(), "No such file") == NULL)
+        CHECK(false, "nothing can be loaded under a limit of 1 GiB");
+    CHECK(malloc(3 * GIB) == NULL, "3 GiB are granted under a limit of 1 GiB");
+    size_t total = take(MIB, 2 * GIB);
+    CHECK(total < GIB && total > GIB / 10 * 8, "%zu MiB are granted under a limit of 1 GiB",
+          total / MIB);
+}
+
+static void check_data(void)
+{
+    limit(RLIMIT_DATA, 256 * MIB);
+    CHECK(malloc(GIB) == NULL, "1 GiB is granted under a limit of 256 MiB");
+    size_t total = take(10000, GIB);
+    CHECK(total < 256 * MIB && total > 200 * MIB, "%zu MiB are granted under a limit of 256 MiB",
+          total / MIB);
+}
+
+static void become_ordinary(void)
+{
+    struct rlimit now;
+    if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+        check_skip("cannot become an ordinary user");
+    getrlimit(RLIMIT_MEMLOCK, &now);
+    if (now.rlim_max < LOCK_MIB * MIB)
+        check_skip("this user may lock less");
+    limit(RLIMIT_MEMLOCK, LOCK_MIB * MIB);
+}
+
+/* Who locks what there is may have more than that. */
+static void check_lock_current(void)
+{
+    become_ordinary();
+    CHECK(mlockall(MCL_CURRENT) == 0, "a process of %zu KiB may not be locked within %d MiB",
+          virtual_bytes() / KIB, LOCK_MIB);
+    CHECK(take(10000, 8 * LOCK_MIB * MIB) >= 8 * LOCK_MIB * MIB, "small blocks are refused");
+    CHECK(take(8 * LOCK_MIB * MIB, 1) > 0, "a large block is refused");
+    munlockall();
+    CHECK(take(10000, 8 * LOCK_MIB * MIB) >= 8 * LOCK_MIB * MIB, "small blocks are refused");
+}
+
+/* What comes is locked too: until the limit. */
+static void check_lock_future(void)
+{
+    become_ordinary();
+    CHECK(mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0,
+          "a process of %zu KiB may not be locked within %d MiB", virtual_bytes() / KIB, LOCK_MIB);
+    CHECK(malloc(2 * LOCK_MIB * MIB) == NULL, "more is granted than may be locked");
+    munlockall();
+    CHECK(take(10000, 8 * LOCK_MIB * MIB) >= 8 * LOCK_MIB * MIB, "small blocks are refused");
+}
+
+static bool kernel_grants(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at != MAP_FAILED)
+        munmap(at, size);
+    return at != MAP_FAILED;
+}
+
+static void check_overcommit(void)
+{
+    for (size_t size = 64 * MIB; size <= 8192 * GIB; size *= 2) {
+        void *block = malloc(size);
+        CHECK((block != NULL) == kernel_grants(size), "%zu MiB are %s, the kernel says otherwise",
+              size / MIB, block != NULL ? "granted" : "refused");
+        free(block);
+    }
+}
+
+static void check_sparse(void)
+{
+    size_t size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 4;
+    if (!kernel_grants(size))
+        check_skip("this kernel commits no more than it has");
+    for (int i = 0; i < BLOCKS_SPARSE; i++) {
+        char *block = calloc(size, 1);
+        CHECK(block != NULL, "block %d of %d of a quarter of the memory is refused", i,
+              BLOCKS_SPARSE);
+        CHECK(block[0] == 0 && block[size - 1] == 0, "dirty memory");
+        block[0] = block[size / 2] = 1;
+    }
+}
+
+/* The filter ends the program. */
+static void check_late_prctl(void)
+{
+    if (!filter_calls(SYS_prctl, SYS_prctl, SECCOMP_RET_KILL_PROCESS))
+        check_skip("no filters of system calls here");
+    CHECK(take(48, 20 * MIB) > 0 && take(100000, 200 * MIB) > 0, "no memory");
+    char *block = malloc(64 * MIB), *fence = malloc(64 * MIB);
+    CHECK(block != NULL && fence != NULL, "no memory");
+    memset(block, 1, 64 * MIB);
+    block = realloc(block, 200 * MIB);
+    CHECK(block != NULL && block[64 * MIB - 1] == 1, "realloc");
+    free(block);
+    free(fence);
+    malloc_trim(0);
+    check_heap();
+}
+
+int main(int count, char **words)
+{
+    static const struct {
+        const char *name;
+        void (*check)(void);
+    } modes[] = {
+        {"late_space", check_space},          {"late_data", check_data},
+        {"lock_current", check_lock_current}, {"lock_future", check_lock_future},
+        {"overcommit", check_overcommit},     {"sparse", check_sparse},
+        {"late_prctl", check_late_prctl},
+    };
+    check_is_calmalloc();
+    check_time_limit(60);
+    CHECK(count == 2, "which limit?");
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(words[1], modes[i].name) == 0) {
+            modes[i].check();
+            return 0;
+        }
+    CHECK(false, "no limit is called %s", words[1]);
+}

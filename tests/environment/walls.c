@@ -1,0 +1,170 @@
+/*
+ * walls.c: what of the process is the heap's, by the kernel's own list.
+ *
+ *   walls guards   every table and the heap have an inaccessible page on both sides
+ *   walls sizes    no more is mapped than the blocks need, as who writes a core or limits address
+ *                  space sees it
+ *   walls places   the program runs itself RUNS times: the place of the heap, and how far it is
+ * from each table, and tables from each other, have at least BITS_MIN bits of chance
+ *
+ * Seen to fail with one reservation for all tables, with places that are multiples of 2 MiB, with
+ * an extent without one of its guards, and with a reservation of all that may come.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+enum { AREAS_MAX = 4096, RUNS = 300, BITS_MIN = 28, TABLES = 3, PLACES = 1 + TABLES };
+
+struct area {
+    uintptr_t start, end;
+    bool is_open, is_closed; /* readable and writable, or nothing at all */
+    bool is_anonymous;
+};
+
+static struct area areas[AREAS_MAX];
+static size_t area_count;
+
+static void read_areas(void)
+{
+    char line[512], access[8], name[256];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL, "no list of mappings");
+    area_count = 0;
+    while (area_count < AREAS_MAX && fgets(line, sizeof line, maps) != NULL) {
+        struct area *area = &areas[area_count++];
+        name[0] = '\0';
+        sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %*s %255s", &area->start, &area->end,
+               access, name);
+        area->is_open = strncmp(access, "rw-p", 4) == 0;
+        area->is_closed = strncmp(access, "---p", 4) == 0;
+        area->is_anonymous = name[0] == '\0' || strncmp(name, "[anon:calmalloc", 15) == 0;
+    }
+    fclose(maps);
+}
+
+static bool holds(const struct area *area, const void *address)
+{
+    return (uintptr_t)address >= area->start && (uintptr_t)address < area->end;
+}
+
+/* Has the two places where the heap's extents lie: the program lies between. */
+static bool is_apart(const struct area *area)
+{
+    uintptr_t top = (uintptr_t)getauxval(AT_RANDOM) / 32 * 31;
+    return area->is_open && area->is_anonymous && area->end < top &&
+           (area->end < (uintptr_t)&areas || area->start > (uintptr_t)sbrk(0) + 1024 * MIB);
+}
+
+/* Where the heap begins, and then the tables. Returns how many. */
+static size_t find_places(uintptr_t places[PLACES])
+{
+    void *block = malloc(64);
+    size_t count = 1;
+    places[0] = 0;
+    read_areas();
+    for (size_t i = 1; i + 1 < area_count; i++) {
+        const struct area *area = &areas[i];
+        if (!is_apart(area))
+            continue;
+        CHECK(area[-1].is_closed && area[-1].end == area->start, "no guard below %" PRIxPTR,
+              area->start);
+        CHECK(area[1].is_closed && area[1].start == area->end, "no guard behind %" PRIxPTR,
+              area->end);
+        if (holds(area, block))
+            places[0] = area->start;
+        else if (count < PLACES)
+            places[count++] = area->start;
+    }
+    free(block);
+    return count;
+}
+
+static void need_47_bits(void)
+{
+    if (getauxval(AT_RANDOM) >> 46 != 1)
+        check_skip("not 47 bits of addresses");
+}
+
+static void check_guards(void)
+{
+    uintptr_t places[PLACES];
+    need_47_bits();
+    for (size_t i = 0; i < 100000; i++)
+        CHECK(malloc(i % 3000) != NULL, "no memory");
+    CHECK(find_places(places) == PLACES && places[0] != 0, "the heap or a table is not apart");
+}
+
+static void check_sizes(void)
+{
+    static const size_t payload = 200 * MIB;
+    size_t before = virtual_bytes();
+    CHECK(before < 64 * MIB, "a small process has %zu MiB mapped", before / MIB);
+    for (size_t done = 0; done < payload; done += 4000)
+        memset(malloc(4000), 1, 4000);
+    size_t mapped = virtual_bytes() - before;
+    CHECK(mapped < payload + payload / 4, "%zu MiB are mapped for blocks of %zu MiB", mapped / MIB,
+          payload / MIB);
+}
+
+static unsigned bits_of(uintptr_t word)
+{
+    return (unsigned)__builtin_popcountll(word);
+}
+
+static void read_places(const char *program, uintptr_t places[PLACES])
+{
+    char command[512];
+    snprintf(command, sizeof command, "%s print", program);
+    FILE *output = popen(command, "r");
+    CHECK(output != NULL, "cannot run again");
+    for (size_t i = 0; i < PLACES; i++)
+        CHECK(fscanf(output, "%" SCNxPTR, &places[i]) == 1, "the heap or a table is not apart");
+    pclose(output);
+}
+
+static void check_places(const char *program)
+{
+    static uintptr_t first[PLACES][PLACES], seen[PLACES][PLACES];
+    need_47_bits();
+    for (unsigned run = 0; run < RUNS; run++) {
+        uintptr_t places[PLACES];
+        read_places(program, places);
+        for (size_t a = 0; a < PLACES; a++)
+            for (size_t b = 0; b < PLACES; b++) {
+                uintptr_t distance = a == b ? places[a] : places[a] - places[b];
+                first[a][b] = run == 0 ? distance : first[a][b];
+                seen[a][b] |= distance ^ first[a][b];
+            }
+    }
+    for (size_t a = 0; a < PLACES; a++)
+        for (size_t b = 0; b < PLACES; b++)
+            CHECK(bits_of(seen[a][b]) >= BITS_MIN, "only %u bits of place %zu from %zu are random",
+                  bits_of(seen[a][b]), a, b);
+}
+
+int main(int count, char **words)
+{
+    check_is_calmalloc();
+    check_time_limit(120);
+    CHECK(count == 2, "what of the walls?");
+    if (strcmp(words[1], "guards") == 0)
+        check_guards();
+    else if (strcmp(words[1], "sizes") == 0)
+        check_sizes();
+    else if (strcmp(words[1], "places") == 0)
+        check_places(words[0]);
+    else {
+        uintptr_t places[PLACES];
+        for (size_t i = 0, found = find_places(places); i < found; i++)
+            printf("%" PRIxPTR "\n", places[i]);
+    }
+    return 0;
+}

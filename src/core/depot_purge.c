@@ -111,7 +111,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     if (depot == NULL)
         return 0;
     uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
-    unsigned count = 0;
+    unsigned count = 0, first = 0;
     uint32_t pages = 0;
     if (load(&depot->free_blocks, RELAXED) == 0 || !depot_try_lock(depot))
         return 0;
@@ -120,8 +120,8 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
         pages = idle_pages(slab, depot_page_bytes);
     if (pages != 0) {
         count = claim(slab, pages, claimed);
-        slab_unmark_from(slab, (unsigned)(bit_lowest(pages) * SUB_PAGE /
-                                          class_facts[bin_class(slab->bin)].bytes));
+        first = (unsigned)(bit_lowest(pages) * SUB_PAGE / class_facts[bin_class(bin)].bytes);
+        slab_unmark_from(slab, first);
         slab->free_count = (uint16_t)(slab->free_count - count);
         slab->is_pinned = true;
         depot_count_free(depot, 0, count);
@@ -141,6 +141,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
         count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */
         slab->free_map[word] |= claimed[word];
     }
+    slab_unmark_from(slab, first); /* again: who took others meanwhile did not see the claimed */
     slab->free_count = (uint16_t)(slab->free_count + count);
     slab->is_pinned = false;
     slab->dropped |= dropped;

@@ -82,14 +82,14 @@ static int table_commit(struct extent *table, size_t bytes)
     return extent_commit(table, align_up(bytes, page_bytes), TABLE_STEP);
 }
 
-/* The heap first: what is refused is refused there. */
+/* The tables first: where the heap is refused afterwards, little was taken in vain. */
 static int commit_units(size_t units)
 {
-    int error = extent_commit(&heap, (units - 1) << UNIT_SHIFT, 0);
-    if (error == 0)
-        error = table_commit(&map_table, units * sizeof *region.map);
+    int error = table_commit(&map_table, units * sizeof *region.map);
     if (error == 0)
         error = table_commit(&tag_table, units * sizeof(struct span_tag));
+    if (error == 0)
+        error = extent_commit(&heap, (units - 1) << UNIT_SHIFT, 0);
     if (error == 0)
         meta_prepare((units << UNIT_SHIFT) / BOOKS_SHARE);
     return error;

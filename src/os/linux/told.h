@@ -1,5 +1,5 @@
 /*
- * told.h: system calls that take pages away, by way of the C library.
+ * told.h: system calls that take pages of blocks away, by way of the C library.
  *
  * Whoever remembers pages by their addresses, as caches of memory that a network card may read do,
  * puts its own functions in the place of these, and must be told. Calls that take nothing away go
@@ -31,14 +31,6 @@ static inline int told_end(bool is_done, int errno_before)
     errno = errno_before;
     may_tell = true;
     return error;
-}
-
-static inline int told_munmap(void *start, size_t size)
-{
-    if (!may_tell)
-        return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
-    int before = told_begin();
-    return told_end(munmap(start, size) == 0, before);
 }
 
 static inline int told_madvise(void *start, size_t size, int advice)

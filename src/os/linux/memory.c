@@ -60,7 +60,7 @@ static int advise(void *start, size_t size, int advice)
 
 int os_release(void *start, size_t size)
 {
-    return told_munmap(start, size);
+    return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
 }
 
 int os_reserve(size_t size, size_t align, void **out)

@@ -1,12 +1,13 @@
 /*
- * told.h: system calls that take pages away, by way of the C library.
+ * told.h: system calls that take pages of blocks away, by way of the C library.
  *
  * Whoever remembers pages by their addresses, as caches of memory that a network card may read do,
  * puts its own functions in the place of these, and must be told. Calls that take nothing away go
  * to the kernel at once. All return 0 or -errno, and leave errno alone.
  *
- * A function that was put in their place may allocate, and so come here again: then the kernel is
- * called at once, and so it is in a helper thread, which has no use of the C library.
+ * A function that was put in their place may allocate and free, and so come here again, but not for
+ * ever: inside TELLS of them the kernel is called at once, and so it is in a helper thread, which
+ * has no use of the C library.
  */
 #ifndef CALM_OS_LINUX_TOLD_H
 #define CALM_OS_LINUX_TOLD_H
@@ -17,11 +18,13 @@
 #include "base/attr.h"
 #include "os/linux/syscall.h"
 
-static _Thread_local bool may_tell = !IS_SANITIZED; /* false in a helper, where all is zero */
+enum { TELLS = IS_SANITIZED ? 0 : 8 };
+
+static _Thread_local unsigned tells_left = TELLS; /* none in a helper, where all is zero */
 
 static inline int told_begin(void)
 {
-    may_tell = false;
+    tells_left--;
     return errno;
 }
 
@@ -29,21 +32,13 @@ static inline int told_end(bool is_done, int errno_before)
 {
     int error = is_done ? 0 : -errno;
     errno = errno_before;
-    may_tell = true;
+    tells_left++;
     return error;
-}
-
-static inline int told_munmap(void *start, size_t size)
-{
-    if (!may_tell)
-        return (int)system_call(SYS_munmap, (long)start, (long)size, 0, 0, 0, 0);
-    int before = told_begin();
-    return told_end(munmap(start, size) == 0, before);
 }
 
 static inline int told_madvise(void *start, size_t size, int advice)
 {
-    if (!may_tell)
+    if (tells_left == 0)
         return (int)system_call(SYS_madvise, (long)start, (long)size, advice, 0, 0, 0);
     int before = told_begin();
     return told_end(madvise(start, size, advice) == 0, before);
@@ -58,7 +53,7 @@ static inline int told_at(long result, const void *to)
 /* Over pages that are there. */
 static inline int told_mmap(void *start, size_t size, int protection, int flags)
 {
-    if (!may_tell)
+    if (tells_left == 0)
         return told_at(system_call(SYS_mmap, (long)start, (long)size, protection, flags, -1, 0),
                        start);
     int before = told_begin();
@@ -67,7 +62,7 @@ static inline int told_mmap(void *start, size_t size, int protection, int flags)
 
 static inline int told_mremap(void *from, size_t size, size_t new_size, int flags, void *to)
 {
-    if (!may_tell)
+    if (tells_left == 0)
         return told_at(
             system_call(SYS_mremap, (long)from, (long)size, (long)new_size, flags, (long)to, 0),
             to);

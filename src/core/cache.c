@@ -19,6 +19,7 @@
 #include "core/heap.h"
 #include "core/large.h"
 #include "core/misuse.h"
+#include "core/purge.h"
 #include "core/run.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
@@ -28,10 +29,7 @@ enum {
     /* A bin's first array holds, where its class allows as many. */
     BLOCKS_FIRST = BLOCKS_FIXED == 0 ? 7 : BLOCKS_FIXED,
     BLOCKS_PLAIN = 127, /* what any bin may grow to; more only while the budget is mostly unused */
-    LUXURY_SHARE = 16,
-    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold of small blocks */
-    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have                    */
-    HAND_BINS = 8,             /* used bins the hand looks at in one step                   */
+    HAND_BINS = 8,      /* used bins the hand looks at in one step                   */
     REFUSALS_A_STEP = 128,
     FLUSH_MAX = BATCH_BLOCKS, /* blocks handed over at once, as a batch              */
     FLUSH_PLAIN = 32,         /* into bitmaps, which takes some 20 ns a block        */
@@ -110,33 +108,6 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
     return 0;
 }
 
-/* What a cache may hold at the moment. */
-static size_t budget_now(bool is_span)
-{
-    struct cache_budget *budget = &cache_budgets[is_span];
-    bool is_room = load(&budget->in_use, RELAXED) < load(&budget->all, RELAXED);
-    return load(is_room ? &budget->each : &budget->fair, RELAXED);
-}
-
-/* The same with a bin that it may let grow. What several caches use each of them holds beside what
- * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
-static size_t budget_for(unsigned bin)
-{
-    bool is_span = is_span_bin(bin);
-    size_t budget = budget_now(is_span);
-    if (is_span || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
-        return budget;
-    return size_min(budget, size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES));
-}
-
-/* The same with a bin that has more than plenty: a share of what is everybody's, however many of
- * them sleep. */
-static size_t luxury_now(bool is_span)
-{
-    size_t fair = load(&cache_budgets[is_span].fair, RELAXED);
-    return size_min(budget_now(is_span), fair) / LUXURY_SHARE;
-}
-
 /* Counts `more` bytes, which wrap when they are less. */
 static void count_capacity(struct cache *cache, unsigned bin, size_t more)
 {
@@ -184,12 +155,15 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     return true;
 }
 
+/* No pages are purged before the cache is whole again: cache_done(). */
 static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
+    purge_hold();
     if (is_span_bin(bin))
         shelf_give(span_bin_units(bin), blocks, count);
     else
         depot_give(bin_held(bin), blocks, count, user);
+    purge_end_hold();
 }
 
 /* The slot above those that leave, when `count` do: the newest, but for a few that stay on top. */
@@ -253,7 +227,9 @@ static size_t flush_runs(struct cache *cache, unsigned bin, size_t count)
         char *newest = (char *)load(&end[-1], RELAXED);
         char *oldest = (char *)load(end - run, RELAXED);
         remove_slots(cache, bin, end, run);
+        purge_hold();
         depot_give_run(bin_held(bin), newest < oldest ? newest : oldest, run, cache->number);
+        purge_end_hold();
         left -= run;
     }
     return count - left;
@@ -344,8 +320,8 @@ static void shrink_bins(struct cache *cache, unsigned except)
     }
 }
 
-/* Once for each look of the purger's: what one of several caches took while the heap was larger goes
- * back. */
+/* Once for each look of the purger's: what one of several caches took while the heap was larger
+ * goes back. */
 static void follow_heap(struct cache *cache)
 {
     uint32_t tick = load(&depot_tick, RELAXED);
@@ -353,8 +329,7 @@ static void follow_heap(struct cache *cache)
         return;
     cache->tick = tick;
     size_t bytes = cache->capacity_bytes[false];
-    bool is_alone = load(&cache_budgets[false].in_use, RELAXED) <= bytes;
-    if (!is_alone && bytes > size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES))
+    if (load(&cache_budgets[false].in_use, RELAXED) > bytes && bytes > share_of_heap())
         shrink_bins(cache, 0);
 }
 
@@ -396,6 +371,7 @@ static void cache_done(struct cache *cache)
 {
     if (cache != NULL && cache != of_thread.cache)
         cores_return(cache);
+    purge_settle();
 }
 
 /* Puts blocks[1 .. count) on the entry so that the lowest address is taken first; what has no room
@@ -421,7 +397,7 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
         store(&entry->first, blocks[1], RELEASE);
     edit_end(cache);
     if (stowed < count - 1)
-        depot_give(bin_held(bin), blocks + 1 + stowed, count - 1 - stowed, cache->number);
+        give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
 }
 
 /* A bin's blocks from the middle tier: at least one, or none when there is no memory. */

@@ -1,5 +1,6 @@
 /*
- * cache_sizes.h: how many blocks a bin may hold in a cache, whatever its budget; for cache.c.
+ * cache_sizes.h: how many blocks a bin may hold in a cache, and how many bytes a cache; for
+ * cache.c.
  */
 #ifndef CALM_CORE_CACHE_SIZES_H
 #define CALM_CORE_CACHE_SIZES_H
@@ -10,6 +11,9 @@
 enum {
     BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
     SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
+    LUXURY_SHARE = 16,
+    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold of small blocks */
+    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have                    */
 };
 
 static inline bool is_span_bin(unsigned bin)
@@ -38,6 +42,39 @@ static inline size_t blocks_max(unsigned bin, size_t blocks)
     if (blocks < blocks_ample(bin))
         return blocks_ample(bin);
     return size_max(alone, 2 * batch_blocks_of(bin_bytes(bin)) + 1);
+}
+
+/* What one of several caches may hold of small blocks. */
+static inline size_t share_of_heap(void)
+{
+    return size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES);
+}
+
+/* What a cache may hold at the moment. */
+static inline size_t budget_now(bool is_span)
+{
+    struct cache_budget *budget = &cache_budgets[is_span];
+    bool is_room = load(&budget->in_use, RELAXED) < load(&budget->all, RELAXED);
+    return load(is_room ? &budget->each : &budget->fair, RELAXED);
+}
+
+/* The same with a bin that it may let grow. What several caches use each of them holds beside what
+ * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
+static inline size_t budget_for(unsigned bin)
+{
+    bool is_span = is_span_bin(bin);
+    size_t budget = budget_now(is_span);
+    if (is_span || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
+        return budget;
+    return size_min(budget, share_of_heap());
+}
+
+/* The same with a bin that has more than plenty: a share of what is everybody's, however many of
+ * them sleep. */
+static inline size_t luxury_now(bool is_span)
+{
+    size_t fair = load(&cache_budgets[is_span].fair, RELAXED);
+    return size_min(budget_now(is_span), fair) / LUXURY_SHARE;
 }
 
 #endif

@@ -24,7 +24,7 @@ bool cache_unmark(void *block, unsigned bin)
     return is_span_bin(bin);
 }
 
-NEVER_NULL NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)
+NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)
 {
     unsigned bin = region_kind(region_unit(spoiled));
     if (block_is_excused(spoiled))
@@ -34,7 +34,7 @@ NEVER_NULL NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)
     return block != NULL ? block : spoiled;
 }
 
-NEVER_NULL NOINLINE void *cache_replace_first(size_t entry_offset)
+NOINLINE void *cache_replace_first(size_t entry_offset)
 {
     struct cache *cache = of_thread.cache;
     return cache_replace(cache_pop_from(cache, cache_entry_at(cache, entry_offset)), entry_offset);

@@ -30,7 +30,7 @@ enum {
     SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
     SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
     SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
-    SLICES_A_STEP = 4,              /* beside twice what the caller freed                   */
+    SLICES_A_STEP = 4,              /* beside four times what the caller freed                   */
     HELP_BYTES = 16 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn    */
     WINDOW_MS = 1000,               /* what is taken again so soon was purged in vain       */
     SWEEP_SHARE = 8,                /* of what slabs hold                                   */
@@ -47,6 +47,13 @@ struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 50};
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* became free since the start */
 static _Atomic size_t purged_bytes;
+static _Atomic size_t dirty_left; /* least since the last purge of an excess, which left some */
+
+/* What the calling thread freed since its last step. */
+static _Thread_local struct {
+    size_t bytes;
+    bool is_held, is_step, is_sweep;
+} owed;
 
 enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS };
 static _Atomic uint64_t look_due_ms; /* 0 while a look is under way          */
@@ -79,13 +86,13 @@ static size_t count_purged(size_t bytes)
     return bytes;
 }
 
-/* Dirty spans. Has the turn, or does without. */
-static size_t purge_spans(size_t bytes)
+/* About so many bytes of dirty spans, in pieces of at most `bytes_max`. Has the turn, or does
+ * without. */
+static void purge_spans(size_t bytes, size_t bytes_max)
 {
-    size_t purged = 0;
-    for (size_t done = 1; done > 0 && purged < bytes; purged += done)
-        done = span_purge(bytes - purged);
-    return count_purged(purged);
+    size_t done = 1;
+    for (size_t purged = 0; done > 0 && purged < bytes; purged += done)
+        done = count_purged(span_purge(bytes - purged, bytes_max));
 }
 
 /* Looks at up to `units` slabs from the hand on; returns how many. Has the turn: what is claimed of
@@ -153,15 +160,13 @@ static void tidy_all(void)
     shelf_drain(true);
 }
 
-static size_t purge_all_spans(void)
+static void purge_all_spans(void)
 {
-    size_t purged = 0;
-    for (size_t done = 1; done > 0; purged += done) {
+    for (size_t done = 1; done > 0;) {
         bool has_turn = turn_begin();
-        done = count_purged(span_purge(HELP_BYTES));
+        done = count_purged(span_purge(SIZE_MAX, HELP_BYTES));
         turn_end(has_turn);
     }
-    return purged;
 }
 
 size_t purge_all(void)
@@ -199,21 +204,27 @@ size_t purge_bytes(void)
     return load(&purged_bytes, RELAXED);
 }
 
-/* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice. */
+/* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice more than
+ * were left the last time. */
 static size_t excess_bytes(void)
 {
     size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
-    return dirty >= kept + SLICE_BYTES ? dirty - kept : 0;
+    size_t left = load(&dirty_left, RELAXED);
+    if (dirty < left)
+        store(&dirty_left, left = dirty, RELAXED);
+    return dirty >= size_max(kept, left) + SLICE_BYTES ? dirty - kept : 0;
 }
 
 /* The caller freed `bytes`: several threads that shrink at once keep pace with what they free. */
 static void purge_excess(size_t bytes)
 {
-    size_t budget = 2 * bytes + SLICES_A_STEP * SLICE_BYTES;
+    size_t budget = 4 * bytes + SLICES_A_STEP * SLICE_BYTES;
     size_t excess = excess_bytes();
     if (excess > span_dirty_bytes())
         shelf_drain(true);
-    purge_spans(size_min(excess, budget));
+    purge_spans(size_min(excess, budget), budget);
+    if (excess > 0)
+        store(&dirty_left, span_dirty_bytes() + shelf_bytes(), RELAXED);
 }
 
 /* Begins a sweep over all slabs when much has become free in them since the last one: an eighth of
@@ -254,7 +265,7 @@ static void purge_idle_spans(uint64_t now)
     if (now - at.idle_ms < delay)
         return;
     at.idle_ms = now;
-    purge_spans(span_idle_bytes());
+    purge_spans(span_idle_bytes(), HELP_BYTES);
 }
 
 static void look_begin(uint64_t now)
@@ -328,8 +339,34 @@ void purge_note(size_t bytes)
 {
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
     size_t passed = before ^ (before + bytes); /* the multiples that were reached */
-    if (unlikely(passed >= STEP_BYTES) && load(&purge_settings.is_idle_wanted, RELAXED))
-        purge_some(bytes, passed >= SWEEP_STEP_BYTES);
+    owed.bytes += bytes;
+    if (likely(passed < STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
+        return;
+    owed.is_step = true;
+    owed.is_sweep = owed.is_sweep || passed >= SWEEP_STEP_BYTES;
+    if (!owed.is_held)
+        purge_settle();
+}
+
+void purge_hold(void)
+{
+    owed.is_held = true;
+}
+
+void purge_end_hold(void)
+{
+    owed.is_held = false;
+}
+
+void purge_settle(void)
+{
+    if (likely(!owed.is_step))
+        return;
+    size_t bytes = owed.bytes;
+    bool is_sweep_due = owed.is_sweep;
+    owed.bytes = 0;
+    owed.is_step = owed.is_sweep = false;
+    purge_some(bytes, is_sweep_due);
 }
 
 bool purge_fork_lock(void)

@@ -19,6 +19,15 @@ extern struct purge_settings purge_settings;
  */
 void purge_note(size_t bytes);
 
+/*
+ * Between these what is noted only adds up, for a thread in the middle of a change to its cache:
+ * who is told of a purge (os/linux/told.h) may allocate and free. purge_settle() does a step for
+ * it, if one is due.
+ */
+void purge_hold(void);
+void purge_end_hold(void);
+void purge_settle(void);
+
 /* Purges everything that is free now: batches, slabs, spans. Returns bytes given back. */
 size_t purge_all(void);
 

@@ -19,6 +19,12 @@ static uint64_t
     report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
 static uint64_t sites_file[2]; /* the same of sites_fd */
 
+void front_note_file(int fd, uint64_t identity[2])
+{
+    if (fd != 0)
+        os_file_identity(fd, identity);
+}
+
 bool front_is_file(int fd, const uint64_t identity[2])
 {
     uint64_t now[2];
@@ -55,8 +61,8 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     if (line != NULL)
         read_options(line);
     *out = settings_now();
-    os_file_identity((int)option_value(OPTION_report_fd), report_file);
-    os_file_identity((int)option_value(OPTION_sites_fd), sites_file);
+    front_note_file((int)option_value(OPTION_report_fd), report_file);
+    front_note_file((int)option_value(OPTION_sites_fd), sites_file);
     wrapper_configure((enum wrapper_use)option_value(OPTION_wrappers));
     learned_choose(option_value(OPTION_learning) == 0, option_value(OPTION_learning_seed));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));

@@ -25,6 +25,9 @@ enum front_error {
 /* Applies options that were changed while the heap runs. */
 void front_options_changed(void);
 
+/* Notes which file an option's descriptor is, unless 0. */
+void front_note_file(int fd, uint64_t identity[2]);
+
 /* Whether an option's descriptor, unless 0, is still the file that it was: a program may close
  * it and reuse the number. */
 bool front_is_file(int fd, const uint64_t identity[2]);

@@ -20,7 +20,7 @@ static _Atomic uint32_t files_written;
 void profile_start_wanted(void)
 {
     uint64_t rate = option_value(OPTION_profile_kb) * KIB;
-    os_file_identity((int)option_value(OPTION_profile_fd), profile_file);
+    front_note_file((int)option_value(OPTION_profile_fd), profile_file);
     if (rate != 0)
         sample_start(rate, 0);
 }

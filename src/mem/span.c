@@ -25,29 +25,18 @@
 #include "mem/huge.h"
 #include "mem/pending.h"
 #include "mem/region.h"
+#include "mem/span_lists.h"
 #include "os/lock.h"
 #include "os/os.h"
 
 enum {
-    EXACT_MAX = 32,
-    EIGHTHS = 8,
-    DOUBLINGS = 24,
-    LIST_COUNT = EXACT_MAX + EIGHTHS * DOUBLINGS,
-    LIST_WORDS = (LIST_COUNT + 63) / 64,
     TRIES_IN_LIST = 8,
     PURGE_BATCH = 32,
-    PURGE_LEAVES_MIN = 32,  /* units of a span: a shorter rest is not left dirty, as it would part
-                             * two  clean ones */
     PURGE_PIECE_UNITS = 32, /* in one kernel call: 60 us (`shrink` in the lab) */
     MERGE_MAX = 16,         /* pending spans, each time the lock is taken */
     MERGE_TURNS = 256,      /* before the front moves */
     REGRETS_BELIEVED = 8,   /* times that a unit is purged in vain before it stays: a program that
                              * does the same twice and then sleeps keeps an eighth */
-};
-
-struct span_lists {
-    uint64_t used[LIST_WORDS]; /* which lists are not empty */
-    uint32_t heads[LIST_COUNT];
 };
 
 static struct lock span_lock;
@@ -64,7 +53,7 @@ static _Atomic size_t
     purged_lately;               /* units, since span_forget_purged(): a guess, as is the next */
 static _Atomic size_t regretted; /* units that were purged lately and taken again */
 
-static struct span_lists *lists_of(unsigned owner, unsigned state)
+struct span_lists *span_lists_of(unsigned owner, unsigned state)
 {
     struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
     return &lists[state - SPAN_DIRTY];
@@ -93,14 +82,6 @@ static bool is_empty(const struct span_lists *in)
     return used == 0;
 }
 
-static unsigned list_of(size_t units)
-{
-    if (units <= EXACT_MAX)
-        return (unsigned)units - 1;
-    unsigned top = bit_highest(units);
-    return EXACT_MAX + (top - 5) * EIGHTHS + (unsigned)(units >> (top - 3) & (EIGHTHS - 1));
-}
-
 /* Under the lock; others only peek. */
 static void count_dirty(size_t more, size_t fewer)
 {
@@ -110,8 +91,8 @@ static void count_dirty(size_t more, size_t fewer)
 static void list_push(size_t unit, size_t units, unsigned state)
 {
     struct span_tag *tag = &region.tags[unit];
-    struct span_lists *in = lists_of(tag->owner, state);
-    unsigned list = list_of(units);
+    struct span_lists *in = span_lists_of(tag->owner, state);
+    unsigned list = span_list_of(units);
     struct span_tag *last = &region.tags[unit + units - 1];
     last->units = (uint32_t)units;
     last->state = (uint8_t)state;
@@ -134,8 +115,8 @@ static void list_remove(size_t unit)
 {
     struct span_tag *tag = &region.tags[unit];
     unsigned state = tag->state;
-    struct span_lists *in = lists_of(tag->owner, state);
-    unsigned list = list_of(tag->units);
+    struct span_lists *in = span_lists_of(tag->owner, state);
+    unsigned list = span_list_of(tag->units);
     uint32_t next = load(&tag->next, RELAXED);
     if (next != 0)
         region.tags[next].previous = tag->previous;
@@ -157,22 +138,16 @@ static void tag_used(size_t unit, size_t units)
     region.tags[unit].units = (uint32_t)units;
 }
 
-/* Whether a free span of `state` and `owner` begins or ends at the unit. */
-static bool is_alike(size_t unit, unsigned state, unsigned owner)
-{
-    return region.tags[unit].state == state && region.tags[unit].owner == owner;
-}
-
 /* Lists a free span after merging it with neighbours of its own state and owner. */
 static void insert(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
     unsigned owner = region.tags[unit].owner;
-    if (behind < load(&region.units, RELAXED) && is_alike(behind, state, owner)) {
+    if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner)) {
         units += region.tags[behind].units;
         list_remove(behind);
     }
-    if (unit > 1 && is_alike(unit - 1, state, owner)) {
+    if (unit > 1 && span_is_alike(unit - 1, state, owner)) {
         size_t before = unit - region.tags[unit - 1].units;
         units += region.tags[before].units;
         list_remove(before);
@@ -211,12 +186,12 @@ static size_t find(const struct span_lists *in, size_t units, size_t align_units
     size_t enough = units + align_units - 1; /* wherever they begin */
     if (enough >> (5 + DOUBLINGS) != 0)
         return 0;
-    size_t unit = find_in(in, list_of(units), units, align_units);
+    size_t unit = find_in(in, span_list_of(units), units, align_units);
     if (unit == 0 && align_units > 1)
-        unit = find_in(in, list_of(enough), units, align_units);
+        unit = find_in(in, span_list_of(enough), units, align_units);
     if (unit != 0)
         return unit;
-    unsigned list = list_from(in, list_of(enough) + 1);
+    unsigned list = list_from(in, span_list_of(enough) + 1);
     return list == LIST_COUNT ? 0 : in->heads[list];
 }
 
@@ -254,7 +229,7 @@ static void note_regret(size_t units)
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
     for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
-        size_t unit = find(lists_of(from, state), units, align_units);
+        size_t unit = find(span_lists_of(from, state), units, align_units);
         if (unit != 0) {
             size_t first = region_aligned(unit, align_units);
             carve(unit, first, units);
@@ -520,22 +495,48 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new)
     give(&tail, 1);
 }
 
-/* Takes dirty spans of an owner, the longest first, out of its lists, until `claimed` is full or
- * has `units_max`, of which it returns what is left. */
-static size_t claim_of(unsigned owner, struct span *claimed, size_t *count, size_t units_max)
+/* The highest list below `list` that is not empty, or LIST_COUNT. */
+static unsigned list_below(const struct span_lists *in, unsigned list)
 {
-    struct span_lists *dirty = lists_of(owner, SPAN_DIRTY);
-    for (unsigned word = LIST_WORDS; word-- > 0 && units_max > 0;) {
-        while (dirty->used[word] != 0 && *count < PURGE_BATCH && units_max > 0) {
-            size_t unit = dirty->heads[word * 64 + bit_highest(dirty->used[word])];
-            size_t all = region.tags[unit].units;
-            size_t units = all - size_min(all, units_max) < PURGE_LEAVES_MIN ? all : units_max;
+    for (unsigned word = (list + 63) / 64; word-- > 0;) {
+        uint64_t used = in->used[word];
+        if (word == list / 64)
+            used &= bits_below(list % 64);
+        if (used != 0)
+            return word * 64 + bit_highest(used);
+    }
+    return LIST_COUNT;
+}
+
+/* What is to be purged, and the spans that were taken out of the lists for that. */
+struct claim {
+    size_t units_wanted, units_max;
+    size_t count;
+    struct span spans[PURGE_BATCH];
+};
+
+static bool is_more_wanted(const struct claim *claim)
+{
+    return claim->units_wanted > 0 && claim->count < PURGE_BATCH;
+}
+
+/* Takes dirty spans of an owner, the longest first, whole. Not one of which less than a half is
+ * wanted: what is left of a span that is cut parts two clean ones. */
+static void claim_of(unsigned owner, struct claim *claim)
+{
+    struct span_lists *dirty = span_lists_of(owner, SPAN_DIRTY);
+    for (unsigned list = list_below(dirty, LIST_COUNT); list < LIST_COUNT && is_more_wanted(claim);
+         list = list_below(dirty, list)) {
+        while (dirty->heads[list] != 0 && is_more_wanted(claim)) {
+            size_t unit = dirty->heads[list], all = region.tags[unit].units;
+            size_t units = size_min(all, claim->units_max);
+            if (units / 2 > claim->units_wanted)
+                break;
             carve(unit, unit + all - units, units);
-            claimed[(*count)++] = (struct span){unit + all - units, units, false};
-            units_max -= size_min(units_max, units);
+            claim->spans[claim->count++] = (struct span){unit + all - units, units, false};
+            claim->units_wanted -= size_min(claim->units_wanted, units);
         }
     }
-    return units_max;
 }
 
 /* The first owner from `owner` on, round and round, that may have dirty spans. Pre: one has. */
@@ -551,35 +552,40 @@ static unsigned dirty_owner(unsigned owner)
 }
 
 /* Of those that are pending. */
-static size_t claim_pending(struct span *claimed, size_t units_max)
+static void claim_pending(struct claim *claim)
 {
-    size_t count = 0;
-    while (count < PURGE_BATCH && units_max > 0) {
+    while (is_more_wanted(claim)) {
         struct span span = pending_pop(SPAN_DIRTY);
         if (span.unit == 0)
-            break;
-        claimed[count++] = span;
-        units_max -= size_min(units_max, span.units);
+            return;
+        claim->spans[claim->count++] = span;
+        claim->units_wanted -= size_min(claim->units_wanted, span.units);
     }
-    return count;
 }
 
-/* Takes up to PURGE_BATCH dirty spans, which nobody else can touch then, of the hand's owner first.
- */
-static size_t claim_dirty(struct span *claimed, size_t units_max)
+/* Takes dirty spans, which nobody else can touch then, of the hand's owner first; once round. */
+static void claim_dirty(struct claim *claim)
 {
-    size_t count = 0;
-    if (!try_lock())
-        return claim_pending(claimed, units_max);
-    while (load(&dirty_units, RELAXED) > 0 && count < PURGE_BATCH && units_max > 0) {
+    if (!try_lock()) {
+        claim_pending(claim);
+        return;
+    }
+    unsigned first = SPAN_OWNER_LIMIT;
+    while (load(&dirty_units, RELAXED) > 0 && is_more_wanted(claim)) {
         purge_hand = dirty_owner(purge_hand);
-        units_max = claim_of(purge_hand, claimed, &count, units_max);
-        if (is_empty(lists_of(purge_hand, SPAN_DIRTY)))
+        if (purge_hand == first)
+            break;
+        first = first == SPAN_OWNER_LIMIT ? purge_hand : first;
+        claim_of(purge_hand, claim);
+        if (is_empty(span_lists_of(purge_hand, SPAN_DIRTY))) {
             dirty_owners[purge_hand / 64] &= ~((uint64_t)1 << purge_hand % 64);
+            first = SPAN_OWNER_LIMIT;
+        } else if (is_more_wanted(claim)) {
+            purge_hand = (purge_hand + 1) % SPAN_OWNER_LIMIT;
+        }
     }
     note_least();
     unlock();
-    return count;
 }
 
 /* In pieces. Returns whether the kernel took all of them. */
@@ -593,21 +599,21 @@ static bool purge_whole(struct span span)
     return true;
 }
 
-size_t span_purge(size_t bytes_max)
+size_t span_purge(size_t bytes_wanted, size_t bytes_max)
 {
-    struct span claimed[PURGE_BATCH];
+    struct claim claim = {.units_wanted = bytes_wanted >> UNIT_SHIFT,
+                          .units_max = bytes_max >> UNIT_SHIFT};
     size_t purged = 0;
     bool is_failed = false;
-    size_t count = claim_dirty(
-        claimed, (size_min(bytes_max, SIZE_MAX - UNIT_BYTES) + UNIT_BYTES - 1) >> UNIT_SHIFT);
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = claimed[i].units << UNIT_SHIFT;
-        claimed[i].is_zero = !is_failed && purge_whole(claimed[i]);
-        is_failed = is_failed || !claimed[i].is_zero;
-        purged += claimed[i].is_zero ? bytes : 0;
+    claim_dirty(&claim);
+    for (size_t i = 0; i < claim.count; i++) {
+        struct span *span = &claim.spans[i];
+        span->is_zero = !is_failed && purge_whole(*span);
+        is_failed = is_failed || !span->is_zero;
+        purged += span->is_zero ? span->units << UNIT_SHIFT : 0;
     }
-    if (count > 0)
-        give(claimed, count);
+    if (claim.count > 0)
+        give(claim.spans, claim.count);
     fetch_add(&purged_lately, purged >> UNIT_SHIFT, RELAXED);
     return purged;
 }
@@ -648,71 +654,13 @@ size_t span_owned_bytes(void)
     return units << UNIT_SHIFT;
 }
 
-static verdict verify_free(size_t unit, unsigned owner, unsigned state)
-{
-    const struct span_tag *tag = &region.tags[unit];
-    const struct span_tag *last = &region.tags[unit + tag->units - 1];
-    if (tag->state != state || last->state != state || last->units != tag->units)
-        return "S1: a free span's ends disagree";
-    size_t behind = unit + tag->units;
-    if (behind < load(&region.units, RELAXED) && is_alike(behind, state, owner))
-        return "S2: two free neighbours were not merged";
-    for (size_t u = unit; u < behind; u++) {
-        if (region_kind(u) != UNIT_FREE)
-            return "S1: a unit of a free span is in use";
-        if (region.tags[u].owner != owner)
-            return "S5: a unit of a free span has another owner";
-    }
-    return NULL;
-}
-
-static verdict verify_lists(unsigned owner, unsigned state, size_t *units_listed)
-{
-    struct span_lists *in = lists_of(owner, state);
-    for (unsigned list = 0; list < LIST_COUNT; list++) {
-        if ((in->heads[list] != 0) != ((in->used[list / 64] >> list % 64 & 1) != 0))
-            return "S4: the bitmap of span lists disagrees with the lists";
-        for (size_t unit = in->heads[list]; unit != 0;
-             unit = load(&region.tags[unit].next, RELAXED)) {
-            verdict found = verify_free(unit, owner, state);
-            if (found != NULL)
-                return found;
-            if (list_of(region.tags[unit].units) != list)
-                return "S4: a free span is in the wrong list";
-            *units_listed += region.tags[unit].units;
-        }
-    }
-    return NULL;
-}
-
-static verdict verify_owners(void)
-{
-    uint32_t units[SPAN_OWNER_LIMIT] = {0};
-    for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++)
-        units[region.tags[unit].owner]++;
-    for (unsigned owner = 1; owner < SPAN_OWNER_LIMIT; owner++)
-        if (units[owner] != load(&owned_units[owner], RELAXED))
-            return "S6: a unit has changed its owner";
-    return NULL;
-}
-
 verdict span_verify(void)
 {
-    size_t dirty = 0, clean = 0;
     if (!lock_acquire_or_fail(&span_lock, RANK_SPAN))
         return NULL;
     while (merge_pending() > 0)
         continue;
-    verdict found = verify_owners();
-    for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && found == NULL; owner++) {
-        if (owner != 0 && load(&owned_units[owner], RELAXED) == 0)
-            continue;
-        found = verify_lists(owner, SPAN_DIRTY, &dirty);
-        if (found == NULL)
-            found = verify_lists(owner, SPAN_CLEAN, &clean);
-    }
-    if (found == NULL && dirty != load(&dirty_units, RELAXED))
-        found = "S3: the count of dirty units is wrong";
+    verdict found = span_lists_verify(owned_units, load(&dirty_units, RELAXED));
     unlock();
     return found;
 }

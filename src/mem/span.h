@@ -57,19 +57,20 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new);
 void span_shrink(size_t unit, size_t units_old, size_t units_new);
 
 /*
- * Purges about `bytes_max` of dirty spans, the longest first, a batch of them, in kernel calls of at
- * most 2 MiB each; no lock is held during these. A span is cut only where at least 2 MiB of it stay
- * dirty. Returns the bytes purged: 0 when nothing is dirty, or the kernel refuses (locked pages).
+ * Purges dirty spans, a batch of the longest first, until about `bytes_wanted` are; in kernel calls
+ * of at most 2 MiB each, during which no lock is held. Spans are purged whole, or not where less
+ * than a half is wanted; one longer than `bytes_max` is cut. Returns the bytes purged: 0 when
+ * nothing is dirty that is so short, or the kernel refuses (locked pages).
  */
-size_t span_purge(size_t bytes_max);
+size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 
 /* Dirty bytes now, and the least there were since the last call of span_idle_bytes, which nobody
  * needed: as many are not expected to be taken again, see span_regret_bytes(). */
 size_t span_dirty_bytes(void);
 size_t span_idle_bytes(void);
 
-/* How many dirty bytes the program is expected to take again soon: an eighth of all that were purged
- * and then taken again, each time before span_forget_purged() was called. About. */
+/* How many dirty bytes the program is expected to take again soon: an eighth of all that were
+ * purged and then taken again, each time before span_forget_purged() was called. About. */
 size_t span_regret_bytes(void);
 void span_forget_purged(void);
 

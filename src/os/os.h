@@ -134,10 +134,10 @@ uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 
 /*
  * The kernel's number of the calling thread, from 1: what the C library noted when it made the
- * thread, without a system call, where it does that; or what the kernel says. os_task_has_ended: whether no thread of this
- * process or another that can be seen from here has the number any more; one futex call. False
- * where the kernel cannot say. A main thread that ended before others has ended. A number may come
- * back, later.
+ * thread, without a system call, where it does that; or what the kernel says. os_task_has_ended:
+ * whether no thread of this process or another that can be seen from here has the number any more;
+ * one futex call. False where the kernel cannot say. A main thread that ended before others has
+ * ended. A number may come back, later.
  */
 uint32_t os_thread_id(void);
 uint32_t os_thread_id_asked(void);

@@ -1,8 +1,7 @@
 /*
  * signals.c: handlers that do not allocate interrupt the heap anywhere, a thousand times a second
  * and more, and change nothing; and signals reach the program's own threads only: a process-wide
- * signal that every thread of the program blocks stays pending until it is asked for, whatever
- * helper the heap may have started.
+ * signal that every thread of the program blocks stays pending until it is asked for.
  */
 #define _GNU_SOURCE
 

@@ -1,6 +1,6 @@
 /*
- * vfork_frees.c: a child of vfork frees much, on its parent's memory, and gives it back as its parent
- * would: both have one task, before and after, and the heap stays whole.
+ * vfork_frees.c: a child of vfork frees much, on its parent's memory, and gives it back as its
+ * parent would: both have one task, before and after, and the heap stays whole.
  */
 #define _GNU_SOURCE
 

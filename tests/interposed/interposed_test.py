@@ -13,7 +13,8 @@ import tempfile
 
 # Not functions, or of no C library: the loader's and the compiler's words, data, what C++ libraries have.
 NOT_CALLED = {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize",
-              "__libc_single_threaded", "environ", "__environ", "__rseq_offset", "__rseq_size"}
+              "__libc_single_threaded", "environ", "__environ", "__rseq_offset", "__rseq_size",
+              "__stack_chk_fail"}  # the last ends the program
 OF_CXX = ("_Z", "__cxa_")
 SETTINGS = ("", "sites=hash", "sites=intern", "sites=learned", "sites=hash,profile_kb=1,profile_signal=12",
             "sites=intern,profile_kb=1,wrappers=on", "cores=always,profile_kb=1,profile_signal=12",

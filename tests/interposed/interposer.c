@@ -76,6 +76,13 @@ EXPORT int dlclose(void *object)
     return real(object);
 }
 
+EXPORT char *dlerror(void)
+{
+    ask_for_memory();
+    NEXT(char *, dlerror, void);
+    return real();
+}
+
 EXPORT int dladdr(const void *address, Dl_info *out)
 {
     ask_for_memory();
@@ -264,6 +271,18 @@ EXPORT void abort(void)
 EXPORT int fprintf(FILE *stream, const char *format, ...)
 {
     va_list rest;
+    ask_for_memory();
+    va_start(rest, format);
+    int result = vfprintf(stream, format, rest);
+    va_end(rest);
+    return result;
+}
+
+int __fprintf_chk(FILE *stream, int level, const char *format, ...);
+EXPORT int __fprintf_chk(FILE *stream, int level, const char *format, ...)
+{
+    va_list rest;
+    (void)level;
     ask_for_memory();
     va_start(rest, format);
     int result = vfprintf(stream, format, rest);

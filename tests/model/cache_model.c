@@ -17,6 +17,8 @@ _Thread_local struct thread_words of_thread; /* no area: the thread has a cache 
 
 enum { BIN = 5, STILL = 2, BLOCKS = 8 };
 
+uint64_t cache_mark; /* 0: no block of the model is ever written */
+
 static uint64_t blocks[BLOCKS];
 static _Alignas(4096) char memory[CACHE_BYTES];
 

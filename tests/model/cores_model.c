@@ -22,6 +22,7 @@ struct thread_words *words_place(void);
 #include "core/cores.c"
 
 bool rows_are_apart;
+_Atomic uint32_t depot_tick;
 #undef _Thread_local
 
 enum {
@@ -40,6 +41,8 @@ enum place { IN_DEPOT, IN_A_CACHE, HELD };
 struct region region;
 _Atomic uint64_t os_failed_calls;
 unsigned shard_count = 1;
+
+uint64_t cache_mark; /* 0: no block of the model is ever written */
 
 static struct unit_entry map[1];
 static _Alignas(UNIT_BYTES) uint64_t blocks[BLOCKS];

@@ -5,8 +5,8 @@ compilers and linkers have nothing to say.
     builds_test.py cmake quick|full          the targets of CMake, and programs that link the libraries
 
 What a compiler or a linker is missing for is named, and the rest runs. Seen to fail: with the note of facts made by
-assembly outside functions, which names the table (all of link-time optimisation by gcc); with children.c compiled as the
-rest (the shared library); with sealing that knows nothing of link-time optimisation (the static one); with tools that
+assembly outside functions, which names the table (all of link-time optimisation by gcc); with children.c compiled as
+the rest (the shared library); with sealing that knows nothing of link-time optimisation (the static one); with tools that
 take mold's notes as aligned to 8; with a name in the version script that nobody defines (lld).
 """
 import concurrent.futures

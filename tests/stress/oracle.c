@@ -421,8 +421,8 @@ void oracle_check_apart(const struct oracle *const *oracles, size_t count,
     free(all);
 }
 
-/* A thread that purges holds a few blocks of a slab while it gives their pages back: statistics then
- * settle soon. */
+/* A thread that purges holds a few blocks of a slab while it gives their pages back: statistics
+ * then settle soon. */
 static void read_settled(struct calm_stats *stats, size_t live_bytes)
 {
     enum { TRIES = 1000, PAUSE_US = 1000 };

@@ -102,6 +102,19 @@ static uintptr_t stack_address(void)
     return auxiliary_value(AT_RANDOM);
 }
 
+/* The kernel is asked once, while the heap starts, for as many numbers as there are places as a
+ * rule, since a filter may come later; then they are mixed with a counter. */
+static uint64_t next_number(void)
+{
+    enum { NUMBERS = 16 };
+    static uint64_t numbers[NUMBERS];
+    static _Atomic uint64_t used;
+    uint64_t turn = fetch_add(&used, 1, RELAXED);
+    if (turn == 0)
+        os_random(numbers, sizeof numbers);
+    return numbers[turn % NUMBERS] ^ turn / NUMBERS * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 /*
  * A random place. Kernels put what they place near the upper end of the address space, and programs
  * at two thirds of it: what is low has a ninth of all, and more, behind it, and what is high lies
@@ -113,8 +126,7 @@ static char *random_place(enum os_place place)
     size_t from = place == OS_LOW ? share : 11 * share;
     size_t width = place == OS_LOW ? 7 * share : 4 * share;
     size_t align = place == OS_LOW ? LOW_ALIGN : auxiliary_value(AT_PAGESZ);
-    uint64_t number;
-    os_random(&number, sizeof number);
+    uint64_t number = next_number();
     return (char *)from + align_down(number % width, align);
 }
 

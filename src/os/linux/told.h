@@ -6,8 +6,7 @@
  * to the kernel at once. All return 0 or -errno, and leave errno alone.
  *
  * A function that was put in their place may allocate and free, and so come here again, but not for
- * ever: inside TELLS of them the kernel is called at once, and so it is in a helper thread, which
- * has no use of the C library.
+ * ever: inside TELLS of them the kernel is called at once.
  */
 #ifndef CALM_OS_LINUX_TOLD_H
 #define CALM_OS_LINUX_TOLD_H
@@ -20,7 +19,7 @@
 
 enum { TELLS = IS_SANITIZED ? 0 : 8 };
 
-static _Thread_local unsigned tells_left = TELLS; /* none in a helper, where all is zero */
+static _Thread_local unsigned tells_left = TELLS;
 
 static inline int told_begin(void)
 {

@@ -16,6 +16,7 @@ void explore_point(void);
 #define ACQ_REL memory_order_acq_rel
 
 #define load(word, order) (explore_point(), atomic_load_explicit((word), (order)))
+#define load_to_compare(word) load((word), RELAXED)
 #define store(word, value, order) (explore_point(), atomic_store_explicit((word), (value), (order)))
 #define fetch_add(word, value, order)                                                              \
     (explore_point(), atomic_fetch_add_explicit((word), (value), (order)))

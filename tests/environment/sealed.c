@@ -1,0 +1,120 @@
+/*
+ * sealed.c: a program that allows itself nothing but the system calls that docs/sandboxes.md says
+ * the heap makes, and is killed at any other, goes on to allocate, grow, free and trim.
+ *
+ *   sealed THREADS
+ *
+ * Threads have begun by then, and half of them have used the heap. With threads rt_sigprocmask is
+ * allowed, too.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "refuse.h"
+
+enum { THREADS_MAX = 16, BLOCKS = 3000, ROUNDS = 6, RULES_MAX = 24 };
+
+static pthread_barrier_t sealed, done;
+
+static const unsigned allowed[] = {SYS_mmap,     SYS_munmap, SYS_mremap,     SYS_madvise,
+                                   SYS_mprotect, SYS_futex,  SYS_exit_group, SYS_write};
+
+/* Kills for all but `allowed`, the last two of which are the test's, and the signal mask, in all
+ * threads. */
+static bool seal(bool has_threads)
+{
+    struct sock_filter filter[RULES_MAX];
+    unsigned short used = 0, count = sizeof allowed / sizeof *allowed;
+    filter[used++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                                  offsetof(struct seccomp_data, nr));
+    for (unsigned i = 0; i < count; i++) {
+        filter[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+        filter[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    if (has_threads) {
+        filter[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask,
+                                                      0, 1);
+        filter[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    filter[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    struct sock_fprog program = {used, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+static void use_small(void)
+{
+    static _Thread_local void *blocks[BLOCKS];
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            size_t size = 1 + i * 7919 % 4000;
+            CHECK((blocks[i] = i % 3 == 0 ? calloc(1, size) : malloc(size)) != NULL, "no memory");
+            block_sign(blocks[i], size);
+        }
+        for (size_t i = 0; i < BLOCKS; i++)
+            free(blocks[i]);
+    }
+}
+
+static void use_large(void)
+{
+    for (size_t round = 0; round < ROUNDS; round++) {
+        char *grown = malloc(MIB);
+        for (size_t size = MIB; size <= 64 * MIB; size *= 2) {
+            CHECK((grown = realloc(grown, size)) != NULL, "no memory");
+            memset(grown, 1, size);
+        }
+        CHECK((grown = realloc(grown, 100)) != NULL, "no memory");
+        free(grown);
+        void *aligned = aligned_alloc(2 * MIB, 4 * MIB);
+        CHECK(aligned != NULL, "no memory");
+        free(aligned);
+    }
+}
+
+static void use(void)
+{
+    use_small();
+    use_large();
+    CHECK(hidden(malloc(SIZE_MAX / 4)) == NULL, "more than there is");
+}
+
+static void *work(void *has_used)
+{
+    if (has_used != NULL)
+        use_small();
+    pthread_barrier_wait(&sealed);
+    pthread_barrier_wait(&sealed);
+    use();
+    pthread_barrier_wait(&done);
+    pthread_barrier_wait(&done); /* for ever: its end would take calls of the C library's */
+    return has_used;
+}
+
+int main(int count, char **words)
+{
+    check_is_calmalloc();
+    unsigned threads = count > 1 ? (unsigned)strtoul(words[1], NULL, 10) : 0;
+    pthread_t id;
+    pthread_barrier_init(&sealed, NULL, threads + 1);
+    pthread_barrier_init(&done, NULL, threads + 1);
+    for (size_t i = 0; i < threads; i++)
+        CHECK(pthread_create(&id, NULL, work, i % 2 == 0 ? &sealed : NULL) == 0, "no thread");
+    pthread_barrier_wait(&sealed);
+    if (!seal(threads > 0))
+        check_skip("no filters of system calls here");
+    pthread_barrier_wait(&sealed);
+    use();
+    if (threads == 0)
+        malloc_trim(0);
+    pthread_barrier_wait(&done);
+    _exit(0);
+}

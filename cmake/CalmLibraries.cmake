@@ -18,6 +18,9 @@ if(NOT CALM_HAS_GLIBC)
     list(FILTER calm_sources_libc EXCLUDE REGEX "/glibc\\.c$")
 endif()
 
+# A stack protector calls the C library when it fails, and its looks would count in the pools' bound.
+set_source_files_properties(${calm_sources_pool} PROPERTIES COMPILE_OPTIONS -fno-stack-protector)
+
 # Link-time optimisation does not know the names that assembly outside functions defines and uses.
 set_source_files_properties(${calm_src}/libc/children.c PROPERTIES COMPILE_OPTIONS -fno-lto)
 
@@ -94,7 +97,6 @@ set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
 
 # The pools by themselves: freestanding, nothing of the C library but memset and memcpy.
 calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
-# A stack protector calls the C library when it fails, and its looks would count in the bound.
 add_library(calm_freestanding INTERFACE)
 target_compile_options(calm_freestanding INTERFACE -ffreestanding -fno-stack-protector)
 target_link_libraries(calm_pool_objects PRIVATE calm_freestanding)

@@ -162,12 +162,12 @@ uint32_t os_process_id(void)
     return 1;
 }
 
-bool os_thread_has_ended(uint32_t id)
+uint32_t os_thread_id_asked(void)
 {
-    return id == 0;
+    return 1;
 }
 
-bool os_process_has_ended(uint32_t id)
+bool os_task_has_ended(uint32_t id)
 {
     return id == 0;
 }
@@ -182,11 +182,6 @@ bool os_signals_block(uint64_t *before)
 {
     *before = 0;
     return false;
-}
-
-bool os_signals_block_always(uint64_t *before)
-{
-    return os_signals_block(before);
 }
 
 void os_signals_restore(uint64_t before)

@@ -181,9 +181,9 @@ static struct cache *attach_quietly(void)
 static struct cache *attach(void)
 {
     uint64_t signals;
-    if (attaches >= ATTACHES_MAX)
+    if (attaches >= ATTACHES_MAX || hands != 0) /* or a handler came while one was taken */
         return NULL;
-    bool is_quiet = os_signals_block_always(&signals);
+    bool is_quiet = os_signals_block(&signals);
     hand_begin();
     struct cache *cache = attach_quietly();
     hand_end();
@@ -236,7 +236,7 @@ static void detach(struct cache *cache)
 {
     uint64_t signals;
     size_t capacity = capacity_of(cache);
-    bool is_quiet = os_signals_block_always(&signals);
+    bool is_quiet = os_signals_block(&signals);
     hand_begin();
     bool is_kept = detach_quietly(cache);
     if (!is_kept)
@@ -253,7 +253,7 @@ bool thread_cool_one(void)
     uint64_t signals;
     if (load(&warm_count, RELAXED) == 0)
         return false;
-    bool is_quiet = os_signals_block_always(&signals);
+    bool is_quiet = os_signals_block(&signals);
     hand_begin();
     struct cache *cache = warm_pop();
     if (cache != NULL)

@@ -27,9 +27,11 @@ typedef void *(*form_plain)(size_t bytes, const void *unused);
 typedef void *(*form_aligned)(size_t bytes, size_t align, const void *unused);
 
 /* Calls the library's own form: it asks malloc, which is ours, and then the new-handler, and
- * throws or catches. The forms that throw do not look at the last argument. */
+ * throws or catches. The forms that throw do not look at the last argument. A library may round
+ * sizes up, past the greatest to 0, so it is told of one that is refused as well. */
 static void *call_form(cxx_function form, size_t bytes, size_t align)
 {
+    bytes = size_min(bytes, PTRDIFF_MAX);
     return align > 1 ? ((form_aligned)form)(bytes, align, &no_throw)
                      : ((form_plain)form)(bytes, &no_throw);
 }

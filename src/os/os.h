@@ -124,9 +124,6 @@ void os_wake(_Atomic uint32_t *word, uint32_t count);
  */
 bool os_signals_block(uint64_t *before);
 
-/* As os_signals_block, however many threads there are: for what a handler that forks must not find
- * half done. */
-bool os_signals_block_always(uint64_t *before);
 void os_signals_restore(uint64_t before);
 
 uint32_t os_process_id(void);
@@ -134,13 +131,15 @@ uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 
 /*
  * The kernel's number of the calling thread, from 1: what the C library noted when it made the
- * thread, without a system call, where it does that; or what the kernel says. os_task_has_ended:
+ * thread, without a system call, where it does that; or what the kernel says. os_thread_is_noted:
+ * whether it did, so that the thread's storage is the C library's. os_task_has_ended:
  * whether no thread of this process or another that can be seen from here has the number any more;
  * one futex call. False where the kernel cannot say. A main thread that ended before others has
  * ended. A number may come back, later.
  */
 uint32_t os_thread_id(void);
 uint32_t os_thread_id_asked(void);
+bool os_thread_is_noted(void);
 bool os_task_has_ended(uint32_t id);
 
 /* Sets the calling thread's errno, for the functions whose contract says so. */

@@ -2,10 +2,10 @@
  * sealed.c: a program that allows itself nothing but the system calls that docs/sandboxes.md says
  * the heap makes, and is killed at any other, goes on to allocate, grow, free and trim.
  *
- *   sealed THREADS
+ *   sealed THREADS [mask] [trim]
  *
- * Threads have begun by then, and half of them have used the heap. With threads rt_sigprocmask is
- * allowed, too.
+ * Threads have begun by then, and half of them have used the heap. `mask` allows rt_sigprocmask,
+ * too, `trim` trims in the end.
  */
 #define _GNU_SOURCE
 
@@ -29,7 +29,7 @@ static const unsigned allowed[] = {SYS_mmap,     SYS_munmap, SYS_mremap,     SYS
 
 /* Kills for all but `allowed`, the last two of which are the test's, and the signal mask, in all
  * threads. */
-static bool seal(bool has_threads)
+static bool seal(bool has_mask)
 {
     struct sock_filter filter[RULES_MAX];
     unsigned short used = 0, count = sizeof allowed / sizeof *allowed;
@@ -39,7 +39,7 @@ static bool seal(bool has_threads)
         filter[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
         filter[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     }
-    if (has_threads) {
+    if (has_mask) {
         filter[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask,
                                                       0, 1);
         filter[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -99,6 +99,14 @@ static void *work(void *has_used)
     return has_used;
 }
 
+static bool is_said(int count, char **words, const char *word)
+{
+    for (int i = 2; i < count; i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
 int main(int count, char **words)
 {
     check_is_calmalloc();
@@ -109,11 +117,11 @@ int main(int count, char **words)
     for (size_t i = 0; i < threads; i++)
         CHECK(pthread_create(&id, NULL, work, i % 2 == 0 ? &sealed : NULL) == 0, "no thread");
     pthread_barrier_wait(&sealed);
-    if (!seal(threads > 0))
+    if (!seal(is_said(count, words, "mask")))
         check_skip("no filters of system calls here");
     pthread_barrier_wait(&sealed);
     use();
-    if (threads == 0)
+    if (is_said(count, words, "trim"))
         malloc_trim(0);
     pthread_barrier_wait(&done);
     _exit(0);

@@ -7,7 +7,7 @@
  * prctl: threads get caches meanwhile. madvise: much becomes free and cannot go back; there are no
  * threads, as the C library itself ends them with the call.
  *
- * Seen to fail with an os_signals_block_always() that blocks SIGSYS: the kernel ends the program.
+ * Seen to fail with an os_signals_block() that blocks SIGSYS: the kernel ends the program.
  */
 #define _GNU_SOURCE
 

@@ -80,14 +80,14 @@ MUTANTS = [
      "== CACHE_SPARE && compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)",
      "== CACHE_SPARE && (store(&cache->state, owned_here(), ACQUIRE), state == CACHE_SPARE)",
      "two threads own a cache|a spare cache is in a slot"),
-    ("cores", "src/core/cores.c", "int core = -1; for (unsigned", "int core = -1; store(&cache->state, CACHE_IN_SLOT, "
-     "RELEASE); for (unsigned", "two threads own a cache"),
+    ("cores", "src/core/cores.c", "int core = -1; struct", "int core = -1; store(&cache->state, CACHE_IN_SLOT, "
+     "RELEASE); struct", "two threads own a cache"),
     ("cores", "src/core/cores.c", "core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE", "CACHE_IN_SLOT, RELEASE",
      "not in the slot that it says"),
     ("cores", "src/core/cores.c", "if (rseq_swap(area, core_slots, cache, &cache_none) >= 0)",
      "store(&core_slots[area->core].base, &cache_none, RELAXED); if (true)",
      "was taken, and is in a slot|a block was lost"),
-    ("cores", "src/core/cores.c", "core = rseq_swap(of_thread.area, core_slots, &cache_none, cache);",
+    ("cores", "src/core/cores.c", "core = rseq_swap(area, core_slots, &cache_none, cache);",
      "store(&core_slots[core = (int)of_thread.area->core].base, cache, RELAXED);", "not in the slot that it says"),
     ("cores", "src/core/cores.c", "store(&cache->state, CACHE_IN_SLOT, RELEASE);", "", "owned, and nobody runs"),
     ("cores", "src/core/cores.c",

@@ -296,6 +296,27 @@ static void slow_release_allocate(void)
     allocate_slow();
 }
 
+/* No block has a mark. */
+bool cache_unmark(void *block, unsigned bin)
+{
+    (void)block;
+    (void)bin;
+    return true;
+}
+
+/* Nothing is purged. */
+void purge_hold(void)
+{
+}
+
+void purge_end_hold(void)
+{
+}
+
+void purge_settle(void)
+{
+}
+
 /* The block that was taken when the run began, and whose pointer still lies above the top. */
 static void look_for_live(void)
 {

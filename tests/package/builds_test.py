@@ -6,8 +6,8 @@ compilers and linkers have nothing to say.
 
 What a compiler or a linker is missing for is named, and the rest runs. Seen to fail: with the note of facts made by
 assembly outside functions, which names the table (all of link-time optimisation by gcc); with children.c compiled as
-the rest (the shared library); with sealing that knows nothing of link-time optimisation (the static one); with tools that
-take mold's notes as aligned to 8; with a name in the version script that nobody defines (lld).
+the rest (the shared library); with sealing that knows nothing of link-time optimisation (the static one); with tools
+that take mold's notes as aligned to 8; with a name in the version script that nobody defines (lld).
 """
 import concurrent.futures
 import os

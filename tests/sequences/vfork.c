@@ -79,7 +79,7 @@ static void a_child_has_a_number_of_its_own_in_locks(void)
     uint32_t mine = lock_held_word(RANK_DEPOT);
     pid_t child = vfork();
     if (child == 0)
-        _exit(lock_held_word(RANK_DEPOT) == (os_thread_id() | LOCK_ELSEWHERE) ? WELL : 1);
+        _exit(lock_held_word(RANK_DEPOT) == (os_thread_id_asked() | LOCK_ELSEWHERE) ? WELL : 1);
     check(status_of(child) == WELL, "the child goes by its parent's number");
     check(lock_held_word(RANK_DEPOT) == mine, "the parent goes by its child's number");
 }

@@ -53,9 +53,9 @@ static void (*_Atomic leave_hook)(void);
 
 enum { KEY_NOT_YET, KEY_IN_MAKING, KEY_MADE, KEY_REFUSED };
 
-static long area_call(struct rseq_area *area, int flags)
+static long own_area_call(int flags)
 {
-    return system_call(SYS_rseq, (long)area, AREA_BYTES, flags, SIGNATURE, 0, 0);
+    return system_call(SYS_rseq, (long)&own_area, AREA_BYTES, flags, SIGNATURE, 0, 0);
 }
 
 /* Runs among the destructors of thread-specific data: the storage of `own_area` may go with the
@@ -64,20 +64,7 @@ static void leave(void *area)
 {
     (void)area; /* own_area, as this is its thread */
     load(&leave_hook, RELAXED)();
-    area_call(&own_area, UNREGISTER);
-}
-
-/* Whether the kernel knows an area of this thread. A thread that the C library did not make has
- * storage that nobody registered, perhaps zeroed, which reads as CPU 0 and core 0. Then the kernel
- * is asked: it refuses another registration beside one that it has. */
-static bool is_registered(struct rseq_area *area)
-{
-    if ((int32_t)area->cpu_id != 0 || area->core != 0)
-        return (int32_t)area->cpu_id >= 0;
-    long result = area_call(area, 0);
-    if (result == 0)
-        area_call(area, UNREGISTER);
-    return result == -EBUSY || result == -EINVAL; /* EINVAL: of another length */
+    own_area_call(UNREGISTER);
 }
 
 /* The C library's area of this thread, or NULL. */
@@ -87,7 +74,11 @@ static struct rseq_area *given_area(void)
         return NULL;
     char *thread = (char *)__builtin_thread_pointer();
     struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
-    return is_registered(area) ? area : NULL;
+    /* A thread that the C library did not make has storage that nobody registered, perhaps zeroed,
+     * which reads as CPU 0 and core 0. */
+    bool is_zero = area->cpu_id == 0 && area->core == 0;
+    bool is_registered = is_zero ? os_thread_is_noted() : (int32_t)area->cpu_id >= 0;
+    return is_registered ? area : NULL;
 }
 
 /* Calls nothing of the C library, which may be another's that allocates: the heap is just being
@@ -97,10 +88,10 @@ int os_rseq_start(void)
     if (!HAS_SEQUENCES || auxiliary_value(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
         return -ENOSYS;
     if (given_area() == NULL) {
-        long result = area_call(&own_area, 0);
+        long result = own_area_call(0);
         if (result != 0)
             return (int)result;
-        area_call(&own_area, UNREGISTER);
+        own_area_call(UNREGISTER);
     }
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
 }
@@ -123,7 +114,7 @@ struct rseq_area *os_rseq_join(void (*on_leave)(void))
         return area;
     store(&leave_hook, on_leave, RELAXED);
     bool is_hooked = has_key() && pthread_setspecific(leave_key, &own_area) == 0;
-    return is_hooked && area_call(&own_area, 0) == 0 ? &own_area : NULL;
+    return is_hooked && own_area_call(0) == 0 ? &own_area : NULL;
 }
 
 int os_rseq_fence(void)

@@ -35,11 +35,6 @@ bool os_signals_block(uint64_t *before)
 {
     if (&__libc_single_threaded != NULL && __libc_single_threaded != 0)
         return false;
-    return os_signals_block_always(before);
-}
-
-bool os_signals_block_always(uint64_t *before)
-{
     return signals_mask(ALL_BUT_OWN, before);
 }
 

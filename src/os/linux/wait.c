@@ -71,7 +71,7 @@ uint32_t os_thread_id_asked(void)
 
 /* A lock of somebody who stands before the C library's may ask for memory, and so come back here.
  */
-uint32_t os_thread_id(void)
+static uint32_t noted_once(void)
 {
     static _Thread_local bool is_asking;
     uint32_t id = 0;
@@ -80,5 +80,16 @@ uint32_t os_thread_id(void)
         id = noted_id();
         is_asking = false;
     }
+    return id;
+}
+
+bool os_thread_is_noted(void)
+{
+    return noted_once() != 0;
+}
+
+uint32_t os_thread_id(void)
+{
+    uint32_t id = noted_once();
     return id != 0 ? id : os_thread_id_asked();
 }

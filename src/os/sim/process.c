@@ -120,6 +120,11 @@ uint32_t os_thread_id(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
+bool os_thread_is_noted(void)
+{
+    return true;
+}
+
 uint32_t os_thread_id_asked(void)
 {
     return os_thread_id();

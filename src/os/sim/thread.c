@@ -52,11 +52,6 @@ bool os_signals_block(uint64_t *before)
     return false;
 }
 
-bool os_signals_block_always(uint64_t *before)
-{
-    return os_signals_block(before);
-}
-
 void os_signals_restore(uint64_t before)
 {
     (void)before;

@@ -5,9 +5,8 @@
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
- * Seen to fail with a reservation of all that the heap may need, mapped without MAP_NORESERVE
- * (late_space, lock_current, lock_future), and with it (overcommit); with room for eight times the
- * machine's memory (sparse); and with names for what is committed (late_prctl).
+ * Seen to fail, all but late_data, with a heap that reserves eight times the machine's memory and
+ * names what it commits.
  */
 #define _GNU_SOURCE
 

@@ -7,8 +7,8 @@
  *   walls places   the program runs itself RUNS times: the place of the heap, and how far it is
  * from each table, and tables from each other, have at least BITS_MIN bits of chance
  *
- * Seen to fail with one reservation for all tables, with places that are multiples of 2 MiB, with
- * an extent without one of its guards, and with a reservation of all that may come.
+ * Seen to fail with a heap whose tables lie where the kernel puts them; `guards` also without the
+ * guard below, `places` with places that are multiples of 2 MiB.
  */
 #define _GNU_SOURCE
 

@@ -316,7 +316,7 @@ const std::size_t MARKED_MAX = 4 << 20; /* larger blocks go back to free memory 
 /* What the program writes, to the block it freed and to the one it gets, must not matter. */
 const std::uint64_t WRITTEN[] = {0, 1, 0x6162636465666768, UINT64_MAX};
 
-/* Seen to fail with block_unmark() that only clears. */
+/* Seen to fail with a malloc that hands unmarked blocks out. */
 TEST_P(DoubleFree, OfABlockThatWasWrittenToInBetweenStopsTheProgramBeforeItHasTwoOwners)
 {
     for (std::uint64_t before : WRITTEN)

@@ -1,9 +1,6 @@
 """The libraries are built as distributions harden theirs, where that costs the fast paths nothing.
 
     hardening_test.py LIBCALMALLOC_SO LIBCALMALLOC_A LIBCALMPOOL_A PROGRAM...
-
-Seen to fail: without calm_hardening nothing calls the stack protector; with it on calmpool its archive needs the C
-library; -z lazy and -z norelro.
 """
 import re
 import sys

@@ -6,10 +6,11 @@
  */
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <map>
 
 #include "depot_support.h"
 
@@ -447,6 +448,40 @@ TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepThe
     EXPECT_EQ(again, back);
     put_all(bin, again);
     put_all(bin, live);
+}
+
+static std::function<void()> on_madvise;
+
+/* Stands before the C library's, which the heap tells of pages that go back (os/linux/told.h). */
+extern "C" int madvise(void *start, size_t size, int advice) noexcept
+{
+    std::function<void()> call;
+    std::swap(call, on_madvise);
+    if (call)
+        call();
+    return static_cast<int>(syscall(SYS_madvise, start, size, advice));
+}
+
+/* Seen to fail with a purge that unmarks the blocks only before it drops their pages. */
+TEST_F(DepotTest, BlocksWhosePagesWereDroppedAreMarkedWhateverWasTakenMeanwhile)
+{
+    if (CHECKS == 0)
+        GTEST_SKIP() << "no block is marked";
+    unsigned bin = bin_for(9, 3584), calls = 0;
+    unsigned capacity = class_facts[bin_class(bin)].capacity;
+    std::vector<void *> live = taken_from(bin, capacity);
+    /* The last free one shares its pages with two live ones, so that the purge leaves it. */
+    std::vector<void *> freed(live.begin() + 1, live.end() - 3), between;
+    freed.push_back(live.end()[-2]);
+    put_all(bin, freed);
+    on_madvise = [&] { between = taken_from(bin, 1); };
+    ASSERT_GT(depot_purge_unit(region_unit(live[0]), depot_tick + 1, &calls), 0u);
+    ASSERT_EQ(between, std::vector<void *>{live.end()[-2]});
+    std::vector<void *> later = taken_from(bin, freed.size() - 1);
+    for (void *block : later)
+        EXPECT_TRUE(block_is_marked(block));
+    put_all(bin, later);
+    put_all(bin, {between[0], live[0], live.end()[-3], live.end()[-1]});
 }
 
 TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)

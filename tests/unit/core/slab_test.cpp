@@ -50,8 +50,7 @@ TEST(Slab, AFreshSlabHandsOutEveryBlockOnceInAddressOrder)
     }
 }
 
-/* Whatever was in the unit before. Seen to fail without mark_taken(), and with a limit of one block
- * more or less. */
+/* Whatever was in the unit before. Seen to fail with a limit that takes all for marked. */
 TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
 {
     for (unsigned number = 1; number < CLASS_COUNT; number++) {

@@ -151,7 +151,7 @@ TEST(Region, HugePagesAreAskedForInOneMappingWhereTheFrontHasJustPassed)
     huge_ns_max = ns_max;
 }
 
-/* Unit 0 is the guard. Seen to fail with a region that begins at what is committed. */
+/* Unit 0 is the guard. */
 TEST(Region, BelowAndBehindNothingCanBeTouched)
 {
     start();
@@ -164,7 +164,6 @@ TEST(Region, BelowAndBehindNothingCanBeTouched)
     ASSERT_FALSE(behind.empty());
 }
 
-/* Seen to fail with a map and tags for all that may come. */
 TEST(Region, ItsTablesGrowWithItAndAreNoMoreThanAThousandthAndAStep)
 {
     start();
@@ -202,8 +201,7 @@ static void start_before(struct os_facts *facts)
         _exit(3);
 }
 
-/* Whether the limit is there at the start or comes later. Seen to fail with a reservation of all
- * that may come. */
+/* Whether the limit is there at the start or comes later. */
 TEST(RegionDeathTest, NearlyAllOfALimitIsUsableWheneverItIsSet)
 {
     if (calm_test::is_sanitized)

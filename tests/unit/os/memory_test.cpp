@@ -97,7 +97,6 @@ static unsigned bits_seen(enum os_place place, size_t size)
     return bit_count(differences);
 }
 
-/* Seen to fail with places that are multiples of 2 MiB. */
 TEST(Memory, APlaceApartIsRandomAndHasNoNeighbours)
 {
     if (calm_test::is_sanitized)

@@ -91,6 +91,32 @@ ROWS: Tuple[Row, ...] = (
     ),
     *(
         number(
+            f"shrink-{size}{'-random' if order else ''}",
+            "free_p9999_ns",
+            "shrink",
+            N(count),
+            size,
+            order,
+            why=f"1 GiB of blocks of {size} B is freed {'at random' if order else 'in order'}: free's P99.99",
+            fields=call_fields("free") + ("grain_ns", "empty_p9999_ns"),
+        )
+        for size, count, order in ((120, 8_500_000, 0), (1000, 1_000_000, 1), (100_000, 10_000, 0))
+    ),
+    *(
+        number(
+            f"frames-{size}",
+            "faults_a_frame",
+            "frames",
+            120,
+            100_000_000,
+            size,
+            10,
+            why=f"100 MB of blocks of {size} B in each frame: page faults a frame, once it goes on",
+        )
+        for size in (500, 20_000, 20_000_000)
+    ),
+    *(
+        number(
             f"{name}-full",
             "malloc_p999_ns",
             program,

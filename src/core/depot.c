@@ -298,6 +298,8 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     struct depot *depot = depot_of(bin);
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;
+    if (load(&depot->gives, RELAXED) != 0)
+        store(&depot->gives, 0, RELAXED);
     if (depot_note_user(depot, user)) {
         size_t count = depot_batch_take(depot, out);
         if (count > 0)

@@ -16,7 +16,10 @@
 #include "core/rows.h"
 #include "core/sampled.h"
 
-enum { STRAY_TRIES_MAX = 4 };
+enum {
+    STRAY_TRIES_MAX = 4,
+    GIVES_MAX = 16, /* without a take: nobody will come for batches */
+};
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
 {
@@ -290,11 +293,27 @@ void depot_put_or_aside(struct depot *depot, void *const *blocks, size_t count)
         put_locked(depot, blocks, count);
 }
 
+/* Whether batches that are given now may soon be taken; else one more goes to the bitmaps: what a
+ * program that shrinks frees is to become whole slabs. */
+static bool is_batch_wanted(struct depot *depot)
+{
+    void *blocks[BATCH_BLOCKS];
+    uint32_t gives = load(&depot->gives, RELAXED);
+    if (likely(gives < GIVES_MAX)) {
+        store(&depot->gives, gives + 1, RELAXED);
+        return true;
+    }
+    size_t count = depot_batch_take(depot, blocks);
+    if (count > 0)
+        depot_put_or_aside(depot, blocks, count);
+    return false;
+}
+
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
     uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
-    if (depot_note_user(depot, user) && count <= BATCH_BLOCKS &&
+    if (depot_note_user(depot, user) && count <= BATCH_BLOCKS && is_batch_wanted(depot) &&
         depot_batch_give(depot, blocks, count, batches_max))
         return;
     depot_put_or_aside(depot, blocks, count);

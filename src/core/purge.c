@@ -31,7 +31,7 @@ enum {
     SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
     SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
     SLICES_A_STEP = 4,              /* beside four times what the caller freed                   */
-    HELP_BYTES = 16 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn    */
+    HELP_BYTES = 4 * SLICE_BYTES,   /* of dirty spans, that nobody waits with for a turn    */
     WINDOW_MS = 1000,               /* what is taken again so soon was purged in vain       */
     SWEEP_SHARE = 8,                /* of what slabs hold                                   */
     UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock         */

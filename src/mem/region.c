@@ -95,9 +95,9 @@ static int commit_units(size_t units)
     return error;
 }
 
-/* F1: makes at least `units` from `front` on usable, more where that is possible. Returns the end,
- * or 0. */
-static size_t commit_from(size_t front, size_t units)
+/* F1: makes at least `units` from `front` on usable, more where that is possible and wanted.
+ * Returns the end, or 0. */
+static size_t commit_from(size_t front, size_t units, bool is_more_wanted)
 {
     /* Whoever locks a small process in memory locks what is committed. */
     size_t small = front == 1 ? STEP_UNITS_FIRST : STEP_UNITS_MIN;
@@ -105,6 +105,8 @@ static size_t commit_from(size_t front, size_t units)
     if (units > units_most() - front)
         return 0;
     size_t least = front + units, end = front + size_max(units, step);
+    if (!is_more_wanted)
+        end = least;
     if (end > huge_from && end > least)
         end = region_aligned(end, HUGE_UNITS); /* so that the last ones are huge, too */
     end = size_min(end, units_most());
@@ -117,11 +119,11 @@ static size_t commit_from(size_t front, size_t units)
     return error == 0 ? end : 0;
 }
 
-int region_grow(size_t units, size_t *first, size_t *count)
+static int move_front(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
     size_t seen = load(&region.units, RELAXED);
     for (;;) { /* each turn is another thread's progress */
-        size_t front = size_max(seen, 1), end = commit_from(front, units);
+        size_t front = size_max(seen, 1), end = commit_from(front, units, is_more_wanted);
         if (end == 0)
             return NO_MEMORY;
         /* F3: the tables are committed first: who sees the front may index them. Pairs with loads
@@ -132,6 +134,17 @@ int region_grow(size_t units, size_t *first, size_t *count)
             return 0;
         }
     }
+}
+
+int region_grow(size_t units, size_t *first, size_t *count)
+{
+    return move_front(units, true, first, count);
+}
+
+int region_grow_least(size_t units, size_t *first)
+{
+    size_t count;
+    return move_front(units, false, first, &count);
 }
 
 int region_purge(void *start, size_t size)

@@ -77,6 +77,9 @@ int region_start(const struct os_facts *facts);
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 
+/* The same by just so many units. */
+int region_grow_least(size_t units, size_t *first);
+
 /* Drops pages of the region; they read as zero afterwards, and none comes back by itself. Returns 0
  * or a negative errno value, which is counted. */
 int region_purge(void *start, size_t size);

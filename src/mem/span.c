@@ -392,9 +392,10 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
 }
 
 /* No huge pages where the front moves for a large block: not all of it may ever be touched. */
-static bool grow(size_t units, bool is_for_large, size_t *first, size_t *count)
+static bool grow(size_t units, bool is_for_large, bool is_more_wanted, size_t *first, size_t *count)
 {
-    if (region_grow(units, first, count) != 0)
+    *count = units;
+    if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
     note_regret(units);
     huge_follow_front(*first, *first + *count, !is_for_large);
@@ -409,14 +410,15 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     bool is_locked = try_lock();
     struct span span = is_locked ? take_locked(units, align_units, owner)
                                  : take_pending(units, align_units, owner);
-    if (span.unit == 0 && !is_locked && wait_lock(PATIENCE_SHORT))
+    if (span.unit == 0 && !is_locked && (is_locked = wait_lock(PATIENCE_SHORT)))
         span = take_locked(units, align_units, owner);
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;
-    if (!grow(units + align_units - 1, units > 1, &first, &count))
+    /* Who did not see the lists takes no more than it needs: many may come at the same time. */
+    if (!grow(units + align_units - 1, units > 1, is_locked, &first, &count))
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     tag_used(aligned, units);
@@ -453,7 +455,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (!grow(more, true, &first, &count))
+    if (!grow(more, true, true, &first, &count))
         return false;
     bool is_ours = first == unit + units_old;
     if (is_ours) {

@@ -74,11 +74,14 @@ static struct rseq_area *given_area(void)
         return NULL;
     char *thread = (char *)__builtin_thread_pointer();
     struct rseq_area *area = (struct rseq_area *)(void *)(thread + __rseq_offset);
-    /* A thread that the C library did not make has storage that nobody registered, perhaps zeroed,
-     * which reads as CPU 0 and core 0. */
-    bool is_zero = area->cpu_id == 0 && area->core == 0;
-    bool is_registered = is_zero ? os_thread_is_noted() : (int32_t)area->cpu_id >= 0;
-    return is_registered ? area : NULL;
+    return (int32_t)area->cpu_id >= 0 ? area : NULL;
+}
+
+/* A thread that the C library did not make has storage that nobody registered, perhaps zeroed,
+ * which reads as CPU 0 and core 0. */
+static bool is_registered(const struct rseq_area *area)
+{
+    return area->cpu_id != 0 || area->core != 0 || os_thread_is_noted();
 }
 
 /* Calls nothing of the C library, which may be another's that allocates: the heap is just being
@@ -110,7 +113,7 @@ static bool has_key(void)
 struct rseq_area *os_rseq_join(void (*on_leave)(void))
 {
     struct rseq_area *area = given_area();
-    if (area != NULL)
+    if (area != NULL && is_registered(area))
         return area;
     store(&leave_hook, on_leave, RELAXED);
     bool is_hooked = has_key() && pthread_setspecific(leave_key, &own_area) == 0;

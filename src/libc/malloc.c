@@ -1,5 +1,5 @@
 /*
- * malloc.c: the standard C names, and the spellings that programs and other allocators taught them.
+ * malloc.c: the standard C names, and the spellings that programs taught them.
  *
  * Each is one step to front, with its own return address as the site. Semantics where the standards
  * leave a choice: realloc(p, 0) frees and returns NULL; free and its relatives preserve errno;
@@ -87,28 +87,6 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     heap_free_sized(block, size, alignment);
-}
-
-/* jemalloc's flags hold log2 of the alignment in their low six bits. */
-static size_t flags_alignment(int flags)
-{
-    return (size_t)1 << (flags & 63);
-}
-
-EXPORT size_t nallocx(size_t size, int flags);
-EXPORT size_t nallocx(size_t size, int flags)
-{
-    size_t alignment = flags_alignment(flags);
-    unsigned class = class_aligned(size, alignment);
-    if (class != 0)
-        return class_facts[class].bytes;
-    return heap_good_size(size_max(size, MEDIUM_MAX + 1)); /* 0 above PTRDIFF_MAX */
-}
-
-EXPORT void sdallocx(void *block, size_t size, int flags);
-EXPORT void sdallocx(void *block, size_t size, int flags)
-{
-    heap_free_sized(block, size, flags_alignment(flags));
 }
 
 /* The C library's internal names, which some programs call directly. */

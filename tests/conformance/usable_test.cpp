@@ -6,6 +6,7 @@
  */
 #include "support.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,11 @@
 extern "C" {
 void free_sized(void *block, std::size_t size);
 void free_aligned_sized(void *block, std::size_t alignment, std::size_t size);
+void *mallocx(std::size_t size, int flags);
+void *rallocx(void *block, std::size_t size, int flags);
+std::size_t xallocx(void *block, std::size_t size, std::size_t extra, int flags);
+std::size_t sallocx(const void *block, int flags);
+void dallocx(void *block, int flags);
 std::size_t nallocx(std::size_t size, int flags);
 void sdallocx(void *block, std::size_t size, int flags);
 }
@@ -258,3 +264,32 @@ TEST(SizedFrees, ReallyFree)
 }
 
 } // namespace
+
+/* What one name gives the others know: a program that is linked with jemalloc finds each somewhere.
+ * Seen to fail without mallocx and its like: blocks were jemalloc's, and never freed. */
+TEST(ExtendedNames, AreOneFamily)
+{
+    const int zero = 64;
+    for (std::size_t size : {1u, 100u, 5000u, 100000u, 3000000u}) {
+        for (std::size_t alignment : {1u, 64u, 8192u}) {
+            int flags = alignment == 1 ? 0 : alignment_flag(alignment);
+            auto *block = static_cast<unsigned char *>(mallocx(size, flags | zero));
+            ASSERT_NE(block, nullptr);
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u);
+            EXPECT_GE(sallocx(block, flags), size);
+            EXPECT_EQ(sallocx(block, flags), malloc_usable_size(block));
+            EXPECT_EQ(std::count(block, block + size, 0), static_cast<std::ptrdiff_t>(size));
+            EXPECT_EQ(xallocx(block, size, 0, flags), sallocx(block, flags));
+            std::size_t before = sallocx(block, flags);
+            std::memset(block, 7, before);
+            block = static_cast<unsigned char *>(rallocx(block, 3 * size, flags | zero));
+            ASSERT_NE(block, nullptr);
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u);
+            for (std::size_t i = 0; i < 3 * size; i++)
+                ASSERT_EQ(block[i], i < before ? 7 : 0) << i;
+            size % 2 == 0 ? dallocx(block, flags) : free(block);
+        }
+    }
+    sdallocx(mallocx(100, 0), 100, 0);
+    free(mallocx(100, 0));
+}

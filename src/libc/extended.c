@@ -1,0 +1,91 @@
+/*
+ * extended.c: jemalloc's names for memory with flags. All of them, since a program that is linked
+ * with jemalloc takes each from wherever it finds it: what one gives, the others must know.
+ *
+ * The low six bits of the flags hold log2 of the alignment, the next one asks for zeros; what is
+ * above chooses among caches and arenas, which are jemalloc's own. Sizes are not 0. Source:
+ * jemalloc(3).
+ */
+#include "libc/aligned.h"
+
+enum { LOG2_BITS = 63, ZERO = 64 };
+
+static size_t flags_alignment(int flags)
+{
+    return (size_t)1 << (flags & LOG2_BITS);
+}
+
+static void *zeroed_from(void *block, size_t bytes)
+{
+    size_t usable = block == NULL ? 0 : heap_usable(block);
+    if (usable > bytes)
+        __builtin_memset((char *)block + bytes, 0, usable - bytes);
+    return block;
+}
+
+EXPORT void *mallocx(size_t size, int flags);
+EXPORT void *mallocx(size_t size, int flags)
+{
+    void *block = front_aligned(flags_alignment(flags), size, CALLER, CALLER_FRAME);
+    return (flags & ZERO) != 0 ? zeroed_from(block, 0) : block;
+}
+
+/* In another place, of an alignment that realloc does not keep. */
+static void *moved(void *block, size_t size, int flags, const void *site, const void *frame)
+{
+    size_t before = heap_usable(block);
+    void *copy = front_aligned(flags_alignment(flags), size, site, frame);
+    if (copy == NULL)
+        return NULL;
+    __builtin_memcpy(copy, block, size_min(before, size));
+    heap_free(block);
+    return copy;
+}
+
+EXPORT void *rallocx(void *block, size_t size, int flags);
+EXPORT void *rallocx(void *block, size_t size, int flags)
+{
+    size_t before = heap_usable(block);
+    block = flags_alignment(flags) > ALIGN_NATURAL
+                ? moved(block, size, flags, CALLER, CALLER_FRAME)
+                : front_realloc(block, size_max(size, 1), CALLER, CALLER_FRAME);
+    return (flags & ZERO) != 0 ? zeroed_from(block, before) : block;
+}
+
+/* Never in place: the caller is told what there is. */
+EXPORT size_t xallocx(void *block, size_t size, size_t extra, int flags);
+EXPORT size_t xallocx(void *block, size_t size, size_t extra, int flags)
+{
+    (void)size, (void)extra, (void)flags;
+    return heap_usable(block);
+}
+
+EXPORT size_t sallocx(const void *block, int flags);
+EXPORT size_t sallocx(const void *block, int flags)
+{
+    (void)flags;
+    return heap_usable((void *)(uintptr_t)block);
+}
+
+EXPORT void dallocx(void *block, int flags);
+EXPORT void dallocx(void *block, int flags)
+{
+    (void)flags;
+    heap_free(block);
+}
+
+EXPORT void sdallocx(void *block, size_t size, int flags);
+EXPORT void sdallocx(void *block, size_t size, int flags)
+{
+    heap_free_sized(block, size, flags_alignment(flags));
+}
+
+EXPORT size_t nallocx(size_t size, int flags);
+EXPORT size_t nallocx(size_t size, int flags)
+{
+    size_t alignment = flags_alignment(flags);
+    unsigned class = class_aligned(size, alignment);
+    if (class != 0)
+        return class_facts[class].bytes;
+    return heap_good_size(size_max(size, MEDIUM_MAX + 1)); /* 0 above PTRDIFF_MAX */
+}

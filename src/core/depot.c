@@ -142,8 +142,11 @@ void depot_retire(struct slab *const *slabs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         slab_retire(slabs[i]);
-    if (count > 0)
-        fetch_sub(&slabs_in_use.count, count, RELAXED);
+    if (count == 0)
+        return;
+    fetch_sub(&slabs_in_use.count, count, RELAXED);
+    /* Beside their blocks, each of which was noted: freed at random, all slabs empty in the end. */
+    purge_note(count << UNIT_SHIFT);
 }
 
 static size_t take_listed(struct depot *depot, void **out, size_t want)

@@ -143,7 +143,17 @@ static size_t tidy_depot(struct depot *depot, bool is_all)
     return moved;
 }
 
-/* In turns, a depot or a cache each. */
+/* In turns, a depot each. */
+void purge_tidy(void)
+{
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        bool has_turn = turn_begin();
+        tidy_depot(depot, true);
+        turn_end(has_turn);
+    }
+}
+
+/* Ended threads' caches, too, and shelves. */
 static void tidy_all(void)
 {
     bool is_any = true;
@@ -152,11 +162,7 @@ static void tidy_all(void)
         is_any = thread_cool_one();
         turn_end(has_turn);
     }
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        bool has_turn = turn_begin();
-        tidy_depot(depot, true);
-        turn_end(has_turn);
-    }
+    purge_tidy();
     shelf_drain(true);
 }
 

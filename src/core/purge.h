@@ -38,6 +38,9 @@ void purge_collect(void);
 /* All that was noted since the start: changes whenever something became free. */
 size_t purge_noted(void);
 
+/* Moves what lies in batches and in empty slabs to the bitmaps and the spans. */
+void purge_tidy(void);
+
 /* Bytes given back since the start. */
 size_t purge_bytes(void);
 

@@ -231,7 +231,15 @@ static bool detach_quietly(struct cache *cache)
     return is_kept;
 }
 
-/* Those that are not kept are emptied. */
+/* Whether what an ended thread's cache holds would only pin the pages of a heap that shrank. */
+static bool is_mostly_free(void)
+{
+    size_t bytes = depot_free_bytes();
+    return bytes > WARM_BYTES && bytes > depot_slab_bytes() / 2;
+}
+
+/* Those that are not kept are emptied. Where no two threads are left to hand blocks to each other,
+ * what they handed over goes to the bitmaps. */
 static void detach(struct cache *cache)
 {
     uint64_t signals;
@@ -246,6 +254,12 @@ static void detach(struct cache *cache)
         os_signals_restore(signals);
     if (is_kept)
         purge_note(capacity);
+    bool is_last = load(&attached, RELAXED) <= 1 && !load(&cores_are_used, RELAXED);
+    while (is_last && is_mostly_free() && thread_cool_one())
+        continue;
+    if (is_last)
+        purge_tidy();
+    purge_settle();
 }
 
 bool thread_cool_one(void)

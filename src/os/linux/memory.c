@@ -26,6 +26,9 @@
 #define PR_SET_VMA 0x53564d41
 #define PR_SET_VMA_ANON_NAME 0
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -35,6 +38,8 @@
 
 enum {
     FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
+    /* Freed addresses stay, and are not to count when the process forks. os_would_commit() asks. */
+    OURS = FLAGS | MAP_NORESERVE,
     ACCESS = PROT_READ | PROT_WRITE,
     HUGE_BYTES = 2 * 1024 * 1024,
     LOW_ALIGN = 64 * 1024,
@@ -68,7 +73,7 @@ int os_reserve(size_t size, size_t align, void **out)
     size_t padded = size + align;
     if (padded < size)
         return -ENOMEM;
-    long at = map(NULL, padded, PROT_NONE, FLAGS);
+    long at = map(NULL, padded, PROT_NONE, OURS);
     if (is_error(at))
         return (int)at;
     char *start = (char *)align_up((size_t)at, align);
@@ -85,7 +90,7 @@ int os_reserve(size_t size, size_t align, void **out)
 /* Maps exactly there, where nothing is yet. */
 static int map_at(void *start, size_t size)
 {
-    long at = map(start, size, PROT_NONE, FLAGS | MAP_FIXED_NOREPLACE);
+    long at = map(start, size, PROT_NONE, OURS | MAP_FIXED_NOREPLACE);
     if (is_error(at))
         return (int)at;
     if ((void *)at != start) { /* kernels before 4.17 take the flag for a mere hint */
@@ -237,12 +242,14 @@ int os_commit(void *start, size_t size)
 int os_purge(void *start, size_t size)
 {
     PROBE_2("purge", start, size);
-    return told_madvise(start, size, MADV_DONTNEED);
+    int error = told_madvise(start, size, MADV_DONTNEED);
+    /* Locked pages: newer kernels drop them if they are told that it is meant. */
+    return error == -EINVAL ? advise(start, size, MADV_DONTNEED_LOCKED) : error;
 }
 
 int os_renew(void *start, size_t size)
 {
-    int error = told_mmap(start, size, ACCESS, FLAGS | MAP_FIXED);
+    int error = told_mmap(start, size, ACCESS, OURS | MAP_FIXED);
     if (error == 0)
         advise(start, size, MADV_NOHUGEPAGE);
     return error;

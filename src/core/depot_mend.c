@@ -26,7 +26,7 @@ static void mend(struct depot *depot)
             continue;
         unsigned count = 0;
         for (unsigned word = 0; word < class_facts[bin_class(depot->bin)].map_words; word++)
-            count += bit_count(slab->free_map[word]);
+            count += bit_count(load(&slab->free_map[word], RELAXED));
         slab->bin = depot->bin;
         slab->free_count = (uint16_t)count;
         slab->list = SLAB_UNLISTED;

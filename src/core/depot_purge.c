@@ -21,7 +21,7 @@ static bool is_range_free(const struct slab *slab, unsigned first, unsigned last
             bits <<= first % 64;
         if (word == last / 64)
             bits &= ~(uint64_t)0 >> (63 - last % 64);
-        if ((slab->free_map[word] & bits) != bits)
+        if ((load(&slab->free_map[word], RELAXED) & bits) != bits)
             return false;
     }
     return true;
@@ -65,7 +65,8 @@ static unsigned claim(struct slab *slab, uint32_t pages, uint64_t *claimed)
     }
     unsigned words = class_facts[bin_class(slab->bin)].map_words;
     for (unsigned word = 0; word < words; word++)
-        slab->free_map[word] &= ~claimed[word];
+        store(&slab->free_map[word], load(&slab->free_map[word], RELAXED) & ~claimed[word],
+              RELAXED);
     return count;
 }
 
@@ -138,8 +139,9 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     }
     count = 0;
     for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
-        count += bit_count(claimed[word] & ~slab->free_map[word]); /* a double free set some */
-        slab->free_map[word] |= claimed[word];
+        uint64_t map = load(&slab->free_map[word], RELAXED);
+        count += bit_count(claimed[word] & ~map); /* a double free set some */
+        store(&slab->free_map[word], map | claimed[word], RELAXED);
     }
     slab_unmark_from(slab, first); /* again: who took others meanwhile did not see the claimed */
     slab->free_count = (uint16_t)(slab->free_count + count);

@@ -117,9 +117,9 @@ struct slab *slab_carve(unsigned bin)
         return NULL;
     }
     fill(slab, bin, span);
-    __builtin_memset(slab->free_map, 0xff, facts->map_words * sizeof(uint64_t));
+    __builtin_memset((void *)(uintptr_t)slab->free_map, 0xff, facts->map_words * sizeof(uint64_t));
     if (facts->capacity % 64 != 0)
-        slab->free_map[facts->map_words - 1] = ((uint64_t)1 << facts->capacity % 64) - 1;
+        store(&slab->free_map[facts->map_words - 1], bits_below(facts->capacity % 64), RELAXED);
     region.tags[span.unit].slab = slab;
     return slab;
 }
@@ -198,10 +198,12 @@ static size_t list_run(uint64_t *map, char *start, size_t bytes, void **out, siz
 /* The first word of the map from `word` on that is not 0, or one from `words` on. */
 static unsigned next_word(const struct slab *slab, unsigned word, unsigned words)
 {
-    const uint64_t *map = slab->free_map;
-    while (word + 4 <= words && (map[word] | map[word + 1] | map[word + 2] | map[word + 3]) == 0)
+    const _Atomic uint64_t *map = slab->free_map;
+    while (word + 4 <= words &&
+           (load(&map[word], RELAXED) | load(&map[word + 1], RELAXED) |
+            load(&map[word + 2], RELAXED) | load(&map[word + 3], RELAXED)) == 0)
         word += 4;
-    while (word < words && map[word] == 0)
+    while (word < words && load(&map[word], RELAXED) == 0)
         word++;
     return word;
 }
@@ -244,7 +246,7 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
     unsigned first = UINT32_MAX, last = 0;
     for (unsigned word = next_word(slab, 0, words); word < words && taken < want;
          word = next_word(slab, word + 1, words)) {
-        uint64_t map = slab->free_map[word];
+        uint64_t map = load(&slab->free_map[word], RELAXED);
         if (first == UINT32_MAX)
             first = word * 64 + bit_lowest(map);
         uint64_t above = map + (map & -map); /* no bit of the map is left where they are one run */
@@ -253,7 +255,7 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
         taken += (above & map) == 0 ? list_run(&left, at, bytes, out + taken, want - taken)
                                     : list_word(&left, at, bytes, out + taken, want - taken);
         last = word * 64 + bit_highest(map ^ left);
-        slab->free_map[word] = left;
+        store(&slab->free_map[word], left, RELAXED);
     }
     slab->free_count = (uint16_t)(slab->free_count - taken);
     if (taken > 0 && slab->dropped != 0)
@@ -265,7 +267,7 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
 
 void slab_clear(struct slab *slab)
 {
-    __builtin_memset(slab->free_map, 0,
+    __builtin_memset((void *)(uintptr_t)slab->free_map, 0,
                      class_facts[bin_class(slab->bin)].map_words * sizeof(uint64_t));
     slab->free_count = 0;
     slab->dropped = 0;
@@ -277,14 +279,14 @@ void slab_clear(struct slab *slab)
 
 bool slab_is_free(const struct slab *slab, unsigned block)
 {
-    return (slab->free_map[block / 64] >> block % 64 & 1) != 0;
+    return (load(&slab->free_map[block / 64], RELAXED) >> block % 64 & 1) != 0;
 }
 
 verdict slab_verify(const struct slab *slab)
 {
     unsigned bits = 0;
     for (unsigned word = 0; word < class_facts[bin_class(slab->bin)].map_words; word++)
-        bits += bit_count(slab->free_map[word]);
+        bits += bit_count(load(&slab->free_map[word], RELAXED));
     if (bits != slab->free_count || slab->free_count > slab->capacity)
         return "B1: a slab's count of free blocks is wrong";
     if (region_kind(slab->unit) != slab->bin)

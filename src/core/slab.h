@@ -43,7 +43,7 @@ struct slab {
     uint16_t marked;
     uint16_t unused;
     uint32_t padding[2];
-    uint64_t free_map[];
+    _Atomic uint64_t free_map[]; /* written under the lock; slab_has_free() only looks */
 };
 _Static_assert(offsetof(struct slab, free_map) == 64,
                "one line for the facts, the next for the map");
@@ -70,9 +70,10 @@ void slab_unmark_from(struct slab *slab, unsigned block);
 ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
 {
     uint64_t bit = (uint64_t)1 << block % 64;
-    if (unlikely((slab->free_map[block / 64] & bit) != 0))
+    uint64_t map = load(&slab->free_map[block / 64], RELAXED);
+    if (unlikely((map & bit) != 0))
         return false;
-    slab->free_map[block / 64] |= bit;
+    store(&slab->free_map[block / 64], map | bit, RELAXED);
     slab->free_count++;
     return true;
 }
@@ -82,9 +83,10 @@ ALWAYS_INLINE bool slab_put(struct slab *slab, unsigned block)
 ALWAYS_INLINE bool slab_put_run(struct slab *slab, unsigned lowest, size_t count)
 {
     uint64_t bits = bits_below(count) << lowest % 64;
-    if (unlikely((slab->free_map[lowest / 64] & bits) != 0))
+    uint64_t map = load(&slab->free_map[lowest / 64], RELAXED);
+    if (unlikely((map & bits) != 0))
         return false;
-    slab->free_map[lowest / 64] |= bits;
+    store(&slab->free_map[lowest / 64], map | bits, RELAXED);
     slab->free_count = (uint16_t)(slab->free_count + count);
     return true;
 }
@@ -103,8 +105,7 @@ void slab_forget_dropped(void);
 ALWAYS_INLINE bool slab_has_free(const struct slab *slab, unsigned class, const void *block)
 {
     unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
-    return (__atomic_load_n(&slab->free_map[number / 64], __ATOMIC_RELAXED) >> number % 64 & 1) !=
-           0;
+    return (load(&slab->free_map[number / 64], RELAXED) >> number % 64 & 1) != 0;
 }
 
 /* As many as the bitmap has, rounded up to lines. */

@@ -39,8 +39,10 @@ std::vector<void *> taken_from(unsigned bin, size_t count)
 
 void give_all(unsigned bin, const std::vector<void *> &blocks)
 {
-    for (size_t at = 0; at < blocks.size(); at += batch)
+    for (size_t at = 0; at < blocks.size(); at += batch) {
+        depot_of(bin)->gives = 0; /* as if somebody took */
         depot_give(bin, blocks.data() + at, std::min(batch, blocks.size() - at), giver);
+    }
 }
 
 size_t batches_of(unsigned bin, unsigned shard)

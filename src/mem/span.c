@@ -35,8 +35,8 @@ enum {
     PURGE_PIECE_UNITS = 32, /* in one kernel call: 60 us (`shrink` in the lab) */
     MERGE_MAX = 16,         /* pending spans, each time the lock is taken */
     MERGE_TURNS = 256,      /* before the front moves */
-    REGRETS_BELIEVED = 8,   /* times that a unit is purged in vain before it stays: a program that
-                             * does the same twice and then sleeps keeps an eighth */
+    REGRETS_BELIEVED = 2,   /* times that a unit is purged in vain before it stays: a program that
+                             * does the same twice and then sleeps keeps a half */
 };
 
 static struct lock span_lock;
@@ -480,6 +480,8 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
+        if (tag->state == SPAN_CLEAN)
+            note_regret(more);
         carve(behind, behind, more);
         tag_used(unit, units_new);
         note_least();

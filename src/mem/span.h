@@ -69,7 +69,7 @@ size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 size_t span_dirty_bytes(void);
 size_t span_idle_bytes(void);
 
-/* How many dirty bytes the program is expected to take again soon: an eighth of all that were
+/* How many dirty bytes the program is expected to take again soon: a half of all that were
  * purged and then taken again, each time before span_forget_purged() was called. About. */
 size_t span_regret_bytes(void);
 void span_forget_purged(void);

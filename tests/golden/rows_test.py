@@ -2,9 +2,9 @@
 
     rows_test.py LIBRARY COMPILER [--update]
 
-Counted by callgrind, so they are the same in every run; with the profiler on, but for which requests it samples, which
-is well within TOLERANCE. A count that moved by more fails, also downwards: what became better is worth keeping, so
-write it down with --update. Another compiler has other figures, and is skipped.
+Counted by callgrind, so they are the same in every run, but for which requests the profiler samples and for what is
+purged by the clock, which have a tolerance of their own. A count that moved by more fails, also downwards: what became
+better is worth keeping, so write it down with --update. Another compiler has other figures, and is skipped.
 """
 import json
 import os
@@ -25,6 +25,8 @@ PROFILED_SUFFIX = ", profiled"
 RATE = ";CALM_OPTIONS=profile_kb=512"
 TOLERANCE = 0.03
 TOLERANCE_PROFILED = 0.08  # which requests are sampled differs from run to run, and what they cost
+TOLERANCE_CLOCK = 0.10  # purged by the clock and taken again: xpattern had 185 to 200 in runs of one library
+BY_CLOCK = ("xpattern", "medium-t1")
 
 
 def count(library, rows):
@@ -71,6 +73,8 @@ def main():
     for row, wanted in golden["rows"].items():
         got = counted.get(row)
         tolerance = TOLERANCE_PROFILED if row.endswith(PROFILED_SUFFIX) else TOLERANCE
+        if row in BY_CLOCK:
+            tolerance = TOLERANCE_CLOCK
         is_moved = got is None or abs(got / wanted - 1) > tolerance
         moved += is_moved
         print("%-20s %10.1f, written down %10.1f%s" % (row, got or 0, wanted, "  MOVED" if is_moved else ""))

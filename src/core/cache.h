@@ -91,19 +91,19 @@ struct cache {
     _Atomic uint32_t below_unused; /* of core/thread.c, as a number of metadata */
 
     /* The owner's. */
-    uint32_t core;                /* in whose slot it is                                       */
-    uint32_t arena_used;          /* offset of the first byte no array ever used */
-    uint32_t hand;                /* the row where the search for idle bins goes on */
-    uint32_t refusals;            /* of growth so far                         */
-    uint32_t tick;                /* of the purger's look that it saw last    */
-    _Atomic uint32_t edits;       /* not 0 while arrays are being changed, for fork */
-    size_t capacity_bytes[2];     /* of small and of large blocks that the arrays may hold */
+    uint32_t core;            /* in whose slot it is                                       */
+    uint32_t arena_used;      /* offset of the first byte no array ever used */
+    uint32_t hand;            /* the row where the search for idle bins goes on */
+    uint32_t refusals;        /* of growth so far                         */
+    uint32_t tick;            /* of the purger's look that it saw last    */
+    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
+    size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
 
+    uint32_t forks;        /* of the process that knows who has it, by core/thread.c */
     uint8_t span_flushes;  /* of all large blocks, in a row, without a miss */
     bool is_counted_large; /* by core/thread.c */
-    bool is_inherited;     /* as another thread left it in the parent, not mended yet */
     bool has_sampled;      /* of core/sampled.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */

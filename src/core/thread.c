@@ -34,8 +34,10 @@ enum {
     WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
 };
 
-static struct tagged_stack warm; /* unused caches that still hold blocks */
-static struct tagged_stack cold; /* unused caches that are empty         */
+static struct tagged_stack warm;        /* unused caches that still hold blocks */
+static struct tagged_stack cold;        /* unused caches that are empty         */
+static struct cache *_Atomic inherited; /* from here down, those of `forks` before this one's */
+static uint32_t forks;                  /* between this process and the first of its line */
 static _Atomic unsigned warm_count;
 static _Atomic size_t warm_bytes; /* what those may hold */
 static _Atomic size_t attached;
@@ -145,15 +147,37 @@ static struct cache *unused_pop(struct tagged_stack *stack)
     return number == 0 ? NULL : (struct cache *)meta_at(number);
 }
 
+/* Whether a thread of the parent's had it, and nobody has since. */
+static bool is_inherited(const struct cache *cache)
+{
+    return !cache->is_for_cores && cache->forks != forks;
+}
+
+static struct cache *inherited_pop(void)
+{
+    struct cache *cache = load(&inherited, RELAXED);
+    while (cache != NULL) { /* each turn passes one by, or is another thread's progress */
+        if (!compare_swap(&inherited, &cache, cache->below, RELAXED, RELAXED))
+            continue;
+        if (is_inherited(cache))
+            break;
+        cache = cache->below;
+    }
+    return cache;
+}
+
 static struct cache *warm_pop(void)
 {
     struct cache *cache = unused_pop(&warm);
     if (cache == NULL)
+        cache = inherited_pop();
+    if (cache == NULL)
         return NULL;
     fetch_sub(&warm_count, 1, RELAXED);
     fetch_sub(&warm_bytes, capacity_of(cache), RELAXED);
-    if (unlikely(cache->is_inherited)) {
-        cache->is_inherited = false;
+    if (unlikely(is_inherited(cache))) {
+        cache->forks = forks;
+        store(&cache->state, CACHE_SPARE, RELAXED);
         registry_adopt(cache);
     }
     return cache;
@@ -165,8 +189,8 @@ static struct cache *attach_quietly(void)
     struct cache *cache = warm_pop();
     if (cache == NULL)
         cache = unused_pop(&cold);
-    if (cache == NULL)
-        cache = registry_make(false);
+    if (cache == NULL && (cache = registry_make(false)) != NULL)
+        cache->forks = forks;
     if (cache == NULL)
         return NULL;
     of_thread.cache = cache; /* a handler that forks finds it spare, or this thread's */
@@ -323,19 +347,16 @@ void thread_start(void)
         os_thread_exit_arm(of_thread.cache);
 }
 
-/* Calls those spare that are in a stack; says how many, and what they may hold. */
-static unsigned note_spare(struct tagged_stack *stack, size_t *bytes)
+/* Those in a stack are this process's. Counts them and what they may hold. */
+static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes)
 {
-    unsigned count = 0;
-    *bytes = 0;
     for (uint32_t number = (uint32_t)load(&stack->top, RELAXED); number != 0;
          number = load(below_of(number), RELAXED)) {
         struct cache *cache = (struct cache *)meta_at(number);
-        store(&cache->state, CACHE_SPARE, RELAXED);
+        cache->forks = forks;
+        *count += 1;
         *bytes += capacity_of(cache);
-        count++;
     }
-    return count;
 }
 
 /*
@@ -347,26 +368,27 @@ static unsigned note_spare(struct tagged_stack *stack, size_t *bytes)
  */
 void thread_fork_adopt(void)
 {
-    const struct cache *newest = registry_newest();
+    struct cache *newest = registry_newest();
     if (newest != NULL && (newest != of_thread.cache || newest->below != NULL))
         store(&marks_are_unsure, true, RELAXED);
     cores_fork_adopt();
-    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (!cache->is_for_cores && load(&cache->state, RELAXED) != CACHE_OWNED)
-            store(&cache->state, CACHE_OWNED, RELAXED);
-    size_t bytes;
-    note_spare(&cold, &bytes);
-    store(&warm_count, note_spare(&warm, &bytes), RELAXED);
-    store(&warm_bytes, bytes, RELAXED);
-    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        if (hands == 0 && cache != of_thread.cache && !cache->is_for_cores &&
-            load(&cache->state, RELAXED) == CACHE_OWNED) {
-            cache->is_inherited = true;
-            store(&cache->state, CACHE_SPARE, RELAXED);
-            fetch_add(&warm_count, 1, RELAXED);
-            fetch_add(&warm_bytes, capacity_of(cache), RELAXED);
-            unused_push(&warm, cache);
+    forks++;
+    unsigned count = 0, cold_count = 0;
+    size_t bytes = 0, cold_bytes = 0;
+    claim_all(&cold, &cold_count, &cold_bytes);
+    claim_all(&warm, &count, &bytes);
+    if (of_thread.cache != &cache_none)
+        of_thread.cache->forks = forks;
+    if (hands != 0)
+        newest = NULL;
+    for (struct cache *cache = newest; cache != NULL; cache = cache->below)
+        if (is_inherited(cache)) {
+            count++;
+            bytes += capacity_of(cache);
         }
+    store(&inherited, newest, RELAXED);
+    store(&warm_count, count, RELAXED);
+    store(&warm_bytes, bytes, RELAXED);
     store(&attached, of_thread.cache != &cache_none, RELAXED);
     share_budget();
     registry_recount();

@@ -281,3 +281,58 @@ TEST(Thread, AChildMayForkAgainAndStartThreads)
               }),
               0);
 }
+
+/* Caches of the threads of this process, all alive at once. */
+static std::set<const struct cache *> caches_of_threads(unsigned count)
+{
+    std::vector<const struct cache *> caches(count);
+    std::vector<std::thread> threads;
+    std::atomic<unsigned> attached{0};
+    for (unsigned t = 0; t < count; t++)
+        threads.emplace_back([&, t] {
+            calm_free(calm_malloc(100));
+            caches[t] = of_thread.cache;
+            attached++;
+            while (attached < count)
+                std::this_thread::yield();
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    return {caches.begin(), caches.end()};
+}
+
+/* Seen to fail with a child that takes its own thread's cache over, and with one that forgets those
+ * its parent had not taken over yet. */
+TEST(Thread, AChildsChildHasTheCachesOfItsLineOnceEachAndItsOwnToItself)
+{
+    if (calm_test::is_sanitized)
+        GTEST_SKIP() << "a sanitizer is in the way";
+    use_no_cores();
+    calm_free(calm_malloc(100));
+    enum { PARKED = 4, MORE = 2 };
+    std::atomic<unsigned> parked{0};
+    std::atomic<bool> is_done{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < PARKED; t++)
+        threads.emplace_back([&] {
+            calm_free(calm_malloc(100));
+            parked++;
+            while (!is_done)
+                std::this_thread::yield();
+        });
+    while (parked < PARKED)
+        std::this_thread::yield();
+    EXPECT_EQ(forked([] {
+                  return forked([] {
+                      size_t before = caches_made();
+                      std::set<const struct cache *> taken = caches_of_threads(PARKED + MORE);
+                      if (taken.size() != PARKED + MORE || taken.count(of_thread.cache) != 0)
+                          return 7;
+                      return caches_made() == before + MORE ? in_child() : 8;
+                  });
+              }),
+              0);
+    is_done = true;
+    for (std::thread &thread : threads)
+        thread.join();
+}

@@ -38,6 +38,8 @@ WORKLOADS = {
     "handover, all": ("handover", 1, 4, 200, 16, 512),
     "owner, local": ("owner", 0, 64, 20_000),
     "owner, remote": ("owner", 1, 64, 20_000),
+    "shrink": ("shrink", 2_000, 1_000, 1),
+    "frames": ("frames", 4, 1 << 20, 1_024, 1),
 }
 # These sum up what they read back. The sum is their check, which the runner holds against everyone else's.
 SUMMED = {

@@ -6,12 +6,10 @@
  * faults for each frame of the second half. The pauses are not timed. Does not measure what stays
  * once it ends (`burst_idle`).
  */
-#include "workload.h"
+#include "slots.h"
 
 #include <sys/resource.h>
 #include <time.h>
-
-enum { PAGE = 4096 };
 
 static double faults(void)
 {
@@ -28,7 +26,7 @@ int main(int argc, char **argv)
     size_t bytes = argument(argc, argv, 4, "bytes");
     struct timespec pause = {.tv_nsec = (long)argument(argc, argv, 5, "pause ms") * 1000000};
     size_t count = frame_bytes / bytes;
-    char **blocks = calloc(count, sizeof *blocks);
+    unsigned char **blocks = calloc(count, sizeof *blocks);
     double before = 0;
     if (blocks == NULL || frames < 2)
         fail("two frames at least, and memory for the list of blocks");
@@ -38,11 +36,10 @@ int main(int argc, char **argv)
         start_clock();
         for (size_t i = 0; i < count; i++) {
             blocks[i] = allocate(bytes, 0);
-            for (size_t at = 0; at < bytes; at += PAGE)
-                blocks[i][at] = (char)frame;
+            block_stamp(blocks[i], (uint32_t)bytes, (uint32_t)i);
         }
         for (size_t i = 0; i < count; i++) {
-            check += (unsigned char)blocks[i][0];
+            check += block_check(blocks[i], (uint32_t)bytes, (uint32_t)i);
             free(blocks[i]);
         }
         stop_clock();

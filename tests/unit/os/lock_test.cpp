@@ -153,12 +153,14 @@ TEST(Lock, ADepotsLockIsTakenOverFromAChildOfVforkThatWasKilled)
         GTEST_SKIP() << "vfork is a fork here";
     static struct lock lock;
     lock_start();
+    lock_lend();
     pid_t child = vfork();
     if (child == 0) {
         lock_acquire(&lock, RANK_DEPOT);
         kill(getpid(), SIGKILL);
         _exit(1);
     }
+    lock_end_lending();
     lock_ranks_held = 0;
     EXPECT_EQ(lock_holder(&lock), static_cast<uint32_t>(child) | LOCK_ELSEWHERE);
     lock_acquire(&lock, RANK_DEPOT);
@@ -266,8 +268,7 @@ TEST(Lock, ADepotsLockIsNotTakenFromAThreadThatIsOnlySlow)
 }
 
 /* Such a child runs on its parent's memory, but its number is no thread's of the parent's process.
- * The thread that forks must not know its own number yet: the child would go by that. Seen to fail
- * with inherit() that asks about any number. */
+ * Seen to fail with inherit() that asks about any number. */
 TEST(Lock, ADepotsLockIsNotTakenFromAChildOfVfork)
 {
     if (!vfork_shares_memory())
@@ -276,6 +277,7 @@ TEST(Lock, ADepotsLockIsNotTakenFromAChildOfVfork)
     struct lock lock = {};
     std::atomic<int> turn{0};
     std::thread parent([&] {
+        lock_lend();
         pid_t child = vfork();
         if (child == 0) {
             lock_acquire(&lock, RANK_DEPOT);
@@ -285,6 +287,7 @@ TEST(Lock, ADepotsLockIsNotTakenFromAChildOfVfork)
             lock_release(&lock, RANK_DEPOT);
             _exit(0);
         }
+        lock_end_lending();
         EXPECT_EQ(waitpid(child, nullptr, 0), child);
     });
     while (turn == 0)

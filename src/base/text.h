@@ -19,6 +19,14 @@ struct text {
     void (*on_full)(struct text *filled); /* has the words taken away: length is 0 */
 };
 
+/* Whether two texts have the same words, without a call of the C library. */
+ALWAYS_INLINE bool text_is_same(const char *left, const char *right)
+{
+    for (; *left != '\0' && *left == *right; left++)
+        right++;
+    return *left == *right;
+}
+
 /* Begins an empty text in `buffer`. Pre: capacity > 0. */
 struct text text_begin(char *buffer, size_t capacity);
 

@@ -50,7 +50,7 @@ void cores_lend(void)
     if (area_is_barred == 0)
         area_lent = of_thread.area;
     area_is_barred++;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
     of_thread.area = NULL;
 }
 
@@ -59,7 +59,7 @@ void cores_end_lending(void)
     struct rseq_area *area = area_is_barred == 1 ? area_lent : NULL;
     if (area_is_barred != 0) /* 0: a child with thread-local storage of its own */
         area_is_barred--;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
     if (area != NULL)
         of_thread.area = area;
 }
@@ -168,16 +168,22 @@ bool cores_join(size_t halves, unsigned cpu_count)
     return true;
 }
 
+/* Owns a cache that is in no slot, and in nobody's hands. */
+static bool own_spare(struct cache *cache)
+{
+    uintptr_t state = CACHE_SPARE;
+    /* K1 acquire: what the last owner left; pairs with K3. */
+    return load(&cache->state, RELAXED) == CACHE_SPARE &&
+           compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED);
+}
+
 /* Takes a cache that is in no slot, or makes one. */
 static struct cache *take_spare(void)
 {
     uint32_t count = load(&made, ACQUIRE);
     for (uint32_t i = 0; i < count && i < cache_limit; i++) {
         struct cache *cache = load(&caches[i], ACQUIRE);
-        uintptr_t state = CACHE_SPARE;
-        /* K1 acquire: what the last owner left; pairs with K3. */
-        if (cache != NULL && load(&cache->state, RELAXED) == CACHE_SPARE &&
-            compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
+        if (cache != NULL && own_spare(cache))
             return cache;
     }
     return add();
@@ -228,6 +234,14 @@ static bool withdraw(struct cache *cache)
     return true;
 }
 
+/* Of an owned cache that no sequence works on. */
+static void cool_owned(struct cache *cache)
+{
+    cache_empty(cache);
+    registry_cool(cache);
+    store(&cache->state, CACHE_SPARE, RELEASE);
+}
+
 /* Cools some of the caches from `first` on, a number that one fence is worth. Where
  * the fence is refused, which it was not at start, they stay as they are, and out of use. */
 static void cool_some(uint32_t *first)
@@ -241,11 +255,8 @@ static void cool_some(uint32_t *first)
     }
     if (count == 0 || os_counted(os_rseq_fence()) != 0)
         return;
-    for (size_t i = 0; i < count; i++) {
-        cache_empty(withdrawn[i]);
-        registry_cool(withdrawn[i]);
-        store(&withdrawn[i]->state, CACHE_SPARE, RELEASE);
-    }
+    for (size_t i = 0; i < count; i++)
+        cool_owned(withdrawn[i]);
 }
 
 /* What is in no slot was taken out of one by a thread on that core, so no sequence works on it. */
@@ -253,14 +264,9 @@ bool cores_cool_spare(void)
 {
     for (uint32_t i = 0; i < load(&made, ACQUIRE) && i < cache_limit; i++) {
         struct cache *cache = load(&caches[i], ACQUIRE);
-        uintptr_t state = CACHE_SPARE;
-        if (cache == NULL || load(&cache->state, RELAXED) != CACHE_SPARE ||
-            !cache_has_arrays(cache) ||
-            !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED))
+        if (cache == NULL || !cache_has_arrays(cache) || !own_spare(cache))
             continue;
-        cache_empty(cache);
-        registry_cool(cache);
-        store(&cache->state, CACHE_SPARE, RELEASE);
+        cool_owned(cache);
         return true;
     }
     return false;

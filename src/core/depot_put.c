@@ -39,9 +39,9 @@ static void prefetch_maps(void *const *blocks, size_t count)
         last = unit;
         const struct slab *slab = slab_of_unit(unit);
         __builtin_prefetch(slab, 1);
-        __builtin_prefetch((const void *)(uintptr_t)&slab
-                               ->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096],
-                           1);
+        const _Atomic uint64_t *word =
+            &slab->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096];
+        __builtin_prefetch((const void *)(uintptr_t)word, 1);
     }
 }
 

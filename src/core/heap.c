@@ -433,7 +433,8 @@ static bool is_free_already(const void *block)
     unsigned kind = region_kind(unit), class = bin_class(kind);
     if (CHECKS == 0 || kind == UNIT_HEAD)
         return false;
-    if (class != CLASS_SPAN && slab_has_free(slab_of_unit(unit), class, block))
+    if (class != CLASS_SPAN &&
+        slab_is_free(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block)))
         return true;
     return block_is_marked(block) && misuse_is_free(block, kind);
 }

@@ -17,11 +17,12 @@ bool cache_unmark(void *block, unsigned bin)
 {
     if (likely(block_unmark(block)) || block_is_excused(block))
         return true;
-    if (is_span_bin(bin))
+    if (is_span_bin(bin)) {
         *(block_word *)block = 0;
-    else
-        misuse_report_spoiled(block, bin_bytes(bin));
-    return is_span_bin(bin);
+        return true;
+    }
+    misuse_report_spoiled(block, bin_bytes(bin));
+    return false;
 }
 
 NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)

@@ -59,7 +59,7 @@ ALWAYS_INLINE bool block_unmark(void *block)
 {
     if (CHECKS == 0)
         return true;
-    if (unlikely(*(const block_word *)block != cache_mark))
+    if (unlikely(!block_is_marked(block)))
         return false;
     *(block_word *)block = 0;
     return true;

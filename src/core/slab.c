@@ -16,20 +16,18 @@
 #include "core/rows.h"
 #include "mem/huge.h"
 #include "mem/meta.h"
+#include "mem/regret.h"
 #include "mem/span.h"
 
 enum {
     LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES,
     STRAY_LINES = 256, /* taken at once, for maps of strays */
-    PAGE_BYTES_MIN = 4096,
     EVERY_PAGE = -1,
 };
 
 static struct tagged_stack unused[LINES_MAX + 1]; /* by lines */
 
-static _Atomic size_t
-    dropped_lately;              /* pages, since slab_forget_dropped(): a guess, as is the next */
-static _Atomic size_t regretted; /* pages that were dropped lately and used again */
+static struct regret in_vain; /* in sub-pages; its window ends with slab_forget_dropped() */
 
 /* The number of the first line that is no map yet, and below it how many there are. */
 static _Atomic uint64_t stray_room;
@@ -63,7 +61,7 @@ static void *stray_map_make(uint32_t lines)
                 return meta_at((uint32_t)number);
             continue;
         }
-        void *made = meta_alloc((size_t)STRAY_LINES * CACHE_LINE_BYTES, PAGE_BYTES_MIN);
+        void *made = meta_alloc((size_t)STRAY_LINES * CACHE_LINE_BYTES, SUB_PAGE);
         if (made == NULL)
             return NULL;
         uint64_t fresh = (uint64_t)meta_number(made) << NUMBER_SHIFT | STRAY_LINES;
@@ -143,29 +141,24 @@ static void note_touched(struct slab *slab, unsigned first, unsigned last)
     unsigned page_first = (unsigned)(first * bytes / SUB_PAGE);
     unsigned page_last = (unsigned)(((last + 1) * bytes - 1) / SUB_PAGE);
     uint32_t touched = (uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1);
-    size_t lately = load(&dropped_lately, RELAXED);
-    size_t again = lately == 0 ? 0 : size_min(lately, bit_count(slab->dropped & touched));
+    regret_note_taken(&in_vain, bit_count(slab->dropped & touched));
     slab->dropped &= ~touched;
-    if (likely(again == 0))
-        return;
-    store(&dropped_lately, lately - again, RELAXED);
-    fetch_add(&regretted, again, RELAXED);
 }
 
 void slab_note_dropped(size_t pages)
 {
-    fetch_add(&dropped_lately, pages, RELAXED);
+    regret_note_purged(&in_vain, pages);
 }
 
 size_t slab_regret_bytes(void)
 {
-    return load(&regretted, RELAXED) * SUB_PAGE;
+    return load(&in_vain.sum, RELAXED) * SUB_PAGE;
 }
 
 void slab_forget_dropped(void)
 {
-    store(&dropped_lately, 0, RELAXED);
-    store(&regretted, load(&regretted, RELAXED) / 2, RELAXED);
+    regret_end_window(&in_vain);
+    store(&in_vain.sum, load(&in_vain.sum, RELAXED) / 2, RELAXED);
 }
 
 /* Lists the blocks of `map`, a word's free ones, from the lowest on, at most `want`. Returns how
@@ -275,11 +268,6 @@ void slab_clear(struct slab *slab)
     for (size_t i = 0; i < slab->capacity; i++)
         block_mark(slab_start(slab) + i * bytes);
     set_marked(slab, slab->capacity);
-}
-
-bool slab_is_free(const struct slab *slab, unsigned block)
-{
-    return (load(&slab->free_map[block / 64], RELAXED) >> block % 64 & 1) != 0;
 }
 
 verdict slab_verify(const struct slab *slab)

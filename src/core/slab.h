@@ -43,7 +43,7 @@ struct slab {
     uint16_t marked;
     uint16_t unused;
     uint32_t padding[2];
-    _Atomic uint64_t free_map[]; /* written under the lock; slab_has_free() only looks */
+    _Atomic uint64_t free_map[]; /* written under the lock; slab_is_free() only looks */
 };
 _Static_assert(offsetof(struct slab, free_map) == 64,
                "one line for the facts, the next for the map");
@@ -91,8 +91,6 @@ ALWAYS_INLINE bool slab_put_run(struct slab *slab, unsigned lowest, size_t count
     return true;
 }
 
-bool slab_is_free(const struct slab *slab, unsigned block);
-
 /*
  * Notes that so many sub-pages of slabs were dropped; about how many bytes of such pages were used
  * again before slab_forget_dropped() was called, each call of which halves them. Any thread.
@@ -101,11 +99,10 @@ void slab_note_dropped(size_t pages);
 size_t slab_regret_bytes(void);
 void slab_forget_dropped(void);
 
-/* The same of a block of the class, without the lock: exact for one that nobody else frees. */
-ALWAYS_INLINE bool slab_has_free(const struct slab *slab, unsigned class, const void *block)
+/* Without the lock it is exact for a block that nobody else frees. */
+ALWAYS_INLINE bool slab_is_free(const struct slab *slab, unsigned block)
 {
-    unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
-    return (load(&slab->free_map[number / 64], RELAXED) >> number % 64 & 1) != 0;
+    return (load(&slab->free_map[block / 64], RELAXED) >> block % 64 & 1) != 0;
 }
 
 /* As many as the bitmap has, rounded up to lines. */

@@ -3,6 +3,7 @@
  */
 #include "calmalloc/adapter.h"
 
+#include "base/text.h"
 #include "front/cohorts.h"
 #include "front/front.h"
 #include "front/options.h"
@@ -177,15 +178,6 @@ EXPORT void calm_profile_stop(void)
     sample_stop();
 }
 
-static bool is_word(const char *word, const char *wanted)
-{
-    while (*word != '\0' && *word == *wanted) {
-        word++;
-        wanted++;
-    }
-    return *word == *wanted;
-}
-
 EXPORT int calm_profile_dump(int fd, const char *format)
 {
     static const char *const names[] = {
@@ -194,7 +186,7 @@ EXPORT int calm_profile_dump(int fd, const char *format)
         [PROFILE_COLLAPSED] = "collapsed",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_word(format, names[i]))
+        if (text_is_same(format, names[i]))
             return profile_write(fd, (enum profile_format)i);
     return FRONT_EINVAL;
 }

@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <sys/auxv.h>
 
 #include "base/attr.h"
 #include "core/cores.h"
+#include "os/linux/auxiliary.h"
 #include "os/linux/syscall.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -37,7 +37,7 @@ HIDDEN KEPT void *next_syscall;
 
 static __attribute__((constructor)) void find_next_syscall(void)
 {
-    if (getauxval(AT_BASE) != 0 && (next_syscall = dlsym(RTLD_NEXT, "syscall")) == NULL)
+    if (auxiliary_value(AT_BASE) != 0 && (next_syscall = dlsym(RTLD_NEXT, "syscall")) == NULL)
         dlerror(); /* so that nobody finds our message */
 }
 

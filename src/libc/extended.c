@@ -26,6 +26,9 @@ static void *zeroed_from(void *block, size_t bytes)
 EXPORT void *mallocx(size_t size, int flags);
 EXPORT void *mallocx(size_t size, int flags)
 {
+    bool is_natural = flags_alignment(flags) <= ALIGN_NATURAL;
+    if ((flags & ZERO) != 0 && is_natural) /* fresh pages are not touched */
+        return zeroed_from(front_zeroed(1, size, CALLER, CALLER_FRAME), size);
     void *block = front_aligned(flags_alignment(flags), size, CALLER, CALLER_FRAME);
     return (flags & ZERO) != 0 ? zeroed_from(block, 0) : block;
 }

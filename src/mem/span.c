@@ -25,6 +25,7 @@
 #include "mem/huge.h"
 #include "mem/pending.h"
 #include "mem/region.h"
+#include "mem/regret.h"
 #include "mem/span_lists.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -49,9 +50,7 @@ bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
 static _Atomic size_t dirty_units; /* in lists */
 static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
-static _Atomic size_t
-    purged_lately;               /* units, since span_forget_purged(): a guess, as is the next */
-static _Atomic size_t regretted; /* units that were purged lately and taken again */
+static struct regret in_vain;      /* in units; its window ends with span_forget_purged() */
 
 struct span_lists *span_lists_of(unsigned owner, unsigned state)
 {
@@ -215,16 +214,6 @@ static void note_least(void)
     dirty_units_least = size_min(dirty_units_least, load(&dirty_units, RELAXED));
 }
 
-/* Notes that clean units are taken: as many as were purged lately were purged in vain. */
-static void note_regret(size_t units)
-{
-    size_t lately = load(&purged_lately, RELAXED), again = size_min(lately, units);
-    if (likely(again == 0))
-        return;
-    store(&purged_lately, lately - again, RELAXED);
-    fetch_add(&regretted, again, RELAXED);
-}
-
 /* From the lists of `from`, dirty spans first. */
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
@@ -235,7 +224,7 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
             carve(unit, first, units);
             note_least();
             if (state == SPAN_CLEAN)
-                note_regret(units);
+                regret_note_taken(&in_vain, units);
             return (struct span){first, units, state == SPAN_CLEAN};
         }
     }
@@ -397,7 +386,7 @@ static bool grow(size_t units, bool is_for_large, bool is_more_wanted, size_t *f
     *count = units;
     if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
-    note_regret(units);
+    regret_note_taken(&in_vain, units);
     huge_follow_front(*first, *first + *count, !is_for_large);
     return true;
 }
@@ -481,7 +470,7 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
         if (tag->state == SPAN_CLEAN)
-            note_regret(more);
+            regret_note_taken(&in_vain, more);
         carve(behind, behind, more);
         tag_used(unit, units_new);
         note_least();
@@ -618,7 +607,7 @@ size_t span_purge(size_t bytes_wanted, size_t bytes_max)
     }
     if (claim.count > 0)
         give(claim.spans, claim.count);
-    fetch_add(&purged_lately, purged >> UNIT_SHIFT, RELAXED);
+    regret_note_purged(&in_vain, purged >> UNIT_SHIFT);
     return purged;
 }
 
@@ -634,20 +623,20 @@ size_t span_idle_bytes(void)
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
     dirty_units_least = load(&dirty_units, RELAXED);
-    size_t regrets = load(&regretted, RELAXED);
-    store(&regretted, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
+    size_t regrets = load(&in_vain.sum, RELAXED);
+    store(&in_vain.sum, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
     unlock();
     return units << UNIT_SHIFT;
 }
 
 size_t span_regret_bytes(void)
 {
-    return load(&regretted, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
+    return load(&in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
 }
 
 void span_forget_purged(void)
 {
-    store(&purged_lately, 0, RELAXED);
+    regret_end_window(&in_vain);
 }
 
 size_t span_owned_bytes(void)

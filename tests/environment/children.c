@@ -16,10 +16,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,19 +38,9 @@ enum { IS_X86_64 = 0 };
 pid_t __vfork(void) __attribute__((returns_twice));
 int __clone(int (*body)(void *), void *stack, int flags, void *argument, ...);
 
-static atomic_bool is_over;
-static struct live of_workers[WORKERS];
 static struct live of_children = {.seed = 77};
 static _Alignas(64) char stack[STACK_BYTES];
 static void *const stack_top = stack + sizeof stack;
-
-static void *worker(void *live)
-{
-    while (!atomic_load(&is_over))
-        live_step(live, SIZE_MAX_HERE);
-    live_end(live);
-    return NULL;
-}
 
 static void exchange(void)
 {
@@ -190,11 +178,7 @@ int main(int count, char **words)
             make = ways[i].make;
     CHECK(make != NULL, "no such way");
     int children = count > 2 ? atoi(words[2]) : CHILDREN;
-    pthread_t workers[WORKERS];
-    for (size_t w = 0; w < WORKERS; w++) {
-        of_workers[w].seed = w + 1;
-        CHECK(pthread_create(&workers[w], NULL, worker, &of_workers[w]) == 0, "no thread");
-    }
+    live_workers_start(WORKERS, SIZE_MAX_HERE);
     for (int i = 0; i < children; i++) {
         pid_t child = make();
         if (child < 0 && errno == ENOSYS)
@@ -204,9 +188,7 @@ int main(int count, char **words)
         live_check(&of_children);
     }
     live_end(&of_children);
-    atomic_store(&is_over, true);
-    for (int w = 0; w < WORKERS; w++)
-        pthread_join(workers[w], NULL);
+    live_workers_end();
     check_heap();
     return 0;
 }

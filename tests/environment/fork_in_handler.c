@@ -25,18 +25,9 @@
 
 enum { WORKERS = 2, FORKS = 60, CHILD_STEPS = 3000, SIZE_MAX_HERE = 3000, CHILD_SECONDS = 30 };
 
-static struct live of_workers[WORKERS], of_forker;
-static atomic_bool is_over;
+static struct live of_forker;
 static volatile sig_atomic_t is_child;
 static atomic_int forks;
-
-static void *worker(void *live)
-{
-    while (!atomic_load(&is_over))
-        live_step(live, SIZE_MAX_HERE);
-    live_end(live);
-    return NULL;
-}
 
 static void *short_worker(void *argument)
 {
@@ -101,11 +92,8 @@ int main(void)
     action.sa_handler = fork_here;
     action.sa_flags = SA_RESTART;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0, "sigaction");
-    pthread_t workers[WORKERS], forking;
-    for (size_t w = 0; w < WORKERS; w++) {
-        of_workers[w].seed = w + 1;
-        CHECK(pthread_create(&workers[w], NULL, worker, &of_workers[w]) == 0, "no thread");
-    }
+    pthread_t forking;
+    live_workers_start(WORKERS, SIZE_MAX_HERE);
     CHECK(pthread_create(&forking, NULL, forker, NULL) == 0, "no thread");
     unsigned long seed = 4;
     while (atomic_load(&forks) < FORKS) {
@@ -115,9 +103,7 @@ int main(void)
     }
     pthread_join(forking, NULL);
     live_end(&of_forker);
-    atomic_store(&is_over, true);
-    for (int w = 0; w < WORKERS; w++)
-        pthread_join(workers[w], NULL);
+    live_workers_end();
     check_heap();
     return 0;
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { LIVE_MAX = 200 };
+enum { LIVE_MAX = 200, LIVE_WORKERS_MAX = 16 };
 
 struct live {
     void *volatile blocks[LIVE_MAX];
@@ -29,5 +29,10 @@ void live_check(const struct live *live);
 
 /* Checks and frees all. */
 void live_end(struct live *live);
+
+/* Starts `count` threads that step with tables of their own until live_workers_end() is called,
+ * which checks and frees all. Once. */
+void live_workers_start(unsigned count, size_t size_max);
+void live_workers_end(void);
 
 #endif

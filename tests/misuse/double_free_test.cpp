@@ -253,6 +253,15 @@ char *never_handed_out(std::size_t size, std::size_t *usable)
     }
 }
 
+/* The same, and foretells what a call that is no free says of it. */
+char *foretold_slot(std::size_t size, const char *verb, std::size_t *usable)
+{
+    char *slot = never_handed_out(size, usable);
+    foretell("calmalloc: %s of %p: a block of %zu bytes that is already free", verb,
+             static_cast<void *>(slot), *usable);
+    return slot;
+}
+
 class NeverHandedOut : public testing::TestWithParam<std::size_t>
 {
 };
@@ -267,15 +276,12 @@ TEST_P(NeverHandedOut, GivenToFreeStopsTheProgram)
     });
 }
 
-/* As the next two, seen to fail without slab_has_free() in is_free_already(). */
+/* As the next two, seen to fail without slab_is_free() in is_free_already(). */
 TEST_P(NeverHandedOut, GivenToUsableSizeStopsTheProgram)
 {
     expect_stop([] {
         std::size_t usable;
-        char *slot = never_handed_out(GetParam(), &usable);
-        foretell("calmalloc: usable size of %p: a block of %zu bytes that is already free",
-                 static_cast<void *>(slot), usable);
-        malloc_usable_size(opaque(slot));
+        malloc_usable_size(opaque(foretold_slot(GetParam(), "usable size", &usable)));
     });
 }
 
@@ -283,9 +289,7 @@ TEST_P(NeverHandedOut, GivenToReallocStopsTheProgram)
 {
     expect_stop([] {
         std::size_t usable;
-        char *slot = never_handed_out(GetParam(), &usable);
-        foretell("calmalloc: realloc of %p: a block of %zu bytes that is already free",
-                 static_cast<void *>(slot), usable);
+        char *slot = foretold_slot(GetParam(), "realloc", &usable);
         free(opaque(realloc(opaque(slot), usable)));
     });
 }

@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "base/text.h"
 #include "os/linux/auxiliary.h"
 #include "os/linux/syscall.h"
 
@@ -62,13 +63,6 @@ static const void *table_of(const struct image *image, Elf64_Sxword tag)
     return NULL;
 }
 
-static bool is_same(const char *left, const char *right)
-{
-    for (; *left == *right && *left != '\0'; left++)
-        right++;
-    return *left == *right;
-}
-
 /* The symbols end where their names begin, in every kernel's image; a name is looked at only where
  * that holds. */
 static clock_function find(const char *start)
@@ -84,7 +78,7 @@ static clock_function find(const char *start)
         bool is_function = ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC ||
                            ELF64_ST_TYPE(symbols[i].st_info) == STT_NOTYPE;
         if (symbols[i].st_shndx != SHN_UNDEF && is_function &&
-            is_same(names + symbols[i].st_name, CLOCK_NAME))
+            text_is_same(names + symbols[i].st_name, CLOCK_NAME))
             return (clock_function)(image.bias + (intptr_t)symbols[i].st_value);
     }
     return ask_kernel;

@@ -30,6 +30,17 @@ TEST(Text, MembersOfAnObjectHaveCommasBetweenThem)
     EXPECT_STREQ(buffer, "{\"none\":0,\"most\":18446744073709551615}");
 }
 
+/* Seen to fail where the longer text may go on. */
+TEST(Text, TwoAreTheSameOnlyToTheirEnds)
+{
+    EXPECT_TRUE(text_is_same("", ""));
+    EXPECT_TRUE(text_is_same("word", std::string("word").c_str()));
+    for (const char *other : {"", "wor", "words", "Word", "wore"}) {
+        EXPECT_FALSE(text_is_same("word", other)) << other;
+        EXPECT_FALSE(text_is_same(other, "word")) << other;
+    }
+}
+
 TEST(Text, NumbersAreWrittenAsTheCLibraryWritesThem)
 {
     calm_test::Random random(2);

@@ -143,20 +143,38 @@ TEST_F(PurgeTest, ATrimGivesBackAtOnceWhatIsFree)
     }
 }
 
+/* A thread that has the turn and does nothing with it. */
+class TurnHolder
+{
+  public:
+    TurnHolder()
+    {
+        while (!is_held)
+            sleep_ms(1);
+    }
+
+    ~TurnHolder()
+    {
+        is_over = true;
+        holder.join();
+    }
+
+  private:
+    std::atomic<bool> is_held{false}, is_over{false};
+    std::thread holder{[this] {
+        is_held = purge_fork_lock();
+        while (!is_over)
+            sleep_ms(1);
+        purge_fork_unlock();
+    }};
+};
+
 /* Seen to hang where a step waits for its turn. */
 TEST_F(PurgeTest, ATrimGoesOnWhileAStoppedThreadHasTheTurn)
 {
     purge_settings.is_idle_wanted = false;
     size_t before = heap_resident();
-    std::atomic<bool> is_held{false}, is_over{false};
-    std::thread holder([&] {
-        is_held = purge_fork_lock();
-        while (!is_over)
-            sleep_ms(1);
-        purge_fork_unlock();
-    });
-    while (!is_held)
-        sleep_ms(1);
+    TurnHolder holder;
     for (size_t bytes : {120u, 100000u, 3000000u}) {
         use_and_free(bytes, 64 * mib / bytes, 0);
         size_t purged = purge_bytes();
@@ -164,8 +182,6 @@ TEST_F(PurgeTest, ATrimGoesOnWhileAStoppedThreadHasTheTurn)
         EXPECT_LE(heap_resident(), before + 3 * mib) << "after blocks of " << bytes;
         EXPECT_GT(purge_bytes() - purged, 30 * mib);
     }
-    is_over = true;
-    holder.join();
 }
 
 TEST_F(PurgeTest, WholeFreePagesInHalfUsedSlabsGoBackAsWell)
@@ -180,22 +196,12 @@ TEST_F(PurgeTest, WholeFreePagesInHalfUsedSlabsGoBackAsWell)
 /* Seen to hang where a free waits for its turn. */
 TEST_F(PurgeTest, AFreeDoesNotWaitForAThreadThatHasTheTurnAndIsStopped)
 {
-    std::atomic<bool> is_held{false}, is_over{false};
-    std::thread holder([&] {
-        is_held = purge_fork_lock();
-        while (!is_over)
-            sleep_ms(1);
-        purge_fork_unlock();
-    });
-    while (!is_held)
-        sleep_ms(1);
+    TurnHolder holder;
     size_t before = heap_resident();
     uint64_t begun = os_clock_ms();
     use_and_free(3000000, 256 * mib / 3000000, 0);
     EXPECT_LT(os_clock_ms() - begun, 10000u);
     EXPECT_LE(heap_resident(), before + 64 * mib) << "much goes back out of turn";
-    is_over = true;
-    holder.join();
 }
 
 TEST_F(PurgeTest, APurgeBesideWorkingThreadsLosesNothing)

@@ -83,32 +83,38 @@ TEST(Extent, TheFrontMovesUpInStepsAndTheKernelAgrees)
     EXPECT_TRUE(mappings_of(extent).empty());
 }
 
-/* Limits count what is reserved. Seen to fail with a reservation of all that is planned. */
-TEST(Extent, NoMoreIsReservedThanWhatIsCommittedAndTheGuards)
+/* One at a place of its own, of three pages at first. */
+class ApartExtent : public testing::Test
 {
+  protected:
     struct extent extent;
-    ASSERT_EQ(make(&extent, 3 * page, 1024 * mib, 64 * mib), 0);
-    EXPECT_EQ(extent.committed, 3 * page);
-    if (!is_apart(extent)) {
-        extent_release(&extent);
-        GTEST_SKIP() << "no sparse place here";
+
+    void SetUp() override
+    {
+        ASSERT_EQ(make(&extent, 3 * page, 1024 * mib, 64 * mib), 0);
+        if (!is_apart(extent))
+            GTEST_SKIP() << "no sparse place here";
     }
+
+    void TearDown() override
+    {
+        extent_release(&extent);
+    }
+};
+
+/* Limits count what is reserved. Seen to fail with a reservation of all that is planned. */
+TEST_F(ApartExtent, NoMoreIsReservedThanWhatIsCommittedAndTheGuards)
+{
+    EXPECT_EQ(extent.committed, 3 * page);
     for (size_t needed : {page, 4 * page, mib, 300 * mib}) {
         ASSERT_EQ(extent_commit(&extent, needed, 0), 0);
         EXPECT_EQ(extent.reserved, extent.committed + page);
     }
-    extent_release(&extent);
 }
 
 /* Seen to fail with a reach that is not asked for. */
-TEST(Extent, WhatAThreadExtendedBeforeItWasStoppedIsFound)
+TEST_F(ApartExtent, WhatAThreadExtendedBeforeItWasStoppedIsFound)
 {
-    struct extent extent;
-    ASSERT_EQ(make(&extent, page, 1024 * mib, 64 * mib), 0);
-    if (!is_apart(extent)) {
-        extent_release(&extent);
-        GTEST_SKIP() << "no sparse place here";
-    }
     size_t extended = extent.reserved - page + 70 * page;
     ASSERT_EQ(os_extend(extent.start + extent.reserved - page, page, 70 * page), 0);
     ASSERT_EQ(extent_commit(&extent, 20 * page, 0), 0);
@@ -116,17 +122,10 @@ TEST(Extent, WhatAThreadExtendedBeforeItWasStoppedIsFound)
     ASSERT_EQ(extent_commit(&extent, 200 * page, 0), 0);
     EXPECT_TRUE(calm_test::is_zero(extent.start, 200 * page));
     expect_guarded(extent);
-    extent_release(&extent);
 }
 
-TEST(Extent, WhatLiesBehindStopsItAndStaysAsItIs)
+TEST_F(ApartExtent, WhatLiesBehindStopsItAndStaysAsItIs)
 {
-    struct extent extent;
-    ASSERT_EQ(make(&extent, page, 1024 * mib, 64 * mib), 0);
-    if (!is_apart(extent)) {
-        extent_release(&extent);
-        GTEST_SKIP() << "no sparse place here";
-    }
     char *behind = extent.start + 20 * page;
     void *foreign = mmap(behind, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_EQ(foreign, behind);
@@ -136,7 +135,6 @@ TEST(Extent, WhatLiesBehindStopsItAndStaysAsItIs)
     EXPECT_EQ(mappings_in(behind, page)[0].access.substr(0, 2), "r-");
     munmap(foreign, page);
     EXPECT_EQ(extent_commit(&extent, 20 * page, 0), 0);
-    extent_release(&extent);
 }
 
 /* Threads that grow the same extent, each in steps of its own. */

@@ -13,19 +13,31 @@
 
 enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
-/* Where the kernel must choose the place there is no room behind it: as much of what is planned as
- * can be had is reserved now. */
+enum { TOGETHER_ALIGN = 64 * 1024 };
+
+static int reserve_most(struct extent *extent, const struct extent_plan *plan, void **start)
+{
+    return os_reserve(extent->most + 2 * plan->guard, TOGETHER_ALIGN, start);
+}
+
+/* Where the kernel must choose the place there is no room behind it: what is planned is reserved
+ * now, or, where that is more than there is, half of what can be had: the program needs the rest.
+ */
 static int reserve_together(struct extent *extent, const struct extent_plan *plan, void **start)
 {
-    enum { ALIGN = 64 * 1024 };
-    size_t most = plan->room;
-    int error = os_reserve(most + 2 * plan->guard, ALIGN, start);
-    while (error != 0 && most / 2 >= size_max(plan->first, ALIGN)) {
-        most = align_down(most / 2, ALIGN);
-        error = os_reserve(most + 2 * plan->guard, ALIGN, start);
+    size_t least = size_max(plan->first, TOGETHER_ALIGN);
+    extent->most = plan->room;
+    int error = reserve_most(extent, plan, start);
+    while (error != 0 && extent->most / 2 >= least) {
+        extent->most = align_down(extent->most / 2, TOGETHER_ALIGN);
+        error = reserve_most(extent, plan, start);
     }
-    extent->most = most;
-    store(&extent->reserved, most + plan->guard, RELAXED);
+    if (error == 0 && extent->most < plan->room && extent->most / 2 >= least) {
+        os_counted(os_release(*start, extent->most + 2 * plan->guard));
+        extent->most = align_down(extent->most / 2, TOGETHER_ALIGN);
+        error = reserve_most(extent, plan, start);
+    }
+    store(&extent->reserved, extent->most + plan->guard, RELAXED);
     return error;
 }
 

@@ -54,6 +54,7 @@ size_t sim_page_bytes(void)
     return bytes;
 }
 
+/* Before any other word says what is to fail. */
 static void read_environment(void)
 {
     if (exchange(&is_environment_read, true, RELAXED))
@@ -94,26 +95,31 @@ bool sim_enter_kernel(enum sim_call kind, const char *name)
 
 void sim_fail_nth(uint64_t nth)
 {
+    read_environment();
     store(&fail_once, load(&fallible, RELAXED) + nth, RELAXED);
 }
 
 void sim_fail_from(uint64_t nth)
 {
+    read_environment();
     store(&fail_all_from, load(&fallible, RELAXED) + nth, RELAXED);
 }
 
 void sim_fail_kind(enum sim_call kind, uint64_t nth)
 {
+    read_environment();
     store(&fail_kind_from[kind], load(&calls[kind], RELAXED) + nth, RELAXED);
 }
 
 void sim_limit_reserved(size_t bytes)
 {
+    read_environment();
     store(&reserved_max, bytes, RELAXED);
 }
 
 void sim_limit_committed(size_t bytes)
 {
+    read_environment();
     store(&committed_max, bytes, RELAXED);
 }
 

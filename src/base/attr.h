@@ -67,13 +67,16 @@ enum { CACHE_LINE_BYTES = 64 };
 /* Before a short loop over many words: four of them in one turn. */
 #define UNROLLED _Pragma("GCC unroll 4")
 /* In a loop that looks at a word: lets the other thread of the core run. ADDRESS_OPERAND is how
- * assembly takes the address of what no other file of the program can replace, by its name. */
+ * assembly takes the address of what no other file of the program can replace, by its name.
+ * prefetch_to_write fetches a line, of no object too, for a write soon. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
+#define prefetch_to_write(address) __asm__ volatile("prefetchw %0" ::"m"(*(const char *)(address)))
 enum { CODE_ALIGN_LOG2 = 0, MACHINE_IS_X86_64 = 1 };
 #define ADDRESS_OPERAND "i"
 #else
 #define cpu_relax() __asm__ volatile("isb" ::: "memory")
+#define prefetch_to_write(address) __builtin_prefetch(address, 1)
 enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
 #define ADDRESS_OPERAND "S"
 #endif

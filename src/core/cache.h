@@ -245,9 +245,11 @@ ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *ent
         return cache_replace_first((uintptr_t)entry - (uintptr_t)cache);
     size_t top = load(&entry->top, RELAXED), below = top - SLOT_BYTES;
     computed_here(below);
-    store(&entry->first, load(cache_slot(cache, top), RELAXED), RELAXED);
+    void *next = load(cache_slot(cache, top), RELAXED);
+    store(&entry->first, next, RELAXED);
     store(&entry->top, (uint32_t)below, RELAXED);
-    if (CHECKS >= 1) /* last: whoever ends before leaves a marked block, or none */
+    prefetch_to_write(next); /* its mark is read when it is handed out */
+    if (CHECKS >= 1)         /* last: whoever ends before leaves a marked block, or none */
         *(block_word *)block = 0;
     return block;
 }

@@ -25,8 +25,8 @@ PROFILED_SUFFIX = ", profiled"
 RATE = ";CALM_OPTIONS=profile_kb=512"
 TOLERANCE = 0.03
 TOLERANCE_PROFILED = 0.08  # which requests are sampled differs from run to run, and what they cost
-TOLERANCE_CLOCK = 0.10  # purged by the clock and taken again: xpattern had 185 to 200 in runs of one library
-BY_CLOCK = ("xpattern", "medium-t1")
+TOLERANCE_CLOCK = 0.10  # purged by the clock and taken again: xpattern has 185 to 210, churn-1024 91 to 96
+BY_CLOCK = ("churn-1024", "xpattern", "medium-t1")
 
 
 def count(library, rows):

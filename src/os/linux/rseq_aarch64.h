@@ -48,7 +48,9 @@ ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, si
                    "ldr %[block], [%[base], %[word]]\n\t"
                    "cbz %[block], 4f\n\t"
                    "sub %w[word], %w[word], #8\n\t"
-                   "str %w[word], [%[entry], #8]\n" RSEQ_DONE
+                   "str %w[word], [%[entry], #8]\n" RSEQ_DONE "\n\t"
+                   "ldr %[base], [%[base], %[word]]\n\t"
+                   "prfm pstl1keep, [%[base]]"
         : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base), [entry] "=&r"(entry)
         : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
         : "memory"

@@ -53,6 +53,8 @@ __asm__(".ifndef calm_rseq_aborted\n\t"
  * themselves (gcc bug 113921), such as the NULL of a failure, but not this. */
 #define RSEQ_END __asm__ volatile("")
 
+/* Behind its last store it fetches the line of what it left on top. That may be another's by then,
+ * or none: a prefetch of anything does no harm. */
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
 {
     void *block;
@@ -64,7 +66,9 @@ ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, si
                                      "jz %l[failed]\n\t"
                                      "subl $8, %k[word]\n\t"
                                      "movl %k[word], 8(%[base], %[offset])\n"
-                                     "2:"
+                                     "2:\n\t"
+                                     "movq (%[base], %[word]), %[base]\n\t"
+                                     "prefetchw (%[base])"
                           : [block] "=&r"(block), [word] "=&r"(word), [base] "=&r"(base)
                           : [area] "r"(area), [slots] "r"(slots), [offset] "r"(offset)
                           : "r11", "cc", "memory"

@@ -323,13 +323,14 @@ TEST(Thread, AChildsChildHasTheCachesOfItsLineOnceEachAndItsOwnToItself)
     while (parked < PARKED)
         std::this_thread::yield();
     EXPECT_EQ(forked([] {
-                  return forked([] {
+                  int status = forked([] {
                       size_t before = caches_made();
                       std::set<const struct cache *> taken = caches_of_threads(PARKED + MORE);
                       if (taken.size() != PARKED + MORE || taken.count(of_thread.cache) != 0)
                           return 7;
                       return caches_made() == before + MORE ? in_child() : 8;
                   });
+                  return status == 0 ? 0 : 9;
               }),
               0);
     is_done = true;

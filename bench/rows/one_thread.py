@@ -34,7 +34,7 @@ ROWS = (
         N(4_000_000),
         why="100,000 live of 16 to 1015 B",
         slices=5,
-        counted=200_000,
+        counted=800_000,
         quick=True,
     ),
     one(

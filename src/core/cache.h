@@ -248,9 +248,10 @@ ALWAYS_INLINE void *cache_pop_known(struct cache *cache, struct cache_entry *ent
     void *next = load(cache_slot(cache, top), RELAXED);
     store(&entry->first, next, RELAXED);
     store(&entry->top, (uint32_t)below, RELAXED);
-    prefetch_to_write(next); /* its mark is read when it is handed out */
-    if (CHECKS >= 1)         /* last: whoever ends before leaves a marked block, or none */
-        *(block_word *)block = 0;
+    if (CHECKS >= 1) {
+        prefetch_to_write(next);  /* its mark is read when it is handed out */
+        *(block_word *)block = 0; /* last: whoever ends before leaves a marked block, or none */
+    }
     return block;
 }
 

@@ -15,9 +15,18 @@ enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
 enum { TOGETHER_ALIGN = 64 * 1024 };
 
-static int reserve_most(struct extent *extent, const struct extent_plan *plan, void **start)
+static int reserve_most(const struct extent *extent, void **start)
 {
-    return os_reserve(extent->most + 2 * plan->guard, TOGETHER_ALIGN, start);
+    return os_reserve(extent->most + 2 * extent->guard, TOGETHER_ALIGN, start);
+}
+
+/* False: half is less than the `least` that is needed. */
+static bool halve_most(struct extent *extent, size_t least)
+{
+    if (extent->most / 2 < least)
+        return false;
+    extent->most = align_down(extent->most / 2, TOGETHER_ALIGN);
+    return true;
 }
 
 /* Where the kernel must choose the place there is no room behind it: what is planned is reserved
@@ -27,17 +36,15 @@ static int reserve_together(struct extent *extent, const struct extent_plan *pla
 {
     size_t least = size_max(plan->first, TOGETHER_ALIGN);
     extent->most = plan->room;
-    int error = reserve_most(extent, plan, start);
-    while (error != 0 && extent->most / 2 >= least) {
-        extent->most = align_down(extent->most / 2, TOGETHER_ALIGN);
-        error = reserve_most(extent, plan, start);
+    int error = reserve_most(extent, start);
+    while (error != 0 && halve_most(extent, least))
+        error = reserve_most(extent, start);
+    size_t had = extent->most;
+    if (error == 0 && had < plan->room && halve_most(extent, least)) {
+        os_counted(os_release(*start, had + 2 * extent->guard));
+        error = reserve_most(extent, start);
     }
-    if (error == 0 && extent->most < plan->room && extent->most / 2 >= least) {
-        os_counted(os_release(*start, extent->most + 2 * plan->guard));
-        extent->most = align_down(extent->most / 2, TOGETHER_ALIGN);
-        error = reserve_most(extent, plan, start);
-    }
-    store(&extent->reserved, extent->most + plan->guard, RELAXED);
+    store(&extent->reserved, extent->most + extent->guard, RELAXED);
     return error;
 }
 

@@ -66,8 +66,7 @@ static __attribute__((noinline)) calm_pool *open_slot(void)
                                       slot_bytes,
                                       CALM_POOL_SPILL |
                                           (slot == 0 ? first_flags : (unsigned)CALM_POOL_LAZY),
-                                      base + (size_t)slot * slot_bytes,
-                                      0};
+                                      base + (size_t)slot * slot_bytes};
     if (calm_pool_create(&config, &pools[slot]) != CALM_OK)
         return NULL;
     own = pools[slot];
@@ -225,7 +224,7 @@ calm_pool *pool_malloc_own(void)
 /* The most instructions of calm_pool_alloc, as this configuration has it. */
 unsigned pool_malloc_bound(void)
 {
-    struct calm_pool_config config = {sizes, shares, CLASSES, slot_bytes, CALM_POOL_SPILL, NULL, 0};
+    struct calm_pool_config config = {sizes, shares, CLASSES, slot_bytes, CALM_POOL_SPILL, NULL};
     struct calm_pool_limits limits;
     return calm_pool_bound(&config, &limits) == CALM_OK ? limits.alloc.instructions : 0;
 }

@@ -44,9 +44,7 @@ enum {
     CALM_POOL_BLOCKS_MAX = 1 << 24, /* of one class     */
     CALM_POOL_ALIGN_MAX = 4096,     /* of a block       */
     CALM_POOL_MEMORY_ALIGN = 64,    /* of memory that the caller gives */
-    CALM_POOL_DRAIN_DEFAULT = 64,   /* remote frees taken back in one call */
-    CALM_POOL_DRAIN_MAX = 128,
-    CALM_POOLS_MAX = 256 /* that ordinary free knows, in one process */
+    CALM_POOLS_MAX = 256            /* that ordinary free knows, in one process */
 };
 
 /* Flags of a pool. */
@@ -78,7 +76,6 @@ enum calm_error {
     CALM_EFLAGS_MEMORY, /* CALM_POOL_HUGE with memory of the caller's             */
     CALM_EMEMORY_ALIGN, /* the caller's memory is not aligned to CALM_POOL_MEMORY_ALIGN */
     CALM_EMEMORY_END,   /* the caller's memory would pass the end of the address space */
-    CALM_EDRAIN,        /* drain_max above CALM_POOL_DRAIN_MAX                    */
     /* of the machine */
     CALM_ENOMEM, /* the kernel has no memory or no address space left      */
     CALM_ELOCK,  /* the kernel refuses to lock the pages                   */
@@ -108,7 +105,6 @@ struct calm_pool_config {
     size_t bytes;              /* of the whole pool, bookkeeping included; claimed once           */
     unsigned flags;            /* CALM_POOL_ flags                                                */
     void *memory;              /* NULL: mapped; else the pool lives strictly inside these `bytes` */
-    uint32_t drain_max;        /* remote frees taken back in one call; 0 means the default        */
 };
 
 /*
@@ -157,10 +153,17 @@ void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_
 int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING;
 
 /*
- * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one locked
- * instruction that sets one bit. Of two threads that free a block at once, one is told
- * CALM_EDOUBLE. The owner meets the block when its cursor comes by: calm_pool_alloc moves the
- * cursor of the class on, by drain_max blocks, rounded down to a power of two.
+ * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one to four
+ * locked instructions, each of which sets one bit. Of two threads that free a block at once, one is
+ * told CALM_EDOUBLE.
+ *
+ * The owner finds the block when the class has no other at hand: calm_pool_alloc then looks at what
+ * others freed, before it begins memory that was never used or says NULL. Which word is worth a
+ * look is told by bits; one that is set though the owner has seen to the word, as several threads
+ * freed blocks of it at once, costs a NULL. So: while a block is free whose calm_pool_free_remote
+ * has returned, at most calm_pool_limits.remote_calls calls for its class are needed until one has
+ * a block, and three more for each thread that is inside calm_pool_free_remote meanwhile; one call
+ * where a single thread frees.
  *
  * The first call announces that there are remote frees. NULL only announces: a program whose owner
  * and another thread might free one block at once calls so first, as only what comes after the
@@ -169,8 +172,9 @@ int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING;
 int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING;
 
 /*
- * Takes back remote frees, at most drain_max of them, of the next class in turn. For idle moments:
- * calm_pool_alloc does it by itself. Returns how many. Owner only. Cost: as calm_pool_alloc.
+ * Takes back remote frees, at most 64 of them, of the next class in turn. For idle moments, so that
+ * calm_pool_watch tells of them: calm_pool_alloc does it by itself. Returns how many. Owner only.
+ * Cost: as calm_pool_alloc.
  */
 uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING;
 
@@ -187,10 +191,10 @@ size_t calm_pool_usable_size(const calm_pool *pool, const void *block) CALM_NONB
  * or with __atomic_load_n. Two fields may be of two moments, one call apart.
  *
  * How fresh: allocations and the owner's frees are in it when the call returns. Remote frees are in
- * it once the cursor has come by, so that what it says is free is free, and maybe more.
+ * it once the owner has taken them back, so that what it says is free is free, and maybe more.
  */
 struct calm_pool_occupancy {
-    uint32_t remote_backlog; /* remote frees that the last whole passes of the cursor found */
+    uint32_t remote_backlog; /* remote frees that the last look at each class found */
     uint16_t classes;
     uint16_t is_coded; /* 0: known.blocks holds; 1: known.code, with more than 14 classes */
     union {
@@ -220,7 +224,7 @@ static inline uint32_t calm_pool_watch_free(const struct calm_pool_occupancy *wa
  * line, not a copy. Any thread. Cost: a loop over the classes. */
 uint64_t calm_pool_watch_bytes(const struct calm_pool_occupancy *watch);
 
-/* Remote frees that the cursor's last whole passes found. Any thread. */
+/* Remote frees that the last look at each class found. Any thread. */
 static inline uint32_t calm_pool_watch_backlog(const struct calm_pool_occupancy *watch)
 {
     return __atomic_load_n(&watch->remote_backlog, __ATOMIC_RELAXED);
@@ -264,6 +268,7 @@ struct calm_pool_limits {
     size_t meta_bytes;   /* of the lost ones, bookkeeping                          */
     size_t stride_bytes[CALM_POOL_CLASSES_MAX];
     uint32_t blocks[CALM_POOL_CLASSES_MAX];
+    uint32_t remote_calls[CALM_POOL_CLASSES_MAX]; /* calm_pool_free_remote says of what */
     struct calm_pool_cost alloc;
     struct calm_pool_cost alloc_aligned;
     struct calm_pool_cost free;

@@ -16,6 +16,7 @@
 #define ACQUIRE memory_order_acquire
 #define RELEASE memory_order_release
 #define ACQ_REL memory_order_acq_rel
+#define SEQ_CST memory_order_seq_cst
 
 #define load(word, order) atomic_load_explicit((word), (order))
 /* A relaxed load of a size_t that is compared at once: compilers make two instructions of an atomic

@@ -31,9 +31,8 @@ enum operation {
 enum feature {
     HAS_SPILL = 1, /* an exhausted class asks the next: lend()                      */
     HAS_CODED = 2, /* counts in four bits: publish_coded()                          */
-    HAS_TWICE = 4, /* two words a drain: drain_second()                             */
-    HAS_LARGE = 8, /* sizes that the table does not have: alloc_large()             */
-    HAS_MANY = 16  /* classes that one part of the blocks can share: class_among()  */
+    HAS_LARGE = 4, /* sizes that the table does not have: alloc_large()             */
+    HAS_MANY = 8   /* classes that one part of the blocks can share: class_among()  */
 };
 
 static const struct cost_row {
@@ -55,8 +54,6 @@ static unsigned features_of(const struct calm_pool_config *config, const struct 
         features |= HAS_SPILL;
     if (plan->count > POOL_EXACT_MAX)
         features |= HAS_CODED;
-    if (plan->drain_max >= POOL_DRAIN_TWICE)
-        features |= HAS_TWICE;
     if (plan->classes[plan->count - 1].block_bytes > POOL_TABLE_BYTES)
         features |= HAS_LARGE;
     return features;
@@ -82,7 +79,7 @@ EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_po
     int error = plan_make(config, &plan);
     if (error != 0)
         return error;
-    unsigned features = features_of(config, &plan), kinds = HAS_SPILL | HAS_CODED | HAS_TWICE;
+    unsigned features = features_of(config, &plan), kinds = HAS_SPILL | HAS_CODED;
     *out = (struct calm_pool_limits){
         .bytes = plan.bytes,
         .meta_bytes = plan.meta_end,
@@ -90,12 +87,14 @@ EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_po
         .alloc_aligned = cost_with(OPERATION_pool_alloc_aligned, kinds, features),
         .free = cost_with(OPERATION_pool_free, HAS_CODED | HAS_MANY, features),
         .free_remote = cost_with(OPERATION_pool_free_remote, HAS_MANY, features),
-        .drain = cost_with(OPERATION_pool_drain, HAS_CODED | HAS_TWICE, features),
+        .drain = cost_with(OPERATION_pool_drain, HAS_CODED, features),
     };
     for (unsigned i = 0; i < plan.count; i++) {
         const struct plan_class *class = &plan.classes[i];
         out->stride_bytes[i] = class->stride;
         out->blocks[i] = class->blocks;
+        size_t words = class->words, nears = words_for(words);
+        out->remote_calls[i] = (uint32_t)(words + nears + words_for(nears) + 1);
         out->usable_bytes += class->blocks * class->block_bytes;
     }
     out->lost_bytes = plan.bytes - out->usable_bytes;

@@ -105,9 +105,6 @@ static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
     pool->blocks_bytes = plan->end - plan->blocks_at;
     pool->largest = plan->classes[plan->count - 1].block_bytes;
     pool->class_count = plan->count;
-    pool->group_shift = LEVEL_BITS - bit_highest(plan->drain_max < 64 ? plan->drain_max : 64);
-    pool->group = UINT64_MAX >> (64 - (64 >> pool->group_shift));
-    pool->is_drained_twice = plan->drain_max >= POOL_DRAIN_TWICE;
     pool->spills = (config->flags & CALM_POOL_SPILL) != 0;
     pool->is_mapped = config->memory == NULL;
     pool->is_locked = (config->flags & CALM_POOL_LOCK) != 0;

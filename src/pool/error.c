@@ -23,7 +23,6 @@ static const char *const sentences[CALM_ERROR_COUNT] = {
     [CALM_EFLAGS_MEMORY] = "CALM_POOL_HUGE needs memory that the pool maps itself",
     [CALM_EMEMORY_ALIGN] = "the memory given is not aligned to 64 bytes",
     [CALM_EMEMORY_END] = "the memory given would pass the end of the address space",
-    [CALM_EDRAIN] = "drain_max is above 128",
     [CALM_ENOMEM] = "the kernel has no memory or no address space left",
     [CALM_ELOCK] = "the kernel refuses to lock the pages; see the limit on locked memory",
     [CALM_EHUGE] = "the kernel has no huge pages to ask for",

@@ -95,14 +95,14 @@ ALWAYS_INLINE uint32_t word_take(uint64_t free, uint64_t *after)
     return i;
 }
 
-/* Of the blocks that others freed and `group` names, those that the owner does not have yet. */
+/* Of the blocks that others freed, those that the owner does not have yet. */
 /*@ assigns \nothing;
   @ ensures \forall integer k; 0 <= k < 64 ==>
-  @   (is_set(\result, k) <==> is_set(freed, k) && is_set(group, k) && !is_set(free, k));
+  @   (is_set(\result, k) <==> is_set(freed, k) && !is_set(free, k));
   @*/
-ALWAYS_INLINE uint64_t word_found(uint64_t free, uint64_t freed, uint64_t group)
+ALWAYS_INLINE uint64_t word_found(uint64_t free, uint64_t freed)
 {
-    return freed & ~free & group;
+    return freed & ~free;
 }
 
 /* The owner has these, too. */
@@ -113,6 +113,16 @@ ALWAYS_INLINE uint64_t word_found(uint64_t free, uint64_t freed, uint64_t group)
 ALWAYS_INLINE uint64_t word_with(uint64_t free, uint64_t found)
 {
     return free | found;
+}
+
+/* The lowest bit of a word; 0 of a word that has none. */
+/*@ assigns \nothing;
+  @ ensures \result < 64;
+  @ ensures word != 0 ==> is_set(word, \result);
+  @*/
+ALWAYS_INLINE uint32_t lowest_or_0(uint64_t word)
+{
+    return word == 0 ? 0 : bit_lowest(word);
 }
 
 /*@ requires \valid(level + i / 64);

@@ -56,8 +56,6 @@ static int check(const struct calm_pool_config *config)
         return CALM_EFLAGS;
     if ((config->flags & CALM_POOL_LAZY) != 0 && (config->flags & CALM_POOL_LOCK) != 0)
         return CALM_EFLAGS_LAZY;
-    if (config->drain_max > CALM_POOL_DRAIN_MAX)
-        return CALM_EDRAIN;
     int error = check_arrays(config);
     return error != 0 ? error : check_memory(config);
 }
@@ -76,20 +74,18 @@ static size_t own_bytes(unsigned classes)
                     PART_ALIGN);
 }
 
-static size_t words_for(size_t bits)
-{
-    return (bits + 63) / 64;
-}
-
 /* Places a class's bookkeeping from `at` on, and returns the end. */
 static size_t place_meta(struct plan_class *class, size_t at)
 {
     size_t words = words_for(class->blocks);
     class->words = (uint32_t)words;
     class->map_at = at;
-    class->near_at = class->map_at + 2 * words * sizeof(pool_word);
-    class->far_at = class->near_at + words_for(words) * sizeof(uint64_t);
-    class->meta_end = class->far_at + words_for(words_for(words)) * sizeof(uint64_t);
+    size_t near_bytes = words_for(words) * sizeof(uint64_t);
+    size_t far_bytes = words_for(words_for(words)) * sizeof(uint64_t);
+    size_t pending_at = class->map_at + 2 * words * sizeof(pool_word);
+    class->near_at = pending_at + near_bytes + far_bytes;
+    class->far_at = class->near_at + near_bytes;
+    class->meta_end = class->far_at + far_bytes;
     return align_up(class->meta_end, PART_ALIGN);
 }
 
@@ -145,7 +141,6 @@ int plan_make(const struct calm_pool_config *config, struct plan *out)
         return error;
     out->bytes = config->bytes;
     out->count = (unsigned)config->classes;
-    out->drain_max = config->drain_max != 0 ? config->drain_max : CALM_POOL_DRAIN_DEFAULT;
     size_t own = own_bytes(out->count);
     if (config->bytes <= own)
         return CALM_EBYTES_SMALL;

@@ -7,8 +7,8 @@
  * its calls have no locked instruction; after that its frees have one, and so has handing out a
  * block that was freed since: of two frees at once one is then told.
  *
- * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `detours` and a counter, no more.
- * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md
+ * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `pending`, `detours` and a counter.
+ * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md and pool-pending.md
  */
 #include "pool/pool.h"
 
@@ -83,10 +83,14 @@ ALWAYS_INLINE uint32_t begin_word(struct pool_class *class)
     uint32_t begun = load(&class->begun, RELAXED), left = class->blocks - begun;
     uint32_t w = begun >> LEVEL_BITS, blocks = left < 64 ? left : 64;
     pool_word *word = &class->free[w];
-    if (w % 64 == 0)
+    if (w % 64 == 0) {
         class->near[w / 64] = 0;
-    if (w % 4096 == 0)
+        store(&pending_near(class)[w / 64], 0, RELAXED);
+    }
+    if (w % 4096 == 0) {
         class->far[w / 4096] = 0;
+        store(&pending_far(class)[w / 4096], 0, RELAXED);
+    }
     store(word, UINT64_MAX >> (64 - blocks), RELAXED);
     if (load(word_freed(class, word), RELAXED) != 0) /* so as not to touch a page that reads as 0 */
         store(word_freed(class, word), 0, RELAXED);
@@ -123,60 +127,73 @@ static NOINLINE void raise_word(calm_pool *pool, struct pool_class *class, uint3
     make_hot(pool, class, w);
 }
 
-/* D2: a whole pass is over. */
-ALWAYS_INLINE void end_pass(calm_pool *pool, struct pool_class *class)
+/* D4: the word below has no bit any more, so neither has its bit above; unless one was set there
+ * meanwhile. */
+ALWAYS_INLINE void lower(pool_word *above, uint32_t i, const pool_word *below)
 {
-    uint32_t backlog = pool->watch.remote_backlog + class->found_now - class->found_last;
-    __atomic_store_n(&pool->watch.remote_backlog, backlog, __ATOMIC_RELAXED);
-    class->found_last = class->found_now;
-    class->found_now = 0;
-    class->cursor = 0;
+    if (load(below, SEQ_CST) != 0)
+        return;
+    fetch_and(above, ~level_bit(i), SEQ_CST);
+    if (load(below, SEQ_CST) != 0)
+        fetch_or(above, level_bit(i), SEQ_CST);
 }
 
-/* D1: takes back what others freed of the group of blocks at the cursor, and moves the cursor on.
- */
-ALWAYS_INLINE uint32_t drain_group(calm_pool *pool, struct pool_class *class)
+/* D1 to D4: the lowest word that is pending. It may have been seen to since. */
+ALWAYS_INLINE uint32_t take_pending(struct pool_class *class, pool_word *root)
 {
-    uint32_t words = words_begun(class);
-    if (words == 0)
+    pool_word *far = pending_far(class), *near = pending_near(class);
+    uint32_t f = lowest_or_0(load(root, RELAXED));
+    uint32_t n = f << LEVEL_BITS | lowest_or_0(load(&far[f], RELAXED));
+    uint32_t i = lowest_or_0(load(&near[n], RELAXED));
+    fetch_and(&near[n], ~level_bit(i), SEQ_CST);
+    lower(&far[f], n & 63, &near[n]);
+    lower(root, f, &far[f]);
+    return n << LEVEL_BITS | i;
+}
+
+/* What the last looks found, of all classes. */
+ALWAYS_INLINE void note_found(calm_pool *pool, struct pool_class *class, uint32_t count)
+{
+    uint32_t backlog = pool->watch.remote_backlog + count - class->found_last;
+    __atomic_store_n(&pool->watch.remote_backlog, backlog, __ATOMIC_RELAXED);
+    class->found_last = count;
+    class->remote_frees += count;
+}
+
+/* Takes back what others freed of one word of the class. */
+static NOINLINE uint32_t take_back(calm_pool *pool, struct pool_class *class)
+{
+    pool_word *root = &pool->pending[class->index];
+    if (load(root, RELAXED) == 0) {
+        note_found(pool, class, 0);
         return 0;
-    uint32_t w = class->cursor >> pool->group_shift;
-    uint32_t part = class->cursor & ((1u << pool->group_shift) - 1);
+    }
+    uint32_t w = take_pending(class, root);
     pool_word *word = &class->free[w];
     uint64_t free = load(word, RELAXED);
     /* S2: pairs with S3, the block's last use is over. */
-    uint64_t freed = load(word_freed(class, word), ACQUIRE);
-    uint64_t found = word_found(free, freed,
-                                pool->group << (part << (LEVEL_BITS - pool->group_shift)));
+    uint64_t found = word_found(free, load(word_freed(class, word), SEQ_CST));
     uint32_t count = level_count(found);
-    class->cursor++;
-    if (found != 0) {
-        store(word, word_with(free, found), RELAXED);
-        count_more(class, count);
-        class->found_now += count;
-        class->remote_frees += count;
-        if (free == 0)
-            raise_word(pool, class, w);
-    }
-    if (class->cursor == words << pool->group_shift)
-        end_pass(pool, class);
+    note_found(pool, class, count);
+    if (found == 0)
+        return 0;
+    store(word, word_with(free, found), RELAXED);
+    count_more(class, count);
+    if (free == 0)
+        raise_word(pool, class, w);
+    if (is_coded(pool))
+        publish_coded(pool, class);
     return count;
 }
 
-static NOINLINE uint32_t drain_second(calm_pool *pool, struct pool_class *class)
+/* If hot has nothing left, has it be the next word that has: of those that others freed, too. */
+static NOINLINE void refill(calm_pool *pool, struct pool_class *class)
 {
-    return drain_group(pool, class);
-}
-
-/* Pre: a remote free was ever begun; else there is nothing to find. */
-static NOINLINE uint32_t drain_class(calm_pool *pool, struct pool_class *class)
-{
-    uint32_t found = drain_group(pool, class);
-    if (pool->is_drained_twice)
-        found += drain_second(pool, class);
-    if (found != 0 && is_coded(pool))
-        publish_coded(pool, class);
-    return found;
+    if (load(class->hot_word, RELAXED) != 0)
+        return;
+    if (was_remote(pool))
+        take_back(pool, class);
+    leave_word(pool, class);
 }
 
 /* S1: takes the lowest free block of the class. Pre: `free` is what hot_word has, and not 0. */
@@ -227,20 +244,11 @@ static NOINLINE void *refuse(calm_pool *pool)
 /* The class is exhausted: one step up, and no further. */
 static NOINLINE void *lend(calm_pool *pool, struct pool_class *other)
 {
-    leave_word(pool, other);
+    refill(pool, other);
     if (other->hot == POOL_NONE)
         return refuse(pool);
     pool->spilled++;
     return hand_out_any(pool, other);
-}
-
-/* While a class that may borrow is exhausted, it and the other one have their cursors moved in
- * turns, so that each call looks at one class only, and both get back what is theirs. */
-ALWAYS_INLINE void drain_in_turns(calm_pool *pool, struct pool_class *class,
-                                  struct pool_class *other)
-{
-    pool->spill_turn = class->hot == POOL_NONE && !pool->spill_turn;
-    drain_class(pool, pool->spill_turn ? other : class);
 }
 
 /* What calm_pool_alloc does beyond taking a block of the word at hand. `other` is the class itself
@@ -250,9 +258,7 @@ static NOINLINE void *alloc_slow(calm_pool *pool, struct pool_class *class,
 {
     if (class->blocks == 0)
         return refuse(pool);
-    leave_word(pool, class);
-    if (was_remote(pool))
-        drain_in_turns(pool, class, other);
+    refill(pool, class);
     if (class->hot != POOL_NONE)
         return hand_out_any(pool, class);
     return other == class ? refuse(pool) : lend(pool, other);
@@ -374,7 +380,23 @@ ALWAYS_INLINE bool give(const struct pool_place *at)
 {
     uint64_t bit = level_bit(at->i);
     return (load(at->word, RELAXED) & bit) == 0 &&
-           (fetch_or(word_freed(at->class, at->word), bit, RELEASE) & bit) == 0;
+           (fetch_or(word_freed(at->class, at->word), bit, SEQ_CST) & bit) == 0;
+}
+
+ALWAYS_INLINE void mark_level(pool_word *word, uint32_t i)
+{
+    if ((load(word, SEQ_CST) & level_bit(i)) == 0)
+        fetch_or(word, level_bit(i), SEQ_CST);
+}
+
+/* S6: so that the owner finds the word. Each level is looked at, whatever the one below had: who
+ * set that may not have come further yet. */
+ALWAYS_INLINE void mark_pending(calm_pool *pool, const struct pool_place *at)
+{
+    uint32_t w = (uint32_t)at->w;
+    mark_level(&pending_near(at->class)[w >> LEVEL_BITS], w & 63);
+    mark_level(&pending_far(at->class)[w >> 2 * LEVEL_BITS], w >> LEVEL_BITS & 63);
+    mark_level(&pool->pending[at->class->index], w >> 2 * LEVEL_BITS);
 }
 
 /* Once others free, too, the owner's free is a mark of the same kind: of two at once one is told.
@@ -473,16 +495,19 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
     int error = locate(pool, block, &at);
     if (likely(error == 0) && unlikely(!give(&at)))
         error = CALM_EDOUBLE;
-    if (unlikely(error != 0))
+    if (unlikely(error != 0)) {
         fetch_add(&pool->remote_misuses, 1, RELAXED);
-    return error;
+        return error;
+    }
+    mark_pending(pool, &at);
+    return CALM_OK;
 }
 
 EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
     struct pool_class *class = &pool->classes[pool->drain_next];
     pool->drain_next = pool->drain_next + 1 < pool->class_count ? pool->drain_next + 1 : 0;
-    return was_remote(pool) ? drain_class(pool, class) : 0;
+    return was_remote(pool) ? take_back(pool, class) : 0;
 }
 
 EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING

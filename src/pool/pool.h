@@ -4,8 +4,9 @@
  * Two planes of bits, apart from the blocks. A bit of `free` says that the owner has the block to
  * hand out; the owner alone writes it, by plain stores. A bit of `freed` is set by whoever frees a
  * block while others may, with one locked instruction, and is reset when the block is handed out.
- * All that the owner decides by is `free` and what is made of it, so nothing another thread does
- * can make it wrong. docs/protocols/pool-remote.md has states, steps and proofs.
+ * `pending` says which words of `freed` the owner has to look at. All that the owner decides by is
+ * `free` and what is made of it, so nothing another thread does can make it wrong.
+ * docs/protocols/pool-remote.md has states, steps and proofs.
  *
  * A class's words are begun one after the other, when its lower ones have nothing left: until then
  * nothing of theirs is written, here or in the levels, so that what a program never uses of a pool
@@ -20,6 +21,7 @@
  *   P5 the watch line says no more than the counts.
  *   P6 latest.word is hot_word with the block that was handed out last, as long as that is used,
  * and the block is the lowest there.
+ *   P7 a word with a bit of `freed` that `free` has not is pending, and so is what is above it.
  */
 #ifndef CALM_POOL_POOL_H
 #define CALM_POOL_POOL_H
@@ -35,7 +37,6 @@ enum {
     POOL_GRANULES = 256,     /* parts of the blocks' range that each have a table entry */
     POOL_MIXED = 0,          /* an entry: several classes have sizes of this KiB        */
     POOL_ALIGNS = 13,        /* 2^0 to 2^12 */
-    POOL_DRAIN_TWICE = 128,  /* from this drain_max on a drain looks at two words       */
     POOL_EXACT_MAX = 14,     /* classes whose free blocks are counted in the watch line */
 };
 
@@ -74,8 +75,7 @@ struct pool_class {
     uint32_t hot;
     _Atomic uint32_t counted; /* free blocks, where the watch line has codes                */
     uint32_t least_free;
-    uint32_t cursor; /* the group of blocks that the next drain looks at            */
-    uint32_t found_now, found_last; /* remote frees of this pass of the cursor, of the last */
+    uint32_t found_last; /* remote frees that the last look found                           */
 };
 _Static_assert(sizeof(struct pool_class) == 2 * CACHE_LINE_BYTES,
                "one line of facts, one of state");
@@ -96,9 +96,6 @@ struct calm_pool {
     uint64_t largest; /* declared block */
     uint32_t class_count;
     uint32_t granule_shift;
-    uint64_t group;       /* as many low bits as one look of the cursor takes back at most   */
-    uint32_t group_shift; /* a word has 1 << group_shift groups                             */
-    bool is_drained_twice;
     bool spills;
     bool is_mapped;
     bool is_locked;
@@ -115,6 +112,8 @@ struct calm_pool {
     /* Any thread, seldom. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t detours;
     _Atomic uint64_t remote_misuses;
+    _Alignas(
+        CACHE_LINE_BYTES) pool_word pending[KEYS]; /* by class: the root of its pending words */
 
     /* The owner's. */
     _Alignas(CACHE_LINE_BYTES) struct pool_latest latest;
@@ -122,7 +121,6 @@ struct calm_pool {
     uint64_t spilled;
     uint64_t misuses;
     uint32_t drain_next; /* the class that calm_pool_drain comes to next */
-    bool spill_turn;     /* whether the last look was at a class that was to lend */
 
     /* The owner writes, anyone reads. Up to POOL_EXACT_MAX classes have their counts here and
      * nowhere else, so that there is nothing to copy. */
@@ -153,6 +151,18 @@ ALWAYS_INLINE uint32_t words_begun(const struct pool_class *of)
 ALWAYS_INLINE pool_word *word_freed(const struct pool_class *of, pool_word *free)
 {
     return free + class_words(of);
+}
+
+/* Two levels of 64 over the words of `freed`, the root of which is in the pool: those in which a
+ * thread set a bit and the owner has not looked since. */
+ALWAYS_INLINE pool_word *pending_near(const struct pool_class *of)
+{
+    return of->free + 2 * (size_t)class_words(of);
+}
+
+ALWAYS_INLINE pool_word *pending_far(const struct pool_class *of)
+{
+    return pending_near(of) + ((class_words(of) + 63) >> LEVEL_BITS);
 }
 
 /* What a free of `block` would say; CALM_OK and the bytes that may be used. Any thread. */

@@ -64,6 +64,18 @@ static bool is_hot_right(const calm_pool *pool, const struct pool_class *class, 
                pool->blocks + class->blocks_at + (size_t)lowest * 64 * class->stride;
 }
 
+static bool has_bit(const pool_word *word, uint32_t i)
+{
+    return (load(word, RELAXED) & level_bit(i)) != 0;
+}
+
+static bool is_pending(const calm_pool *pool, const struct pool_class *class, uint32_t w)
+{
+    return has_bit(&pending_near(class)[w / 64], w % 64) &&
+           has_bit(&pending_far(class)[w / 4096], w / 64 % 64) &&
+           has_bit(&pool->pending[class->index], w / 4096);
+}
+
 static verdict verify_words(const calm_pool *pool, const struct pool_class *class)
 {
     uint32_t begun = load(&class->begun, RELAXED), lowest = POOL_NONE;
@@ -77,6 +89,8 @@ static verdict verify_words(const calm_pool *pool, const struct pool_class *clas
         uint32_t blocks = class->blocks - w * 64 < 64 ? class->blocks - w * 64 : 64;
         if (blocks < 64 && either >> blocks != 0)
             return "P1: a block behind the last one is free";
+        if ((either ^ free) != 0 && !is_pending(pool, class, w))
+            return "P7: what others freed is not pending";
         if (is_raised(class, w) && free == 0 && w != class->hot)
             return "P2: a word without a free block is found";
         if (!is_raised(class, w) && free != 0)

@@ -120,7 +120,6 @@ static void fuzz_pool(struct bytes *bytes)
     }
     config.bytes = (size_t)next(bytes) << 9;
     config.flags = next(bytes) & ~(unsigned)(CALM_POOL_LOCK | CALM_POOL_HUGE);
-    config.drain_max = next(bytes);
     void *memory = config.flags & 16 ? aligned_alloc(64, BYTES_MAX) : NULL;
     config.memory = memory;
     config.flags &= 15;

@@ -110,17 +110,21 @@ MUTANTS = [
     ("cores", "src/core/cache.h", "if (block != NULL) store(&entry->top, top - SLOT_BYTES, RELAXED); return block;",
      "if (block != NULL) store(&entry->top, top, RELAXED); return block;", "twice|a block in use lies in a cache"),
     ("pool", "src/pool/pool.c", "return (load(at->word, RELAXED) & bit) == 0 && "
-     "(fetch_or(word_freed(at->class, at->word), bit, RELEASE) & bit) == 0;",
+     "(fetch_or(word_freed(at->class, at->word), bit, SEQ_CST) & bit) == 0;",
      "if ((load(at->word, RELAXED) & bit) != 0) return false; pool_word *one = word_freed(at->class, at->word); "
-     "uint64_t had = load(one, RELAXED); store(one, had | bit, RELEASE); return (had & bit) == 0;",
+     "uint64_t had = load(one, RELAXED); store(one, had | bit, SEQ_CST); return (had & bit) == 0;",
      "not exactly one|lost"),
     ("pool", "src/pool/pool.c", "if (unlikely((detours & POOL_WAS_REMOTE) == 0)) "
      "/* before S3: no free can be left unseen */ "
      "store(&pool->detours, detours | POOL_WAS_REMOTE, RELAXED);", "(void)detours;",
      "lost|not exactly one|a free block was freed"),
-    ("pool", "src/pool/pool.c", "if (free == 0) raise_word(pool, class, w); } if", "} if", "lost|P2"),
+    ("pool", "src/pool/pool.c", "if (free == 0) raise_word(pool, class, w); if", "if", "lost|P2"),
+    ("pool", "src/pool/pool.c", "fetch_and(above, ~level_bit(i), SEQ_CST); if (load(below, SEQ_CST) != 0) "
+     "fetch_or(above, level_bit(i), SEQ_CST);", "fetch_and(above, ~level_bit(i), SEQ_CST);", "lost|P7"),
+    ("pool", "src/pool/pool.c", "fetch_or(word, level_bit(i), SEQ_CST); }",
+     "{ uint64_t had = load(word, RELAXED); store(word, had | level_bit(i), SEQ_CST); } }", "lost|P7"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);", "(void)0;",
-     "live block|cannot be freed|not exactly one|is live that was freed|came back twice"),
+     "live block|cannot be freed|not exactly one|is live that was freed|came back twice|P7"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);",
      "store(word_freed(class, word), 0, RELAXED);", "lost|not exactly one|is live that was freed"),
     ("pool", "src/pool/pool.c", "if (unlikely(was_remote(pool))) return give(at); return", "return",

@@ -3,8 +3,9 @@
  * allocations, frees and drains.
  *
  * Checked in every schedule: only a free block is handed out; of several frees of one block, unless
- * it is handed out in between, exactly one succeeds; after the cursor has been everywhere every
- * block is there again, and the pool's own walk finds nothing wrong.
+ * it is handed out in between, exactly one succeeds; no more requests than calm_pool_bound says are
+ * refused in a row while a block is free; every block comes back, and the pool's own walk finds
+ * nothing wrong.
  */
 #include "explore.h"
 
@@ -17,15 +18,17 @@
 #include "pool/pools.c"
 #include "pool/stats.c"
 
-enum { BLOCKS = 5, BLOCK_BYTES = 64 };
+enum { BLOCKS = 5, BLOCK_BYTES = 64, CLASSES = 3 };
 
 static _Alignas(64) char memory[32768];
 static calm_pool *pool;
 static char *blocks[BLOCKS];   /* what the owner took at the beginning */
 static unsigned freed[BLOCKS]; /* frees of each that succeeded         */
 static unsigned tried[BLOCKS];
-static unsigned again[BLOCKS]; /* times it was handed out again        */
-static unsigned others;        /* free blocks besides                  */
+static unsigned inside[BLOCKS]; /* frees of each that have not returned */
+static unsigned again[BLOCKS];  /* times it was handed out again        */
+static unsigned others;         /* free blocks besides                  */
+static unsigned remote_calls;   /* as calm_pool_bound says, of the class that has most */
 
 int claim_map(size_t bytes, bool is_huge, void **out)
 {
@@ -56,24 +59,34 @@ void claim_return(void *start, size_t bytes)
 
 static bool is_announced; /* so that of two frees exactly one succeeds, the first ones included */
 
-static void make_pool(void)
+static void make_pool_of(size_t classes, unsigned flags)
 {
-    size_t sizes[] = {BLOCK_BYTES};
-    uint32_t shares[] = {100};
+    size_t sizes[CLASSES] = {BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES};
+    uint32_t one[] = {100}, several[CLASSES] = {40, 30, 30};
     struct calm_pool_config config = {.block_bytes = sizes,
-                                      .percent = shares,
-                                      .classes = 1,
+                                      .percent = classes == 1 ? one : several,
+                                      .classes = classes,
                                       .bytes = sizeof memory,
                                       .memory = memory,
-                                      .flags = CALM_POOL_LAZY};
+                                      .flags = CALM_POOL_LAZY | flags};
     if (pool != NULL)
         calm_pool_destroy(pool);
-    if (calm_pool_create(&config, &pool) != 0)
+    struct calm_pool_limits limits;
+    if (calm_pool_create(&config, &pool) != 0 || calm_pool_bound(&config, &limits) != 0)
         explore_fail("no pool");
+    remote_calls = 0;
+    for (size_t i = 0; i < classes; i++)
+        if (remote_calls < limits.remote_calls[i])
+            remote_calls = limits.remote_calls[i];
     for (unsigned i = 0; i < BLOCKS; i++)
-        freed[i] = tried[i] = again[i] = 0;
+        freed[i] = tried[i] = inside[i] = again[i] = 0;
     others = 0;
     is_announced = false;
+}
+
+static void make_pool(void)
+{
+    make_pool_of(1, 0);
 }
 
 /* A pool in which all blocks but BLOCKS are out for good, so that what comes back is told. */
@@ -91,6 +104,23 @@ static void begin(void)
     begin_unannounced();
     calm_pool_free_remote(pool, NULL);
     is_announced = true;
+}
+
+/* Several classes, which may borrow, with no block left; those at hand are of all classes, and
+ * the two of the first in two words. */
+static void begin_with_spill(void)
+{
+    make_pool_of(CLASSES, CALM_POOL_SPILL);
+    calm_pool_free_remote(pool, NULL);
+    is_announced = true;
+    for (unsigned i = CLASSES; i-- > 0;) {
+        char *block;
+        for (unsigned n = 0; (block = calm_pool_alloc(pool, (i + 1) * BLOCK_BYTES)) != NULL; n++)
+            if (n == 0)
+                blocks[i] = block;
+            else if (n == (i == 0 ? 64 : 1) && i + CLASSES < BLOCKS)
+                blocks[i + CLASSES] = block;
+    }
 }
 
 /* The first word is out for good; the blocks are the first of the next, which is not begun. They
@@ -113,12 +143,14 @@ static void begin_with_a_word_left(void)
 /* Whether that many of a block's frees may have succeeded while it was handed out `times` again. */
 static bool is_allowed(unsigned i, unsigned times)
 {
-    return freed[i] == times || (!is_announced && freed[i] == times + 1 && tried[i] > 1);
+    bool may_be = freed[i] <= times && times <= freed[i] + inside[i];
+    return may_be || (!is_announced && freed[i] == times + 1 && tried[i] > 1);
 }
 
 static void note(unsigned i, int error)
 {
     tried[i]++;
+    inside[i]--;
     freed[i] += error == 0;
     if (error != 0 && error != CALM_EDOUBLE)
         explore_fail("a free of a block was answered with another code");
@@ -126,18 +158,20 @@ static void note(unsigned i, int error)
 
 static void remote(unsigned i)
 {
+    inside[i]++;
     note(i, calm_pool_free_remote(pool, blocks[i]));
 }
 
 static void owner(unsigned i)
 {
+    inside[i]++;
     note(i, calm_pool_free(pool, blocks[i]));
 }
 
 /* Which block it got, or BLOCKS. */
-static unsigned owner_alloc(void)
+static unsigned owner_alloc_of(size_t bytes)
 {
-    char *block = calm_pool_alloc(pool, 1);
+    char *block = calm_pool_alloc(pool, bytes);
     if (block == NULL)
         return BLOCKS;
     unsigned i = 0;
@@ -147,6 +181,11 @@ static unsigned owner_alloc(void)
         explore_fail("a live block was handed out");
     again[i]++;
     return i;
+}
+
+static unsigned owner_alloc(void)
+{
+    return owner_alloc_of(1);
 }
 
 static void end(void)
@@ -162,18 +201,32 @@ static void end(void)
         if (tried[i] > 0 && calm_pool_free(pool, blocks[i]) != CALM_EDOUBLE)
             explore_fail("a free block was freed");
     }
-    for (unsigned i = 0; i < 2 * class_words(&pool->classes[0]); i++)
-        calm_pool_drain(pool);
     verdict found = pool_verify(pool);
     if (found != NULL)
         explore_fail(found);
     unsigned back = 0;
-    while (back <= BLOCKS + others && calm_pool_alloc(pool, 1) != NULL)
-        back++;
+    for (unsigned nulls = 0; nulls < remote_calls && back <= BLOCKS + others; nulls++)
+        for (; back <= BLOCKS + others && calm_pool_alloc(pool, 1) != NULL; nulls = 0)
+            back++;
     for (unsigned i = 0; i < BLOCKS; i++)
         back -= tried[i] > 0 || freed[i] > again[i];
     if (back != others)
         explore_fail("a block was lost, or came back twice");
+}
+
+/* Requests of each size in turn, until as many rounds as one class may need had no block. */
+static void end_with_spill(void)
+{
+    for (unsigned nulls = 0; nulls < remote_calls; nulls++)
+        for (unsigned i = 0; i < CLASSES; i++)
+            if (owner_alloc_of((i + 1) * BLOCK_BYTES) != BLOCKS)
+                nulls = 0;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (freed[i] != again[i])
+            explore_fail("a block was lost");
+    verdict found = pool_verify(pool);
+    if (found != NULL)
+        explore_fail(found);
 }
 
 static void remote_0(void)
@@ -199,6 +252,18 @@ static void remote_3_4(void)
     remote(4);
 }
 
+static void remote_3_0(void)
+{
+    remote(3);
+    remote(0);
+}
+
+static void remote_3_1(void)
+{
+    remote(3);
+    remote(1);
+}
+
 static void owner_0(void)
 {
     owner(0);
@@ -216,6 +281,12 @@ static void owner_allocs(void)
     owner_alloc();
     owner_alloc();
     owner_alloc();
+}
+
+static void owner_alternates(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        owner_alloc_of((i % 2 + 1) * BLOCK_BYTES);
 }
 
 /* The block that was freed last is the one at hand, and another thread frees it, too. */
@@ -267,6 +338,18 @@ static void owner_frees_what_it_got(void)
 int main(void)
 {
     const struct explore_case cases[] = {
+        {"pool: classes that borrow, while requests alternate",
+         2,
+         3,
+         begin_with_spill,
+         {owner_alternates, remote_0, remote_3_1},
+         end_with_spill},
+        {"pool: two frees of one class, while requests alternate",
+         4,
+         2,
+         begin_with_spill,
+         {owner_alternates, remote_3_0},
+         end_with_spill},
         {"pool: two remote frees of a block", 4, 2, begin, {remote_0, remote_0}, end},
         {"pool: three remote frees of a block", 3, 3, begin, {remote_0, remote_0, remote_0}, end},
         {"pool: the owner's free against a remote one", 4, 2, begin, {owner_0, remote_0}, end},
@@ -289,7 +372,7 @@ int main(void)
          {owner_frees_what_it_got, remote_1_0},
          end},
         {"pool: the owner frees and drains",
-         3,
+         2,
          3,
          begin,
          {owner_frees_and_drains, remote_0_1, remote_1_0},

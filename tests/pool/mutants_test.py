@@ -37,14 +37,23 @@ MUTANTS = {
         "    if (class->root != 0 && load(&class->begun, RELAXED) == class->blocks)\n", ["single"]),
     "a block that is not begun may be freed": ("pool.c", "store(&class->begun, begun + blocks, RELEASE);",
                                                "store(&class->begun, class->blocks, RELEASE);", ["single"]),
-    "a word is left though it has blocks": ("pool.c", "    if (load(class->hot_word, RELAXED) != 0)\n        return;",
-                                            "    if (load(class->hot_word, RELAXED) > 1)\n        return;", ["single"]),
+    "a word is left though it has blocks": ("pool.c", "    if (load(class->hot_word, RELAXED) != 0)\n        return;\n"
+                                            "    if (class->hot != ", "    if (load(class->hot_word, RELAXED) > 1)\n"
+                                            "        return;\n    if (class->hot != ", ["single"]),
     "an empty word stays in the levels": ("pool.c", "        levels_clear(&class->root, class->far, class->near, "
                                           "class->hot);\n    make_hot(pool, class, w);",
                                           "        (void)0;\n    make_hot(pool, class, w);", ["plain"]),
-    "a remote free is forgotten": ("pool.c", "        if (free == 0)\n            raise_word(pool, class, w);\n", "",
+    "a remote free is forgotten": ("pool.c", "    if (free == 0)\n        raise_word(pool, class, w);\n", "",
                                    ["single"]),
-    "remote frees are not counted": ("pool.c", "        count_more(class, count);\n", "", ["single"]),
+    "remote frees are not counted": ("pool.c", "    count_more(class, count);\n", "", ["single"]),
+    "a remote free's word is not made pending": (
+        "pool.c", "    mark_level(&pending_near(at->class)[w >> LEVEL_BITS], w & 63);\n", "", ["single"]),
+    "a level above a pending word is lowered": (
+        "pool.c", "    if (load(below, SEQ_CST) != 0)\n        return;\n    fetch_and(above, ~level_bit(i), SEQ_CST);\n"
+        "    if (load(below, SEQ_CST) != 0)\n        fetch_or(above, level_bit(i), SEQ_CST);\n",
+        "    fetch_and(above, ~level_bit(i), SEQ_CST);\n    (void)below;\n", ["single"]),
+    "what a pending level had before it was begun is believed": (
+        "pool.c", "        store(&pending_near(class)[w / 64], 0, RELAXED);\n", "", ["single"]),
     "a remote free's mark outlives it": ("pool.c", "        fetch_and(word_freed(class, word), ~level_bit(i), "
                                          "RELAXED);", "        (void)0;", ["single"]),
     "a free does not lower the first word": ("pool.c", "    if (w > class->hot)\n        return;\n",
@@ -57,7 +66,7 @@ MUTANTS = {
                                                   "pool->with_align[0]", ["single"]),
     "two classes overlap": ("plan.c", "at += class->blocks * class->stride;",
                             "at += (class->blocks - 1) * class->stride;", ["single"]),
-    "a remote free is two steps": ("pool.c", "(fetch_or(word_freed(at->class, at->word), bit, RELEASE) & bit) == 0;",
+    "a remote free is two steps": ("pool.c", "(fetch_or(word_freed(at->class, at->word), bit, SEQ_CST) & bit) == 0;",
                                    "({ pool_word *one = word_freed(at->class, at->word);\n"
                                    "uint64_t had = load(one, RELAXED);\n"
                                    "for (int i = 0; i < 50; i++) __asm__ volatile(\"\");\n"
@@ -69,7 +78,7 @@ TRIES = 12  # how threads meet differs from run to run, and so whether a mistake
 # name: flags, the runs, and the mistake that only it sees with a word of its report.
 SANITIZERS = {
     "tsan": ("-fsanitize=thread", [["threads", "1"], ["threads", "2"]],
-             ("pool.c", "load(word_freed(class, word), ACQUIRE);", "load(word_freed(class, word), RELAXED);",
+             ("pool.c", "load(word_freed(class, word), SEQ_CST)", "load(word_freed(class, word), RELAXED)",
               ["threads"]), "data race"),
     "asan": ("-fsanitize=address,undefined", [["single", "2"], ["plain", "3"], ["threads", "3"]],
              ("plan.c", "if (cost_of(class, middle) <= share)", "if (cost_of(class, middle) <= share + 100000)",

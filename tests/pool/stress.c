@@ -66,7 +66,6 @@ static void begin(uint64_t seed)
                                       .classes = CLASSES,
                                       .bytes = BYTES,
                                       .memory = given,
-                                      .drain_max = (uint32_t)(seed * 37 % 129),
                                       .flags = seed % 2 ? CALM_POOL_SPILL : 0};
     CHECK(calm_pool_bound(&config, &limits) == 0);
     CHECK(calm_pool_create(&config, &pool) == 0);

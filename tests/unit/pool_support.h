@@ -69,7 +69,7 @@ class Pool
     calm_pool *pool_;
 };
 
-/* As many calm_pool_drain as bring every word of every class by the cursor. */
+/* As many calm_pool_drain as find all that others freed. */
 inline void drain_all(calm_pool *pool)
 {
     size_t calls = 0;

@@ -24,18 +24,18 @@ OPERATIONS = ("calm_pool_alloc", "calm_pool_alloc_aligned", "calm_pool_free", "c
               "calm_region_release", "calm_bounded_alloc", "calm_bounded_free")
 # Functions of the pool that operations may call; each is followed as if it stood in their place. The first has a longer
 # name in the static libraries, where the heap shares it.
-LEAVES = ("pool_look", "calm_pool_look", "publish_coded", "leave_word", "raise_word", "drain_second", "drain_class",
+LEAVES = ("pool_look", "calm_pool_look", "publish_coded", "leave_word", "raise_word", "take_back", "refill",
           "hand_out_any", "lend", "alloc_slow", "alloc_large", "class_among", "free_any", "refuse")
 # What a configuration can be without, and the function that is then never entered.
-FEATURES = {"SPILL": "lend", "CODED": "publish_coded", "TWICE": "drain_second", "LARGE": "alloc_large",
+FEATURES = {"SPILL": "lend", "CODED": "publish_coded", "LARGE": "alloc_large",
             "MANY": "class_among"}
 # The features that change an operation; each set of them has a row. src/pool/bound.c knows when each is there.
 VARIES = {
-    "calm_pool_alloc": ("SPILL", "CODED", "TWICE", "LARGE"),
-    "calm_pool_alloc_aligned": ("SPILL", "CODED", "TWICE"),
+    "calm_pool_alloc": ("SPILL", "CODED", "LARGE"),
+    "calm_pool_alloc_aligned": ("SPILL", "CODED"),
     "calm_pool_free": ("CODED", "MANY"),
     "calm_pool_free_remote": ("MANY",),
-    "calm_pool_drain": ("CODED", "TWICE"),
+    "calm_pool_drain": ("CODED",),
 }
 FIELDS = ("instructions", "lines", "branches")
 ENTRY = re.compile(r"^BOUND\((\w+), (\w+), ([\w |]+), (\d+), (\d+), (\d+)\)$", re.M)

@@ -14,7 +14,7 @@ class Config(ctypes.Structure):
     """struct calm_pool_config of calmalloc/pool.h."""
     _fields_ = [("block_bytes", ctypes.POINTER(ctypes.c_size_t)), ("percent", ctypes.POINTER(ctypes.c_uint32)),
                 ("classes", ctypes.c_size_t), ("bytes", ctypes.c_size_t), ("flags", ctypes.c_uint),
-                ("memory", ctypes.c_void_p), ("drain_max", ctypes.c_uint32)]
+                ("memory", ctypes.c_void_p)]
 
 
 class Cost(ctypes.Structure):
@@ -24,7 +24,8 @@ class Cost(ctypes.Structure):
 class Limits(ctypes.Structure):
     """struct calm_pool_limits."""
     _fields_ = [(name, ctypes.c_size_t) for name in ("bytes", "usable_bytes", "lost_bytes", "meta_bytes")] + [
-        ("stride_bytes", ctypes.c_size_t * pool_plan.CLASSES_MAX), ("blocks", ctypes.c_uint32 * pool_plan.CLASSES_MAX)
+        ("stride_bytes", ctypes.c_size_t * pool_plan.CLASSES_MAX), ("blocks", ctypes.c_uint32 * pool_plan.CLASSES_MAX),
+        ("remote_calls", ctypes.c_uint32 * pool_plan.CLASSES_MAX)
     ] + [(name, Cost) for name in ("alloc", "alloc_aligned", "free", "free_remote", "drain")]
 
 
@@ -37,7 +38,7 @@ class Library:
 
     def limits(self, sizes, percents, size):
         config = Config((ctypes.c_size_t * len(sizes))(*sizes), (ctypes.c_uint32 * len(sizes))(*percents), len(sizes),
-                        size, 0, None, 0)
+                        size, 0, None)
         if self.handle.calm_pool_bound(ctypes.byref(config), ctypes.byref(self.said)) != 0:
             return None
         return list(self.said.blocks[:len(sizes)]), list(self.said.stride_bytes[:len(sizes)])

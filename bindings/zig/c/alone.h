@@ -203,6 +203,31 @@ static int alone_clock_gettime(clockid_t clock, struct timespec *out)
     return (int)system_call(SYS_clock_gettime, clock, (long)out, 0, 0, 0, 0);
 }
 
+static long alone_told(long result)
+{
+    if (result >= 0 || result < -4095)
+        return result;
+    alone_errno = (int)-result;
+    return -1;
+}
+
+static int alone_madvise(void *start, size_t bytes, int advice)
+{
+    return (int)alone_told(system_call(SYS_madvise, (long)start, (long)bytes, advice, 0, 0, 0));
+}
+
+static void *alone_mmap(void *at, size_t bytes, int access, int flags, int file, long offset)
+{
+    return (void *)alone_told(
+        system_call(SYS_mmap, (long)at, (long)bytes, access, flags, file, offset));
+}
+
+static void *alone_mremap(void *from, size_t bytes, size_t new_bytes, int flags, void *to)
+{
+    return (void *)alone_told(system_call(SYS_mremap, (long)from, (long)bytes, (long)new_bytes,
+                                          flags, (long)to, 0));
+}
+
 static long alone_sysconf(int name)
 {
     return name == _SC_PAGESIZE ? (long)alone_getauxval(AT_PAGESZ) : -1;
@@ -260,6 +285,9 @@ static int alone_thread_join(pthread_t thread, void **result)
 #define clock_gettime alone_clock_gettime
 #define environ alone_environ()
 #define getauxval alone_getauxval
+#define madvise alone_madvise
+#define mmap alone_mmap
+#define mremap alone_mremap
 #define pthread_atfork alone_atfork
 #define pthread_create alone_thread_create
 #define pthread_join alone_thread_join

@@ -48,8 +48,8 @@ pub const bounded_unit = 64;
 
 pub const Code = struct {
     pub const ok = 0;
-    pub const no_memory = 19;
-    pub const mark = 27;
+    pub const no_memory = 18;
+    pub const mark = 26;
 };
 
 pub const calm_pool = opaque {};
@@ -62,7 +62,6 @@ pub const PoolConfig = extern struct {
     bytes: usize,
     flags: c_uint,
     memory: ?*anyopaque,
-    drain_max: u32,
 };
 
 pub const PoolClassStats = extern struct {

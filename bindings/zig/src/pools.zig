@@ -48,8 +48,6 @@ pub const Pool = struct {
         flags: c_uint = 0,
         /// Where the pool is to live, aligned to 64; null: it is mapped.
         memory: ?[*]align(64) u8 = null,
-        /// Frees of other threads that one call takes back; 0: the default.
-        drain_max: u32 = 0,
     };
 
     /// Makes a pool, which the calling thread owns.
@@ -69,7 +67,6 @@ pub const Pool = struct {
             .bytes = config.bytes,
             .flags = config.flags,
             .memory = config.memory,
-            .drain_max = config.drain_max,
         }, &pool));
         return .{ .pool = pool.? };
     }

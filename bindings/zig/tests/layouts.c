@@ -49,7 +49,6 @@ const struct layout calm_zig_layouts[] = {
     FIELD(calm_pool_config, bytes),
     FIELD(calm_pool_config, flags),
     FIELD(calm_pool_config, memory),
-    FIELD(calm_pool_config, drain_max),
     WHOLE(calm_pool_class_stats),
     FIELD(calm_pool_class_stats, block_bytes),
     FIELD(calm_pool_class_stats, stride_bytes),

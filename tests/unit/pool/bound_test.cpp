@@ -35,12 +35,11 @@ TEST(Bound, AShareIsAShareOfTheBytes)
     EXPECT_NEAR(limits.blocks[1] * 1024.0 / (16 * MiB), 0.75, 0.005);
 }
 
-calm_pool_limits limits_of(std::vector<size_t> sizes, unsigned flags, uint32_t drain_max)
+calm_pool_limits limits_of(std::vector<size_t> sizes, unsigned flags)
 {
     std::vector<uint32_t> shares(sizes.size(), uint32_t(100 / sizes.size()));
     shares[0] += 100 % uint32_t(sizes.size());
     PoolConfig config(std::move(sizes), shares, MiB, flags);
-    config.plain.drain_max = drain_max;
     calm_pool_limits limits;
     EXPECT_EQ(calm_pool_bound(config.get(), &limits), 0);
     return limits;
@@ -51,21 +50,19 @@ TEST(Bound, EachFeatureOfAConfigurationAddsToTheCostOfWhatItChangesAndToNothingE
 {
     const std::vector<size_t> many = {16,  32,  48,  64,  80,  96,  112, 128,
                                       144, 160, 176, 192, 208, 224, 240};
-    const calm_pool_limits one = limits_of({64}, 0, 64), two = limits_of({64, 128}, 0, 64);
+    const calm_pool_limits one = limits_of({64}, 0), two = limits_of({64, 128}, 0);
     const struct {
         const char *what;
         calm_pool_limits less, more;
         bool alloc, aligned, free, remote, drain;
     } steps[] = {
         {"a second class", one, two, false, false, true, true, false},
-        {"a large class", two, limits_of({64, 8192}, 0, 64), true, false, false, false, false},
-        {"spill", two, limits_of({64, 128}, CALM_POOL_SPILL, 64), true, true, false, false, false},
-        {"two words", two, limits_of({64, 128}, 0, 128), true, true, false, false, true},
-        {"many classes", two, limits_of(many, 0, 64), true, true, true, false, true},
-        {"lock", two, limits_of({64, 128}, CALM_POOL_LOCK, 64), false, false, false, false, false},
-        {"spill of one class", one, limits_of({64}, CALM_POOL_SPILL, 64), false, false, false,
-         false, false},
-        {"fewer of a word", two, limits_of({64, 128}, 0, 100), false, false, false, false, false},
+        {"a large class", two, limits_of({64, 8192}, 0), true, false, false, false, false},
+        {"spill", two, limits_of({64, 128}, CALM_POOL_SPILL), true, true, false, false, false},
+        {"many classes", two, limits_of(many, 0), true, true, true, false, true},
+        {"lock", two, limits_of({64, 128}, CALM_POOL_LOCK), false, false, false, false, false},
+        {"spill of one class", one, limits_of({64}, CALM_POOL_SPILL), false, false, false, false,
+         false},
     };
     for (const auto &step : steps) {
         const calm_pool_cost *less[] = {&step.less.alloc, &step.less.alloc_aligned, &step.less.free,

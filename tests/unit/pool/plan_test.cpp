@@ -83,9 +83,6 @@ TEST(Config, MemoryGivenAndDrainAreChecked)
     config.plain.memory = reinterpret_cast<void *>(UINTPTR_MAX - 4095);
     config.plain.bytes = MiB;
     EXPECT_EQ(code_of(config), CALM_EMEMORY_END);
-    config.plain.memory = nullptr;
-    config.plain.drain_max = CALM_POOL_DRAIN_MAX + 1;
-    EXPECT_EQ(code_of(config), CALM_EDRAIN);
 }
 
 TEST(Config, MissingPointersAreNull)

@@ -378,47 +378,86 @@ TEST(Free, WhereTwoClassesMeetTheBlockHandedOutLastIsForgottenToo)
     EXPECT_EQ(calm_pool_alloc(pool, 64), nullptr);
 }
 
-TEST(Drain, TakesBackAtMostWhatWasAgreed)
+TEST(Drain, TakesBackAWordsBlocksAtATimeAndFindsThemAtOnce)
 {
-    for (uint32_t most : {1u, 10u, 63u, 64u, 65u, 100u, 128u}) {
-        PoolConfig config({32}, {100}, MiB / 8); /* few blocks: each drain may walk them all */
-        config.plain.drain_max = most;
-        Pool pool(config);
-        std::vector<void *> blocks;
-        while (void *block = calm_pool_alloc(pool, 32))
-            blocks.push_back(block);
-        for (void *block : blocks) {
-            ASSERT_EQ(calm_pool_free_remote(pool, block), 0);
-        }
-        uint32_t expected = 1; /* rounded down to a power of two */
-        while (expected * 2 <= most)
-            expected *= 2;
-        EXPECT_EQ(calm_pool_drain(pool), expected);
-        EXPECT_EQ(calm_pool_watch_free(calm_pool_watch(pool), 0), expected);
-        uint64_t total = expected;
-        for (uint32_t drains = 0; total < blocks.size() && drains < 100 * blocks.size(); drains++)
-            total += calm_pool_drain(pool);
-        EXPECT_EQ(total, blocks.size());
+    Pool pool({{32}, {100}, MiB});
+    std::vector<void *> blocks;
+    while (void *block = calm_pool_alloc(pool, 32))
+        blocks.push_back(block);
+    size_t some[] = {blocks.size() - 1, blocks.size() / 2, 0};
+    for (size_t i : some) {
+        ASSERT_EQ(calm_pool_free_remote(pool, blocks[i]), 0);
+        EXPECT_EQ(calm_pool_drain(pool), 1u);
+        EXPECT_EQ(calm_pool_alloc(pool, 32), blocks[i]);
         EXPECT_EQ(calm_pool_drain(pool), 0u);
-        EXPECT_EQ(pool_verify(pool), nullptr);
-        for (size_t i = 0; i < blocks.size(); i++) {
-            ASSERT_NE(calm_pool_alloc(pool, 32), nullptr);
-        }
     }
+    for (void *block : blocks) {
+        ASSERT_EQ(calm_pool_free_remote(pool, block), 0);
+    }
+    size_t total = 0;
+    while (uint32_t found = calm_pool_drain(pool)) {
+        EXPECT_LE(found, 64u);
+        total += found;
+        ASSERT_EQ(pool_verify(pool), nullptr);
+    }
+    EXPECT_EQ(total, blocks.size());
+    EXPECT_EQ(calm_pool_watch_free(calm_pool_watch(pool), 0), blocks.size());
 }
 
-TEST(Drain, AllocationsAloneBringEveryRemoteFreeBack)
+/* All blocks of 64^2 words and more, so that each level has several words. */
+TEST(Remote, TheNextRequestOfAnExhaustedClassHasABlockThatAnotherFreed)
+{
+    Pool pool({{1}, {100}, 2 * MiB});
+    std::vector<void *> blocks;
+    while (void *block = calm_pool_alloc(pool, 1))
+        blocks.push_back(block);
+    ASSERT_GT(blocks.size(), 2 * 64u * 64u * 64u);
+    calm_test::Random random(7);
+    for (int round = 0; round < 3000; round++) {
+        size_t i = random.below(blocks.size()), j = random.below(blocks.size());
+        ASSERT_EQ(calm_pool_free_remote(pool, blocks[i]), 0);
+        ASSERT_EQ(calm_pool_free_remote(pool, blocks[j]), i == j ? CALM_EDOUBLE : 0);
+        void *first = calm_pool_alloc(pool, 1), *second = calm_pool_alloc(pool, 1);
+        ASSERT_EQ(first, std::min(blocks[i], blocks[j]));
+        ASSERT_EQ(second, i == j ? nullptr : std::max(blocks[i], blocks[j]));
+    }
+    EXPECT_EQ(pool_verify(pool), nullptr);
+}
+
+TEST(Remote, WithSpillNoMixOfSizesHidesABlockThatAnotherFreed)
+{
+    Pool pool({{64, 256, 1024}, {20, 40, 40}, MiB, CALM_POOL_SPILL});
+    ASSERT_EQ(calm_pool_free_remote(pool, nullptr), 0);
+    std::vector<void *> blocks;
+    while (void *block = calm_pool_alloc(pool, 64))
+        blocks.push_back(block); /* of 256 bytes, too */
+    size_t own = pool.limits.blocks[0];
+    ASSERT_EQ(blocks.size(), own + pool.limits.blocks[1]);
+    while (calm_pool_alloc(pool, 1024) != nullptr)
+        continue;
+    for (size_t i = 0; i < own; i++) {
+        ASSERT_EQ(calm_pool_free_remote(pool, blocks[i]), 0);
+    }
+    for (size_t i = 0; i < own; i++) {
+        ASSERT_NE(calm_pool_alloc(pool, 64), nullptr) << i;
+        ASSERT_EQ(calm_pool_alloc(pool, 256), nullptr) << i;
+    }
+    EXPECT_EQ(calm_pool_alloc(pool, 64), nullptr);
+    ASSERT_EQ(calm_pool_free_remote(pool, blocks[own]), 0);
+    EXPECT_EQ(calm_pool_alloc(pool, 64), blocks[own]) << "the lender's";
+    EXPECT_EQ(pool_verify(pool), nullptr);
+}
+
+TEST(Remote, NoFreshWordIsBegunWhileABlockThatAnotherFreedIsThere)
 {
     Pool pool({{64}, {100}, MiB});
     std::vector<void *> blocks;
-    while (void *block = calm_pool_alloc(pool, 64))
-        blocks.push_back(block);
-    ASSERT_EQ(calm_pool_free_remote(pool, blocks.back()), 0);
-    /* The cursor needs at most one pass. */
-    void *again = nullptr;
-    for (size_t calls = 0; again == nullptr && calls <= blocks.size() / 64 + 1; calls++)
-        again = calm_pool_alloc(pool, 64);
-    EXPECT_EQ(again, blocks.back());
+    for (int i = 0; i < 64; i++)
+        blocks.push_back(calm_pool_alloc(pool, 64));
+    for (int round = 0; round < 100; round++) {
+        ASSERT_EQ(calm_pool_free_remote(pool, blocks[static_cast<size_t>(round % 64)]), 0);
+        ASSERT_EQ(calm_pool_alloc(pool, 64), blocks[static_cast<size_t>(round % 64)]);
+    }
 }
 
 TEST(Owns, TheBlocksRangeAndNothingElse)
@@ -471,23 +510,18 @@ TEST(Watch, ManyClassesAreCodedAsLowerBounds)
     EXPECT_EQ(pool_verify(pool), nullptr);
 }
 
-TEST(Watch, TheBacklogIsWhatTheLastPassFound)
+TEST(Watch, TheBacklogIsWhatTheLastLooksFound)
 {
-    Pool pool({{64}, {100}, MiB});
+    Pool pool({{64, 128}, {50, 50}, MiB});
     const calm_pool_occupancy *watch = calm_pool_watch(pool);
-    std::vector<void *> blocks;
-    for (int i = 0; i < 1000; i++)
-        blocks.push_back(calm_pool_alloc(pool, 64));
-    for (void *block : blocks) {
-        ASSERT_EQ(calm_pool_free_remote(pool, block), 0);
+    for (size_t bytes : {64, 64, 64, 128}) {
+        ASSERT_EQ(calm_pool_free_remote(pool, calm_pool_alloc(pool, bytes)), 0);
     }
-    size_t words = (blocks.size() + 63) / 64; /* that were begun: a pass has no others */
-    for (size_t i = 0; i < words; i++)
+    const uint32_t told[] = {3, 4, 1, 0};
+    for (uint32_t backlog : told) {
         calm_pool_drain(pool);
-    EXPECT_EQ(calm_pool_watch_backlog(watch), 1000u);
-    for (size_t i = 0; i < words; i++)
-        calm_pool_drain(pool);
-    EXPECT_EQ(calm_pool_watch_backlog(watch), 0u);
+        EXPECT_EQ(calm_pool_watch_backlog(watch), backlog);
+    }
 }
 
 /* Random operations against an oracle that knows every live block. */
@@ -501,7 +535,6 @@ TEST_P(Oracle, RandomSequences)
     calm_test::Random random(static_cast<uint64_t>(seed));
     std::vector<size_t> sizes = {1, 16, 24, 100, 1000, 5000, 70000};
     PoolConfig config(sizes, {5, 15, 20, 20, 20, 10, 10}, 2 * MiB, flags);
-    config.plain.drain_max = static_cast<uint32_t>(random.below(129));
     Pool pool(config);
     ASSERT_EQ(pool.error, 0);
     std::map<char *, std::pair<size_t, char>> live;

@@ -8,8 +8,6 @@ pub const CALM_POOL_CLASSES_MAX: usize = 64;
 pub const CALM_POOL_BLOCK_MAX: usize = 1 << 20;
 /// The largest alignment of a block.
 pub const CALM_POOL_ALIGN_MAX: usize = 4096;
-/// Remote frees that may be taken back in one call.
-pub const CALM_POOL_DRAIN_MAX: u32 = 128;
 
 /// Pages come when first touched.
 pub const CALM_POOL_LAZY: c_uint = 1;
@@ -53,7 +51,6 @@ errors! {
     CALM_EFLAGS_MEMORY,
     CALM_EMEMORY_ALIGN,
     CALM_EMEMORY_END,
-    CALM_EDRAIN,
     CALM_ENOMEM,
     CALM_ELOCK,
     CALM_EHUGE,
@@ -93,15 +90,13 @@ pub struct calm_pool_config {
     pub flags: c_uint,
     /// Null: mapped; else the pool lives inside these `bytes`.
     pub memory: *mut c_void,
-    /// Remote frees taken back in one call; 0 means the default.
-    pub drain_max: u32,
 }
 
 /// One cache line a pool that any thread may read at any time, each field atomically.
 #[repr(C)]
 #[derive(Debug)]
 pub struct calm_pool_occupancy {
-    /// Remote frees that the last whole passes of the cursor found; atomic.
+    /// Remote frees that the last look at each class found, summed; atomic.
     pub remote_backlog: u32,
     /// How many classes; constant.
     pub classes: u16,
@@ -175,6 +170,8 @@ pub struct calm_pool_limits {
     pub stride_bytes: [usize; CALM_POOL_CLASSES_MAX],
     /// By class, how many there are.
     pub blocks: [u32; CALM_POOL_CLASSES_MAX],
+    /// By class, requests until one has a block that another thread freed.
+    pub remote_calls: [u32; CALM_POOL_CLASSES_MAX],
     /// Of `calm_pool_alloc`.
     pub alloc: calm_pool_cost,
     /// Of `calm_pool_alloc_aligned`.

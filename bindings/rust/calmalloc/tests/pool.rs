@@ -56,7 +56,6 @@ fn a_configuration_that_cannot_be_is_an_error_with_its_name() {
         ),
         (PoolConfig::new(1 << 20).class(64, 99), PoolError::Shares),
         (config().lazy().locked(), PoolError::LazyAndLocked),
-        (config().drain_max(129), PoolError::Drain),
     ];
     for (config, error) in wrong {
         assert_eq!(config.limits().unwrap_err(), error, "{config:?}");

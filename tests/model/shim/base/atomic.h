@@ -14,6 +14,7 @@ void explore_point(void);
 #define ACQUIRE memory_order_acquire
 #define RELEASE memory_order_release
 #define ACQ_REL memory_order_acq_rel
+#define SEQ_CST memory_order_seq_cst
 
 #define load(word, order) (explore_point(), atomic_load_explicit((word), (order)))
 #define load_to_compare(word) load((word), RELAXED)

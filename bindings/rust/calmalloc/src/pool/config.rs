@@ -24,7 +24,6 @@ pub struct PoolConfig {
     percent: Vec<u32>,
     bytes: usize,
     flags: u32,
-    drain_max: u32,
 }
 
 impl PoolConfig {
@@ -35,7 +34,6 @@ impl PoolConfig {
             percent: Vec::new(),
             bytes,
             flags: 0,
-            drain_max: 0,
         }
     }
 
@@ -72,12 +70,6 @@ impl PoolConfig {
         self.with(sys::CALM_POOL_SPILL)
     }
 
-    /// How many blocks that other threads freed are taken back in one call: 1 to 128, 64 if not said.
-    pub fn drain_max(mut self, blocks: u32) -> Self {
-        self.drain_max = blocks;
-        self
-    }
-
     fn raw(&self) -> sys::calm_pool_config {
         sys::calm_pool_config {
             block_bytes: self.block_bytes.as_ptr(),
@@ -86,7 +78,6 @@ impl PoolConfig {
             bytes: self.bytes,
             flags: self.flags,
             memory: null_mut(),
-            drain_max: self.drain_max,
         }
     }
 

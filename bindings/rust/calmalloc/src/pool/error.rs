@@ -61,8 +61,6 @@ errors! {
     MemoryAlign = CALM_EMEMORY_ALIGN,
     /// Memory that is given, and passes the end of the address space.
     MemoryEnd = CALM_EMEMORY_END,
-    /// More than 128 blocks taken back in one call.
-    Drain = CALM_EDRAIN,
     /// The kernel has no memory or no address space left.
     NoMemory = CALM_ENOMEM,
     /// The kernel refuses to lock the pages.

@@ -30,8 +30,6 @@ from watched import STARTED, Watched  # noqa: E402
 BLOCKS, BLOCK_BYTES = 5000, 1000  # as built.c and built.cpp have them
 RATE_BYTES = 1 << 16
 SOON_S = 20
-PACKAGES = {"clang-19": "clang-19", "ld.gold": "binutils", "ld.lld-19": "lld-19", "mold": "mold",
-            "LLVMgold.so": "llvm-19-linker-tools"}
 LINKERS = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld-19", "mold": "mold"}
 LLVM_PLUGIN = "/usr/lib/llvm-19/lib/LLVMgold.so"
 WARN = ("-Wall", "-Wextra")
@@ -259,8 +257,8 @@ def main():
     if wrong:
         return 1
     if missing:
-        print("skipped: %s missing; apt-get install %s brings it. The rest passed." %
-              (", ".join(sorted(missing)), " ".join(sorted({PACKAGES.get(name, name) for name in missing}))))
+        print("skipped: %s missing; `./calm test --setup --full` brings it. The rest passed." %
+              ", ".join(sorted(missing)))
         return 77
     return 0
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import cases
+from filtered import FilteredWorld, TracedWorld
 from harness import Failure, Skip, World, complaints, differences, not_loaded
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools" / "calm"))
@@ -40,8 +41,7 @@ def check_packages(all_cases):
                 sys.exit(f"{case.name} runs every time, so tests/packages.txt must call {package} quick")
 
 
-def run_world(case, root, library, witness, seconds_max):
-    world = World(root, library, witness, time.monotonic() + seconds_max)
+def run_world(case, world):
     started = time.monotonic()
     trouble = []
     try:
@@ -50,24 +50,28 @@ def run_world(case, root, library, witness, seconds_max):
         trouble.append(str(failure))
     finally:
         world.close()
-    return world, trouble, time.monotonic() - started
+    return trouble, time.monotonic() - started
 
 
 class NothingToCompare(Exception):
     """The program fails on the system's allocator already."""
 
 
-def run_case(case, library, witness, root, seconds_max):
+def run_case(case, library, witness, root, seconds_max, filtered):
     """What is wrong, as a list of texts, and one line about how long it took."""
     own_library = root / "libcalmalloc.so"  # A copy where any user may read it, that a rebuild cannot change midway.
     shutil.copyfile(library, own_library)
     own_witness = root / "witness.so"
     shutil.copyfile(witness, own_witness)
 
-    system, trouble, system_seconds = run_world(case, root, None, own_witness, seconds_max)
+    end = time.monotonic() + seconds_max
+    system = TracedWorld(root, None, own_witness, end) if filtered else World(root, None, own_witness, end)
+    trouble, system_seconds = run_world(case, system)
     if trouble:
         raise NothingToCompare("\n".join(trouble))
-    preloaded, trouble, seconds = run_world(case, root, own_library, own_witness, seconds_max)
+    rest = root, own_library, own_witness, time.monotonic() + seconds_max
+    preloaded = FilteredWorld(filtered, system.called(), *rest) if filtered else World(*rest)
+    trouble, seconds = run_world(case, preloaded)
     found = trouble if trouble else differences(system, preloaded)
     found += complaints(case, preloaded) + not_loaded(case, preloaded)
     processes = len({testimony.pid for testimony in preloaded.testimonies()})
@@ -92,6 +96,7 @@ def main():
     parser.add_argument("name", nargs="?", choices=sorted(all_cases), help="which program")
     parser.add_argument("--lib", type=Path, help="the library to preload")
     parser.add_argument("--witness", type=Path, help="the built preloads/witness.c")
+    parser.add_argument("--filtered", metavar="LAUNCHER", help="under the list of system calls (filtered.py)")
     parser.add_argument("--must-fail", metavar="PATTERN", help="pass only when it fails and says this")
     parser.add_argument("--seconds", type=float, help="how long each of the two runs may take")
     parser.add_argument("--keep", action="store_true", help="keep the work directory")
@@ -110,7 +115,8 @@ def main():
     root = Path(tempfile.mkdtemp(prefix=f"calm-{case.name}-"))
     root.chmod(0o755)
     try:
-        found, summary = run_case(case, arguments.lib, arguments.witness, root, arguments.seconds or case.seconds_max)
+        seconds = arguments.seconds or case.seconds_max
+        found, summary = run_case(case, arguments.lib, arguments.witness, root, seconds, arguments.filtered)
     except Skip as skip:
         print(f"skipped: {skip}; `./calm test --setup{' --full' if case.label == 'full' else ''}` brings it.")
         return SKIPPED

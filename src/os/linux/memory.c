@@ -32,9 +32,6 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
 
 enum {
     FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
@@ -87,13 +84,14 @@ int os_reserve(size_t size, size_t align, void **out)
     return 0;
 }
 
-/* Maps exactly there, where nothing is yet. */
+/* Maps exactly there, where nothing is yet: the kernel puts it elsewhere if something is. The C
+ * library maps so, too, so filters that look at flags let it pass. */
 static int map_at(void *start, size_t size)
 {
-    long at = map(start, size, PROT_NONE, OURS | MAP_FIXED_NOREPLACE);
+    long at = map(start, size, PROT_NONE, OURS);
     if (is_error(at))
         return (int)at;
-    if ((void *)at != start) { /* kernels before 4.17 take the flag for a mere hint */
+    if ((void *)at != start) {
         os_release((void *)at, size);
         return -EEXIST;
     }
@@ -148,12 +146,13 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     return error;
 }
 
-/* What is added has the same name and flags. Not so where it would be locked in memory and may not:
- * a process that locks what it has, and no more, has more all the same. */
+/* What is added has the same name and flags. Not so where it would be locked in memory and may not
+ * (-EAGAIN), as a process that locks what it has, and no more, has more all the same; nor where a
+ * filter lets mremap pass with the C library's flags only. */
 int os_extend(void *last, size_t size, size_t larger)
 {
     long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
-    if (at == -EAGAIN)
+    if (is_error(at) && at != -ENOMEM && at != -EFAULT)
         return map_at((char *)last + size, larger - size);
     return is_error(at) ? (int)at : 0;
 }

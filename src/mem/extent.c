@@ -50,7 +50,7 @@ static int reserve_together(struct extent *extent, const struct extent_plan *pla
 
 int extent_make(struct extent *extent, const struct extent_plan *plan)
 {
-    void *start;
+    void *start = NULL;
     *extent = (struct extent){
         .guard = plan->guard, .most = plan->most, .reserved = plan->first + plan->guard};
     enum os_place place = plan->is_heap ? OS_LOW : OS_HIGH;

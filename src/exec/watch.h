@@ -16,11 +16,13 @@
 
 #include "base/atomic.h"
 #include "base/attr.h"
+#include "calmalloc/exec.h"
 
 enum {
     WATCH_CLASSES = 16, /* block classes of a pool that are published */
-    WATCH_WORK_BITS = 40,
-    /* A task's predicted work is cut here, about a second, so that 2^10 of them still fit. */
+    WATCH_WORK_BITS = 43,
+    WATCH_WORK_SHIFT = 8, /* predicted work is kept in units of 256 ns, rounded up */
+    /* And is cut here, about a second, so that twice what an inbox may hold still fits. */
     WATCH_WORK_MAX_NS = 1 << 30,
     /* The smoothed service time moves by 1/2^6 of a sample's distance, its quick fellow by 1/2^4.
      */
@@ -33,7 +35,7 @@ enum {
 
 struct watch_line {
     /* Added to by who submits, taken from by the core: tasks in flight above WATCH_WORK_BITS, below
-     * it the sum of their size hints in ns. */
+     * it the sum of their size hints. */
     _Atomic uint64_t load;
 
     /* Written by whoever makes a task the first that waits in the inbox, the core, a thief or a
@@ -50,6 +52,11 @@ struct watch_line {
     _Atomic uint16_t free_blocks[WATCH_CLASSES]; /* what the core itself could allocate now */
 };
 _Static_assert(sizeof(struct watch_line) == CACHE_LINE_BYTES, "what a core says is one line");
+_Static_assert(2ull * CALM_EXEC_INBOX_MAX * (WATCH_WORK_MAX_NS >> WATCH_WORK_SHIFT) <=
+                   1ull << WATCH_WORK_BITS,
+               "the work of all that may be in flight does not reach the count");
+_Static_assert(2ull * CALM_EXEC_INBOX_MAX - 1 <= UINT64_MAX >> WATCH_WORK_BITS,
+               "nor does the count leave the word");
 
 ALWAYS_INLINE uint32_t load_count(uint64_t word)
 {
@@ -58,14 +65,15 @@ ALWAYS_INLINE uint32_t load_count(uint64_t word)
 
 ALWAYS_INLINE uint64_t load_work_ns(uint64_t word)
 {
-    return word & (((uint64_t)1 << WATCH_WORK_BITS) - 1);
+    return (word & (((uint64_t)1 << WATCH_WORK_BITS) - 1)) << WATCH_WORK_SHIFT;
 }
 
 /* What one task adds to `load`. */
 ALWAYS_INLINE uint64_t load_of(uint32_t hint_ns)
 {
     uint64_t work = hint_ns < WATCH_WORK_MAX_NS ? hint_ns : (uint64_t)WATCH_WORK_MAX_NS;
-    return ((uint64_t)1 << WATCH_WORK_BITS) + work;
+    uint64_t round_up = ((uint64_t)1 << WATCH_WORK_SHIFT) - 1;
+    return ((uint64_t)1 << WATCH_WORK_BITS) + ((work + round_up) >> WATCH_WORK_SHIFT);
 }
 
 ALWAYS_INLINE uint32_t watch_count(const struct watch_line *line)

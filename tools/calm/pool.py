@@ -115,7 +115,7 @@ def show(made, larger):
         print("  left out: %s above 1 MiB, which no class can hold" % say.count(larger, "block"))
     print("\nstatic const size_t block_bytes[] = {%s};" % ", ".join(str(one.block_bytes) for one in made.classes))
     print("static const uint32_t percent[] = {%s};" % ", ".join(str(one.percent) for one in made.classes))
-    print("struct calm_pool_config config = {block_bytes, percent, %d, %d, 0, NULL, 0};" %
+    print("struct calm_pool_config config = {block_bytes, percent, %d, %d, 0, NULL};" %
           (len(made.classes), made.bytes))
 
 

@@ -111,7 +111,7 @@ target_link_libraries(calmpool PRIVATE $<BUILD_INTERFACE:calm_instrument>)
 
 # The executor, on the pools and on a few words of the kernel's; without its own files the policies (CalmSimulator).
 file(GLOB calm_sources_exec CONFIGURE_DEPENDS ${calm_src}/exec/*.c)
-set(calm_executor_files "exec|exec_stats|exec_learned|dispatch|worker|inbox|ring|running")
+set(calm_executor_files "exec|exec_stats|dispatch|worker|inbox|ring|running")
 calm_objects(calm_exec_objects ${CALM_CHECKS} ${calm_sources_exec} ${calm_src}/os/linux/worker.c
     ${calm_src}/os/linux/wait.c ${calm_src}/os/linux/claim.c)
 calm_sealed(calm_sealed_exec FROM calm_exec_objects)

@@ -21,7 +21,7 @@ TARGET = 10  # service times, or own times: the 99th percentile that throughput 
 SHOWN_LOADS = (0.5, 0.8, 0.95)
 PERCENTILES = ("p50", "p90", "p99", "p999", "p9999")
 TITLES = {"p50": "P50", "p90": "P90", "p99": "P99", "p999": "P99.9", "p9999": "P99.99"}
-SHOWN = ("rr", "p2c", "jsq", "jiq", "jbsq1", "jbsq2", "prequal", "steal", "learned")
+SHOWN = ("steal", "jsq", "jbsq1", "jbsq2", "p2c", "prequal")
 
 
 def interval(values):
@@ -115,10 +115,10 @@ def equal(lines):
 
 
 def bound(lines):
-    """The default against one shared queue, and the learned one against the default."""
-    out = ["## The default against one shared queue, the learned policy against the default", "",
+    """The default against one shared queue."""
+    out = ["## The default against one shared queue", "",
            "Equal cores. Ratios of P99, the same seeds; jbsq1 without delay is one shared queue.", ""]
-    for one, other in (("steal", "jbsq1"), ("learned", "steal")):
+    for one, other in (("steal", "jbsq1"),):
         loads = lines.seen("equal", "load")
         rows = []
         for traffic in sets.TRAFFICS:
@@ -165,26 +165,25 @@ def throughput_of(lines, figure):
     return table(["policy"] + list(sets.TRAFFICS), rows)
 
 
-def best_fixed(lines, name, figure, **wanted):
-    """Name and mean of the fixed policy whose mean is least; the oracle does not count."""
+def best_other(lines, name, figure, **wanted):
+    """Name and mean of the policy whose mean is least, but for the default and the oracle."""
     means = {policy: interval(lines.values(figure, name, policy=policy, **wanted))[0]
-             for policy in lines.seen(name, "policy", **wanted) if policy not in ("learned", "least-work")}
+             for policy in lines.seen(name, "policy", **wanted) if policy not in ("steal", "least-work")}
     best = min(means, key=means.get)
     return best, means[best]
 
 
 def against_best(lines, name, **wanted):
-    out = ["Learned over the best fixed policy, and over the default (steal), ratios of P99:", ""]
+    out = ["The default, steal, over the best of the others at that point, ratios of P99:", ""]
     rows = []
     for traffic in lines.seen(name, "traffic", **wanted):
         for load in lines.seen(name, "load", **wanted):
             more = dict(wanted, traffic=traffic, load=load)
-            best, _ = best_fixed(lines, name, p99, **more)
-            learned = lines.of(name, policy="learned", **more)
-            cells = [interval(lines.ratios(p99, learned, lines.of(name, policy=policy, **more)))
-                     for policy in (best, "steal")]
-            rows.append([traffic, f"{load:g}", best] + [f"{mean:.2f} ±{reach:.2f}" for mean, reach in cells])
-    return out + table(["traffic", "load", "best fixed", "learned over it", "learned over steal"], rows)
+            best, _ = best_other(lines, name, p99, **more)
+            mean, reach = interval(lines.ratios(p99, lines.of(name, policy="steal", **more),
+                                                lines.of(name, policy=best, **more)))
+            rows.append([traffic, f"{load:g}", best, f"{mean:.2f} ±{reach:.2f}"])
+    return out + table(["traffic", "load", "best other", "steal over it"], rows)
 
 
 def unequal(lines):
@@ -233,23 +232,47 @@ def tight(lines):
     return out + by_load(lines, "tight", p99, cell, ": P99")
 
 
-def again(lines):
-    """The learned policy against the default on seeds of their own."""
-    out = ["## Tight and scarce pools, seeds 101 to 110", "",
-           "The sets above once more, with seeds that were not looked at while the learned policy was made: learned for"
-           " the default, `steal`. Lost: no block, or refused.", ""]
+def small(lines):
+    """The default with inboxes as small as the pools, against the default with large ones."""
+    out = ["## Inboxes as small as pools", "",
+           "The default, `steal`, in the tight and the scarce pools above, with inboxes of 16, 8 and 4 tasks: NULL share,"
+           " lost (no block, or refused), and P99 over that with inboxes of 1024.", ""]
     rows = []
-    for name in ("tight-again", "scarce-again"):
-        for traffic in lines.seen(name, "traffic"):
-            for load in lines.seen(name, "load"):
-                one, other = (lines.of(name, policy=policy, traffic=traffic, load=load)
-                              for policy in ("learned", "steal"))
+    for name in ("tight", "scarce"):
+        for traffic in ("exponential", "bimodal"):
+            for load in lines.seen(f"{name}-4", "load"):
+                wide = lines.of(name, policy="steal", traffic=traffic, load=load)
+                row = [name, traffic, f"{load:g}", percent([result["null_share"] for result in wide]),
+                       percent([lost(result) for result in wide])]
+                for inbox in sets.INBOXES:
+                    found = lines.of(f"{name}-{inbox}", traffic=traffic, load=load)
+                    mean, reach = interval(lines.ratios(p99, found, wide))
+                    row += [percent([result["null_share"] for result in found]),
+                            percent([lost(result) for result in found]), f"{mean:.2f} ±{reach:.2f}"]
+                rows.append(row)
+    head = ["pools", "traffic", "load", "1024: NULL", "lost"]
+    for inbox in sets.INBOXES:
+        head += [f"{inbox}: NULL", "lost", "P99, ratio"]
+    return out + table(head, rows)
+
+
+def held_back(lines):
+    """The default against the best of the others, on seeds of the day of the run."""
+    seeds = lines.seen("held-back", "seed")
+    out = ["## Seeds that nobody saw", "",
+           f"Seeds {min(seeds)} to {max(seeds)}: the day of the run chose them. The default, `steal`, over the best of"
+           " the others at that point; lost: no block, or refused.", ""]
+    rows = []
+    for setting in lines.seen("held-back", "setting"):
+        for traffic in lines.seen("held-back", "traffic", setting=setting):
+            for load in lines.seen("held-back", "load", setting=setting, traffic=traffic):
+                more = {"setting": setting, "traffic": traffic, "load": load}
+                best, _ = best_other(lines, "held-back", p99, **more)
+                one, other = (lines.of("held-back", policy=policy, **more) for policy in ("steal", best))
                 mean, reach = interval(lines.ratios(p99, one, other))
-                rows.append([name.split("-")[0], traffic, f"{load:g}"]
-                            + [" for ".join(percent([figure(result) for result in found]) for found in (one, other))
-                               for figure in (lambda result: result["null_share"], lost)]
-                            + [f"{mean:.2f} ±{reach:.2f}"])
-    return out + table(["pools", "traffic", "load", "NULL share", "lost", "P99, ratio"], rows)
+                rows.append([setting, traffic, f"{load:g}", best, f"{mean:.2f} ±{reach:.2f}"]
+                            + [" for ".join(percent([lost(result) for result in found]) for found in (one, other))])
+    return out + table(["cores", "traffic", "load", "best other", "P99, ratio", "lost"], rows)
 
 
 def lost(result):
@@ -271,29 +294,13 @@ def refused(lines):
     return out + by_load(lines, "bounded", p99, cell, ": P99")
 
 
-def sizes(lines):
-    out = ["## Skewed sizes, told beforehand", "",
-           "Equal cores; tasks say their size to the nearest power of four, which only the learned policy hears."
-           " Ratios of P99.", ""]
-    rows = []
-    for traffic in lines.seen("sizes", "traffic"):
-        for load in lines.seen("sizes", "load"):
-            hinted = lines.of("sizes", traffic=traffic, load=load)
-            best, _ = best_fixed(lines, "equal", p99, traffic=traffic, load=load)
-            row = [traffic, f"{load:g}", best]
-            for other in (best, "steal", "learned"):
-                mean, reach = interval(lines.ratios(
-                    p99, hinted, lines.of("equal", policy=other, traffic=traffic, load=load)))
-                row.append(f"{mean:.2f} ±{reach:.2f}")
-            rows.append(row)
-    return out + table(["traffic", "load", "best fixed", "over it", "over steal", "over learned without hints"], rows)
-
-
 def others(lines):
     out = ["## Delay", "", "A decision reaches its core, and news of a core the dispatcher, after a tenth and after"
            " three tenths of a service time; a theft takes as long. P99.", ""]
     for delay in lines.seen("delay", "delay"):
         out += by_load(lines, "delay", p99, cell, f", delay {delay / SERVICE_NS:g}", delay=delay)
+    out += ["With four of 16 cores four times as slow, a tenth of a service time.", ""]
+    out += by_load(lines, "delay-unequal", p99, cell)
     out += ["## Bursts", "", "Arrivals at 1.8 and 0.2 times the mean rate, by turns of 100 tasks on average. P99.",
             ""] + by_load(lines, "bursty", p99, cell)
     out += ["## Cores", "", "Equal cores, exponential, load 0.8. P99.", ""]
@@ -319,44 +326,12 @@ def change(lines):
     for policy in lines.seen("drift", "policy"):
         rows.append([policy] + [cell([p99(result) for result in found]) for found in (
             lines.of("drift", policy=policy, drift=40000), lines.of("drift", policy=policy, then="bimodal"))])
-    out += table(["policy", "moving", "turning"], rows)
-    out += ["Trained on one traffic (400,000 tasks), judged on another: the learned weights alone, frozen, without"
-            " fallback; four of 16 cores slow, load 0.7. P99.", ""]
-    rows = []
-    for trained in lines.seen("transfer", "trained"):
-        rows.append([trained] + [cell(lines.values(p99, "transfer", trained=trained, traffic=traffic))
-                                 for traffic in sets.TRAFFICS])
-    return out + table(["trained on"] + [f"judged on {traffic}" for traffic in sets.TRAFFICS], rows)
-
-
-def watched(lines):
-    out = ["## Counterfactual and forecast", "",
-           "What the learned policy would have done while another decided, exponential: share of the same choices, and"
-           " by how much longer than its own choice it expects the task to take (service times).", ""]
-    rows = []
-    for result in lines.seen("counterfactual", "policy"):
-        for load in lines.seen("counterfactual", "load"):
-            row = [result, f"{load:g}"]
-            for key, value in (("slow", "4:4"), ("tight", "4:4")):
-                found = lines.of("counterfactual", policy=result, load=load, **{key: value})
-                row += [percent([line["counterfactual"]["agreed"] for line in found]),
-                        cell([line["counterfactual"]["regret_ns"] / SERVICE_NS for line in found])]
-            rows.append(row)
-    out += table(["policy", "load", "slow cores: same", "regret", "tight pools: same", "regret"], rows)
-    out += ["Free blocks of a class one service time ahead, tight pools, the learned policy deciding: mean error in"
-            " blocks, beside the guess that nothing changes.", ""]
-    rows = []
-    for traffic in lines.seen("tight", "traffic"):
-        for load in lines.seen("tight", "load"):
-            found = lines.of("tight", policy="learned", traffic=traffic, load=load)
-            rows.append([traffic, f"{load:g}"] + [cell([line["forecast"][key] for line in found])
-                                                  for key in ("error", "error_if_still", "bias")])
-    return out + table(["traffic", "load", "forecast", "nothing changes", "bias of the forecast"], rows)
+    return out + table(["policy", "moving", "turning"], rows)
 
 
 def cost(lines):
-    out = ["## Instructions a decision", "", "By callgrind, gcc 12 at -O2, load 0.7, from the first task on; learning"
-           " and stealing are not in them. `learned, slow`: a quarter of the cores takes four times as long.", ""]
+    out = ["## Instructions a decision", "", "By callgrind, gcc 12 at -O2, load 0.7, from the first task on;"
+           " stealing is not in them. `steal, slow`: a quarter of the cores takes four times as long.", ""]
     rows = []
     for policy in lines.seen("cost", "policy"):
         found = {line["cores"]: str(line["instructions"]) for line in lines.of("cost", policy=policy)}
@@ -370,7 +345,7 @@ def clocked(lines):
            " 99th percentile, of the decisions of a run at load 0.7 with pools, less what reading the clock takes at"
            " least."
            " Between decisions the simulator uses the caches. The best of three rounds. `slow`: a quarter of the cores"
-           " takes four times as long. `its end`: what is learned when a task ends, every second one."
+           " takes four times as long."
            " Made by `study.py run SIMULATOR clock`.", ""]
     best = {}
     reading = min(lines.values(lambda line: line["reading_ns"], "clock", kind="decide"), default=0)
@@ -389,8 +364,6 @@ def clocked(lines):
     for policy in dict.fromkeys(key[0] for key in best):
         found = [best.get((policy, cores)) for cores in sets.CLOCKED]
         rows.append([policy] + [shown(line, "decision") if line else "" for line in found])
-        if any(line and "end" in line for line in found):
-            rows.append([f"{policy}, its end"] + [shown(line, "end") if line else "" for line in found])
     out += table(["policy"] + [f"{cores} cores" for cores in sets.CLOCKED], rows)
     out += ["From a submission to the start of its task on an idle core, two threads pinned to two CPUs, ns. A worker"
             " looks on for some 100 us before it sleeps.", ""]
@@ -407,7 +380,7 @@ def clocked(lines):
 
 
 def looks():
-    return plots.looks_of(list(sets.ALL), "learned")
+    return plots.looks_of(list(sets.ALL), "steal")
 
 
 def draw_loads(lines, name, figure, label, title, traffics, policies, floor=None):
@@ -425,8 +398,8 @@ def draw_loads(lines, name, figure, label, title, traffics, policies, floor=None
             points = [point for point in points if floor is None or point[1] > floor]
             if not points:
                 continue
-            plots._line(axes, [point[:2] for point in points], policy, "learned", looks())
-            colour = plots.INK if policy == "learned" else looks()[policy][0]
+            plots._line(axes, [point[:2] for point in points], policy, "steal", looks())
+            colour = plots.INK if policy == "steal" else looks()[policy][0]
             axes.fill_between([x for x, _, _ in points], [max(y - e, 1e-6) for _, y, e in points],
                               [y + e for _, y, e in points], color=colour, alpha=0.15, linewidth=0)
         axes.set_yscale("log")
@@ -453,7 +426,7 @@ def draw_tails(lines, traffics):
             found = lines.of("equal", policy=policy, traffic=traffic, load=0.8)
             points = [(plots.nines(share), interval([result["sojourn"][key] / SERVICE_NS for result in found])[0])
                       for share, key in zip(shares, keys)]
-            plots._line(axes, points, policy, "learned", looks())
+            plots._line(axes, points, policy, "steal", looks())
         axes.set_xticks([plots.nines(share) for share in (50, 90, 99, 99.9, 99.99)],
                         ["50 %", "90 %", "99 %", "99.9 %", "99.99 %"])
         axes.set_yscale("log")
@@ -473,9 +446,9 @@ def draw(lines):
         "dispatch-equal": draw_loads(lines, "equal", p99, time, "16 equal cores", sets.TRAFFICS, SHOWN),
         "dispatch-tails": draw_tails(lines, ("exponential", "bimodal")),
         "dispatch-unequal": draw_loads(lines, "unequal", p99, time, "16 cores, four of them four times as slow",
-                                       sets.TRAFFICS, SHOWN[1:]),
+                                       sets.TRAFFICS, SHOWN),
         "dispatch-tight": draw_loads(lines, "tight", nulls, "NULL and rejected, %", "Tight pools",
-                                     ("exponential", "bimodal"), SHOWN[1:] + ("p2c-occupancy",), 1e-4),
+                                     ("exponential", "bimodal"), SHOWN, 1e-4),
     }
 
 
@@ -505,8 +478,7 @@ def page(results):
            " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
            " [What follows from them](dispatch.md).", "", commits(results), ""]
-    for part in (bound, equal, throughput, unequal, tight, again, refused, sizes, others, change, watched, cost,
-                 clocked):
+    for part in (bound, equal, throughput, unequal, tight, refused, small, held_back, others, change, cost, clocked):
         out += part(lines)
     return "\n".join(out).rstrip() + "\n"
 

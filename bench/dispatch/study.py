@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Runs the sets of sets.py and keeps their lines; writes tables and plots from them.
 
-    study.py run SIMULATOR [SET...] [--learned]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
-    study.py report                               tables into docs/dispatch-figures.md, plots into docs/images/
+    study.py run SIMULATOR [SET...]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
+    study.py report                   tables into docs/dispatch-figures.md, plots into docs/images/
 
-With --learned only what the learned policy decided or watched: other policies' lines stay as they are.
-
-Both are deterministic, but for the set `clock`: the same simulator gives the same lines, the same lines the same files.
+Both are deterministic, but for the sets `clock` and `held-back`, whose seeds are those of the day: the same simulator
+gives the same lines, the same lines the same files.
 Each line has the commit that its sources were of, and the report tells when they differ.
 """
 import collections
+import datetime
 import gzip
 import io
 import json
@@ -30,7 +30,7 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(ROOT / "bench"))
 import sets  # noqa: E402
 
-SPECIAL_STEPS = {"transfer": 20, "clock": 61}
+SPECIAL_STEPS = {"clock": 52, "held-back": 60}
 DROPPED = ("cpu_s", "tasks_a_cpu_s", "service")  # of the machine, or always the same
 SOURCES = ("src", "include", "tools/sim", "tools/exec")  # what a line depends on, beside its options
 CHOICE = ("policy", "traffic", "load")
@@ -73,9 +73,8 @@ def clock(simulator, say):
     program = Path(simulator).resolve().parent / "calm_exec_cost"
     if not os.access(program, os.X_OK):
         sys.exit(f"study: the set 'clock' needs '{program.name}' beside the simulator; 'cmake --build' makes it there.")
-    commands = [["decide", policy, str(cores), "200000"] for policy in sets.FIXED + ("learned",)
-                for cores in sets.CLOCKED]
-    commands += [["decide", "learned", str(cores), "200000", str(cores // 4)] for cores in sets.CLOCKED if cores >= 4]
+    commands = [["decide", policy, str(cores), "200000"] for policy in sets.OWN for cores in sets.CLOCKED]
+    commands += [["decide", "steal", str(cores), "200000", str(cores // 4)] for cores in sets.CLOCKED if cores >= 4]
     commands += [["start", "2000", str(gap_ns)] for gap_ns in sets.GAPS_NS]
     results = []
     for words in commands:
@@ -88,24 +87,20 @@ def clock(simulator, say):
     return results
 
 
-def transfer(simulator, say):
-    """Each traffic's weights on each traffic, and no training at all."""
+def held_back(simulator, say):
+    """Ten seeds that begin with the day's date."""
+    first = int(datetime.date.today().strftime("%Y%m%d")) * 100
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        for trained in ("nothing",) + sets.TRAFFICS:
-            words = ""
-            if trained != "nothing":
-                path = f"{folder}/{trained}"
-                simulate(simulator, f"{sets.TRAIN} --traffic {trained} --snapshot-out {path}")
-                words = f"--snapshot-in {path}"
-            for judged in sets.TRAFFICS:
-                say(f"transfer: {trained} to {judged}")
-                found = simulate(simulator, f"{sets.JUDGE} --traffic {judged} {words}")
-                results += [dict(result, trained=trained) for result in found]
+    for setting, words in sets.HELD_BACK.items():
+        for traffic in ("exponential", "bimodal"):
+            for policy in sets.GOOD:
+                say(f"held-back: {policy}, {traffic}, {setting}")
+                found = simulate(simulator, f"--policy {policy} --traffic {traffic} {words} --seed {first}")
+                results += [dict(result, setting=setting) for result in found]
     return results
 
 
-SPECIAL = {"transfer": transfer, "cost": cost, "clock": clock}
+SPECIAL = {"held-back": held_back, "cost": cost, "clock": clock}
 
 
 class Progress:
@@ -158,9 +153,6 @@ def load():
 
 def wanted(name):
     """How many lines a set should have of each policy, traffic, load and seed."""
-    if name == "transfer":
-        return {("learned", traffic, 0.7, seed): len(sets.TRAFFICS) + 1
-                for traffic in sets.TRAFFICS for seed in range(1, sets.SEEDS + 1)}
     counts = collections.Counter()
     for command in sets.SETS[name]:
         words = command.split()
@@ -180,7 +172,7 @@ def complaint(results):
         of_set = [result for result in results if result["set"] == name]
         if not of_set:
             return f"there are no lines of the set '{name}'; 'study.py run SIMULATOR {name}' makes them."
-        if name in ("cost", "clock"):
+        if name in SPECIAL:
             continue
         missing = [result for result in of_set if any(key not in result for key in CHOICE + ("seed",))]
         if missing:
@@ -209,10 +201,6 @@ def keep(results):
     RESULTS.write_bytes(packed.getvalue())
 
 
-def is_learned(words):
-    return "--policy learned" in words or "--counterfactual" in words
-
-
 def every_set():
     return list(sets.SETS) + list(SPECIAL)
 
@@ -223,7 +211,7 @@ def place_of(result):
     return every_set().index(result["set"]), sets.ALL.index(policy) if policy in sets.ALL else len(sets.ALL)
 
 
-def run(simulator, names, only_learned):
+def run(simulator, names):
     every = every_set()
     unknown = [name for name in names if name not in every]
     if unknown:
@@ -238,11 +226,8 @@ def run(simulator, names, only_learned):
             found = []
             for words in sets.SETS[name]:
                 progress(f"{name}: {words}")
-                if is_learned(words) or not only_learned:
-                    found += simulate(simulator, words)
-        policies = {result.get("policy") for result in found}  # none: the set `clock`, submissions to starts
-        others = [result for result in load()
-                  if result["set"] != name or (only_learned and result.get("policy") not in policies)]
+                found += simulate(simulator, words)
+        others = [result for result in load() if result["set"] != name]
         merged = others + [dict({"set": name}, **result, commit=sources) for result in found]
         keep(sorted(merged, key=place_of))
     if sys.stderr.isatty():
@@ -258,16 +243,16 @@ def main(words):
     if not words or {"--help", "-h"} & set(words):
         print(__doc__.strip(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
-    wrong = [word for word in words if word.startswith("-") and word != "--learned"]
+    wrong = [word for word in words if word.startswith("-")]
     if wrong:
         return stop_with(f"there is no option {wrong[0]}; --help lists what there is.")
-    names = [word for word in words[1:] if word != "--learned"]
+    names = words[1:]
     if words[0] == "run":
         if not names:
             return stop_with("'run' needs the simulator's path; 'build/lib/calm_simulator' is it after './calm lib'.")
         if not os.access(names[0], os.X_OK) or Path(names[0]).is_dir():
             return stop_with(f"'{names[0]}' is no program; './calm lib' builds build/lib/calm_simulator.")
-        run(names[0], names[1:], "--learned" in words)
+        run(names[0], names[1:])
     elif words == ["report"]:
         import pages
         results = load()

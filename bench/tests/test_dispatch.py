@@ -1,10 +1,11 @@
 """Checks the dispatch study: tables from made-up lines whose answers are known, and lines that cannot be reported.
 
 Run with `python3 bench/tests/test_dispatch.py [SIMULATOR]`. Takes half a minute; with a simulator it also checks that
-the kept lines of the learned policy are what that one says. The pictures are not checked.
+the kept lines of the default policy are what that one says. The pictures are not checked.
 """
 
 import contextlib
+import datetime
 import gzip
 import io
 import json
@@ -30,13 +31,13 @@ FOLDER = Path(tempfile.mkdtemp(prefix="calm-dispatch-test-"))
 SIMULATOR = None
 SEEDS = range(1, 11)
 REACH = 2.262 * 3.0276503541 / 10**0.5  # half the 95 % interval of ten values that lie 1 apart: Student, by hand
-PLACE = {policy: place + 1 for place, policy in enumerate(sets.ALL)}  # hash 1 ... steal 13, least-work 14, learned 15
+PLACE = {policy: place + 1 for place, policy in enumerate(sets.ALL)}  # steal 1, jsq 2 ... prequal 8, least-work 9
 
 
 def result_of(name, policy, traffic, load, seed, **more):
     """
     A made-up line. Of seed 1 to 10 P99 is ten service times for each place of the policy, 1 % apart: 10 ± 0.217 for
-    hash, 20 ± 0.433 for rr. Other percentiles are that, twice and more; shares are the place in percent.
+    steal, 20 ± 0.433 for jsq. Other percentiles are that, twice and more; shares are the place in percent.
     """
     p99 = 10000 * PLACE[policy] * (1 + 0.01 * (seed - 5.5))
     times = {"p50": p99 / 10, "p90": p99 / 2, "p95": p99 / 1.5, "p99": p99, "p999": 2 * p99, "p9999": 4 * p99}
@@ -50,14 +51,10 @@ def lines_of_set(name):
     for command in sets.SETS[name]:
         words = command.split()
         told = {word[2:].replace("-", "_"): value for word, value in zip(words, words[1:]) if word.startswith("--")}
-        more = {key: told[key] for key in ("slow", "tight", "hint", "then") if key in told}
+        more = {key: told[key] for key in ("slow", "tight", "then") if key in told}
         more.update({key: int(told[key]) for key in ("delay", "drift", "cores") if key in told})
         if told.get("key_skew", "0") != "0":
             more["key_skew"] = float(told["key_skew"])
-        if "--counterfactual" in words:
-            more["counterfactual"] = {"decisions": 100, "agreed": 0.25, "regret_ns": 1500}
-        if name == "tight" and told["policy"] == "learned":
-            more["forecast"] = {"error": 0.75, "error_if_still": 1.25, "bias": -0.5}
         for load in told["load"].split(","):
             for seed in SEEDS:
                 result = result_of(name, told["policy"], told.get("traffic", "exponential"), float(load), seed, **more)
@@ -72,11 +69,12 @@ def clocked(policy, cores, slow, p50, reading):
 def made():
     """All sets, whole."""
     lines = [line for name in sets.SETS for line in lines_of_set(name)]
-    lines += [result_of("transfer", "learned", traffic, 0.7, seed, trained=trained)
-              for trained in ("nothing",) + sets.TRAFFICS for traffic in sets.TRAFFICS for seed in SEEDS]
-    lines += [{"set": "cost", "policy": "rr", "cores": cores, "instructions": 31 + cores, "commit": "abc"}
+    lines += [result_of("held-back", policy, traffic, 0.5, 2026010100 + seed, setting=setting)
+              for setting in sets.HELD_BACK for traffic in ("exponential", "bimodal") for policy in sets.GOOD
+              for seed in SEEDS]
+    lines += [{"set": "cost", "policy": "jsq", "cores": cores, "instructions": 31 + cores, "commit": "abc"}
               for cores in (16, 256)]
-    lines += [clocked("rr", 2, 0, p50, reading) for p50, reading in ((30, 20), (8, 25), (50, 20))]
+    lines += [clocked("jsq", 2, 0, p50, reading) for p50, reading in ((30, 20), (8, 25), (50, 20))]
     return lines + [{"set": "clock", "kind": "start", "gap_ns": 20000, "reading_ns": 20, "commit": "abc",
                      "start": {"p50": p50, "p99": 5000}} for p50 in (1300, 1200)]
 
@@ -156,23 +154,23 @@ class Choosing(unittest.TestCase):
     def best(self, means):
         lines = pages.Lines([dict(result_of("equal", policy, "fixed", 0.5, 1), figure=figure)
                              for policy, figure in means.items()])
-        return pages.best_fixed(lines, "equal", lambda result: result["figure"], traffic="fixed")
+        return pages.best_other(lines, "equal", lambda result: result["figure"], traffic="fixed")
 
-    def test_the_best_fixed_policy_is_neither_the_oracle_nor_the_learned_one(self):
-        self.assertEqual(self.best({"rr": 4, "least-work": 1, "steal": 3, "learned": 2, "jsq": 5}), ("steal", 3))
+    def test_the_best_other_is_neither_the_oracle_nor_the_default(self):
+        self.assertEqual(self.best({"p2c": 4, "least-work": 1, "jbsq1": 3, "steal": 2, "jsq": 5}), ("jbsq1", 3))
 
     def test_of_a_tie_the_first_is_named(self):
-        self.assertEqual(self.best({"rr": 4, "steal": 3, "jsq": 3}), ("steal", 3))
-        self.assertEqual(self.best({"rr": 4, "jsq": 3, "steal": 3}), ("jsq", 3))
+        self.assertEqual(self.best({"p2c": 4, "jbsq1": 3, "jsq": 3}), ("jbsq1", 3))
+        self.assertEqual(self.best({"p2c": 4, "jsq": 3, "jbsq1": 3}), ("jsq", 3))
 
     def test_ratios_are_of_the_same_seeds_in_whatever_order_the_lines_come(self):
-        pairs = [(result_of("equal", "steal", "fixed", 0.5, seed), result_of("equal", "learned", "fixed", 0.5, seed))
+        pairs = [(result_of("equal", "jsq", "fixed", 0.5, seed), result_of("equal", "steal", "fixed", 0.5, seed))
                  for seed in SEEDS]
-        for seed, (steal, learned) in zip(SEEDS, pairs):
-            steal["sojourn"]["p99"] = 1000.0 * 3**seed  # unpaired means would say something else
-            learned["sojourn"]["p99"] = steal["sojourn"]["p99"] * (1 + 0.1 * (seed - 5.5))
+        for seed, (jsq, steal) in zip(SEEDS, pairs):
+            jsq["sojourn"]["p99"] = 1000.0 * 3**seed  # unpaired means would say something else
+            steal["sojourn"]["p99"] = jsq["sojourn"]["p99"] * (1 + 0.1 * (seed - 5.5))
         lines = pages.Lines([pair[0] for pair in pairs] + [pair[1] for pair in reversed(pairs)])
-        ratios = lines.ratios(pages.p99, *(lines.of("equal", policy=policy) for policy in ("learned", "steal")))
+        ratios = lines.ratios(pages.p99, *(lines.of("equal", policy=policy) for policy in ("steal", "jsq")))
         mean, reach = pages.interval(ratios)
         self.assertAlmostEqual(mean, 1)
         self.assertAlmostEqual(reach, 0.1 * REACH)
@@ -199,7 +197,7 @@ class Page(unittest.TestCase):
                     mean = 10 * PLACE[policy]
                     expected = f"{mean} ±{0.01 * mean * REACH:.3g}"
                     self.assertEqual(set(rows[policy]), {expected})
-                self.assertEqual(rows["steal"][0], "130 ±2.82")
+                self.assertEqual(rows["steal"][0], "10 ±0.217")
                 self.assertEqual(len(rows["policy"]), len(rows["steal"]))
 
     def test_each_load_has_its_own_cells(self):
@@ -216,30 +214,40 @@ class Page(unittest.TestCase):
         rows = self.rows("Equal cores", "bimodal, load 0.95")
         self.assertEqual(rows["policy"],
                          ["P50", "P90", "P99", "P99.9", "P99.99", "slow-down P50", "P99", "P99.9"])
-        self.assertEqual(rows["hash"], ["1 ±0.0217", "5 ±0.108", "10 ±0.217", "20 ±0.433", "40 ±0.866",
+        self.assertEqual(rows["steal"], ["1 ±0.0217", "5 ±0.108", "10 ±0.217", "20 ±0.433", "40 ±0.866",
                                         "0.2 ±0.00433", "2 ±0.0433", "4 ±0.0866"])
 
-    def test_the_default_is_held_against_one_queue_and_the_learned_one_against_it(self):
-        title = "The default against one shared queue, the learned policy against the default"
-        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {f"{13 / PLACE['jbsq1']:.3f} ±0.000"})
-        self.assertEqual(set(self.rows(title, "learned over steal")["fixed"]), {"1.154 ±0.000"})
+    def test_the_default_is_held_against_one_queue(self):
+        title = "The default against one shared queue"
+        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {"0.333 ±0.000"})
 
-    def test_learned_is_held_against_the_best_fixed_policy(self):
+    def test_the_default_is_held_against_the_best_of_the_others(self):
         rows = [line for line in section(self.text, "Unequal cores").splitlines() if line.startswith("| bimodal | 0.8")]
-        self.assertEqual(rows, ["| bimodal | 0.8 | hash | 15.00 ±0.00 | 1.15 ±0.00 |",
-                                f"| bimodal | 0.8 | p2c | {15 / PLACE['p2c']:.2f} ±0.00 | 1.15 ±0.00 |"])
+        self.assertEqual(rows, ["| bimodal | 0.8 | jsq | 0.50 ±0.00 |"] * 2)
+        rows = [line for line in section(self.text, "Seeds that nobody saw").splitlines() if "tight" in line]
+        self.assertEqual(rows[0], "| four tight pools | exponential | 0.5 | jsq | 0.50 ±0.00 |"
+                                  " 1.50 % ±0.00 for 3.00 % ±0.00 |")
+
+    def test_small_inboxes_are_held_against_large_ones(self):
+        lines = [dict(line, sojourn={"p99": 5000}, null_share=0.25) if line["set"] == "tight-8" else line
+                 for line in self.lines]
+        row = next(line for line in section(pages.page(lines), "Inboxes as small as pools").splitlines()
+                   if line.startswith("| tight | exponential | 0.8 |"))
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        self.assertEqual(cells[3:8], ["1.00 % ±0.00", "1.50 % ±0.00", "1.00 % ±0.00", "1.50 % ±0.00", "1.00 ±0.00"])
+        self.assertEqual(cells[8:11], ["25.0 % ±0.0", "25.5 % ±0.0", "0.50 ±0.01"])
 
     def test_throughput_says_when_the_target_is_nowhere_reached(self):
         rows = self.rows("Throughput at a P99 of ten service times", "logarithmic scale")
-        self.assertEqual(rows["hash"], ["above 0.95"] * 4)
-        self.assertEqual(rows["rr"], ["below 0.1"] * 4)
+        self.assertEqual(rows["steal"], ["above 0.95"] * 4)
+        self.assertEqual(rows["jsq"], ["below 0.1"] * 4)
 
     def test_shares_are_in_percent_and_under_their_names(self):
-        self.assertEqual(set(self.rows("Tight pools", "bimodal: NULL share")["rr"]), {"2.00 % ±0.00"})
-        self.assertEqual(set(self.rows("Tight pools", "bimodal: rejected share")["rr"]), {"1.00 % ±0.00"})
-        self.assertEqual(set(self.rows("Scarce pools", "exponential: stranded, as above")["rr"]), {"50.0 % ±0.0"})
-        self.assertEqual(set(self.rows("Scarce pools", "of all there are")["rr"]), {"25.0 % ±0.0"})
-        self.assertEqual(set(self.rows("Full inboxes", "exponential: rejected share")["rr"]), {"1.00 % ±0.00"})
+        self.assertEqual(set(self.rows("Tight pools", "bimodal: NULL share")["jsq"]), {"2.00 % ±0.00"})
+        self.assertEqual(set(self.rows("Tight pools", "bimodal: rejected share")["jsq"]), {"1.00 % ±0.00"})
+        self.assertEqual(set(self.rows("Scarce pools", "exponential: stranded, as above")["jsq"]), {"50.0 % ±0.0"})
+        self.assertEqual(set(self.rows("Scarce pools", "of all there are")["jsq"]), {"25.0 % ±0.0"})
+        self.assertEqual(set(self.rows("Full inboxes", "exponential: rejected share")["jsq"]), {"1.00 % ±0.00"})
 
     def test_that_nothing_was_rejected_is_said_only_where_it_is_so(self):
         sentence = "No policy rejected a task: some core always had a block."
@@ -247,46 +255,34 @@ class Page(unittest.TestCase):
         quiet = [dict(line, rejected_share=0) if line["set"] == "tight" else line for line in self.lines]
         self.assertIn(sentence, pages.page(quiet))
 
-    def test_change_tells_moving_from_turning_and_one_training_from_another(self):
+    def test_change_tells_moving_from_turning(self):
         lines = []
         for line in self.lines:
             if line["set"] == "drift" and "then" in line:
                 line = dict(line, sojourn={"p99": 7000})
-            if line["set"] == "transfer" and (line["trained"], line["traffic"]) == ("heavy", "fixed"):
-                line = dict(line, sojourn={"p99": 3000})
             lines.append(line)
         part = section(pages.page(lines), "Change")
-        self.assertEqual(table_after(part, "P99.")["p2c"], ["40 ±0.866", "7"])
-        weights = table_after(part, "without fallback")
-        self.assertEqual(weights["heavy"], ["3"] + ["150 ±3.25"] * 3)
-        self.assertEqual(weights["nothing"], ["150 ±3.25"] * 4)
+        self.assertEqual(table_after(part, "P99.")["p2c"], ["70 ±1.52", "7"])
 
-    def test_cores_keys_and_sizes(self):
+    def test_cores_and_keys(self):
         rows = self.rows("Cores", "P99.")
         self.assertEqual(rows["policy"], [f"{cores} cores" for cores in (2, 4, 8, 64, 256, 1024)])
-        self.assertEqual((rows["jiq"][-1], rows["jsq"][-1]), ("", "60 ±1.3"))
+        self.assertEqual((rows["jbsq1"][-1], rows["jsq"][-1]), ("", "20 ±0.433"))
         self.assertEqual(self.rows("Keys", "over the mean."), {
-            "exponent": ["P99", "imbalance"], "0": ["10 ±0.217", "1.5"], "0.5": ["10 ±0.217", "1.5"],
-            "1": ["10 ±0.217", "1.5"]})
-        self.assertIn("| heavy | 0.5 | hash | 15.00 ±0.00 | 1.15 ±0.00 | 1.00 ±0.00 |",
-                      section(self.text, "Skewed sizes, told beforehand"))
-
-    def test_what_was_watched_and_forecast(self):
-        part = section(self.text, "Counterfactual and forecast")
-        self.assertIn("| prequal | 0.9 | 25.0 % ±0.0 | 1.5 | 25.0 % ±0.0 | 1.5 |", part)
-        self.assertIn("| bimodal | 0.95 | 0.75 | 1.25 | -0.5 |", part)
+            "exponent": ["P99", "imbalance"], "0": ["50 ±1.08", "1.5"], "0.5": ["50 ±1.08", "1.5"],
+            "1": ["50 ±1.08", "1.5"]})
 
     def test_instructions_and_the_least_disturbed_of_several_rounds(self):
-        self.assertEqual(self.rows("Instructions a decision", "four times as long.")["rr"], ["47", "287"])
+        self.assertEqual(self.rows("Instructions a decision", "four times as long.")["jsq"], ["47", "287"])
         part = section(self.text, "ns a decision")
-        self.assertEqual(table_after(part, "clock`.")["rr"], ["13, 29", "", "", ""])  # 8 and 24, with 5 ns of reading
+        self.assertEqual(table_after(part, "clock`.")["jsq"], ["13, 29", "", "", ""])  # 8 and 24, with 5 ns of reading
         self.assertEqual(table_after(part, "before it sleeps.")["20 us"], ["1,200", "5,000"])
 
     def test_it_says_which_commits_the_lines_are_of(self):
         self.assertIn("\nAll lines are of abc.\n", self.text)
         mixed = [dict(line) for line in self.lines if line["set"] in ("keys", "bursty", "cost")]
         for line in mixed:
-            if (line["set"], line["policy"]) in (("keys", "hash"), ("bursty", "learned")):
+            if (line["set"], line["policy"]) in (("keys", "hash"), ("bursty", "steal")):
                 line["commit"] = "def"
         self.assertEqual(pages.commits(mixed), "The lines are of more than one commit, of abc: `bursty` in part,"
                                                " `cost`; of def: `bursty` in part, `keys`.")
@@ -329,9 +325,6 @@ class Complaint(unittest.TestCase):
         self.assert_complaint(self.lines[:index] + self.lines[index + 1:],
                               f"the set 'unequal' should have 1 and has 0 {rest}")
         self.assert_complaint(self.lines + [self.lines[index]], f"the set 'unequal' should have 1 and has 2 {rest}")
-        index = self.at(set="transfer", traffic="bimodal", seed=10)
-        self.assert_complaint(self.lines[:index] + self.lines[index + 1:], "the set 'transfer' should have 5 and has 4"
-                              " of the lines of learned, bimodal, load 0.7, seed 10.")
 
     def test_a_policy_that_was_not_asked_for(self):
         self.assert_complaint(self.changed(self.at(set="bursty", policy="p2c", load=0.5, seed=1), policy="magic"),
@@ -409,52 +402,38 @@ class Kept(Sentence):
     def test_a_run_replaces_its_set_and_no_other(self):
         study.keep([{"set": "equal", "policy": "rr", "old": 1}, {"set": "keys", "policy": "hash", "old": 2}])
         with mock.patch.object(study, "simulate", side_effect=lambda _, words: [{"policy": words.split()[1]}]):
-            self.run_quietly("sim", ["keys"], False)
+            self.run_quietly("sim", ["keys"])
         self.assertEqual(study.load(), [{"set": "equal", "policy": "rr", "old": 1}] +
                          [{"set": "keys", "policy": "hash", "commit": "new"}] * 3)
 
-    def test_a_run_of_the_learned_policy_leaves_the_others_lines(self):
-        old = [{"set": "bursty", "policy": policy, "old": 1} for policy in ("steal", "learned")]
-        study.keep(old + [{"set": "counterfactual", "policy": "rr", "old": 1}])
-        with mock.patch.object(study, "simulate", side_effect=lambda _, words: [{"policy": words.split()[1]}]):
-            self.run_quietly("sim", ["bursty", "counterfactual"], True)
-        found = study.load()
-        self.assertEqual(found[:2], [old[0], {"set": "bursty", "policy": "learned", "commit": "new"}])
-        self.assertEqual({(line["set"], line["commit"]) for line in found[2:]}, {("counterfactual", "new")})
-        self.assertEqual(len(found), 2 + len(sets.SETS["counterfactual"]))
-
     def test_lines_are_in_the_order_of_policies_whichever_were_run_last(self):
-        study.keep([{"set": "bursty", "policy": policy, "old": 1} for policy in ("jsq", "steal", "learned")])
+        study.keep([{"set": "bursty", "policy": policy, "old": 1} for policy in ("p2c", "jsq", "steal")])
         with mock.patch.object(study, "simulate", side_effect=lambda _, words: [{"policy": words.split()[1]}]):
-            self.run_quietly("sim", ["keys"], False)
-            self.run_quietly("sim", ["bursty"], True)
-            self.assertEqual([line["policy"] for line in study.load()][:4], ["jsq", "steal", "learned", "hash"])
-            self.run_quietly("sim", ["bursty"], False)
+            self.run_quietly("sim", ["keys"])
+            self.assertEqual([line["policy"] for line in study.load()][:4], ["steal", "jsq", "p2c", "hash"])
+            self.run_quietly("sim", ["bursty"])
         self.assertEqual([line["policy"] for line in study.load()],
                          [policy for policy in sets.ALL if policy in sets.GOOD] + ["hash"] * 3)
 
     def test_lines_without_a_policy_are_kept_too(self):
         study.keep([{"set": "clock", "kind": "start", "old": 1}])
         started = [{"kind": "decide", "policy": "rr"}, {"kind": "start", "gap_ns": 20000}]
-        for only_learned in (False, True):
-            with mock.patch.dict(study.SPECIAL, clock=lambda *_: started):
-                self.run_quietly("sim", ["clock"], only_learned)
-            self.assertEqual(study.load(), [dict({"set": "clock"}, **line, commit="new") for line in started])
+        with mock.patch.dict(study.SPECIAL, clock=lambda *_: started):
+            self.run_quietly("sim", ["clock"])
+        self.assertEqual(study.load(), [dict({"set": "clock"}, **line, commit="new") for line in started])
 
-    def test_weights_of_each_traffic_are_judged_on_each(self):
+    def test_the_seeds_of_the_day_are_held_back(self):
         commands = []
-        with mock.patch.object(study, "simulate", side_effect=lambda _, words: commands.append(words) or [{}]):
-            found = study.transfer("sim", lambda _: None)
-        self.assertEqual([line["trained"] for line in found],
-                         [trained for trained in ("nothing",) + sets.TRAFFICS for _ in sets.TRAFFICS])
-        written = re.search(r"--snapshot-out (\S+)", commands[4]).group(1)  # behind four without training
-        self.assertTrue(written.endswith("/fixed"))
-        self.assertIn("--traffic fixed", commands[4])
-        self.assertEqual([f"--snapshot-in {written}" in words for words in commands[:10]],
-                         [False] * 5 + [True] * 4 + [False])
+        with mock.patch.object(study, "simulate", side_effect=lambda _, words: commands.append(words) or [{}]), \
+                mock.patch.object(study.datetime, "date") as date:
+            date.today.return_value = datetime.date(2031, 2, 3)
+            found = study.held_back("sim", lambda _: None)
+        self.assertEqual({line["setting"] for line in found}, set(sets.HELD_BACK))
+        self.assertEqual(len(found), len(sets.HELD_BACK) * 2 * len(sets.GOOD))
+        self.assertTrue(all(words.endswith("--seed 2031020300") for words in commands))
 
     def test_an_unknown_set_and_a_simulator_that_fails(self):
-        self.assert_sentence(said_by(study.run, "sim", ["keys", "nokeys"], False),
+        self.assert_sentence(said_by(study.run, "sim", ["keys", "nokeys"]),
                              "study: there is no set 'nokeys'; there are " + ", ".join(study.every_set()) + ".")
         self.assert_sentence(said_by(study.simulate, "false", "--load 1"),
                              f"study: 'false --load 1 --seeds {sets.SEEDS}' failed with exit code 1.")
@@ -656,11 +635,11 @@ class Repository(unittest.TestCase):
     def test_the_page_is_what_the_lines_say(self):
         self.assertEqual(pages.page(self.lines).splitlines(), pages.PAGE.read_text().splitlines())
 
-    def test_the_lines_of_the_learned_policy_are_what_the_simulator_says(self):
+    def test_the_lines_of_the_default_policy_are_what_the_simulator_says(self):
         if SIMULATOR is None:
             self.skipTest("no simulator was given")
         for name, commands in sets.SETS.items():
-            words = next((words for words in commands if study.is_learned(words)), None)
+            words = next((words for words in commands if "--policy steal" in words), None)
             if words is None:
                 continue
             with self.subTest(set=name):

@@ -30,16 +30,16 @@ enum {
     CALM_EXEC_CORES_MAX = 1024,
     CALM_EXEC_CLASSES_MAX = 16, /* block sizes of its pools                       */
     CALM_EXEC_INBOX_MAX = 1 << 20,
-    CALM_EXEC_PAYLOAD_MAX = 64 * 1024,
-    CALM_EXEC_LEARNED_BYTES = 512 /* what the policy `learned` knows, saved            */
+    CALM_EXEC_PAYLOAD_MAX = 64 * 1024
 };
 
-/* What submit does when no core is feasible: every inbox is full, or no pool has a block, or under
- * the policy `learned` none that is not promised to a task that waits. */
+/* What submit does when no core is feasible: of each the inbox is full or the pool has no block of
+ * the size, as its watch line says; under the policy `hash` of the key's own core. */
 enum calm_exec_full {
     CALM_EXEC_REJECT,      /* returns CALM_EXEC_EFULL                                   */
-    CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of one core, one that was sent only
-                              where no other waits; tells on_shed */
+    CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of the busiest core at which any waits
+                              (`hash`: of the key's own), one that was sent only where no other
+                              waits, and tells on_shed; where none waits, as CALM_EXEC_REJECT */
     CALM_EXEC_WAIT         /* waits up to wait_ms, then as CALM_EXEC_REJECT; a worker never waits */
 };
 
@@ -60,8 +60,6 @@ enum calm_exec_error {
     CALM_EXEC_ECORE,       /* a core that there is not                                      */
     CALM_EXEC_EBLOCK,      /* no pool has blocks as large as the task needs                 */
     CALM_EXEC_EWORKER,     /* a worker may not do this: it would wait for itself            */
-    CALM_EXEC_ELEARNED,    /* no snapshot of the policy `learned`, or another policy        */
-    CALM_EXEC_EBUSY,       /* others are deciding right now; ask again                      */
     CALM_EXEC_ERROR_END
 };
 
@@ -72,7 +70,11 @@ const char *calm_exec_strerror(int code);
 typedef struct calm_exec calm_exec;
 typedef struct calm_worker calm_worker;
 
-/* Runs on a worker's thread. `payload` is the worker's until the function returns; aligned to 16.
+/*
+ * Runs on a worker's thread. `payload` is the worker's until the function returns; aligned to 16. A
+ * task that ends its thread, by pthread_exit or as the thread is cancelled, has ended, and a new
+ * thread goes on with the others: calm_exec_core_stats.threads_ended says how often. A C++
+ * exception that leaves a task ends the process.
  */
 typedef void (*calm_task_function)(calm_worker *worker, void *payload);
 
@@ -81,9 +83,10 @@ struct calm_task {
     calm_task_function function;
     const void *payload; /* copied; NULL when payload_bytes is 0                              */
     uint32_t payload_bytes;
-    uint32_t hint_ns;   /* how long it will run, 0: unknown                                  */
+    uint32_t hint_ns;   /* how long it will run, 0: unknown; on_shed gets it, no policy asks  */
     size_t block_bytes; /* of the block that it will allocate, 0: none; what feasibility asks */
-    uint64_t key;       /* tasks of one key go to one core under the policy `hash`           */
+    uint64_t key;       /* `hash`: tasks of one key run on one core, one at a time, in the order
+                           in which they were accepted; `affine`: on that core while it has room */
 };
 
 /*
@@ -116,7 +119,6 @@ struct calm_exec_config {
     uint32_t wait_ms; /* for CALM_EXEC_WAIT                        */
     void (*on_shed)(const struct calm_task *, void *); /* from the submitting thread; may be NULL */
     void *on_shed_context;
-    const void *learned; /* NULL, or CALM_EXEC_LEARNED_BYTES that `learned` begins with */
     const struct calm_exec_events *events; /* NULL: none; copied */
 };
 
@@ -166,14 +168,15 @@ int calm_worker_free(calm_worker *worker, void *block);     /* its own block, or
 
 /* What one core did. */
 struct calm_exec_core_stats {
-    uint64_t done;       /* tasks that ran here                                  */
-    uint64_t stolen;     /* of them, taken from another core's inbox             */
-    uint64_t sleeps;     /* times the worker found nothing to do for long        */
-    uint64_t busy_ns;    /* in tasks                                             */
-    uint32_t in_flight;  /* waiting or running now                               */
-    uint32_t cpu;        /* that the core is pinned to                           */
-    bool is_pinned;      /* false: the system refused, or took the CPU away      */
-    uint64_t free_bytes; /* of its pool, as its watch line says                  */
+    uint64_t done;          /* tasks that ran here                                  */
+    uint64_t stolen;        /* of them, taken from another core's inbox             */
+    uint64_t sleeps;        /* times the worker found nothing to do for long        */
+    uint64_t busy_ns;       /* in tasks                                             */
+    uint32_t in_flight;     /* waiting or running now                               */
+    uint32_t cpu;           /* that the core is pinned to                           */
+    uint64_t threads_ended; /* by tasks                                          */
+    bool is_pinned;         /* false: the system refused, or took the CPU away      */
+    uint64_t free_bytes;    /* of its pool, as its watch line says                  */
 };
 
 /* What an executor did. */
@@ -192,14 +195,6 @@ void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out);
 /* The same for one core; or CALM_EXEC_ECORE. */
 int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
                               struct calm_exec_core_stats *out);
-
-/*
- * Writes what the policy `learned` knows as CALM_EXEC_LEARNED_BYTES: little-endian, with a version
- * and a checksum, for any number of cores; `./calm sim --snapshot-in` reads the same. Of several
- * dispatchers, which learn apart, it is the most experienced of those that are free. 0,
- * CALM_EXEC_ENULL, CALM_EXEC_ELEARNED or CALM_EXEC_EBUSY; never waits.
- */
-int calm_exec_learned_save(calm_exec *exec, void *bytes);
 
 #ifdef __cplusplus
 }

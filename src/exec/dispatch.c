@@ -3,7 +3,11 @@
  *
  * Several threads may submit at once. A policy's state is one thread's at a time, so there are a
  * few dispatchers, each with a state; who finds one busy takes the next, and where all are busy the
- * task goes to the next feasible core without a policy. Nobody waits for a dispatcher.
+ * task goes to the next feasible core without a policy. Nobody waits for a dispatcher. A policy
+ * without a state is asked without one.
+ *
+ * A place of a core is taken by its line's count, before the slot: so whether a core has room is
+ * decided by one word, and who took a place finds a slot.
  *
  * Owner: dispatcher.is_busy for its state; counters are atomic. Protocol: docs/protocols/ring.md.
  * Design: docs/design/executor.md
@@ -15,9 +19,8 @@
 #include "os/worker.h"
 
 enum {
-    HEARD_MAX = 16,   /* outcomes that one decision takes in */
-    SHED_TRIES = 2,   /* tasks dropped for one */
-    WAIT_STEP_MS = 5, /* a wait looks again this often, whatever it was told */
+    WAIT_STEP_MS = 5,     /* a wait looks again this often, whatever it was told */
+    SLOT_LOOKS_MAX = 100, /* where a thread is amid giving one back              */
 };
 
 /* The first block size that holds `bytes`, POLICY_NO_CLASS for 0, or `classes` when none does. */
@@ -50,71 +53,51 @@ static struct dispatcher *enter(struct calm_exec *exec)
     return NULL;
 }
 
-/* Tells the policy what workers reported, a bounded part of it. */
-static void hear(const struct calm_exec *exec, struct dispatcher *dispatcher,
-                 const struct policy_view *view)
+/* Where the task is to go. */
+static uint32_t choose(struct calm_exec *exec, const struct policy_view *view,
+                       const struct policy_task *task)
 {
     const struct policy *policy = exec->policy;
-    struct policy_outcome *outcome;
-    for (unsigned heard = 0;
-         policy->finished != NULL && heard < HEARD_MAX &&
-         (outcome = (struct policy_outcome *)inbox_take(&dispatcher->outcomes)) != NULL;
-         heard++) {
-        policy->finished(dispatcher->state, view, outcome);
-        inbox_return(&dispatcher->outcomes, outcome);
-    }
-    for (uint32_t word = 0; policy->idle != NULL && word < (exec->cores + 63) / 64; word++) {
-        if (load(&dispatcher->idle[word], RELAXED) == 0)
-            continue;
-        for (uint64_t cores = exchange(&dispatcher->idle[word], 0, ACQUIRE); cores != 0;
-             cores &= cores - 1)
-            policy->idle(dispatcher->state, word * 64 + bit_lowest(cores));
-    }
+    if (exec->dispatcher_count == 0)
+        return policy->choose(NULL, view, task);
+    struct dispatcher *dispatcher = enter(exec);
+    if (dispatcher == NULL)
+        return policy_next_feasible(view, task, (uint32_t)(view->now_ns % view->cores));
+    uint32_t core = policy->choose(dispatcher->state, view, task);
+    dispatcher_leave(dispatcher);
+    return core;
 }
 
-/* Where the task is to go; *dispatcher is who wants to hear of it. */
-static struct policy_choice choose(struct calm_exec *exec, const struct policy_task *task,
-                                   uint32_t *number)
+static void fill(struct job *slot, const struct calm_task *task, const struct job *facts)
 {
-    struct policy_view view = view_now(exec);
-    struct dispatcher *dispatcher = enter(exec);
-    *number = NO_DISPATCHER;
-    if (dispatcher == NULL)
-        return policy_chose(
-            policy_next_feasible(&view, task, (uint32_t)(view.now_ns % view.cores)));
-    hear(exec, dispatcher, &view);
-    struct policy_choice choice = exec->policy->choose(dispatcher->state, &view, task);
-    *number = (uint32_t)(dispatcher - exec->dispatchers);
-    dispatcher_leave(dispatcher);
-    return choice;
+    *slot = *facts;
+    if (task->payload_bytes > 0)
+        __builtin_memcpy(job_payload(slot), task->payload, task->payload_bytes);
+}
+
+static int publish(struct inbox *inbox, struct job *slot)
+{
+    bool is_accepted = slot->is_sent ? inbox_send(inbox, slot)
+                                     : inbox_publish_marked(inbox, slot, slot->class);
+    return is_accepted ? 0 : CALM_EXEC_ESTOPPED;
 }
 
 /* Copies the task into a slot of the inbox: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
 static int deliver(struct inbox *inbox, const struct calm_task *task, const struct job *facts)
 {
-    struct job *job = (struct job *)inbox_reserve(inbox);
-    if (job == NULL)
+    struct job *slot = NULL;
+    for (unsigned looks = 0; looks < SLOT_LOOKS_MAX && slot == NULL; looks++)
+        slot = (struct job *)inbox_reserve(inbox);
+    if (slot == NULL)
         return ring_is_closed(&inbox->ready) ? CALM_EXEC_ESTOPPED : CALM_EXEC_EFULL;
-    *job = *facts;
-    if (task->payload_bytes > 0)
-        __builtin_memcpy(job_payload(job), task->payload, task->payload_bytes);
-    bool is_accepted = facts->is_sent ? inbox_send(inbox, job)
-                                      : inbox_publish_marked(inbox, job, job->class);
-    return is_accepted ? 0 : CALM_EXEC_ESTOPPED;
+    fill(slot, task, facts);
+    return publish(inbox, slot);
 }
 
-/* Into a core's inbox; the count comes first, so that a burst sees itself. */
-static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
-               const struct job *facts)
+/* After a task was put into a core's inbox. */
+static void tell(struct calm_exec *exec, struct calm_worker *worker, const struct job *facts,
+                 bool is_first)
 {
-    struct calm_worker *worker = &exec->workers[core];
-    watch_submitted(worker->line, task->hint_ns);
-    bool is_first = !inbox_is_ready(&worker->inbox);
-    int result = deliver(&worker->inbox, task, facts);
-    if (result != 0) {
-        watch_left(worker->line, task->hint_ns);
-        return result;
-    }
     if (is_first)
         watch_oldest(worker->line, facts->submitted_ns);
     worker_wake(worker);
@@ -122,7 +105,41 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
     if (exec->policy->steal != NULL && watch_count(worker->line) >= 2 &&
         (!facts->is_sent || ring_is_ready(&worker->inbox.ready)))
         worker_wake_any(exec);
-    return 0;
+}
+
+/* Into a core's inbox, if a place is to be had, which is taken first, so that a burst sees itself.
+ */
+static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
+               const struct job *facts)
+{
+    struct calm_worker *worker = &exec->workers[core];
+    if (!watch_reserve(worker->line, exec->inbox_capacity))
+        return ring_is_closed(&worker->inbox.ready) ? CALM_EXEC_ESTOPPED : CALM_EXEC_EFULL;
+    bool is_first = !inbox_is_ready(&worker->inbox);
+    int result = deliver(&worker->inbox, task, facts);
+    if (result == 0)
+        tell(exec, worker, facts, is_first);
+    else
+        watch_left(worker->line);
+    return result;
+}
+
+/* Into the chosen core's inbox; where others were quicker, into the next feasible one's, unless the
+ * choice is binding. */
+static int put_near(struct calm_exec *exec, const struct policy_view *view,
+                    const struct policy_task *asked, uint32_t core, const struct calm_task *task,
+                    const struct job *facts)
+{
+    int result = CALM_EXEC_EFULL;
+    if (exec->policy->is_binding && !policy_feasible(view, asked, core))
+        return result;
+    for (uint32_t tries = 0; tries <= exec->cores && core < exec->cores; tries++) {
+        result = put(exec, core, task, facts);
+        if (result != CALM_EXEC_EFULL || exec->policy->is_binding)
+            break;
+        core = policy_next_feasible(view, asked, core + 1 < exec->cores ? core + 1 : 0);
+    }
+    return result;
 }
 
 /* Kept by the executor until a core has finished one. */
@@ -143,55 +160,60 @@ static uint32_t busiest(const struct calm_exec *exec)
     return best;
 }
 
-/* Drops the oldest waiting task of a core, of those that were sent if there is no other. False:
- * none waits. */
-static bool shed(struct calm_exec *exec, uint32_t core)
+/* Drops the oldest waiting task of a core, of those that were sent if there is no other, and puts
+ * the new one into its slot: CALM_EXEC_EFULL, none waits. */
+static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
+                   const struct job *facts)
 {
     struct calm_worker *worker = &exec->workers[core];
-    struct job *job = (struct job *)inbox_take(&worker->inbox);
-    if (job == NULL)
-        job = (struct job *)inbox_take_sent(&worker->inbox);
-    if (job == NULL)
-        return false;
-    struct calm_task task = {.function = job->function,
-                             .payload = job_payload(job),
-                             .payload_bytes = job->payload_bytes,
-                             .hint_ns = job->hint_ns,
-                             .block_bytes = job->block_bytes,
-                             .key = job->key};
+    struct job *slot = (struct job *)inbox_take(&worker->inbox);
+    if (slot == NULL)
+        slot = (struct job *)inbox_take_sent(&worker->inbox);
+    if (slot == NULL)
+        return CALM_EXEC_EFULL;
+    struct calm_task dropped = {.function = slot->function,
+                                .payload = job_payload(slot),
+                                .payload_bytes = slot->payload_bytes,
+                                .hint_ns = slot->hint_ns,
+                                .block_bytes = slot->block_bytes,
+                                .key = slot->key};
     if (exec->on_shed != NULL)
-        exec->on_shed(&task, exec->on_shed_context);
-    watch_left(worker->line, job->hint_ns);
-    inbox_return(&worker->inbox, job);
-    fetch_add(&exec->shed, 1, RELAXED);
-    return true;
+        exec->on_shed(&dropped, exec->on_shed_context);
+    bool is_first = !inbox_is_ready(&worker->inbox);
+    fill(slot, task, facts);
+    int result = publish(&worker->inbox, slot);
+    fetch_add(&exec->shed, 1, RELEASE); /* pairs with all_done() */
+    if (result == 0)
+        tell(exec, worker, facts, is_first);
+    else
+        watch_left(worker->line);
+    return result;
 }
 
-static int shed_and_put(struct calm_exec *exec, const struct calm_task *task,
+/* Of the busiest core, or of the next at which any waits; of the one that the choice binds to. */
+static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
                         const struct job *facts)
 {
+    if (exec->policy->is_binding)
+        return shed_at(exec, chosen, task, facts);
+    uint32_t core = busiest(exec);
     int result = CALM_EXEC_EFULL;
-    for (unsigned tries = 0; tries < SHED_TRIES && result == CALM_EXEC_EFULL; tries++) {
-        uint32_t core = busiest(exec);
-        if (!shed(exec, core))
-            break;
-        result = put(exec, core, task, facts);
+    for (uint32_t seen = 0; seen < exec->cores && result == CALM_EXEC_EFULL; seen++) {
+        result = shed_at(exec, core, task, facts);
+        core = core + 1 < exec->cores ? core + 1 : 0;
     }
     return result;
 }
 
 /* What a task's slot carries beside the payload. */
-static struct job job_of(const struct calm_task *task, uint32_t class, uint32_t dispatcher,
-                         uint32_t ticket)
+static struct job job_of(const struct calm_task *task, uint32_t class)
 {
     return (struct job){.function = task->function,
                         .submitted_ns = os_clock_ns(),
                         .key = task->key,
                         .block_bytes = task->block_bytes,
                         .hint_ns = task->hint_ns,
-                        .ticket = ticket,
                         .payload_bytes = task->payload_bytes,
-                        .dispatcher = (uint16_t)dispatcher,
                         .class = (uint8_t)class};
 }
 
@@ -205,23 +227,17 @@ static bool is_stopping(const struct calm_exec *exec)
  * policy's refusal is a reason to try again. */
 static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_t class)
 {
-    struct policy_task asked = {.key = task->key, .hint_ns = task->hint_ns, .class = class};
-    uint32_t number;
-    struct policy_choice choice = choose(exec, &asked, &number);
-    struct job facts = job_of(task, class, number, choice.ticket);
-    int result = CALM_EXEC_EFULL;
-    if (choice.core == POLICY_HOLD)
-        result = hold(exec, task, &facts);
-    else if (choice.core < exec->cores)
-        result = put(exec, choice.core, task, &facts);
+    struct policy_task asked = {.key = task->key, .class = class};
+    struct policy_view view = view_now(exec);
+    uint32_t core = choose(exec, &view, &asked);
+    struct job facts = job_of(task, class);
+    int result = core == POLICY_HOLD ? hold(exec, task, &facts)
+                                     : put_near(exec, &view, &asked, core, task, &facts);
     if (result != CALM_EXEC_EFULL)
         return result;
-    if (choice.ticket != 0)
-        dispatch_report(exec, &facts, 0, true);
     if (is_stopping(exec))
         return CALM_EXEC_ESTOPPED;
-    facts.ticket = 0;
-    return exec->full == CALM_EXEC_SHED_OLDEST ? shed_and_put(exec, task, &facts) : result;
+    return exec->full == CALM_EXEC_SHED_OLDEST ? shed_and_put(exec, core, task, &facts) : result;
 }
 
 /* Tries again whenever a task has ended, until the time is over. */
@@ -270,24 +286,10 @@ int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *t
     int result = check(exec, task);
     if (result != 0)
         return result;
-    struct job facts = job_of(task, POLICY_NO_CLASS, NO_DISPATCHER, 0);
+    struct job facts = job_of(task, POLICY_NO_CLASS);
     facts.is_sent = true;
     result = put(exec, core, task, &facts);
     if (result == CALM_EXEC_EFULL)
         fetch_add(&exec->rejected, 1, RELAXED);
     return result;
-}
-
-void dispatch_report(struct calm_exec *exec, const struct job *job, uint32_t sojourn_ns,
-                     bool has_failed)
-{
-    if (job->dispatcher >= exec->dispatcher_count)
-        return;
-    struct inbox *outcomes = &exec->dispatchers[job->dispatcher].outcomes;
-    struct policy_outcome *outcome = (struct policy_outcome *)inbox_reserve(outcomes);
-    if (outcome == NULL)
-        return;
-    *outcome = (struct policy_outcome){
-        .ticket = job->ticket, .sojourn_ns = sojourn_ns, .has_failed = has_failed};
-    inbox_publish(outcomes, outcome);
 }

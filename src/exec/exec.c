@@ -90,8 +90,8 @@ static size_t piece(size_t bytes)
 
 /* What the pieces of a configuration take. */
 struct sizes {
-    size_t inbox, steal_state; /* of each core       */
-    size_t state, outcomes;    /* of each dispatcher */
+    size_t inbox, steal_state, loot; /* of each core       */
+    size_t state;                    /* of each dispatcher */
     size_t all;
     uint32_t dispatchers;
 };
@@ -108,12 +108,13 @@ static struct sizes sizes_of(const struct calm_exec_config *config, const struct
         .inbox = inbox_bytes(config->inbox_capacity, job_bytes(config)),
         .steal_state = policy->steal == NULL ? 0 : piece(policy->state_bytes(setup)),
         .state = piece(policy->state_bytes(setup)),
-        .outcomes = inbox_bytes(OUTCOMES, sizeof(struct policy_outcome)),
-        .dispatchers = (uint32_t)size_min(config->cores + 1, DISPATCHERS_MAX),
+        .loot = policy->steal == NULL ? 0 : piece(job_bytes(config)),
     };
+    if (sizes.state > 0)
+        sizes.dispatchers = (uint32_t)size_min(config->cores + 1, DISPATCHERS_MAX);
     size_t core = sizeof(struct watch_line) + sizeof(struct calm_worker) + sizes.inbox +
-                  sizes.steal_state;
-    size_t dispatcher = sizeof(struct dispatcher) + sizes.state + sizes.outcomes;
+                  sizes.steal_state + sizes.loot;
+    size_t dispatcher = sizeof(struct dispatcher) + sizes.state;
     sizes.all = piece(sizeof(struct calm_exec)) + core * config->cores +
                 dispatcher * sizes.dispatchers + sizes.inbox;
     return sizes;
@@ -130,8 +131,6 @@ static void *take(char **at, size_t bytes)
 static void begin_dispatcher(struct calm_exec *exec, struct dispatcher *dispatcher, char **at,
                              const struct sizes *sizes, const struct policy_setup *setup)
 {
-    inbox_start(&dispatcher->outcomes, take(at, sizes->outcomes), OUTCOMES,
-                sizeof(struct policy_outcome));
     dispatcher->state = take(at, sizes->state);
     exec->policy->start(dispatcher->state, setup);
 }
@@ -149,6 +148,7 @@ static void begin_worker(struct calm_exec *exec, uint32_t core, char **at,
     worker->pool_config = &config->pools[core];
     inbox_start(&worker->inbox, take(at, sizes->inbox), config->inbox_capacity, job_bytes(config));
     worker->steal_state = take(at, sizes->steal_state);
+    worker->loot = (struct job *)take(at, sizes->loot);
     if (exec->policy->steal != NULL)
         exec->policy->start(worker->steal_state, &own);
 }
@@ -200,7 +200,7 @@ static void join_all(struct calm_exec *exec)
 {
     close_all(exec);
     for (uint32_t core = 0; core < exec->started; core++)
-        os_worker_join(exec->workers[core].thread);
+        worker_join(&exec->workers[core]);
     exec->started = 0;
 }
 
@@ -216,7 +216,7 @@ static int begin_threads(struct calm_exec *exec)
 {
     for (; exec->started < exec->cores; exec->started++) {
         struct calm_worker *worker = &exec->workers[exec->started];
-        if (os_worker_start(worker_main, worker, &worker->thread) != 0)
+        if (os_worker_start(worker_main, worker) != 0)
             return CALM_EXEC_ETHREAD;
     }
     for (uint32_t ready; (ready = load(&exec->ready, ACQUIRE)) < exec->cores;)
@@ -248,8 +248,6 @@ EXPORT int calm_exec_start(const struct calm_exec_config *config, calm_exec **ou
         begin_exec(exec, config, policy, &sizes, &setup);
     if (result == 0)
         result = choose_cpus(config, exec->workers);
-    if (result == 0)
-        result = exec_learned_begin(exec, config);
     if (result != 0) {
         claim_return(memory, sizes.all);
         return result;
@@ -391,7 +389,6 @@ EXPORT calm_pool *calm_worker_pool(const calm_worker *worker)
 EXPORT void *calm_worker_alloc(calm_worker *worker, size_t bytes)
 {
     void *block = calm_pool_alloc(worker->pool, bytes);
-    worker->failed += block == NULL;
     worker_publish(worker); /* now, as the task may run for long */
     return block;
 }

@@ -31,6 +31,7 @@ EXPORT int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
         .busy_ns = load(&worker->busy_ns, RELAXED),
         .in_flight = watch_count(worker->line),
         .cpu = worker->cpu,
+        .threads_ended = load(&worker->threads_ended, RELAXED),
         .is_pinned = load(&worker->is_pinned, RELAXED),
         .free_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool)),
     };
@@ -55,8 +56,6 @@ EXPORT const char *calm_exec_strerror(int code)
         "There is no core of this number.",
         "No pool has blocks as large as the task needs.",
         "A worker may not do this: it would wait for itself.",
-        "This is no snapshot of the policy learned, or another policy runs; leave it NULL.",
-        "Every dispatcher is deciding right now; ask again.",
     };
     _Static_assert(sizeof sentences / sizeof sentences[0] == CALM_EXEC_ERROR_END - CALM_EXEC_ENULL,
                    "a sentence for each code");

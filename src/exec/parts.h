@@ -16,9 +16,7 @@
 
 enum {
     DISPATCHERS_MAX = 8,
-    OUTCOMES = 256, /* that a dispatcher has not heard yet, at most; more are dropped */
     IDLE_WORDS = CALM_EXEC_CORES_MAX / 64,
-    NO_DISPATCHER = DISPATCHERS_MAX,
 };
 
 /* What a slot carries before the payload. */
@@ -28,9 +26,7 @@ struct job {
     uint64_t key;
     size_t block_bytes;
     uint32_t hint_ns;
-    uint32_t ticket;
     uint32_t payload_bytes;
-    uint16_t dispatcher; /* that wants to hear of it, where there is a ticket */
     uint8_t class;
     bool is_sent; /* to this core: it runs on no other */
 };
@@ -44,12 +40,7 @@ ALWAYS_INLINE void *job_payload(struct job *job)
 struct dispatcher {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t is_busy;
 
-    /* Of whoever is inside. */
-    void *state;
-
-    /* Written by workers. */
-    struct inbox outcomes;             /* struct policy_outcome each               */
-    _Atomic uint64_t idle[IDLE_WORDS]; /* cores that fell idle, where the policy asks */
+    void *state; /* of whoever is inside */
 };
 
 /* False: somebody is inside. */
@@ -71,7 +62,7 @@ struct calm_worker {
     const struct calm_pool_config *pool_config;
     calm_pool *pool;
     void *steal_state;
-    uint64_t thread;
+    struct job *loot; /* room for a stolen task */
     uint32_t core;
     uint32_t cpu;
     int error; /* of its start */
@@ -87,13 +78,19 @@ struct calm_worker {
     _Atomic uint64_t moved; /* held tasks that went into its inbox: they count twice as accepted */
     _Atomic uint64_t sleeps;
     _Atomic uint64_t busy_ns;
+    _Atomic uint64_t threads_ended;
     _Atomic bool is_pinned;
-    uint64_t failed;          /* its tasks' requests that its pool refused */
     uint64_t whole_bytes;     /* of its pool, while all blocks are free */
     uint32_t pause_ms;        /* of its next timed sleep */
     bool was_sent;            /* its last own task; such ones and others take turns */
     bool lacks_block;         /* for what it would have stolen, since it last had news */
-    uint32_t next_dispatcher; /* that hears that it is idle */
+    struct job *running;      /* or NULL */
+    struct inbox *running_of; /* that the slot goes back to; NULL: it is `loot` */
+    uint64_t begun_ns;        /* the running task */
+
+    /* Of the thread that ends it, and of the stop that waits for that. */
+    uint64_t thread;
+    _Atomic uint32_t is_over;
 };
 
 struct calm_exec {
@@ -141,19 +138,10 @@ int dispatch(struct calm_exec *exec, const struct calm_task *task, bool may_wait
 /* Sends a task to a core, which runs it: 0, CALM_EXEC_EFULL or CALM_EXEC_ESTOPPED. */
 int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *task);
 
-/* Tells the dispatcher that chose it how a task with a ticket ended. */
-void dispatch_report(struct calm_exec *exec, const struct job *job, uint32_t sojourn_ns,
-                     bool has_failed);
-
 /* --- exec.c --- */
 
 /* Tasks that were ever accepted. */
 uint64_t exec_accepted(const calm_exec *exec);
-
-/* --- exec_learned.c --- */
-
-/* Has every dispatcher begin with what the configuration's snapshot says. Before any task. */
-int exec_learned_begin(struct calm_exec *exec, const struct calm_exec_config *config);
 
 /* --- running.c --- */
 
@@ -165,6 +153,9 @@ void running_remove(const struct calm_exec *exec);
 
 /* The thread of a worker; `argument` is its struct. */
 void *worker_main(void *argument);
+
+/* Waits until the worker is over, and for its last thread. */
+void worker_join(struct calm_worker *worker);
 
 /* Says on its line how the worker's pool is; only what changed is written. Its thread only. */
 void worker_publish(struct calm_worker *worker);

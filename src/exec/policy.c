@@ -6,9 +6,7 @@
 #include "base/text.h"
 
 static const struct policy *const policies[] = {
-    &policy_hash,  &policy_rr,      &policy_random, &policy_p2c,     &policy_p2c_occupancy,
-    &policy_jsq,   &policy_jiq,     &policy_jbsq1,  &policy_jbsq2,   &policy_jbsq3,
-    &policy_jbsq4, &policy_prequal, &policy_steal,  &policy_learned,
+    &policy_steal, &policy_jsq, &policy_jbsq1, &policy_jbsq2, &policy_hash, &policy_affine,
 };
 
 const struct policy *policy_find(const char *name)

@@ -50,41 +50,28 @@ struct policy_view {
 };
 
 struct policy_task {
-    uint64_t key;     /* affinity, for hash */
-    uint32_t hint_ns; /* predicted time on a core of ordinary speed; 0: unknown */
-    uint32_t class;   /* of the block the task will need; POLICY_NO_CLASS: none */
-};
-
-struct policy_choice {
-    uint32_t core;   /* or POLICY_REJECT or POLICY_HOLD */
-    uint32_t ticket; /* 0, or what `finished` wants to be told of this task */
-};
-
-/* How a task ended that carried a ticket. */
-struct policy_outcome {
-    uint32_t ticket;
-    uint32_t sojourn_ns; /* from submission to end */
-    bool has_failed;     /* got no block */
+    uint64_t key;   /* what `hash` and `affine` keep together */
+    uint32_t class; /* of the block the task will need; POLICY_NO_CLASS: none */
 };
 
 struct policy {
     const char *name;
-    /* Bytes of state, aligned to POLICY_STATE_ALIGN. */
+    /* The core that it names is the only one that may run the task: no other is tried, and nobody
+     * steals. */
+    bool is_binding;
+    /* Bytes of state, aligned to POLICY_STATE_ALIGN; 0: it has none, and any threads may ask it at
+     * once. */
     size_t (*state_bytes)(const struct policy_setup *setup);
     /* Sets the state up; the memory may hold anything before. */
     void (*start)(void *state, const struct policy_setup *setup);
-    struct policy_choice (*choose)(void *state, const struct policy_view *view,
-                                   const struct policy_task *task);
-    /* The rest may be NULL: not wanted. */
-    void (*idle)(void *state, uint32_t core);
-    void (*finished)(void *state, const struct policy_view *view,
-                     const struct policy_outcome *outcome);
+    /* A core, POLICY_REJECT or POLICY_HOLD. */
+    uint32_t (*choose)(void *state, const struct policy_view *view, const struct policy_task *task);
     /* From whom the idle `thief` takes the oldest waiting task, or POLICY_NOBODY. Called by
-     * thieves: in the executor each has a state of its own. */
+     * thieves: in the executor each has a state of its own. NULL: nobody steals. */
     uint32_t (*steal)(void *state, const struct policy_view *view, uint32_t thief);
 };
 
-/* NULL when no policy is called that. The oracle is the simulator's and not among them. */
+/* NULL when no policy is called that. The simulator has others to compare with. */
 const struct policy *policy_find(const char *name);
 
 /* The n-th name, NULL past the last. */
@@ -93,10 +80,7 @@ const char *policy_name(unsigned index);
 /* What runs where nobody chose: docs/decisions/dispatch.md says why. */
 #define POLICY_DEFAULT "steal"
 
-extern const struct policy policy_hash, policy_rr, policy_random;
-extern const struct policy policy_p2c, policy_p2c_occupancy;
-extern const struct policy policy_jsq, policy_jiq;
-extern const struct policy policy_jbsq1, policy_jbsq2, policy_jbsq3, policy_jbsq4;
-extern const struct policy policy_prequal, policy_steal, policy_learned;
+extern const struct policy policy_steal, policy_jsq, policy_jbsq1, policy_jbsq2;
+extern const struct policy policy_hash, policy_affine;
 
 #endif

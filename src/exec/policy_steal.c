@@ -1,21 +1,34 @@
 /*
- * policy_steal.c: tasks go around in turn, and a core that runs dry takes the oldest waiting task
- * of another (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", JACM
- * 1999; ZygOS, SOSP 2017, for tasks of microseconds; "Efficient scheduling policies for
- * microsecond-scale tasks", NSDI 2022, found no better balancer).
+ * policy_steal.c: tasks go around in turn, slow cores get fewer, and a core that runs dry takes the
+ * oldest waiting task of another (Blumofe and Leiserson, "Scheduling multithreaded computations by
+ * work stealing", JACM 1999; ZygOS, SOSP 2017, for tasks of microseconds; "Efficient scheduling
+ * policies for microsecond-scale tasks", NSDI 2022, found no better balancer).
  *
  * Where the core whose turn it is works, up to four random ones are looked at, and an idle one gets
- * the task: a theft less. The victim is the core whose oldest task has waited longest, of 64 from a
- * random one on, or of more until one has a task waiting. One task in flight is the one that runs:
- * nobody takes it.
+ * the task: a theft less. Where the core found is slow, as its smoothed service time is half as
+ * long again as the quickest one's, the task leaves it for a quicker core that would be done sooner
+ * with what it has and this task: of four random ones and the two that were best last time
+ * (Mitzenmacher, Prabhakar, Shah, "Load balancing with memory", FOCS 2002).
+ *
+ * The victim is the core whose oldest task has waited longest, of 64 from a random one on, or of
+ * more until one has a task waiting. One task in flight is the one that runs: nobody takes it. A
+ * slow thief leaves what the victim would have done before it.
  */
 #include "exec/policy_parts.h"
 
-enum { IDLE_LOOKS = 4 };
+enum {
+    LOOKS = 4,
+    REMEMBERED = 2,
+    /* The quickest service time, in units of 1/2^6 ns, rises by 1/2^6 a decision, so that it
+     * follows cores that become slower. */
+    QUICK_SHIFT = 6,
+};
 
 struct steal {
     uint64_t random;
+    uint64_t quick; /* 0: not known */
     uint32_t next;
+    uint32_t remembered[REMEMBERED];
 };
 
 static size_t steal_bytes(const struct policy_setup *setup)
@@ -29,28 +42,138 @@ static void steal_start(void *state, const struct policy_setup *setup)
     *(struct steal *)state = (struct steal){.random = setup->seed};
 }
 
-static struct policy_choice steal_choose(void *state, const struct policy_view *view,
-                                         const struct policy_task *task)
+static uint32_t random_core(struct steal *steal, const struct policy_view *view)
 {
-    struct steal *steal = (struct steal *)state;
+    return policy_below((uint32_t)policy_draw(&steal->random), view->cores);
+}
+
+/* The core whose turn it is, or an idle one of a few; POLICY_REJECT when none is feasible. */
+static uint32_t in_turn(struct steal *steal, const struct policy_view *view,
+                        const struct policy_task *task)
+{
     uint32_t core = policy_next_feasible(view, task, steal->next);
     if (core == POLICY_REJECT)
-        return policy_chose(core);
+        return core;
     if (watch_count(&view->lines[core]) != 0) {
-        for (unsigned i = 0; i < IDLE_LOOKS; i++) {
-            uint32_t other = policy_below((uint32_t)policy_draw(&steal->random), view->cores);
+        for (unsigned i = 0; i < LOOKS; i++) {
+            uint32_t other = random_core(steal, view);
             if (watch_count(&view->lines[other]) == 0 && policy_feasible(view, task, other))
-                return policy_chose(other);
+                return other;
         }
     }
     steal->next = core + 1 < view->cores ? core + 1 : 0;
-    return policy_chose(core);
+    return core;
 }
 
+ALWAYS_INLINE uint64_t service_ns(const struct policy_view *view, uint32_t core)
+{
+    return load(&view->lines[core].service_ns, RELAXED);
+}
+
+/* Whether the core takes half as long again as the quickest; notes how quick that is. */
+static bool is_slow(struct steal *steal, const struct policy_view *view, uint32_t core)
+{
+    uint64_t service = service_ns(view, core) << QUICK_SHIFT;
+    if (service == 0)
+        return false;
+    steal->quick += steal->quick >> QUICK_SHIFT;
+    if (service < steal->quick || steal->quick == 0)
+        steal->quick = service;
+    return service > steal->quick + steal->quick / 2;
+}
+
+/* When the core would be done with what it has and one task more. */
+ALWAYS_INLINE uint64_t done_in_ns(const struct policy_view *view, uint32_t core)
+{
+    return ((uint64_t)watch_count(&view->lines[core]) + 1) * service_ns(view, core);
+}
+
+/* Of the cores that are quicker than the slow `core` by half, the one that would be done first, or
+ * `core` itself. */
+static uint32_t quicker(struct steal *steal, const struct policy_view *view,
+                        const struct policy_task *task, uint32_t core)
+{
+    uint32_t best = core, second = core;
+    uint64_t here_ns = service_ns(view, core), least_ns = done_in_ns(view, core);
+    uint32_t remembered[REMEMBERED] = {steal->remembered[0], steal->remembered[1]};
+    for (unsigned i = 0; i < REMEMBERED + LOOKS; i++) {
+        uint32_t other = i < REMEMBERED ? remembered[i] : random_core(steal, view);
+        uint64_t other_ns = service_ns(view, other);
+        if (other == best || here_ns < other_ns + other_ns / 2 ||
+            done_in_ns(view, other) >= least_ns || !policy_feasible(view, task, other))
+            continue;
+        second = best;
+        best = other;
+        least_ns = done_in_ns(view, other);
+    }
+    if (best != core)
+        steal->remembered[0] = best;
+    if (second != core)
+        steal->remembered[1] = second;
+    return best;
+}
+
+static uint32_t steal_choose(void *state, const struct policy_view *view,
+                             const struct policy_task *task)
+{
+    struct steal *steal = (struct steal *)state;
+    uint32_t core = in_turn(steal, view, task);
+    if (core == POLICY_REJECT || likely(!is_slow(steal, view, core)))
+        return core;
+    return quicker(steal, view, task, core);
+}
+
+/* Whether the thief would be done with the task before the victim had come to its last one, or the
+ * task has waited for as long as the thief takes longer. */
+static bool is_worth_stealing(const struct policy_view *view, uint32_t victim, uint32_t thief)
+{
+    uint64_t slow_ns = service_ns(view, thief), quick_ns = service_ns(view, victim);
+    return watch_count(&view->lines[victim]) * quick_ns >= slow_ns ||
+           policy_waited(view, victim, 1) + quick_ns >= slow_ns;
+}
+
+/* Cores that a thief looks at: one that has work of its own, and one that has none. */
+enum { STEAL_LOOKS_BUSY = 2, STEAL_LOOKS_IDLE = 64 };
+
+static bool has_loot(const struct policy_view *view, uint32_t core)
+{
+    return view->has_loot == NULL || view->has_loot(view->loot, core);
+}
+
+/*
+ * The core whose oldest task has waited longest, of as many as a thief looks at from a random one
+ * on, or POLICY_NOBODY. A thief that has work of its own takes another's only when that has waited
+ * a service time longer; one that has none looks on until it finds somebody.
+ */
 static uint32_t steal_victim(void *state, const struct policy_view *view, uint32_t thief)
 {
     struct steal *steal = (struct steal *)state;
-    return policy_victim(view, thief, policy_draw(&steal->random), NULL);
+    if (view->has_no_loot)
+        return POLICY_NOBODY;
+    uint64_t longest = policy_waited(view, thief, 0);
+    bool has_work = longest > 0;
+    if (has_work)
+        longest += service_ns(view, thief);
+    uint32_t core = random_core(steal, view);
+    uint32_t victim = POLICY_NOBODY;
+    for (uint32_t seen = 1; seen <= view->cores; seen++) {
+        while (!has_work && victim == POLICY_NOBODY && seen < view->cores &&
+               watch_count(&view->lines[core]) <= 1) { /* most looks: nothing waits there */
+            core = core + 1 < view->cores ? core + 1 : 0;
+            seen++;
+        }
+        uint64_t waited = policy_waited(view, core, 1);
+        if (waited > longest && core != thief && is_worth_stealing(view, core, thief) &&
+            has_loot(view, core)) {
+            longest = waited;
+            victim = core;
+        }
+        if (has_work ? seen >= STEAL_LOOKS_BUSY
+                     : seen >= STEAL_LOOKS_IDLE && victim != POLICY_NOBODY)
+            break;
+        core = core + 1 < view->cores ? core + 1 : 0;
+    }
+    return victim;
 }
 
 const struct policy policy_steal = {.name = "steal",

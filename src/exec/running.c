@@ -13,7 +13,7 @@
 
 /* EXEC_FACTS_VERSION changes when a fact comes to mean something else, or is gone that was there.
  */
-enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 2 };
+enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 3 };
 
 static struct calm_exec *_Atomic running[RUNNING_MAX];
 
@@ -52,8 +52,7 @@ static const struct watch_fact worker_facts[] = {
 
 static const struct watch_fact line_facts[] = {
     FACT_NUMBER("line.bytes", sizeof(struct watch_line)),
-    FACT_NUMBER("line.load", offsetof(struct watch_line, load)),
-    FACT_NUMBER("line.work_bits", WATCH_WORK_BITS),
+    FACT_NUMBER("line.count", offsetof(struct watch_line, count)),
     FACT_NUMBER("line.service_ns", offsetof(struct watch_line, service_ns)),
     FACT_NUMBER("line.latency_ns", offsetof(struct watch_line, latency_ns)),
     FACT_NUMBER("line.free_blocks", offsetof(struct watch_line, free_blocks)),

@@ -3,11 +3,15 @@
  * much of; and sleeps when there is nothing for long.
  *
  * A worker that finds nothing looks on for a while, then sleeps until somebody wakes it. While
- * blocks of its pool are in use it sleeps a few milliseconds at a time and takes back what others
- * freed, since a core that seems to have no block is sent no task that would wake it.
+ * blocks of its pool are in use, or tasks wait that it leaves to quicker cores, it sleeps a few
+ * milliseconds at a time and takes back what others freed, since a core that seems to have no block
+ * is sent no task that would wake it.
  *
  * Where the program has events of its own, a worker sleeps in the program's `wait` instead, and
  * does so whenever it has no task.
+ *
+ * A task may end its thread, by pthread_exit or as it is cancelled: another thread goes on where
+ * that one stopped.
  *
  * Owner: the worker's thread; doze is shared, docs/protocols/ring.md. Design:
  * docs/design/executor.md
@@ -24,6 +28,7 @@ enum {
     CLASSES_A_TASK = 4,     /* whose remote frees are taken back before it         */
     PAUSE_MS_MAX = 16,      /* of a sleep while blocks are in use                  */
     PIN_CHECK_TASKS = 4096, /* between two questions whether it still has its CPU */
+    JOIN_STEP_MS = 100,     /* between two looks whether a worker is over */
 };
 
 static _Thread_local struct calm_worker *here;
@@ -48,9 +53,6 @@ void worker_publish(struct calm_worker *worker)
         if (load(&line->free_blocks[class], RELAXED) != shown)
             store(&line->free_blocks[class], shown, RELAXED);
     }
-    uint32_t backlog = calm_pool_watch_backlog(watch);
-    if (load(&line->remote_backlog, RELAXED) != backlog)
-        store(&line->remote_backlog, backlog, RELAXED);
 }
 
 static bool is_whole(const struct calm_worker *worker)
@@ -97,28 +99,36 @@ static void count_done(struct calm_worker *worker)
         store(&worker->is_pinned, os_worker_is_pinned(worker->cpu), RELAXED);
 }
 
-/* Runs a job where it lies, and gives its slot back. */
-static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job)
+/* The running task has ended, by its return or with its thread: its slot goes back, then its place.
+ */
+static void finish(struct calm_worker *worker)
 {
     struct watch_line *line = worker->line;
-    uint64_t failed = worker->failed;
-    take_back(worker, fewer(worker->exec->classes, CLASSES_A_TASK));
-    uint64_t begun_ns = os_clock_ns();
-    watch_began(line, begun_ns);
-    job->function(worker, job_payload(job));
+    struct job *job = worker->running;
     uint64_t ended_ns = os_clock_ns();
     uint64_t sojourn_ns = ended_ns - job->submitted_ns;
-    uint32_t shown_ns = sojourn_ns < UINT32_MAX ? (uint32_t)sojourn_ns : UINT32_MAX;
-    uint64_t service_ns = ended_ns - begun_ns;
-    watch_served(line, service_ns < UINT32_MAX ? (uint32_t)service_ns : UINT32_MAX, shown_ns);
+    uint64_t service_ns = ended_ns - worker->begun_ns;
+    watch_served(line, service_ns < UINT32_MAX ? (uint32_t)service_ns : UINT32_MAX,
+                 sojourn_ns < UINT32_MAX ? (uint32_t)sojourn_ns : UINT32_MAX);
     add(&worker->busy_ns, service_ns);
     worker->lacks_block = false;
+    worker->running = NULL;
     worker_publish(worker);
-    watch_left(line, job->hint_ns);
-    if (job->ticket != 0)
-        dispatch_report(worker->exec, job, shown_ns, worker->failed != failed);
-    inbox_return(inbox, job);
+    if (worker->running_of != NULL)
+        inbox_return(worker->running_of, job);
+    watch_left(line);
     count_done(worker);
+}
+
+/* Runs a job where it lies: in a slot of `inbox`, or where that is NULL in `loot`. */
+static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job)
+{
+    take_back(worker, fewer(worker->exec->classes, CLASSES_A_TASK));
+    worker->running = job;
+    worker->running_of = inbox;
+    worker->begun_ns = os_clock_ns();
+    job->function(worker, job_payload(job));
+    finish(worker);
 }
 
 /* The next of its inbox. What was sent and what was not take turns, so that a core that is never
@@ -144,18 +154,22 @@ static bool run_own(struct calm_worker *worker)
     return true;
 }
 
-/* Moves a job to the end of another inbox. False: that is full, or closed. */
-static bool move(struct calm_worker *worker, struct inbox *from, struct job *job, struct inbox *to)
+/* Moves a held job to the end of the worker's inbox. False: that is full, or closed. */
+static bool move(struct calm_worker *worker, struct job *job)
 {
-    struct job *place = (struct job *)inbox_reserve(to);
-    if (place == NULL)
+    if (!watch_reserve(worker->line, worker->exec->inbox_capacity))
         return false;
-    __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
-    if (!inbox_publish_marked(to, place, place->class))
-        return false;
-    add(&worker->moved, 1);
-    inbox_return(from, job);
-    return true;
+    struct job *place = (struct job *)inbox_reserve(&worker->inbox);
+    if (place != NULL) {
+        __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
+        if (inbox_publish_marked(&worker->inbox, place, place->class)) {
+            add(&worker->moved, 1);
+            inbox_return(&worker->exec->held, job);
+            return true;
+        }
+    }
+    watch_left(worker->line);
+    return false;
 }
 
 /* A held task joins the end of the inbox, or is run at once where that is not to be had. */
@@ -167,9 +181,10 @@ static bool take_held(struct calm_worker *worker)
     struct job *job = (struct job *)inbox_take(held);
     if (job == NULL)
         return false;
-    watch_submitted(worker->line, job->hint_ns);
-    if (!move(worker, held, job, &worker->inbox))
+    if (!move(worker, job)) {
+        watch_arrived(worker->line);
         run(worker, held, job);
+    }
     return true;
 }
 
@@ -204,10 +219,13 @@ static uint32_t victim(struct calm_worker *worker)
     return core < exec->cores && core != worker->core ? core : POLICY_NOBODY;
 }
 
-/* Takes the oldest task that was not sent and waits at a core that the policy names, if this one
- * has a block for it; what others freed counts. Where another thread took that task, and the next
- * is one that it has no block for, that goes back, to the end, and the thief looks no more until
- * there is news, so that it does not turn the others' inboxes round and round. */
+/*
+ * Takes the oldest task that was not sent and waits at a core that the policy names, if this one
+ * has a block for it; what others freed counts. It runs as a copy, so that the victim has its slot
+ * and its place back at once. Where another thread took that task, and the next is one that it has
+ * no block for, that goes back, to the end, and the thief looks no more until there is news, so
+ * that it does not turn the others' inboxes round and round.
+ */
 static bool steal(struct calm_worker *worker)
 {
     if (calm_pool_watch_backlog(calm_pool_watch(worker->pool)) > 0)
@@ -220,30 +238,38 @@ static bool steal(struct calm_worker *worker)
     if (job == NULL)
         return false;
     watch_oldest(from->line, job->submitted_ns);
+    __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
     worker->lacks_block = !has_block(worker, job->class);
-    if (worker->lacks_block && move(worker, &from->inbox, job, &from->inbox))
+    if (!worker->lacks_block) {
+        inbox_return(&from->inbox, job);
+    } else if (inbox_publish_marked(&from->inbox, job, worker->loot->class)) {
+        add(&worker->moved, 1);
         return false;
-    watch_left(from->line, job->hint_ns);
-    watch_submitted(worker->line, job->hint_ns);
+    } /* else that inbox was closed, and has its slot back */
+    watch_left(from->line);
+    watch_arrived(worker->line);
     add(&worker->stolen_count, 1);
-    run(worker, &from->inbox, job);
+    run(worker, NULL, worker->loot);
     return true;
-}
-
-static void say_idle(struct calm_worker *worker)
-{
-    struct calm_exec *exec = worker->exec;
-    if (exec->policy->idle == NULL)
-        return;
-    worker->next_dispatcher = (worker->next_dispatcher + 1) % exec->dispatcher_count;
-    fetch_or(&exec->dispatchers[worker->next_dispatcher].idle[worker->core / 64],
-             (uint64_t)1 << worker->core % 64, RELEASE);
 }
 
 static bool has_work(struct calm_worker *worker)
 {
     return inbox_is_ready(&worker->inbox) || ring_is_ready(&worker->exec->held.ready) ||
            ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
+}
+
+/* Whether there is loot that the policy leaves to others for now: a slow thief takes what has
+ * waited for long. */
+static bool may_steal_later(const struct calm_worker *worker)
+{
+    const struct calm_exec *exec = worker->exec;
+    if (exec->policy->steal == NULL || worker->lacks_block)
+        return false;
+    for (uint32_t core = 0; core < exec->cores; core++)
+        if (core != worker->core && watch_count(&exec->lines[core]) >= 2 && has_loot(worker, core))
+            return true;
+    return false;
 }
 
 /*
@@ -258,7 +284,8 @@ static void sleep_now(struct calm_worker *worker)
     fetch_or(word, bit, ACQ_REL);                  /* Z1: pairs with Z5 */
     exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
     bool has_news = take_back(worker, exec->classes) || has_work(worker);
-    uint64_t wait_ms = has_news ? 0 : is_whole(worker) ? UINT64_MAX : worker->pause_ms;
+    bool has_time = is_whole(worker) && !may_steal_later(worker);
+    uint64_t wait_ms = has_news ? 0 : has_time ? UINT64_MAX : worker->pause_ms;
     add(&worker->sleeps, wait_ms > 0);
     if (exec->events.wait != NULL)
         exec->events.wait(worker, wait_ms, exec->events.context);
@@ -297,10 +324,8 @@ void worker_wake_any(struct calm_exec *exec)
  * sleeps. */
 static void idle(struct calm_worker *worker, unsigned looks)
 {
-    if (looks == 0) {
+    if (looks == 0)
         worker->pause_ms = 1;
-        say_idle(worker);
-    }
     take_back(worker, worker->exec->classes);
     if (looks < LOOKS_MAX_IDLE && worker->exec->events.wait == NULL)
         cpu_relax();
@@ -321,8 +346,10 @@ static void serve(struct calm_worker *worker, bool is_busy)
     worker_publish(worker); /* it may have allocated */
 }
 
-static void work(struct calm_worker *worker)
+/* Until its inbox is closed and all is done. */
+static void work(void *argument)
 {
+    struct calm_worker *worker = (struct calm_worker *)argument;
     unsigned looks = 0;
     while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
         bool is_busy = take_held(worker);
@@ -337,12 +364,17 @@ static void work(struct calm_worker *worker)
     }
 }
 
-void *worker_main(void *argument)
+/* The last thing that the worker's last thread does with it. */
+static void worker_end(struct calm_worker *worker)
 {
-    struct calm_worker *worker = (struct calm_worker *)argument;
+    here = NULL;
+    store(&worker->is_over, 1, RELEASE);
+    os_wake(&worker->is_over, 1);
+}
+
+static void create_pool(struct calm_worker *worker)
+{
     struct calm_exec *exec = worker->exec;
-    here = worker;
-    store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
     worker->error = calm_pool_create(worker->pool_config, &worker->pool);
     if (worker->error == 0) {
         worker->whole_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool));
@@ -350,8 +382,52 @@ void *worker_main(void *argument)
     }
     fetch_add(&exec->ready, 1, RELEASE);
     os_wake(&exec->ready, 1);
-    if (worker->error == 0)
-        work(worker);
+}
+
+/* The calling thread works from now on, also where another one stopped amid its sleep. */
+static void take_over(struct calm_worker *worker)
+{
+    here = worker;
+    worker->thread = os_worker_self();
+    store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
+    fetch_and(&worker->exec->asleep[worker->core / 64], ~((uint64_t)1 << worker->core % 64),
+              ACQ_REL);
+    exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
+}
+
+/* A task, or what the program does in `wait` or `serve`, ends the calling thread. Another one goes
+ * on, and where the system starts none this one does, before it ends. */
+static void go_on(void *argument)
+{
+    struct calm_worker *worker = (struct calm_worker *)argument;
+    if (worker->running != NULL)
+        finish(worker);
+    add(&worker->threads_ended, 1);
     here = NULL;
+    if (os_worker_start(worker_main, worker) == 0) {
+        os_worker_leave();
+        return;
+    }
+    here = worker;
+    os_worker_run(work, go_on, worker);
+    worker_end(worker);
+}
+
+void *worker_main(void *argument)
+{
+    struct calm_worker *worker = (struct calm_worker *)argument;
+    take_over(worker);
+    if (worker->pool == NULL)
+        create_pool(worker);
+    if (worker->error == 0)
+        os_worker_run(work, go_on, worker);
+    worker_end(worker);
     return NULL;
+}
+
+void worker_join(struct calm_worker *worker)
+{
+    while (load(&worker->is_over, ACQUIRE) == 0)
+        os_wait(&worker->is_over, 0, JOIN_STEP_MS);
+    os_worker_join(worker->thread);
 }

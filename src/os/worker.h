@@ -9,9 +9,17 @@
 
 #include "base/attr.h"
 
-/* Starts a thread that runs body(argument); its handle to *out. -EAGAIN: no more threads. */
-int os_worker_start(void *(*body)(void *), void *argument, uint64_t *out);
+/* Starts a thread that runs body(argument). -EAGAIN: no more threads. */
+int os_worker_start(void *(*body)(void *), void *argument);
+
+/* The calling thread's handle, for whoever joins it; and: nobody will. */
+uint64_t os_worker_self(void);
+void os_worker_leave(void);
 void os_worker_join(uint64_t worker);
+
+/* Runs body(argument); where that ends the thread, by pthread_exit or by cancellation, runs
+ * when_ended(argument) on it, last. */
+void os_worker_run(void (*body)(void *), void (*when_ended)(void *), void *argument);
 
 /* Binds the calling thread to one CPU. -EINVAL: this process may not use it. */
 int os_worker_pin(uint32_t cpu);

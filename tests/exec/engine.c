@@ -106,7 +106,7 @@ static calm_exec *start(uint32_t cores)
                                       .cores = cores,
                                       .inbox_capacity = INBOX,
                                       .payload_bytes = sizeof(uint64_t),
-                                      .policy = "rr"};
+                                      .policy = "jsq"};
     calm_exec *exec = NULL;
     int error = calm_exec_start(&config, &exec);
     if (error != 0) {

@@ -56,7 +56,7 @@ class Top(unittest.TestCase):
                 found = json.loads(calm("top", "--once", "--json", str(process.pid)).stdout)
                 executor, = found["executors"]
                 self.assertEqual((executor["policy"], executor["inbox_capacity"], executor["block_bytes"]),
-                                 ("rr", 1024, [64, HELD_BYTES]))
+                                 ("jsq", 1024, [64, HELD_BYTES]))
                 first, second = executor["cores"]
                 self.assertEqual((first["done"], first["in_flight"], second["in_flight"]), (1, 0, 4))
                 self.assertEqual(first["pool_bytes"] - first["pool_free_bytes"], HELD_BYTES)

@@ -161,6 +161,9 @@ MUTANTS = [
      "wake-up was lost"),
     ("doze", "src/exec/worker.c", "exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) != DOZE_ASLEEP",
      "load(&worker->doze, ACQUIRE) != DOZE_ASLEEP", "wake-up was lost"),
+    ("doze", "src/exec/worker.c", "if (worker->running_of != NULL) inbox_return(worker->running_of, job); "
+     "watch_left(line);", "watch_left(line); if (worker->running_of != NULL) inbox_return(worker->running_of, job);",
+     "a place without a slot"),
 ]
 
 

@@ -126,7 +126,7 @@ static void put_in(bool (*publish)(struct inbox *, void *), bool is_sent)
 {
     struct job *job = inbox_reserve(&worker.inbox);
     *job = (struct job){.function = count_run, .is_sent = is_sent};
-    watch_submitted(&line, 0);
+    watch_arrived(&line);
     publish(&worker.inbox, job);
     worker_wake(&worker);
 }
@@ -148,6 +148,26 @@ static void free_one(void)
     worker_wake(&worker);
 }
 
+/* An inbox whose two places are taken. */
+static void begin_full(void)
+{
+    begin(2);
+    for (unsigned i = 0; i < CAPACITY; i++)
+        publish_one();
+}
+
+/* As put() does where the worker has just given a place back. */
+static void take_place(void)
+{
+    if (!watch_reserve(&line, CAPACITY))
+        return;
+    struct job *job = inbox_reserve(&worker.inbox);
+    if (job == NULL)
+        explore_fail("a place without a slot");
+    inbox_return(&worker.inbox, job);
+    watch_left(&line);
+}
+
 static void end(void)
 {
     if (ran != expected)
@@ -162,6 +182,12 @@ int main(void)
         {"doze: one publishes", 3, 2, begin_one, {work_all, publish_one}, end},
         {"doze: one sends", 3, 2, begin_one, {work_all, send_one}, end},
         {"doze: one publishes, one sends", 2, 3, begin_two, {work_all, publish_one, send_one}, end},
+        {"doze: a place is taken as it is given back",
+         3,
+         2,
+         begin_full,
+         {work_all, take_place},
+         end},
         {"doze: one frees", 3, 2, begin_taken, {sleep_until_whole, free_one}, end},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -1,4 +1,4 @@
-"""Counts the instructions of a decision with callgrind, for every policy, and holds the learned one to its bound.
+"""Counts the instructions of a decision with callgrind, for every policy, and holds the default to its bound.
 
     cost_test.py SIMULATOR [--all]      --all prints one JSON line for each policy, 16 and 256 cores
 
@@ -15,14 +15,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import needs  # noqa: E402
 
-LEARNED_MAX = 400  # a decision on average, learning from samples and steals not counted
-SLOW_MAX = 700  # the same where a quarter of the cores is slow: more decisions look at candidates
-SLOW = ("--slow", "4:4", "--tasks", "60000")  # long enough that turns with the fixed policy are the smaller part
-LEARN_MAX = 800  # a task on average for what is learned at its end
-ENTRIES = {"hash": "hash_choose", "rr": "rr_choose", "random": "random_choose", "p2c": "p2c_choose",
-           "p2c-occupancy": "p2c_occupancy_choose", "jsq": "jsq_choose", "jiq": "jiq_choose",
-           "jbsq1": "jbsq1_choose", "jbsq2": "jbsq2_choose", "prequal": "prequal_choose", "steal": "steal_choose",
-           "learned": "learned_choose"}
+STEAL_MAX = 160  # a decision on average, stealing not counted
+SLOW_MAX = 320  # the same where a quarter of the cores is slow: more decisions look at candidates
+SLOW = ("--slow", "4:4", "--tasks", "60000")
+ENTRIES = {"steal": "steal_choose", "jsq": "jsq_choose", "jbsq1": "jbsq1_choose", "jbsq2": "jbsq2_choose",
+           "hash": "hash_choose", "affine": "affine_choose", "p2c": "p2c_choose", "prequal": "prequal_choose"}
 
 
 def counted(simulator, policy, cores, function, more=()):
@@ -73,21 +70,17 @@ def main():
             for cores in (16, 256):
                 print(json.dumps({"set": "cost", "policy": policy, "cores": cores,
                                   "instructions": round(per_call(simulator, policy, cores, function))}), flush=True)
-        slow = per_call(simulator, "learned", 16, "learned_choose", SLOW)
-        print(json.dumps({"set": "cost", "policy": "learned, slow", "cores": 16, "instructions": round(slow)}))
+        slow = per_call(simulator, "steal", 16, "steal_choose", SLOW)
+        print(json.dumps({"set": "cost", "policy": "steal, slow", "cores": 16, "instructions": round(slow)}))
         return
-    choose = per_call(simulator, "learned", 16, "learned_choose")
-    cost, calls = counted(simulator, "learned", 16, "learned_finished")
-    learn = cost / max(calls, 1)
-    cheap = per_call(simulator, "rr", 16, "rr_choose")
-    slow = per_call(simulator, "learned", 16, "learned_choose", SLOW)
-    print("learned: %.0f instructions a decision, %.0f with slow cores, %.0f a sample; rr: %.0f" % (choose, slow, learn,
-                                                                                                 cheap))
-    if not 5 < cheap < 60:  # the counting itself: a decision of rr is one look at one core
-        sys.exit("cost_test: %.0f instructions for rr cannot be right." % cheap)
-    if choose > LEARNED_MAX or slow > SLOW_MAX or learn > LEARN_MAX:
-        sys.exit("cost_test: more than %d a decision, %d with slow cores, or %d a sample." % (LEARNED_MAX, SLOW_MAX,
-                                                                                           LEARN_MAX))
+    choose = per_call(simulator, "steal", 16, "steal_choose")
+    cheap = per_call(simulator, "hash", 16, "hash_choose")
+    slow = per_call(simulator, "steal", 16, "steal_choose", SLOW)
+    print("steal: %.0f instructions a decision, %.0f with slow cores; hash: %.0f" % (choose, slow, cheap))
+    if not 5 < cheap < 60:  # the counting itself: a decision of hash is a few multiplications
+        sys.exit("cost_test: %.0f instructions for hash cannot be right." % cheap)
+    if choose > STEAL_MAX or slow > SLOW_MAX:
+        sys.exit("cost_test: more than %d a decision, or %d with slow cores." % (STEAL_MAX, SLOW_MAX))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ extern "C" {
 #include "heap.h"
 #include "options.h"
 #include "parts.h"
+#include "peers.h"
 #include "quantiles.h"
 #include "traffic.h"
 }
@@ -27,8 +28,7 @@ namespace calm_test
 inline engine_options plain(const char *policy, uint32_t cores, double load, service_kind service)
 {
     engine_options options = {};
-    options.policy = std::strcmp(policy, "least-work") == 0 ? &policy_least_work
-                                                            : policy_find(policy);
+    options.policy = peer_find(policy);
     options.traffic.service = options.then = service;
     options.traffic.service_ns = 1000;
     options.traffic.keys = 1024;
@@ -44,7 +44,6 @@ inline engine_options plain(const char *policy, uint32_t cores, double load, ser
     options.slow_factor = 1;
     options.inbox_capacity = 4096;
     options.deadline_ns = 100000;
-    options.forced_arm = -1;
     return options;
 }
 

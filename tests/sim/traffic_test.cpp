@@ -104,25 +104,3 @@ TEST(Traffic, TwoLoadsMeetTheSameTasks)
     traffic_stop(&slow);
     traffic_stop(&quick);
 }
-
-TEST(Traffic, AHintIsTheSizeTheSizeInPowersOfFourOrNothing)
-{
-    for (hint_kind kind : {HINT_NONE, HINT_COARSE, HINT_EXACT}) {
-        traffic_options options = options_of(SERVICE_HEAVY);
-        options.hint = kind;
-        traffic traffic;
-        ASSERT_TRUE(traffic_start(&traffic, &options));
-        for (unsigned i = 0; i < 1000; i++) {
-            traffic_task task;
-            traffic_next(&traffic, &task);
-            double ratio = task.hint_ns / task.service_ns;
-            if (kind == HINT_NONE)
-                ASSERT_EQ(task.hint_ns, 0u);
-            else if (kind == HINT_EXACT)
-                ASSERT_NEAR(ratio, 1, 0.01);
-            else
-                ASSERT_TRUE(ratio > 0.49 && ratio < 2.03) << ratio;
-        }
-        traffic_stop(&traffic);
-    }
-}

@@ -32,7 +32,7 @@ struct Config {
         config.cores = cores;
         config.inbox_capacity = 64;
         config.payload_bytes = 64;
-        config.policy = "rr";
+        config.policy = "jsq";
     }
 
     std::vector<calm_pool_config> pools;

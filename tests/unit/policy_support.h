@@ -21,12 +21,8 @@
 #define class class_number
 extern "C" {
 #include "base/check.h"
-#include "exec/bandit.h"
-#include "exec/forecast.h"
-#include "exec/learned.h"
 #include "exec/policy.h"
 #include "exec/policy_parts.h"
-#include "exec/trial.h"
 }
 #undef class
 
@@ -37,7 +33,11 @@ namespace calm_test
 class Cores
 {
   public:
-    Cores(const char *name, uint32_t cores, uint64_t seed = 1) : policy(policy_find(name))
+    Cores(const char *name, uint32_t cores, uint64_t seed = 1)
+        : Cores(policy_find(name), cores, seed)
+    {
+    }
+    Cores(const struct policy *seen, uint32_t cores, uint64_t seed = 1) : policy(seen)
     {
         lines = static_cast<watch_line *>(std::aligned_alloc(64, cores * sizeof(watch_line)));
         std::memset(static_cast<void *>(lines), 0, cores * sizeof(watch_line));
@@ -49,7 +49,7 @@ class Cores
         setup.inbox_capacity = 8;
         setup.seed = seed;
         setup.busy_until_ns = nullptr;
-        size_t bytes = (policy->state_bytes(&setup) + 63) / 64 * 64;
+        size_t bytes = (policy->state_bytes(&setup) + 64) / 64 * 64;
         state = std::aligned_alloc(64, bytes);
         std::memset(state, 0xA5, bytes); /* start() must not trust what was there */
         policy->start(state, &setup);
@@ -64,9 +64,9 @@ class Cores
     void busy(uint32_t core, uint32_t count)
     {
         while (watch_count(&lines[core]) < count)
-            watch_submitted(&lines[core], 0);
+            watch_arrived(&lines[core]);
         while (watch_count(&lines[core]) > count)
-            watch_left(&lines[core], 0);
+            watch_left(&lines[core]);
     }
     void busy_all(uint32_t count)
     {
@@ -78,20 +78,12 @@ class Cores
         for (uint32_t core = 0; core < view.cores; core++)
             lines[core].free_blocks[class_number] = count;
     }
-    policy_choice decide(uint32_t class_number = POLICY_NO_CLASS, uint64_t key = 0)
+    uint32_t choose(uint32_t class_number = POLICY_NO_CLASS, uint64_t key = 0)
     {
         policy_task task = {};
         task.key = key;
         task.class_number = class_number;
         return policy->choose(state, &view, &task);
-    }
-    uint32_t choose(uint32_t class_number = POLICY_NO_CLASS, uint64_t key = 0)
-    {
-        return decide(class_number, key).core;
-    }
-    learned *brain()
-    {
-        return static_cast<learned *>(state);
     }
 
     const struct policy *policy;

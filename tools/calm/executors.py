@@ -5,7 +5,7 @@ import say
 from facts import tables, text_of, unsigned
 from process_memory import Gone
 
-MAGIC, VERSION = "calmexec facts", 2  # EXEC_FACTS_VERSION of src/exec/running.c
+MAGIC, VERSION = "calmexec facts", 3  # EXEC_FACTS_VERSION of src/exec/running.c
 CORES_MAX, CLASSES_MAX, NAME_BYTES = 1024, 64, 32
 BAR, LOOSE_MAX = 5, 8  # characters of a bar; cores that are named as not pinned
 
@@ -89,9 +89,8 @@ class Executors:
 
         pool = of("pool")
         backlog = self.process.read(pool + facts["pool.backlog"], 4)
-        load = unsigned(line, facts["line.load"], 8)
         return Core(number, of("cpu", 4), of("is_pinned", 1) != 0, of("doze", 4) == facts["doze.asleep"], of("done"),
-                    of("stolen"), of("sleeps"), of("busy_ns"), load >> facts["line.work_bits"],
+                    of("stolen"), of("sleeps"), of("busy_ns"), unsigned(line, facts["line.count"], 4),
                     unsigned(line, facts["line.service_ns"], 4), unsigned(line, facts["line.latency_ns"], 4),
                     of("whole_bytes"), self.free_bytes(facts, pool), unsigned(backlog, 0, 4),
                     [unsigned(line, facts["line.free_blocks"] + 2 * index, 2) for index in range(classes)])

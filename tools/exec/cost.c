@@ -28,7 +28,7 @@
 enum { READINGS = 100000, SAMPLES_MIN = 100, BLOCK_BYTES = 64, POOL_BYTES = 1 << 18 };
 enum { INBOX = 64, SETTLE_NS = 200000 };
 
-static struct quantiles spent[3];
+static struct quantiles spent[2];
 
 /* What two readings of the clock take. */
 static uint64_t reading_ns(void)
@@ -45,28 +45,19 @@ static uint64_t reading_ns(void)
 
 static const struct policy *timed;
 
-static struct policy_choice choose(void *state, const struct policy_view *view,
-                                   const struct policy_task *task)
+static uint32_t choose(void *state, const struct policy_view *view, const struct policy_task *task)
 {
     uint64_t from_ns = keeper_now_ns();
-    struct policy_choice choice = timed->choose(state, view, task);
+    uint32_t core = timed->choose(state, view, task);
     quantiles_add(&spent[0], keeper_now_ns() - from_ns);
-    return choice;
-}
-
-static void finished(void *state, const struct policy_view *view,
-                     const struct policy_outcome *outcome)
-{
-    uint64_t from_ns = keeper_now_ns();
-    timed->finished(state, view, outcome);
-    quantiles_add(&spent[1], keeper_now_ns() - from_ns);
+    return core;
 }
 
 static uint32_t steal(void *state, const struct policy_view *view, uint32_t thief)
 {
     uint64_t from_ns = keeper_now_ns();
     uint32_t victim = timed->steal(state, view, thief);
-    quantiles_add(&spent[2], keeper_now_ns() - from_ns);
+    quantiles_add(&spent[1], keeper_now_ns() - from_ns);
     return victim;
 }
 
@@ -86,7 +77,6 @@ static int decide(const char *name, uint32_t cores, uint64_t tasks, uint32_t slo
         return 2;
     struct policy policy = *timed;
     policy.choose = choose;
-    policy.finished = timed->finished != NULL ? finished : NULL;
     policy.steal = timed->steal != NULL ? steal : NULL;
     struct engine_options options = {.policy = &policy,
                                      .traffic = traffic_usual,
@@ -96,8 +86,7 @@ static int decide(const char *name, uint32_t cores, uint64_t tasks, uint32_t slo
                                      .slow_cores = slow,
                                      .slow_factor = slow > 0 ? 4 : 1,
                                      .blocks = 64,
-                                     .inbox_capacity = 1024,
-                                     .forced_arm = -1};
+                                     .inbox_capacity = 1024};
     static struct engine engine;
     uint64_t reading = reading_ns();
     if (!engine_start(&engine, &options))
@@ -109,8 +98,7 @@ static int decide(const char *name, uint32_t cores, uint64_t tasks, uint32_t slo
            "\"reading_ns\": %llu",
            name, cores, slow, (unsigned long long)reading);
     print_spent("decision", &spent[0], reading);
-    print_spent("end", &spent[1], reading);
-    print_spent("victim", &spent[2], reading);
+    print_spent("victim", &spent[1], reading);
     puts("}");
     return 0;
 }

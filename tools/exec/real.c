@@ -39,7 +39,6 @@ struct record {
     uint64_t service_ns;
     struct kept kept; /* its block */
     uint64_t key;
-    uint32_t hint_ns;
     uint32_t class; /* WATCH_CLASSES: wants no block */
     bool has_failed;
 };
@@ -102,12 +101,10 @@ static void submit_all(calm_exec *exec, struct traffic *traffic, struct record *
         record->service_ns = (uint64_t)next.service_ns;
         record->class = next.class;
         record->key = next.key;
-        record->hint_ns = next.hint_ns;
         record->kept.hold_ns = (uint64_t)traffic_hold(traffic, &is_remote);
         struct calm_task task = {.function = occupy,
                                  .payload = &record,
                                  .payload_bytes = sizeof record,
-                                 .hint_ns = next.hint_ns,
                                  .block_bytes = next.class < WATCH_CLASSES ? block_bytes[next.class]
                                                                            : 0,
                                  .key = next.key};
@@ -221,7 +218,7 @@ static double middle(double (*of)(const struct record *), const struct record *r
     return value;
 }
 
-/* A line a task: arrival, time on the worker, class, key, hint, hold. What never ran gets the time
+/* A line a task: arrival, time on the worker, class, key, hold. What never ran gets the time
  * that it asked for and the extra of the others. */
 static bool write_trace(const struct settings *settings, const struct record *records)
 {
@@ -235,10 +232,9 @@ static bool write_trace(const struct settings *settings, const struct record *re
         double service_ns = has_run ? occupied_ns(record) : (double)record->service_ns + extra;
         const struct kept *kept = &record->kept;
         uint64_t hold_ns = kept->freed_ns > 0 ? kept->freed_ns - record->ended_ns : kept->hold_ns;
-        fprintf(file, "%llu %.0f %u %llu %u %llu\n",
+        fprintf(file, "%llu %.0f %u %llu %llu\n",
                 (unsigned long long)(record->arrival_ns - records[0].arrival_ns), service_ns,
-                record->class, (unsigned long long)record->key, record->hint_ns,
-                (unsigned long long)hold_ns);
+                record->class, (unsigned long long)record->key, (unsigned long long)hold_ns);
     }
     return fclose(file) == 0;
 }

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "exec/policy_parts.h"
 #include "parts.h"
 
 static void begin_next(struct engine *engine, uint32_t index);
@@ -61,8 +62,6 @@ static void task_leave(struct engine *engine, uint32_t index, uint64_t *count)
 {
     struct engine_parts *parts = engine->parts;
     struct task *task = &parts->tasks[index];
-    if (task->home < engine->options.cores)
-        parts->cores[task->home].places--;
     *count += task->is_counted;
     engine->all_left++;
     count_system(engine, -1);
@@ -86,34 +85,16 @@ static bool has_delay(const struct engine *engine)
     return engine->parts->published != engine->parts->lines;
 }
 
-static void hear(struct engine *engine, const struct notice *notice)
+/* A core's news: seen at once, or after the delay, as its line is now. */
+static void tell(struct engine *engine, uint32_t core, bool has_left)
 {
     struct engine_parts *parts = engine->parts;
-    if (notice->is_idle && parts->policy->idle != NULL)
-        parts->policy->idle(parts->state, notice->core);
-    if (notice->ticket == 0)
-        return;
-    struct policy_view view = view_of(engine);
-    struct policy_outcome outcome = {.ticket = notice->ticket,
-                                     .sojourn_ns = notice->sojourn_ns,
-                                     .has_failed = notice->has_failed};
-    if (engine->options.is_counterfactual)
-        policy_learned.finished(engine->learned, &view, &outcome);
-    else if (parts->policy->finished != NULL)
-        parts->policy->finished(parts->state, &view, &outcome);
-}
-
-/* A core's news: heard at once, or after the delay with its line as it is now. */
-static void tell(struct engine *engine, struct notice notice)
-{
-    struct engine_parts *parts = engine->parts;
-    if (!has_delay(engine)) {
-        hear(engine, &notice);
-        return;
-    }
-    notice.at_ns = parts->now_ns + engine->options.delay_ns;
-    notice.line = parts->lines[notice.core];
-    *(struct notice *)ring_push(&parts->notices, sizeof notice) = notice;
+    if (has_delay(engine))
+        *(struct notice *)ring_push(&parts->notices, sizeof(struct notice)) = (struct notice){
+            .at_ns = parts->now_ns + engine->options.delay_ns,
+            .core = core,
+            .has_left = has_left,
+            .line = parts->lines[core]};
 }
 
 static void on_notice(struct engine *engine)
@@ -122,12 +103,9 @@ static void on_notice(struct engine *engine)
     struct notice notice = *(struct notice *)ring_first(&parts->notices, sizeof notice);
     ring_drop(&parts->notices);
     struct watch_line *line = &parts->published[notice.core];
-    uint64_t submitted = load(&line->load, RELAXED);
+    uint32_t submitted = watch_count(line);
     *line = notice.line;
-    store(&line->load, submitted, RELAXED);
-    if (notice.has_left)
-        watch_left(line, notice.hint_ns);
-    hear(engine, &notice);
+    store(&line->count, submitted - notice.has_left, RELAXED);
 }
 
 /* --- blocks --- */
@@ -144,10 +122,9 @@ static void change_free(struct engine_parts *parts, uint32_t index, uint32_t cla
 static void take_back(struct engine_parts *parts, uint32_t index)
 {
     struct core *core = &parts->cores[index];
-    for (uint32_t class = 0; class < WATCH_CLASSES && parts->lines[index].remote_backlog > 0;
-         class ++) {
+    for (uint32_t class = 0; class < WATCH_CLASSES && core->backlog_total > 0; class ++) {
         for (; core->backlog[class] > 0; core->backlog[class]--) {
-            fetch_sub(&parts->lines[index].remote_backlog, 1, RELAXED);
+            core->backlog_total--;
             change_free(parts, index, class, 1);
         }
     }
@@ -201,7 +178,7 @@ static void on_freed(struct engine *engine, uint32_t index, uint32_t class, bool
         return;
     }
     core->backlog[class]++;
-    fetch_add(&parts->lines[index].remote_backlog, 1, RELAXED);
+    core->backlog_total++;
     if (is_idle && !core->is_waking) {
         core->is_waking = true;
         heap_push(&parts->releases, (struct event){.at_ns = parts->now_ns + engine->options.wake_ns,
@@ -217,7 +194,7 @@ static void on_release(struct engine *engine)
         on_woken(engine, event.core);
     else
         on_freed(engine, event.core, event.what & 0xFF, (event.what & REMOTE) != 0);
-    tell(engine, (struct notice){.core = event.core});
+    tell(engine, event.core, false);
 }
 
 /* --- a core's work --- */
@@ -226,15 +203,9 @@ static void leave_core(struct engine *engine, uint32_t index, uint32_t task_inde
 {
     struct engine_parts *parts = engine->parts;
     struct task *task = &parts->tasks[task_index];
-    watch_left(&parts->lines[index], task->hint_ns);
+    watch_left(&parts->lines[index]);
+    tell(engine, index, true);
     double sojourn_ns = parts->now_ns - task->arrival_ns;
-    tell(engine, (struct notice){.core = index,
-                                 .has_left = true,
-                                 .has_failed = has_failed,
-                                 .hint_ns = task->hint_ns,
-                                 .ticket = task->ticket,
-                                 .sojourn_ns = sojourn_ns < UINT32_MAX ? (uint32_t)sojourn_ns
-                                                                       : UINT32_MAX});
     if (!has_failed && task->is_counted) {
         quantiles_add(&engine->sojourn, (uint64_t)(sojourn_ns + 0.5));
         quantiles_add(&engine->slowdown, (uint64_t)(sojourn_ns / task->service_ns * 1000 + 0.5));
@@ -283,9 +254,7 @@ static bool begin(struct engine *engine, uint32_t index, uint32_t task_index, do
     }
     core->running = task_index;
     core->begun_ns = parts->now_ns + extra_ns;
-    watch_began(&parts->lines[index], (uint64_t)parts->now_ns);
-    if (has_delay(engine))
-        tell(engine, (struct notice){.core = index});
+    tell(engine, index, false);
     heap_push(&parts->completions,
               (struct event){.at_ns = core->begun_ns + task->service_ns * core->slow_factor,
                              .core = index});
@@ -325,12 +294,12 @@ static bool try_steal(struct engine *engine, uint32_t thief)
         return false;
     struct core *from = &parts->cores[victim], *to = &parts->cores[thief];
     uint32_t index = inbox_pop(parts, victim);
-    struct task *task = &parts->tasks[index];
-    watch_left(&parts->lines[victim], task->hint_ns);
-    watch_submitted(&parts->lines[thief], task->hint_ns);
+    const struct task *task = &parts->tasks[index];
+    watch_left(&parts->lines[victim]);
+    watch_arrived(&parts->lines[thief]);
     if (has_delay(engine)) {
-        watch_left(&parts->published[victim], task->hint_ns);
-        watch_submitted(&parts->published[thief], task->hint_ns);
+        watch_left(&parts->published[victim]);
+        watch_arrived(&parts->published[thief]);
     }
     parts->busy_until_ns[victim] -= task->service_ns * from->slow_factor;
     double busy_until_ns = parts->busy_until_ns[thief];
@@ -356,7 +325,7 @@ static void begin_next(struct engine *engine, uint32_t index)
     if (try_steal(engine, index))
         return;
     set_idle(parts, index, true);
-    tell(engine, (struct notice){.core = index, .is_idle = true});
+    tell(engine, index, false);
 }
 
 /* A task waits: an idle core, another one each time, looks whether it wants one. */
@@ -420,94 +389,87 @@ static void on_completion(struct engine *engine)
 enum { DECISIONS_A_READING = 32 };
 
 /* Asks the policy, now and then by the clock. */
-static struct policy_choice choose(struct engine *engine, const struct policy_view *view,
-                                   const struct policy_task *asked)
+static uint32_t choose(struct engine *engine, const struct policy_view *view,
+                       const struct policy_task *asked)
 {
     const struct engine_parts *parts = engine->parts;
     if (engine->options.clock_ns == NULL || engine->counts.decisions % DECISIONS_A_READING != 1)
         return parts->policy->choose(parts->state, view, asked);
     uint64_t from_ns = engine->options.clock_ns();
-    struct policy_choice choice = parts->policy->choose(parts->state, view, asked);
+    uint32_t core = parts->policy->choose(parts->state, view, asked);
     engine->timed_ns += engine->options.clock_ns() - from_ns;
     engine->timed++;
-    return choice;
+    return core;
 }
 
+static struct policy_task asked_of(const struct engine *engine, uint32_t task_index)
+{
+    const struct task *task = &engine->parts->tasks[task_index];
+    return (struct policy_task){
+        .key = task->key,
+        .class = has_blocks(engine, task->class) ? task->class : (uint32_t)POLICY_NO_CLASS};
+}
+
+/* As the executor: where the policy's core is binding and not feasible, the rule for that follows.
+ */
 static uint32_t decide(struct engine *engine, uint32_t task_index)
 {
-    struct engine_parts *parts = engine->parts;
-    struct task *task = &parts->tasks[task_index];
+    const struct policy *policy = engine->parts->policy;
     struct policy_view view = view_of(engine);
-    struct policy_task asked = {
-        .key = task->key,
-        .hint_ns = task->hint_ns,
-        .class = has_blocks(engine, task->class) ? task->class : (uint32_t)POLICY_NO_CLASS};
-    struct policy_choice choice = choose(engine, &view, &asked);
-    engine->counts.decisions += task->is_counted;
-    task->ticket = choice.ticket;
-    if (choice.core >= view.cores || !engine->options.is_counterfactual)
-        return choice.core;
-    float regret_ns;
-    uint32_t would = learned_compare(engine->learned, &view, &asked, choice.core, &regret_ns,
-                                     &task->ticket);
-    engine->compared += task->is_counted;
-    engine->agreed += task->is_counted && would == choice.core;
-    engine->regret_ns += task->is_counted ? (double)regret_ns : 0;
-    if (task->is_counted && engine->options.on_comparison != NULL)
-        engine->options.on_comparison(engine->options.comparisons_to,
-                                      &(struct comparison){.at_ns = parts->now_ns,
-                                                           .core = choice.core,
-                                                           .would = would,
-                                                           .class = asked.class,
-                                                           .regret_ns = regret_ns});
-    return choice.core;
+    struct policy_task asked = asked_of(engine, task_index);
+    uint32_t core = choose(engine, &view, &asked);
+    engine->counts.decisions += engine->parts->tasks[task_index].is_counted;
+    return policy->is_binding && !policy_feasible(&view, &asked, core) ? POLICY_REJECT : core;
 }
 
 static void place(struct engine *engine, uint32_t index, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
-    struct core *core = &parts->cores[index];
-    struct task *task = &parts->tasks[task_index];
-    uint32_t capacity = engine->options.inbox_capacity;
-    if (watch_count(&parts->published[index]) >= capacity || core->places >= capacity) {
-        task_leave(engine, task_index, &engine->counts.rejected);
+    const struct core *core = &parts->cores[index];
+    const struct task *task = &parts->tasks[task_index];
+    if (watch_count(&parts->published[index]) >= engine->options.inbox_capacity) {
+        task_leave(engine, task_index, &engine->counts.rejected); /* the oracle does not ask */
         return;
     }
-    task->home = index;
-    core->places++;
     double from = parts->busy_until_ns[index];
     from = from > parts->now_ns ? from : parts->now_ns;
     parts->busy_until_ns[index] = from + task->service_ns * core->slow_factor;
-    watch_submitted(&parts->lines[index], task->hint_ns);
+    watch_arrived(&parts->lines[index]);
     if (!has_delay(engine)) {
         arrive(engine, index, task_index);
         return;
     }
-    watch_submitted(&parts->published[index], task->hint_ns);
-    core->on_the_way++;
+    watch_arrived(&parts->published[index]);
+    parts->cores[index].on_the_way++;
     *(struct delivery *)ring_push(&parts->deliveries, sizeof(struct delivery)) = (struct delivery){
         .at_ns = parts->now_ns + engine->options.delay_ns, .core = index, .task = task_index};
 }
 
-/* The oldest task that waits in any inbox goes, and its place is taken. */
+/* The oldest task that waits in any inbox, or in the one that the policy binds to, goes, and its
+ * place is taken. */
 static bool shed_for(struct engine *engine, uint32_t task_index)
 {
     struct engine_parts *parts = engine->parts;
     uint32_t oldest = POLICY_NOBODY;
+    struct policy_view view = view_of(engine);
+    struct policy_task asked = asked_of(engine, task_index);
+    uint32_t only = parts->policy->is_binding ? parts->policy->choose(parts->state, &view, &asked)
+                                              : POLICY_NOBODY;
     for (uint32_t i = 0; i < engine->options.cores; i++) {
         const struct queue *inbox = &parts->cores[i].inbox;
-        if (inbox->count > 0 && (oldest == POLICY_NOBODY ||
-                                 parts->tasks[inbox->head].arrival_ns <
-                                     parts->tasks[parts->cores[oldest].inbox.head].arrival_ns))
+        if ((only == POLICY_NOBODY || only == i) && inbox->count > 0 &&
+            (oldest == POLICY_NOBODY ||
+             parts->tasks[inbox->head].arrival_ns <
+                 parts->tasks[parts->cores[oldest].inbox.head].arrival_ns))
             oldest = i;
     }
     if (oldest == POLICY_NOBODY)
         return false;
     uint32_t old = inbox_pop(parts, oldest);
     parts->busy_until_ns[oldest] -= parts->tasks[old].service_ns * parts->cores[oldest].slow_factor;
-    watch_left(&parts->lines[oldest], parts->tasks[old].hint_ns);
+    watch_left(&parts->lines[oldest]);
     if (has_delay(engine))
-        watch_left(&parts->published[oldest], parts->tasks[old].hint_ns);
+        watch_left(&parts->published[oldest]);
     task_leave(engine, old, &engine->counts.shed);
     place(engine, oldest, task_index);
     return true;
@@ -597,10 +559,8 @@ static void on_arrival(struct engine *engine)
         parts->tasks[index] = (struct task){.arrival_ns = parts->now_ns,
                                             .service_ns = next->service_ns,
                                             .key = next->key,
-                                            .hint_ns = next->hint_ns,
                                             .class = next->class,
                                             .hold_ns = next->hold_ns,
-                                            .home = NO_TASK,
                                             .is_counted = is_counted};
         if (parts->held.count > 0)
             queue_push(parts, &parts->held, index); /* behind those before it */
@@ -688,8 +648,6 @@ bool engine_start(struct engine *engine, const struct engine_options *options)
 
 void engine_stop(struct engine *engine)
 {
-    if (engine->options.is_counterfactual)
-        free(engine->learned);
     parts_stop(engine->parts);
     free(engine->done_by_core);
 }

@@ -13,18 +13,9 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "exec/learned.h"
 #include "exec/policy.h"
 #include "quantiles.h"
 #include "traffic.h"
-
-/* A decision, and what the learned policy would have done in its place. */
-struct comparison {
-    double at_ns;
-    uint32_t core, would; /* equal where the two agree                              */
-    uint32_t class;       /* of the task's block, or POLICY_NO_CLASS                */
-    float regret_ns;      /* expected to be lost by `core`, as learned_compare() has it */
-};
 
 enum full_rule { FULL_REJECT, FULL_SHED, FULL_WAIT };
 
@@ -46,14 +37,7 @@ struct engine_options {
     double wake_ns;  /* until a core that was idle begins a task */
     uint32_t inbox_capacity;
     enum full_rule full;
-    double deadline_ns; /* of FULL_WAIT */
-    bool is_counterfactual;
-    bool is_frozen;          /* the learned policy does not learn     */
-    int forced_arm;          /* TRIAL_*, or -1: the trial decides     */
-    const uint8_t *snapshot; /* of the learned policy, or NULL */
-    /* Told of each comparison that counts; or NULL. */
-    void (*on_comparison)(void *to, const struct comparison *comparison);
-    void *comparisons_to;
+    double deadline_ns;         /* of FULL_WAIT */
     uint64_t (*clock_ns)(void); /* to time decisions by; NULL: they are not timed */
 };
 
@@ -72,11 +56,8 @@ struct engine {
     double begun_ns, ended_ns;   /* of what is counted         */
     double task_ns;              /* integral of tasks in the system, from begun_ns on */
     uint64_t all_offered, all_left, in_system;
-    uint64_t compared, agreed; /* counterfactual decisions */
-    double regret_ns;          /* their sum                */
-    uint64_t timed, timed_ns;  /* decisions that the clock was read for, and what they took */
+    uint64_t timed, timed_ns; /* decisions that the clock was read for, and what they took */
     uint64_t *done_by_core;
-    struct learned *learned; /* the policy's or the counterfactual's, or NULL */
     struct engine_parts *parts;
 };
 
@@ -92,11 +73,7 @@ bool engine_run(struct engine *engine, uint64_t events);
  *   E2 a line's count is what is queued, running or on its way; of each class as many tasks
  *      are the oldest of an inbox as are counted
  *   E3 a class's blocks are free, in use, kept or remotely freed, and as many as there were
- *   E4 each task that was placed has one place of an inbox, until it ends, also where it was
- *      stolen; and an inbox has no more places than its capacity */
+ *   E4 a core has no more tasks than its inbox has places, and one that it stole */
 verdict engine_verify(const struct engine *engine);
-
-/* The least-work oracle: places by what cores will really need; exists in the simulator only. */
-extern const struct policy policy_least_work;
 
 #endif

@@ -61,21 +61,7 @@ static bool start_policy(struct engine *engine)
     if (parts->state == NULL)
         return false;
     parts->policy->start(parts->state, &setup);
-    if (options->is_counterfactual) {
-        engine->learned = zeroed(1, policy_learned.state_bytes(&setup));
-        if (engine->learned == NULL)
-            return false;
-        policy_learned.start(engine->learned, &setup);
-    } else if (parts->policy == &policy_learned) {
-        engine->learned = parts->state;
-    }
-    if (engine->learned == NULL)
-        return true;
-    if (options->forced_arm >= 0)
-        trial_force(&engine->learned->trial, (unsigned)options->forced_arm);
-    learned_freeze(engine->learned, options->is_frozen);
-    return options->snapshot == NULL ||
-           learned_load(engine->learned, options->snapshot, LEARNED_SNAPSHOT_BYTES);
+    return true;
 }
 
 bool parts_start(struct engine *engine)

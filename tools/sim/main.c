@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "comparisons.h"
 #include "options.h"
 #include "trace.h"
 
@@ -81,9 +80,7 @@ static void print_quantiles(const char *name, const struct quantiles *quantiles,
 
 static void print_setting(const struct sim_options *options, double load, uint64_t seed)
 {
-    static const char *const hints[] = {"none", "coarse", "exact"};
     static const char *const rules[] = {"reject", "shed", "wait"};
-    static const char *const arms[] = {"auto", "learned", "fixed"};
     const struct engine_options *engine = &options->engine;
     const struct traffic_options *traffic = &engine->traffic;
     printf(
@@ -106,43 +103,10 @@ static void print_setting(const struct sim_options *options, double load, uint64
         printf("\"tight\": \"%u:%u\", ", engine->tight_cores, engine->tight_blocks);
     if (traffic->key_skew > 0)
         printf("\"key_skew\": %g, ", traffic->key_skew);
-    if (traffic->hint != HINT_NONE)
-        printf("\"hint\": \"%s\", ", hints[traffic->hint]);
     if (engine->delay_ns > 0)
         printf("\"delay\": %g, ", engine->delay_ns);
     if (engine->wake_ns > 0)
         printf("\"wake\": %g, ", engine->wake_ns);
-    if (options->snapshot_in != NULL)
-        printf("\"has_snapshot\": true, ");
-    if (engine->is_frozen)
-        printf("\"is_frozen\": true, ");
-    if (engine->forced_arm >= 0)
-        printf("\"arm\": \"%s\", ", arms[engine->forced_arm + 1]);
-}
-
-static void print_learned(const struct engine *engine)
-{
-    const struct learned *learned = engine->learned;
-    const struct forecast_error *error = &learned->forecast.error;
-    const struct trial *trial = &learned->trial;
-    double epochs = (double)(trial->epochs_of[0] + trial->epochs_of[1]);
-    printf("\"learned\": {\"samples\": %u, \"leader\": \"%s\", \"epochs_learned\": %.4g, "
-           "\"weights\": [",
-           learned->bandit.samples, trial->leader == TRIAL_LEARNED ? "learned" : "fixed",
-           epochs > 0 ? (double)trial->epochs_of[TRIAL_LEARNED] / epochs : 1);
-    for (unsigned i = 0; i < BANDIT_FEATURES; i++)
-        printf("%s%.4g", i > 0 ? ", " : "", (double)learned->bandit.mean[i]);
-    printf("]}, ");
-    if (error->count > 0)
-        printf("\"forecast\": {\"count\": %llu, \"error\": %.4g, \"error_if_still\": %.4g, "
-               "\"bias\": %.4g}, ",
-               (unsigned long long)error->count, error->absolute / (double)error->count,
-               error->absolute_still / (double)error->count, error->bias / (double)error->count);
-    if (engine->compared > 0)
-        printf("\"counterfactual\": {\"decisions\": %llu, \"agreed\": %.4g, \"regret_ns\": %.5g}, ",
-               (unsigned long long)engine->compared,
-               share_of((double)engine->agreed, engine->compared),
-               engine->regret_ns / (double)engine->compared);
 }
 
 /* What the machine has a part in. */
@@ -172,8 +136,6 @@ static void print_result(const struct engine *engine)
            share_of((double)counts->rejected, counts->offered),
            share_of((double)counts->failed, counts->offered),
            share_of((double)counts->stranded, refused), share_of(counts->stranded_share, refused));
-    if (engine->learned != NULL)
-        print_learned(engine);
     printf("\"throughput\": %.6g, \"in_system\": %.6g, \"imbalance\": %.4g, \"steals\": %.4g",
            span_ns > 0 ? (double)counts->done / span_ns * 1e9 : 0,
            span_ns > 0 ? engine->task_ns / span_ns : 0, imbalance(engine),
@@ -190,7 +152,7 @@ static bool is_out(void)
 }
 
 static int run_one(const struct sim_options *options, double load, uint64_t seed, double done,
-                   double part, uint8_t *snapshot)
+                   double part)
 {
     struct engine_options wanted = options->engine;
     wanted.load = load;
@@ -220,105 +182,26 @@ static int run_one(const struct sim_options *options, double load, uint64_t seed
             print_timing(engine, seconds);
         printf("}\n");
         code = is_out() ? 0 : 1;
-        if (engine->learned != NULL)
-            learned_save(engine->learned, snapshot);
     }
     engine_stop(engine);
     free(engine);
     return code;
 }
 
-/* True when a policy that knows nothing yet can take the bytes over. */
-static bool is_sound(const uint8_t *bytes)
-{
-    struct policy_setup setup = {.cores = 1, .inbox_capacity = 1};
-    struct learned *learned = calloc(1, policy_learned.state_bytes(&setup));
-    if (learned == NULL)
-        return false;
-    policy_learned.start(learned, &setup);
-    bool can_load = learned_load(learned, bytes, LEARNED_SNAPSHOT_BYTES);
-    free(learned);
-    return can_load;
-}
-
-/* Reads a snapshot; NULL, or what is wrong with it. */
-static const char *snapshot_read(const char *path, uint8_t *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return "cannot be read";
-    bool is_whole = fread(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES &&
-                    fgetc(file) == EOF;
-    fclose(file);
-    return is_whole && is_sound(bytes) ? NULL : "is no snapshot, or is damaged";
-}
-
-static bool file_write(const char *path, const uint8_t *bytes)
-{
-    FILE *file = fopen(path, "wb");
-    if (file == NULL)
-        return false;
-    bool is_whole = fwrite(bytes, 1, LEARNED_SNAPSHOT_BYTES, file) == LEARNED_SNAPSHOT_BYTES;
-    return fclose(file) == 0 && is_whole;
-}
-
 /* Runs all that is asked for, one after the other. */
-static int run_each(struct sim_options *options, uint8_t *snapshot)
+static int run_each(struct sim_options *options)
 {
     double runs = (double)options->seeds * options->load_count, run = 0;
-    struct comparisons *log = options->engine.comparisons_to;
     for (unsigned i = 0; i < options->load_count; i++) {
         for (uint64_t k = 0; k < options->seeds; k++, run++) {
             uint64_t seed = options->engine.traffic.seed + k;
-            if (log != NULL)
-                comparisons_begin(log, options->loads[i], seed,
-                                  options->engine.tasks - options->engine.warmup);
-            int code = run_one(options, options->loads[i], seed, run / runs, 1 / runs, snapshot);
+            int code = run_one(options, options->loads[i], seed, run / runs, 1 / runs);
             if (code != 0)
                 return code;
         }
     }
-    return 0;
-}
-
-static int run_logged(struct sim_options *options, uint8_t *snapshot)
-{
-    struct comparisons log;
-    if (options->comparisons == NULL)
-        return run_each(options, snapshot);
-    options->engine.on_comparison = comparisons_add;
-    options->engine.comparisons_to = &log;
-    int code = 1;
-    bool is_open = comparisons_open(&log, options->comparisons);
-    if (is_open)
-        code = run_each(options, snapshot);
-    if (is_open && comparisons_close(&log))
-        return code;
-    fprintf(stderr, "calm sim: '%s' cannot be written.\n", options->comparisons);
-    return 1;
-}
-
-static int run_all(struct sim_options *options)
-{
-    uint8_t snapshot_in[LEARNED_SNAPSHOT_BYTES], snapshot_out[LEARNED_SNAPSHOT_BYTES];
-    if (options->snapshot_in != NULL) {
-        const char *trouble = snapshot_read(options->snapshot_in, snapshot_in);
-        if (trouble != NULL) {
-            fprintf(stderr, "calm sim: '%s' %s; --snapshot-out writes one.\n", options->snapshot_in,
-                    trouble);
-            return 1;
-        }
-        options->engine.snapshot = snapshot_in;
-    }
-    int code = run_logged(options, snapshot_out);
-    if (code != 0)
-        return code;
     if (options->has_progress)
         fprintf(stderr, "\r%78s\r", "");
-    if (options->snapshot_out != NULL && !file_write(options->snapshot_out, snapshot_out)) {
-        fprintf(stderr, "calm sim: '%s' cannot be written.\n", options->snapshot_out);
-        return 1;
-    }
     return 0;
 }
 
@@ -353,7 +236,7 @@ int main(int count, char **words)
     }
     if (options.has_timing)
         options.engine.clock_ns = clock_ns;
-    int code = run_all(&options);
+    int code = run_each(&options);
     free((void *)(uintptr_t)options.engine.traffic.trace);
     return code;
 }

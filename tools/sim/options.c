@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "peers.h"
+
 enum kind { WORD, NUMBER, COUNT, PAIR, LOADS, FLAG };
 
 struct option {
@@ -20,8 +22,7 @@ struct option {
 
 static const struct option table[] = {
     {"policy", WORD, "P",
-     "hash rr random p2c p2c-occupancy jsq jiq jbsq1 to jbsq4 least-work prequal steal learned", 0,
-     0},
+     "steal jsq jbsq1 jbsq2 hash affine; to compare with: p2c prequal least-work", 0, 0},
     {"cores", COUNT, "N", "cores, 1 to 1024 (16)", 1, POLICY_CORES_MAX},
     {"load", LOADS, "L[,L...]", "of what all cores can do, 0.01 to 2 (0.8); several run in turn",
      0.01, 2},
@@ -45,19 +46,11 @@ static const struct option table[] = {
     {"remote", NUMBER, "SHARE", "of blocks that another core frees (0.5)", 0, 1},
     {"keys", COUNT, "N", "keys for affinity (1024)", 1, TRAFFIC_KEYS_MAX},
     {"key-skew", NUMBER, "S", "Zipf's exponent of how common keys are (0)", 0, 10},
-    {"hint", WORD, "H", "what tasks say of their size: none coarse exact (none)", 0, 0},
     {"delay", NUMBER, "NS", "decision to inbox, event to published line, a theft (0)", 0, 1e9},
     {"wake", NUMBER, "NS", "until a core that was idle begins a task (0)", 0, 1e9},
     {"inbox", COUNT, "N", "tasks in flight that a core accepts (1024)", 1, 65535},
     {"full", WORD, "RULE", "when nothing is feasible: reject shed wait (reject)", 0, 0},
     {"deadline", NUMBER, "NS", "how long a task waits then (100000)", 0, 1e12},
-    {"counterfactual", FLAG, "", "also tell what the learned policy would have chosen", 0, 0},
-    {"comparisons", WORD, "FILE", "write each decision and what it would have been, a line each", 0,
-     0},
-    {"frozen", FLAG, "", "the learned policy does not learn", 0, 0},
-    {"arm", WORD, "A", "who decides in the learned policy: auto learned fixed (auto)", 0, 0},
-    {"snapshot-in", WORD, "FILE", "start the learned policy from FILE", 0, 0},
-    {"snapshot-out", WORD, "FILE", "write what it has learned to FILE", 0, 0},
     {"timing", FLAG, "",
      "also CPU seconds, tasks a CPU second, ns a decision: never twice the same", 0, 0},
     {"progress", FLAG, "", "a bar on standard error, also when that is no terminal", 0, 0},
@@ -126,12 +119,9 @@ static int place_in(const char *list, const char *word)
     return -1;
 }
 
-static const char policies[] = "hash rr random p2c p2c-occupancy jsq jiq jbsq1 jbsq2 jbsq3 jbsq4 "
-                               "least-work prequal steal learned";
+static const char policies[] = "steal jsq jbsq1 jbsq2 hash affine p2c prequal least-work";
 static const char kinds[] = "fixed exponential bimodal heavy";
-static const char hints[] = "none coarse exact";
 static const char rules[] = "reject shed wait";
-static const char arms[] = "auto learned fixed";
 
 static const char *set_word(struct sim_options *options, const char *name, const char *word)
 {
@@ -141,7 +131,7 @@ static const char *set_word(struct sim_options *options, const char *name, const
     if (is(name, "policy")) {
         place = place_in(choices = policies, word);
         options->policy = word;
-        engine->policy = is(word, "least-work") ? &policy_least_work : policy_find(word);
+        engine->policy = peer_find(word);
     } else if (is(name, "traffic")) {
         options->traffic = word;
         place = place_in(choices = kinds, word);
@@ -150,23 +140,11 @@ static const char *set_word(struct sim_options *options, const char *name, const
         options->then = word;
         place = place_in(choices = kinds, word);
         engine->then = (enum service_kind)place;
-    } else if (is(name, "hint")) {
-        place = place_in(choices = hints, word);
-        engine->traffic.hint = (enum hint_kind)place;
     } else if (is(name, "full")) {
         place = place_in(choices = rules, word);
         engine->full = (enum full_rule)place;
-    } else if (is(name, "arm")) {
-        place = place_in(choices = arms, word);
-        engine->forced_arm = place - 1;
-    } else if (is(name, "trace")) {
-        options->trace = word;
-    } else if (is(name, "comparisons")) {
-        options->comparisons = word;
-    } else if (is(name, "snapshot-in")) {
-        options->snapshot_in = word;
     } else {
-        options->snapshot_out = word;
+        options->trace = word;
     }
     return place >= 0 ? NULL : unknown(name, word, choices);
 }
@@ -287,10 +265,6 @@ static void set_flag(struct sim_options *options, const char *name)
 {
     if (is(name, "bursty"))
         options->engine.traffic.is_bursty = true;
-    else if (is(name, "counterfactual"))
-        options->engine.is_counterfactual = true;
-    else if (is(name, "frozen"))
-        options->engine.is_frozen = true;
     else if (is(name, "timing"))
         options->has_timing = true;
     else if (is(name, "progress"))
@@ -315,13 +289,6 @@ static const char *check(struct sim_options *options, double warmup)
         return "--slow or --tight names more cores than there are; --cores has more.";
     if (engine->tight_cores > 0 && engine->blocks == 0)
         return "--tight needs --blocks: what the other cores have.";
-    if (engine->is_counterfactual && engine->policy == &policy_learned)
-        return "--counterfactual compares another policy with the learned one.";
-    if (options->comparisons != NULL && !engine->is_counterfactual)
-        return "--comparisons needs --counterfactual.";
-    bool is_learned = engine->policy == &policy_learned || engine->is_counterfactual;
-    if (!is_learned && (options->snapshot_in != NULL || options->snapshot_out != NULL))
-        return "only the learned policy has snapshots.";
     return NULL;
 }
 
@@ -332,8 +299,7 @@ const char *options_read(struct sim_options *options, int count, char **words)
                                                .tasks = 200000,
                                                .slow_factor = 1,
                                                .inbox_capacity = 1024,
-                                               .deadline_ns = 100000,
-                                               .forced_arm = -1},
+                                               .deadline_ns = 100000},
                                     .traffic = "exponential",
                                     .loads = {0.8},
                                     .load_count = 1,

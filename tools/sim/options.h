@@ -15,9 +15,6 @@ struct sim_options {
     unsigned load_count;
     uint64_t seeds; /* runs, with seed, seed + 1, ... */
     const char *trace;
-    const char *snapshot_in;
-    const char *snapshot_out;
-    const char *comparisons; /* file for each decision of a counterfactual run, or NULL */
     bool is_help;
     bool has_progress;
     bool has_timing; /* what depends on the machine is told, too */

@@ -3,8 +3,7 @@
  *
  * It does not ask which cores are feasible: it shows what knowing the work alone is worth.
  */
-#include "engine.h"
-#include "exec/policy_parts.h"
+#include "peers.h"
 
 struct oracle {
     const double *busy_until_ns;
@@ -23,8 +22,8 @@ static void oracle_start(void *state, const struct policy_setup *setup)
                                               .random = setup->seed};
 }
 
-static struct policy_choice oracle_choose(void *state, const struct policy_view *view,
-                                          const struct policy_task *task)
+static uint32_t oracle_choose(void *state, const struct policy_view *view,
+                              const struct policy_task *task)
 {
     struct oracle *oracle = state;
     (void)task;
@@ -39,7 +38,7 @@ static struct policy_choice oracle_choose(void *state, const struct policy_view 
         }
         core = core + 1 < view->cores ? core + 1 : 0;
     }
-    return policy_chose(best);
+    return best;
 }
 
 const struct policy policy_least_work = {.name = "least-work",

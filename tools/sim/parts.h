@@ -16,10 +16,7 @@ struct task {
     double deadline_ns; /* while it waits for a block */
     double hold_ns;     /* of its block; below 0: to be drawn */
     uint64_t key;
-    uint32_t hint_ns;
     uint32_t class;
-    uint32_t ticket;
-    uint32_t home; /* the core in whose inbox it has its place, also while a thief runs it */
     uint32_t next; /* in a queue, or among the unused */
     bool is_counted;
 };
@@ -33,7 +30,6 @@ struct core {
     struct queue inbox;
     uint32_t running;    /* task, or NO_TASK */
     uint32_t on_the_way; /* tasks            */
-    uint32_t places;     /* of its inbox that are taken, until their tasks have ended */
     double begun_ns;
     double slow_factor;
     /* Blocks of each class: free, taken by a running task or kept after one, and freed by others.
@@ -41,6 +37,7 @@ struct core {
     uint32_t free[WATCH_CLASSES];
     uint32_t in_use[WATCH_CLASSES];
     uint32_t backlog[WATCH_CLASSES];
+    uint32_t backlog_total;
     uint32_t blocks; /* of each class, in all */
     bool is_waking;  /* for what others freed while it was idle */
 };
@@ -54,12 +51,7 @@ struct delivery {
 struct notice {
     double at_ns;
     uint32_t core;
-    bool is_idle;
-    bool has_left; /* a task left, and the rest is about it */
-    bool has_failed;
-    uint32_t hint_ns;
-    uint32_t ticket;
-    uint32_t sojourn_ns;
+    bool has_left; /* a task */
     struct watch_line line;
 };
 

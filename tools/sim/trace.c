@@ -6,19 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIELDS = 6, TASKS_FIRST = 4096 };
+enum { FIELDS = 5, TASKS_FIRST = 4096 };
 
 /* False: the line is no task, or comes before the one ahead of it. */
 static bool read_task(const char *line, double not_before_ns, struct traffic_task *task)
 {
     unsigned long long key;
-    unsigned class, hint;
+    unsigned class;
     int end = 0;
-    int count = sscanf(line, "%lf %lf %u %llu %u %lf %n", &task->arrival_ns, &task->service_ns,
-                       &class, &key, &hint, &task->hold_ns, &end);
+    int count = sscanf(line, "%lf %lf %u %llu %lf %n", &task->arrival_ns, &task->service_ns, &class,
+                       &key, &task->hold_ns, &end);
     task->class = class;
     task->key = key;
-    task->hint_ns = hint;
     return count == FIELDS && line[end] == '\0' && task->arrival_ns >= not_before_ns &&
            task->service_ns >= 0 && task->service_ns < UINT32_MAX && class <= WATCH_CLASSES &&
            task->hold_ns >= 0;

@@ -2,7 +2,7 @@
  * trace.h: tasks as somebody recorded them, instead of drawn ones.
  *
  * The file has a line a task, in order of arrival: when it came (ns), how long it ran (ns), its
- * block class (16: wants none), its key, its size hint (ns, 0: none), and how long its block was
+ * block class (16: wants none), its key, and how long its block was
  * kept after it (ns).
  */
 #ifndef CALM_SIM_TRACE_H

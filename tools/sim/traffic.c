@@ -146,16 +146,6 @@ static void advance(struct traffic *traffic)
     }
 }
 
-static uint32_t hint_of(enum hint_kind kind, double service_ns)
-{
-    if (kind == HINT_NONE)
-        return 0;
-    if (kind == HINT_COARSE) /* to the nearest power of four */
-        service_ns = exp2(2 * round(log2(service_ns + 1) / 2));
-    uint32_t most = WATCH_WORK_MAX_NS;
-    return service_ns < most ? (uint32_t)service_ns + 1 : most;
-}
-
 void traffic_next(struct traffic *traffic, struct traffic_task *task)
 {
     const struct traffic_options *options = &traffic->options;
@@ -167,7 +157,6 @@ void traffic_next(struct traffic *traffic, struct traffic_task *task)
     task->hold_ns = -1;
     task->arrival_ns = traffic->now_ns;
     task->service_ns = draw_service(traffic);
-    task->hint_ns = hint_of(options->hint, task->service_ns);
     task->class = WATCH_CLASSES;
     if (options->classes > 0)
         task->class = draw_index(traffic->class_below, options->classes,

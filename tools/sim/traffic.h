@@ -13,7 +13,6 @@
 #include "exec/watch.h"
 
 enum service_kind { SERVICE_FIXED, SERVICE_EXPONENTIAL, SERVICE_BIMODAL, SERVICE_HEAVY };
-enum hint_kind { HINT_NONE, HINT_COARSE, HINT_EXACT };
 
 enum { TRAFFIC_KEYS_MAX = 65536 };
 
@@ -22,7 +21,6 @@ struct traffic_options {
     double service_ns; /* mean, on a core of ordinary speed */
     double rate;       /* tasks a ns                        */
     bool is_bursty;
-    enum hint_kind hint;
     unsigned classes;  /* 0: tasks want no blocks */
     double class_skew; /* Zipf's exponent        */
     unsigned keys;
@@ -51,9 +49,8 @@ struct traffic_task {
     double arrival_ns;
     double service_ns;
     uint64_t key;
-    uint32_t hint_ns; /* 0: none */
-    uint32_t class;   /* POLICY_NO_CLASS: wants no block */
-    double hold_ns;   /* how long its block is kept; below 0: traffic_hold() says */
+    uint32_t class; /* POLICY_NO_CLASS: wants no block */
+    double hold_ns; /* how long its block is kept; below 0: traffic_hold() says */
 };
 
 /* False when there is no memory. */

@@ -14,13 +14,27 @@
 
 enum { MASK_WORDS = 64 }; /* 4096 CPUs */
 
-int os_worker_start(void *(*body)(void *), void *argument, uint64_t *out)
+int os_worker_start(void *(*body)(void *), void *argument)
 {
     pthread_t thread;
-    int result = pthread_create(&thread, NULL, body, argument);
-    if (result == 0)
-        *out = (uint64_t)thread;
-    return -result;
+    return -pthread_create(&thread, NULL, body, argument);
+}
+
+uint64_t os_worker_self(void)
+{
+    return (uint64_t)pthread_self();
+}
+
+void os_worker_leave(void)
+{
+    pthread_detach(pthread_self());
+}
+
+void os_worker_run(void (*body)(void *), void (*when_ended)(void *), void *argument)
+{
+    pthread_cleanup_push(when_ended, argument);
+    body(argument);
+    pthread_cleanup_pop(0);
 }
 
 void os_worker_join(uint64_t worker)

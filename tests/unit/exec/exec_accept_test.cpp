@@ -147,7 +147,7 @@ struct Found {
 /* Seen to fail with a copy of the first 32 bytes only; jbsq1 copies once more. */
 TEST(ExecSubmit, ATaskFindsAllOfThePayloadThatWasThereWhenItWasSubmitted)
 {
-    for (const char *policy : {"rr", "jbsq1"}) {
+    for (const char *policy : {"steal", "jbsq1"}) {
         Config config(1);
         config.config.policy = policy;
         Exec exec(config);
@@ -181,7 +181,6 @@ TEST(ExecSubmit, APointerThatIsNullIsACodeOfEachFunctionThatHasCodes)
     Exec exec{Config(1)};
     calm_task task = nothing();
     calm_exec_core_stats stats;
-    char bytes[CALM_EXEC_LEARNED_BYTES];
     int error = 0;
     EXPECT_EQ(calm_exec_submit(exec.exec, nullptr), CALM_EXEC_ENULL);
     EXPECT_EQ(calm_exec_send(exec.exec, 0, nullptr), CALM_EXEC_ENULL);
@@ -196,7 +195,6 @@ TEST(ExecSubmit, APointerThatIsNullIsACodeOfEachFunctionThatHasCodes)
     EXPECT_EQ(calm_exec_drain(nullptr), CALM_EXEC_ENULL);
     EXPECT_EQ(calm_exec_stop(nullptr), CALM_EXEC_ENULL);
     EXPECT_EQ(calm_exec_free(nullptr, nullptr), CALM_EXEC_ENULL);
-    EXPECT_EQ(calm_exec_learned_save(nullptr, bytes), CALM_EXEC_ENULL);
     EXPECT_EQ(calm_exec_destroy(nullptr), 0);
     calm_exec_drain(exec.exec);
     EXPECT_EQ(exec.stats().accepted, 0u);

@@ -632,39 +632,37 @@ TEST(Exec, AThiefLeavesWhatItHasNoBlockForWhereItIs)
 TEST(Exec, WhatWasSentWaitsForItsCoreInOrderAndLetsOthersSleep)
 {
     enum { TASKS = 20 };
-    for (const char *policy : {"steal", "learned"}) {
-        Config config(2);
-        config.config.policy = policy;
-        Exec exec(config);
-        Gate gate;
-        gate.hold(exec.exec, 0);
-        struct Payload {
-            std::vector<uint32_t> *order; /* of one worker */
-            uint32_t number;
-        };
-        std::vector<uint32_t> order, expected;
-        for (uint32_t i = 0; i < TASKS; i++) {
-            Payload payload{&order, i};
-            calm_task task = task_of(
-                [](calm_worker *, void *p) {
-                    static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
-                },
-                payload);
-            ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
-            expected.push_back(i);
-        }
-        uint64_t sleeps = exec.core(1).sleeps;
-        std::atomic<uint32_t> runs{0};
-        Counted counted{&runs, 0, ~0u};
-        calm_task task = task_of(count, counted);
-        ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
-        wait_for([&] { return runs == 1 && exec.core(1).sleeps > sleeps; });
-        EXPECT_EQ(exec.core(0).in_flight, TASKS + 1u);
-        gate.is_open = true;
-        calm_exec_drain(exec.exec);
-        EXPECT_EQ(order, expected);
-        EXPECT_EQ(exec.core(0).done, TASKS + 1u);
+    Config config(2);
+    config.config.policy = "steal";
+    Exec exec(config);
+    Gate gate;
+    gate.hold(exec.exec, 0);
+    struct Payload {
+        std::vector<uint32_t> *order; /* of one worker */
+        uint32_t number;
+    };
+    std::vector<uint32_t> order, expected;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        Payload payload{&order, i};
+        calm_task task = task_of(
+            [](calm_worker *, void *p) {
+                static_cast<Payload *>(p)->order->push_back(static_cast<Payload *>(p)->number);
+            },
+            payload);
+        ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+        expected.push_back(i);
     }
+    uint64_t sleeps = exec.core(1).sleeps;
+    std::atomic<uint32_t> runs{0};
+    Counted counted{&runs, 0, ~0u};
+    calm_task task = task_of(count, counted);
+    ASSERT_EQ(calm_exec_send(exec.exec, 1, &task), 0);
+    wait_for([&] { return runs == 1 && exec.core(1).sleeps > sleeps; });
+    EXPECT_EQ(exec.core(0).in_flight, TASKS + 1u);
+    gate.is_open = true;
+    calm_exec_drain(exec.exec);
+    EXPECT_EQ(order, expected);
+    EXPECT_EQ(exec.core(0).done, TASKS + 1u);
 }
 
 /* A core that is never without the one kind of tasks runs the other kind. Seen to fail with either
@@ -711,50 +709,6 @@ TEST(Exec, WhatIsSentAndWhatIsNotTakeTurns)
         calm_exec_drain(exec.exec);
         EXPECT_LE(links, 2u) << is_sent;
     }
-}
-
-/* Seen to fail with a start that ignores the snapshot, and with a save from the first dispatcher
- * that is free. */
-TEST(Exec, WhatWasLearnedGoesFromOneExecutorToTheNext)
-{
-    Config config(2);
-    config.config.policy = "learned";
-    config.config.payload_bytes = sizeof(Counted);
-    std::vector<char> first(CALM_EXEC_LEARNED_BYTES), blank(first), second(first);
-    std::vector<std::atomic<uint32_t>> runs(5000);
-    {
-        Exec exec(config);
-        ASSERT_EQ(calm_exec_learned_save(exec.exec, blank.data()), 0);
-        for (uint32_t i = 0; i < runs.size(); i++) {
-            Counted counted{runs.data(), i, ~i};
-            calm_task task = task_of(count, counted);
-            while (calm_exec_submit(exec.exec, &task) != 0)
-                std::this_thread::yield();
-        }
-        ASSERT_EQ(calm_exec_drain(exec.exec), 0);
-        ASSERT_EQ(calm_exec_learned_save(exec.exec, first.data()), 0);
-        EXPECT_NE(first, blank) << "it learned";
-    }
-    config.config.learned = first.data();
-    {
-        Exec exec(config);
-        ASSERT_EQ(calm_exec_learned_save(exec.exec, second.data()), 0);
-        EXPECT_EQ(first, second);
-    }
-    first[100] ^= 1;
-    calm_exec *none = nullptr;
-    [[maybe_unused]] size_t before = mappings();
-    EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
-    config.config.policy = "rr";
-    EXPECT_EQ(calm_exec_start(&config.config, &none), CALM_EXEC_ELEARNED);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose own come and go */
-    EXPECT_EQ(mappings(), before);
-#endif
-    config.config.learned = nullptr;
-    Exec other(config);
-    EXPECT_EQ(calm_exec_learned_save(other.exec, second.data()), CALM_EXEC_ELEARNED);
-    EXPECT_EQ(calm_exec_learned_save(nullptr, second.data()), CALM_EXEC_ENULL);
-    EXPECT_EQ(calm_exec_learned_save(other.exec, nullptr), CALM_EXEC_ENULL);
 }
 
 /* A program's events: an eventfd that tells of them, and one that wakes; `served` counts. */

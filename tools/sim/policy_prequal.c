@@ -14,7 +14,7 @@
  * of past latencies at that count. Probes of infeasible cores do not enter, and one that became so
  * is dropped.
  */
-#include "exec/policy_parts.h"
+#include "peers.h"
 
 enum {
     PROBES_MAX = 16,
@@ -119,8 +119,8 @@ static void probe_remove_one(struct prequal *prequal)
     probe_drop(prequal, worst);
 }
 
-static struct policy_choice prequal_choose(void *state, const struct policy_view *view,
-                                           const struct policy_task *task)
+static uint32_t prequal_choose(void *state, const struct policy_view *view,
+                               const struct policy_task *task)
 {
     struct prequal *prequal = (struct prequal *)state;
     while (prequal->probes > 0 && prequal->probe[0].time_ns + probe_age_ns_max < view->now_ns)
@@ -137,7 +137,7 @@ static struct policy_choice prequal_choose(void *state, const struct policy_view
             best = i;
     }
     if (best == PROBES_MAX)
-        return policy_chose(policy_random_feasible(view, task, &prequal->random));
+        return policy_random_feasible(view, task, &prequal->random);
     struct probe *probe = &prequal->probe[best];
     uint32_t core = probe->core;
     probe->latency_ns += probe->latency_ns / (probe->count + 1);
@@ -145,7 +145,7 @@ static struct policy_choice prequal_choose(void *state, const struct policy_view
     if (++probe->uses >= PROBE_USES_MAX)
         probe_drop(prequal, best);
     probe_remove_one(prequal);
-    return policy_chose(core);
+    return core;
 }
 
 const struct policy policy_prequal = {.name = "prequal",

@@ -3,10 +3,8 @@
  *
  * Two choices instead of one make the longest queue doubly logarithmic (Mitzenmacher, "The power of
  * two choices in randomized load balancing", IEEE TPDS 2001). p2c compares requests in flight.
- * p2c-occupancy compares free blocks of the task's class, in flight where those are equal: it evens
- * out memory, not time.
  */
-#include "exec/policy_parts.h"
+#include "peers.h"
 
 struct two {
     uint64_t random;
@@ -43,33 +41,14 @@ static bool draw_two(struct two *two, const struct policy_view *view,
     return true;
 }
 
-static struct policy_choice p2c_choose(void *state, const struct policy_view *view,
-                                       const struct policy_task *task)
+static uint32_t p2c_choose(void *state, const struct policy_view *view,
+                           const struct policy_task *task)
 {
     uint32_t a, b;
     if (!draw_two((struct two *)state, view, task, &a, &b))
-        return policy_chose(POLICY_REJECT);
-    return policy_chose(watch_count(&view->lines[b]) < watch_count(&view->lines[a]) ? b : a);
-}
-
-static struct policy_choice p2c_occupancy_choose(void *state, const struct policy_view *view,
-                                                 const struct policy_task *task)
-{
-    uint32_t a, b;
-    if (!draw_two((struct two *)state, view, task, &a, &b))
-        return policy_chose(POLICY_REJECT);
-    if (task->class < WATCH_CLASSES) {
-        uint32_t free_a = watch_free(&view->lines[a], task->class);
-        uint32_t free_b = watch_free(&view->lines[b], task->class);
-        if (free_a != free_b)
-            return policy_chose(free_b > free_a ? b : a);
-    }
-    return policy_chose(watch_count(&view->lines[b]) < watch_count(&view->lines[a]) ? b : a);
+        return POLICY_REJECT;
+    return watch_count(&view->lines[b]) < watch_count(&view->lines[a]) ? b : a;
 }
 
 const struct policy policy_p2c = {
     .name = "p2c", .state_bytes = two_bytes, .start = two_start, .choose = p2c_choose};
-const struct policy policy_p2c_occupancy = {.name = "p2c-occupancy",
-                                            .state_bytes = two_bytes,
-                                            .start = two_start,
-                                            .choose = p2c_occupancy_choose};

@@ -19,6 +19,7 @@
 enum {
     LOOKS = 4,
     REMEMBERED = 2,
+    TRY_EVERY = 256, /* times that a slow core is found, one at which it gets the task if idle */
     /* The quickest service time, in units of 1/2^6 ns, rises by 1/2^6 a decision, so that it
      * follows cores that become slower. */
     QUICK_SHIFT = 6,
@@ -28,6 +29,7 @@ struct steal {
     uint64_t random;
     uint64_t quick; /* 0: not known */
     uint32_t next;
+    uint32_t left; /* times that a slow core was left */
     uint32_t remembered[REMEMBERED];
 };
 
@@ -119,6 +121,9 @@ static uint32_t steal_choose(void *state, const struct policy_view *view,
     struct steal *steal = (struct steal *)state;
     uint32_t core = in_turn(steal, view, task);
     if (core == POLICY_REJECT || likely(!is_slow(steal, view, core)))
+        return core;
+    /* A core that gets nothing is not measured: one that met a long task first would stay slow. */
+    if (++steal->left % TRY_EVERY == 0 && watch_count(&view->lines[core]) == 0)
         return core;
     return quicker(steal, view, task, core);
 }

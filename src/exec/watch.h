@@ -26,6 +26,10 @@ enum {
     /* A sample counts as at most so many times the smoothed time: of sizes that differ by 500, the
      * average would tell what was last served instead of how fast the core is. */
     WATCH_SAMPLE_MAX = 4,
+    /* Of so few the average is at most so many times the last, or a long first task would mark the
+     * core for long. */
+    WATCH_FEW = 8,
+    WATCH_FIRST_MAX = 16,
 };
 
 struct watch_line {
@@ -115,8 +119,11 @@ static inline void watch_served(struct watch_line *line, uint32_t service_ns, ui
     int64_t service = load(&line->service_ns, RELAXED), latency = load(&line->latency_ns, RELAXED);
     uint32_t served = load(&line->served, RELAXED);
     int64_t most = served == 0 ? UINT32_MAX : service * WATCH_SAMPLE_MAX;
-    if (unlikely(served < 1u << WATCH_STEP_SHIFT))
+    if (unlikely(served < 1u << WATCH_STEP_SHIFT)) {
+        if (served < WATCH_FEW && service > (int64_t)service_ns * WATCH_FIRST_MAX)
+            service = (int64_t)service_ns * WATCH_FIRST_MAX;
         store(&line->served, ++served, RELAXED);
+    }
     unsigned shift = bit_highest(served); /* the first few move it more */
     service += watch_step((service_ns < most ? service_ns : most) - service, shift);
     latency += watch_step((int64_t)latency_ns - latency, shift);

@@ -119,3 +119,20 @@ TEST(Steal, ASlowThiefTakesWhatTheVictimWouldDoLateOrWhatHasWaitedForLong)
     watch_oldest(&machine.lines[1], machine.view.now_ns - 31000);
     EXPECT_EQ(victim(machine, 0), 1u);
 }
+
+/* Else a core that was measured wrong, or has become quick, would never be measured again. Seen to
+ * fail without TRY_EVERY. */
+TEST(Steal, ASlowCoreThatIsIdleGetsATaskNowAndThen)
+{
+    Cores machine("steal", 16);
+    for (uint32_t core = 0; core < 16; core++)
+        for (unsigned i = 0; i < 1000; i++)
+            watch_served(&machine.lines[core], core == 3 ? 100000 : 1000, 1000);
+    machine.busy_all(1);
+    machine.busy(3, 0);
+    unsigned taken = 0;
+    for (unsigned i = 0; i < 20000; i++)
+        taken += machine.choose() == 3;
+    EXPECT_GT(taken, 4u);
+    EXPECT_LT(taken, 100u);
+}

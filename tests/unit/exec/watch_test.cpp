@@ -39,6 +39,25 @@ TEST(Watch, OneTaskFiveHundredTimesAsLongHardlyMovesIt)
     EXPECT_LT(line.service_ns, 1200u);
 }
 
+/* Seen to fail without WATCH_FIRST_MAX. */
+TEST(Watch, ALongFirstTaskIsForgottenAfterADozen)
+{
+    watch_line line = {};
+    watch_served(&line, 500000, 500000);
+    for (unsigned i = 0; i < 12; i++)
+        watch_served(&line, 1000, 1000);
+    EXPECT_LT(line.service_ns, 3000u);
+}
+
+/* Seen to fail with steps that are small from the start: then the first weighs 64 times. */
+TEST(Watch, TheFirstTasksCountAlike)
+{
+    watch_line line = {};
+    for (unsigned i = 0; i < 15; i++)
+        watch_served(&line, i % 2 == 0 ? 400 : 1600, 1000);
+    EXPECT_NEAR(line.service_ns, 1000, 250);
+}
+
 /* Seen to fail with the comparison of moments as unsigned numbers. */
 TEST(Watch, AnAgeIsRightAcrossTheWrapOfMoments)
 {

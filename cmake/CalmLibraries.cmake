@@ -90,10 +90,22 @@ endfunction()
 
 calm_objects(calm_core_objects ${CALM_CHECKS} ${calm_sources_core} ${calm_sources_linux})
 
+# calm_stamp(TARGET): the worst cases of its pools' operations go into the finished file, for calm_pool_bound; where
+# they cannot be computed, as without Python or objdump or with other optimisations, it says that nobody did.
+find_package(Python3 3.9 QUIET COMPONENTS Interpreter)
+function(calm_stamp target)
+    if(Python3_FOUND AND NOT CALM_SANITIZE AND NOT CALM_FUZZ AND NOT CALM_COVERAGE)
+        add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+            COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bound --stamp $<TARGET_FILE:${target}>
+                || ${CMAKE_COMMAND} -E true)
+    endif()
+endfunction()
+
 add_library(calmalloc_core STATIC $<TARGET_OBJECTS:calm_core_objects>)
 calm_interface(calmalloc_core ${CALM_CHECKS})
 target_link_libraries(calmalloc_core PUBLIC Threads::Threads $<BUILD_INTERFACE:calm_instrument>)
 set_target_properties(calmalloc_core PROPERTIES LINKER_LANGUAGE C)
+calm_stamp(calmalloc_core)
 
 # The pools by themselves: freestanding, nothing of the C library but memset and memcpy.
 calm_objects(calm_pool_objects ${CALM_CHECKS} ${calm_sources_pool} ${calm_src}/os/linux/claim.c)
@@ -105,6 +117,7 @@ add_library(calmpool STATIC ${calm_sealed_pool_objects})
 add_dependencies(calmpool calm_sealed_pool)
 add_library(calmalloc::pool ALIAS calmpool)
 set_target_properties(calmpool PROPERTIES EXPORT_NAME pool LINKER_LANGUAGE C)
+calm_stamp(calmpool)
 target_include_directories(calmpool INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(calmpool PRIVATE $<BUILD_INTERFACE:calm_instrument>)
@@ -153,6 +166,7 @@ endfunction()
 
 calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
 add_library(calmalloc::calmalloc ALIAS calmalloc)
+calm_stamp(calmalloc)
 set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})
 target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -173,6 +187,7 @@ calm_sealed(calm_sealed_heap FROM calm_core_objects calm_libc_objects EXCEPT /sr
 add_library(calmalloc_static STATIC ${calm_sealed_heap_objects} ${calm_sealed_pool_objects})
 add_dependencies(calmalloc_static calm_sealed_heap calm_sealed_pool)
 add_library(calmalloc::static ALIAS calmalloc_static)
+calm_stamp(calmalloc_static)
 set_target_properties(calmalloc_static PROPERTIES OUTPUT_NAME calmalloc EXPORT_NAME static LINKER_LANGUAGE C)
 target_include_directories(calmalloc_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -23,6 +23,8 @@ def copy(out):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(os.path.join(ROOT, "bindings", "rust"), folder, ignore=shutil.ignore_patterns("target", "c"))
     amalgamate(ROOT, os.path.join(folder, "calmalloc-sys", "c"))
+    shutil.copytree(os.path.join(ROOT, "tools", "bound"), os.path.join(folder, "calmalloc-sys", "bound"),
+                    ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 

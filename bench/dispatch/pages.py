@@ -235,8 +235,8 @@ def tight(lines):
 def small(lines):
     """The default with inboxes as small as the pools, against the default with large ones."""
     out = ["## Inboxes as small as pools", "",
-           "The default, `steal`, in the tight and the scarce pools above, with inboxes of 16, 8 and 4 tasks: NULL share,"
-           " lost (no block, or refused), and P99 over that with inboxes of 1024.", ""]
+           "The default, `steal`, in the tight and the scarce pools above, with inboxes of 16, 8 and 4 tasks: NULL"
+           " share, lost (no block, or refused), and P99 over that with inboxes of 1024.", ""]
     rows = []
     for name in ("tight", "scarce"):
         for traffic in ("exponential", "bimodal"):

@@ -32,7 +32,7 @@ import sets  # noqa: E402
 
 SPECIAL_STEPS = {"clock": 52, "held-back": 60}
 DROPPED = ("cpu_s", "tasks_a_cpu_s", "service")  # of the machine, or always the same
-SOURCES = ("src", "include", "tools/sim", "tools/exec")  # what a line depends on, beside its options
+SOURCES = ("src/exec", "include", "tools/sim", "tools/exec")  # what a line depends on, beside its options
 CHOICE = ("policy", "traffic", "load")
 
 

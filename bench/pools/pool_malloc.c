@@ -224,7 +224,8 @@ calm_pool *pool_malloc_own(void)
 /* The most instructions of calm_pool_alloc, as this configuration has it. */
 unsigned pool_malloc_bound(void)
 {
-    struct calm_pool_config config = {sizes, shares, CLASSES, slot_bytes, CALM_POOL_SPILL, NULL};
+    struct calm_pool_config config = {sizes,           shares, CLASSES, slot_bytes,
+                                      CALM_POOL_SPILL, NULL,   NULL};
     struct calm_pool_limits limits;
     return calm_pool_bound(&config, &limits) == CALM_OK ? limits.alloc.instructions : 0;
 }

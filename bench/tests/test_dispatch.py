@@ -423,10 +423,10 @@ class Kept(Sentence):
         self.assertEqual(study.load(), [dict({"set": "clock"}, **line, commit="new") for line in started])
 
     def test_the_seeds_of_the_day_are_held_back(self):
-        commands = []
+        commands, day = [], datetime.date(2031, 2, 3)
         with mock.patch.object(study, "simulate", side_effect=lambda _, words: commands.append(words) or [{}]), \
                 mock.patch.object(study.datetime, "date") as date:
-            date.today.return_value = datetime.date(2031, 2, 3)
+            date.today.return_value = day
             found = study.held_back("sim", lambda _: None)
         self.assertEqual({line["setting"] for line in found}, set(sets.HELD_BACK))
         self.assertEqual(len(found), len(sets.HELD_BACK) * 2 * len(sets.GOOD))
@@ -477,7 +477,7 @@ class Words(unittest.TestCase):
 class Commit(unittest.TestCase):
     def test_is_that_of_the_sources_with_a_plus_where_they_were_changed(self):
         root = FOLDER / "repository"
-        (root / "src").mkdir(parents=True)
+        (root / "src" / "exec").mkdir(parents=True)
         git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.hooksPath=/dev/null"]
 
         def commit(name):
@@ -490,13 +490,13 @@ class Commit(unittest.TestCase):
         subprocess.run(git + ["init", "-q"], check=True)
         for folder in study.SOURCES:
             (root / folder).mkdir(parents=True, exist_ok=True)
-        of_sources = commit("src/a.c")
+        of_sources = commit("src/exec/a.c")
         commit("readme")
         with mock.patch.object(study, "ROOT", root):
             self.assertEqual(study.commit(), of_sources)
             (root / "readme").write_text("other")
             self.assertEqual(study.commit(), of_sources)
-            (root / "src" / "a.c").write_text("other")
+            (root / "src" / "exec" / "a.c").write_text("other")
             self.assertEqual(study.commit(), of_sources + "+")
             with mock.patch("subprocess.run", side_effect=OSError):
                 self.assertEqual(study.commit(), "")

@@ -67,9 +67,9 @@ enum calm_error {
     CALM_ESHARE_ZERO,   /* a class with a share of 0 %                            */
     CALM_ESHARES,       /* shares that do not sum to 100                          */
     CALM_ESHARE_SMALL,  /* a share that does not hold one block                   */
-    CALM_EBLOCKS,       /* a share that holds more than CALM_POOL_BLOCKS_MAX      */
+    CALM_EBLOCKS,       /* a class of more than CALM_POOL_BLOCKS_MAX              */
     CALM_EBYTES_ZERO,   /* a pool of 0 bytes                                      */
-    CALM_EBYTES_SMALL,  /* fewer bytes than the pool's own bookkeeping needs      */
+    CALM_EBYTES_SMALL,  /* fewer bytes than the pool's own bookkeeping needs, or its `blocks` */
     CALM_EBYTES_LARGE,  /* more bytes than an address space holds                 */
     CALM_EFLAGS,        /* an unknown flag                                        */
     CALM_EFLAGS_LAZY,   /* CALM_POOL_LAZY with CALM_POOL_LOCK: locked pages are there at once */
@@ -88,6 +88,10 @@ enum calm_error {
     CALM_EDOUBLE,     /* the block is free already                              */
     /* of a region */
     CALM_EMARK, /* a mark above what is in use                            */
+    /* of a configuration, and of a build */
+    CALM_EBLOCKS_ZERO, /* a class of 0 blocks                                    */
+    CALM_EBOTH,        /* both `percent` and `blocks`                            */
+    CALM_EUNCHECKED,   /* nobody computed what its operations can cost           */
     CALM_ERROR_COUNT
 };
 
@@ -97,14 +101,18 @@ const char *calm_strerror(int code);
 /* A pool. Its fields are its own. */
 typedef struct calm_pool calm_pool;
 
-/* What a pool is to be. */
+/* What a pool is to be. Classes are declared by their share of the pool, `percent`, or by how many
+ * blocks they have, `blocks`: one of the two is NULL. */
 struct calm_pool_config {
     const size_t *block_bytes; /* ascending, 1 to CALM_POOL_CLASSES_MAX of them, each 1 to 1 MiB  */
     const uint32_t *percent;   /* share of `bytes` each class gets; at least 1, they sum to 100   */
     size_t classes;            /* how many of each                                                */
-    size_t bytes;              /* of the whole pool, bookkeeping included; claimed once           */
+    size_t bytes;              /* of the whole pool, bookkeeping included; claimed once. 0, with
+                                  `blocks` and without `memory`: what they need; with `memory` see
+                                  calm_pool_limits.bytes of the same without it */
     unsigned flags;            /* CALM_POOL_ flags                                                */
     void *memory;              /* NULL: mapped; else the pool lives strictly inside these `bytes` */
+    const uint32_t *blocks;    /* of each class, 1 to CALM_POOL_BLOCKS_MAX                        */
 };
 
 /*
@@ -269,6 +277,7 @@ struct calm_pool_limits {
     size_t stride_bytes[CALM_POOL_CLASSES_MAX];
     uint32_t blocks[CALM_POOL_CLASSES_MAX];
     uint32_t remote_calls[CALM_POOL_CLASSES_MAX]; /* calm_pool_free_remote says of what */
+    int cost_code; /* CALM_OK; CALM_EUNCHECKED: the costs are 0, as nobody computed them */
     struct calm_pool_cost alloc;
     struct calm_pool_cost alloc_aligned;
     struct calm_pool_cost free;
@@ -278,8 +287,13 @@ struct calm_pool_limits {
 
 /*
  * Says before anything runs what a pool of this configuration holds and what its operations can
- * cost on this build. Returns 0, or the code that calm_pool_create would return for the
- * configuration. Makes no system call. Any thread.
+ * cost. Returns 0, or the code that calm_pool_create would return for the configuration. Makes no
+ * system call. Any thread.
+ *
+ * Costs are those of the object code that is linked: computed from it, and written into the file,
+ * by `python3 tools/bound --stamp FILE`, which the CMake build does for its libraries, and the Rust
+ * crate where it finds Python and objdump. Any archive, shared library or program may be stamped,
+ * before its symbols are stripped. Where that was not done cost_code is CALM_EUNCHECKED.
  */
 int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out);
 

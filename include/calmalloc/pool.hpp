@@ -89,6 +89,12 @@ struct pool_class {
     std::uint32_t percent;
 };
 
+/* A class of a pool that has so many blocks. */
+struct pool_blocks {
+    std::size_t block_bytes;
+    std::uint32_t blocks;
+};
+
 namespace detail
 {
 
@@ -202,6 +208,28 @@ class pool
     pool(std::initializer_list<pool_class> classes, std::size_t bytes, unsigned flags = 0)
         : pool_(created(classes, bytes, flags))
     {
+    }
+
+    /* calm::pool::counted({{64, 1000}, {1024, 20}}): so many blocks of each size, in the bytes that
+     * they need. */
+    [[nodiscard]] static pool counted(std::initializer_list<pool_blocks> classes,
+                                      unsigned flags = 0)
+    {
+        std::size_t block_bytes[CALM_POOL_CLASSES_MAX];
+        std::uint32_t blocks[CALM_POOL_CLASSES_MAX];
+        std::size_t count = 0;
+        if (classes.size() > CALM_POOL_CLASSES_MAX)
+            detail::fail<std::system_error>(pool_error(CALM_ECLASSES), "calm::pool");
+        for (const pool_blocks &each : classes) {
+            block_bytes[count] = each.block_bytes;
+            blocks[count++] = each.blocks;
+        }
+        calm_pool_config config = {};
+        config.block_bytes = block_bytes;
+        config.blocks = blocks;
+        config.classes = count;
+        config.flags = flags;
+        return pool(config);
     }
 
     /* As calm_pool_alloc, of the smallest class that holds `bytes`, and aligned as its blocks are.

@@ -2,30 +2,15 @@
  * bound.c: what a configuration comes to, before anything runs.
  *
  * Bytes are the plan's own; nothing else decides where blocks lie. Instructions, lines and branches
- * are those of the longest path through the object code, which tools/bound computed, once for each
- * set of features that a configuration can have: what it does without stands in functions that are
- * then never entered.
+ * are those of the longest path through the object code that is linked. tools/bound computes them,
+ * once for each set of features that a configuration can have, and writes them into the finished
+ * file, where it finds `stamp` by its first bytes: what a configuration does without stands in
+ * functions that are then never entered.
  *
  * Design: docs/design/pool-bound.md
  */
 #include "pool/plan.h"
 #include "pool/pool.h"
-
-enum machine { MACHINE_aarch64, MACHINE_x86_64 };
-
-enum operation {
-    OPERATION_pool_alloc,
-    OPERATION_pool_alloc_aligned,
-    OPERATION_pool_free,
-    OPERATION_pool_free_remote,
-    OPERATION_pool_drain,
-    OPERATION_pool_owns,
-    OPERATION_pool_usable_size,
-    OPERATION_region_alloc,
-    OPERATION_region_release,
-    OPERATION_bounded_alloc,
-    OPERATION_bounded_free
-};
 
 /* What lengthens the ways of some operations. */
 enum feature {
@@ -35,16 +20,42 @@ enum feature {
     HAS_MANY = 8   /* classes that one part of the blocks can share: class_among()  */
 };
 
-static const struct cost_row {
-    enum machine machine;
-    enum operation operation;
-    unsigned features;
+enum { NAME_BYTES = 24, MAGIC_BYTES = 20, STAMP_VERSION = 1 };
+
+/* tools/bound reads the names and features, and writes the costs. */
+struct cost_row {
+    char operation[NAME_BYTES];
+    uint32_t features;
     struct calm_pool_cost cost;
-} costs[] = {
-#define BOUND(machine, operation, features, instructions, lines, branches)                         \
-    {MACHINE_##machine, OPERATION_##operation, features, {instructions, lines, branches}},
-#include "pool/bound_tables.def"
+};
+
+#define ROW(operation, features) {#operation, features, {0, 0, 0}},
+static volatile const struct {
+    char magic[MAGIC_BYTES];
+    uint32_t version;
+    uint32_t is_written;
+    uint32_t count;
+    uint32_t row_bytes;
+    struct cost_row rows[
+#define BOUND(operation, features) +1
+#include "pool/bound_rows.def"
 #undef BOUND
+    ];
+} stamp = {
+    .magic = "calm-bound-stamp",
+    .version = STAMP_VERSION,
+    .count = 0
+#define BOUND(operation, features) +1
+#include "pool/bound_rows.def"
+#undef BOUND
+    ,
+    .row_bytes = sizeof(struct cost_row),
+    .rows =
+        {
+#define BOUND(operation, features) ROW(operation, features)
+#include "pool/bound_rows.def"
+#undef BOUND
+        },
 };
 
 static unsigned features_of(const struct calm_pool_config *config, const struct plan *plan)
@@ -59,16 +70,22 @@ static unsigned features_of(const struct calm_pool_config *config, const struct 
     return features;
 }
 
-/* The row of an operation that only `varying` of the features change. */
-static struct calm_pool_cost cost_with(enum operation operation, unsigned varying,
-                                       unsigned features)
+static bool is_called(const volatile char *name, const char *wanted)
 {
-    const enum machine ours = MACHINE_IS_X86_64 ? MACHINE_x86_64 : MACHINE_aarch64;
-    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++)
-        if (costs[i].machine == ours && costs[i].operation == operation &&
-            costs[i].features == (features & varying))
-            return costs[i].cost;
-    return (struct calm_pool_cost){.instructions = 0}; /* never: test bound.table */
+    size_t i = 0;
+    while (name[i] == wanted[i] && wanted[i] != '\0')
+        i++;
+    return name[i] == wanted[i];
+}
+
+/* The row of an operation that only `varying` of the features change. */
+static struct calm_pool_cost cost_with(const char *operation, unsigned varying, unsigned features)
+{
+    for (size_t i = 0; i < sizeof stamp.rows / sizeof stamp.rows[0]; i++)
+        if (is_called(stamp.rows[i].operation, operation) &&
+            stamp.rows[i].features == (features & varying))
+            return stamp.rows[i].cost;
+    return (struct calm_pool_cost){.instructions = 0}; /* never: test bound.stamp */
 }
 
 EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out)
@@ -83,11 +100,12 @@ EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_po
     *out = (struct calm_pool_limits){
         .bytes = plan.bytes,
         .meta_bytes = plan.meta_end,
-        .alloc = cost_with(OPERATION_pool_alloc, kinds | HAS_LARGE, features),
-        .alloc_aligned = cost_with(OPERATION_pool_alloc_aligned, kinds, features),
-        .free = cost_with(OPERATION_pool_free, HAS_CODED | HAS_MANY, features),
-        .free_remote = cost_with(OPERATION_pool_free_remote, HAS_MANY, features),
-        .drain = cost_with(OPERATION_pool_drain, HAS_CODED, features),
+        .cost_code = stamp.is_written != 0 ? CALM_OK : CALM_EUNCHECKED,
+        .alloc = cost_with("pool_alloc", kinds | HAS_LARGE, features),
+        .alloc_aligned = cost_with("pool_alloc_aligned", kinds, features),
+        .free = cost_with("pool_free", HAS_CODED | HAS_MANY, features),
+        .free_remote = cost_with("pool_free_remote", HAS_MANY, features),
+        .drain = cost_with("pool_drain", HAS_CODED, features),
     };
     for (unsigned i = 0; i < plan.count; i++) {
         const struct plan_class *class = &plan.classes[i];

@@ -119,24 +119,24 @@ static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
 }
 
 /* The memory, as resident as the flags want it. */
-static int claim(const struct calm_pool_config *config, void **out)
+static int claim(const struct calm_pool_config *config, size_t bytes, void **out)
 {
     bool is_huge = (config->flags & CALM_POOL_HUGE) != 0;
     void *start = config->memory;
     if (start == NULL) {
-        int refused = claim_map(config->bytes, is_huge, &start);
+        int refused = claim_map(bytes, is_huge, &start);
         if (refused != 0)
             return is_huge && refused == CLAIM_NO_HUGE ? CALM_EHUGE : CALM_ENOMEM;
     }
     int error = 0;
-    if ((config->flags & CALM_POOL_LOCK) != 0 && claim_lock(start, config->bytes) != 0)
+    if ((config->flags & CALM_POOL_LOCK) != 0 && claim_lock(start, bytes) != 0)
         error = CALM_ELOCK;
-    else if ((config->flags & CALM_POOL_LAZY) == 0 && claim_populate(start, config->bytes) != 0)
+    else if ((config->flags & CALM_POOL_LAZY) == 0 && claim_populate(start, bytes) != 0)
         error = CALM_ENOMEM;
     if (error == CALM_ENOMEM && (config->flags & CALM_POOL_LOCK) != 0)
-        claim_unlock(start, config->bytes);
+        claim_unlock(start, bytes);
     if (error != 0 && config->memory == NULL)
-        claim_return(start, config->bytes);
+        claim_return(start, bytes);
     *out = start;
     return error;
 }
@@ -158,7 +158,7 @@ EXPORT int calm_pool_create(const struct calm_pool_config *config, calm_pool **o
     if (error != 0)
         return error;
     void *memory;
-    error = claim(config, &memory);
+    error = claim(config, plan.bytes, &memory);
     if (error != 0)
         return error;
     calm_pool *pool = fill_pool(memory, config, &plan);

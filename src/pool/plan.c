@@ -2,8 +2,9 @@
  * plan.c: checks a configuration, then lays the pool out.
  *
  * Every class pays from its share for its blocks, for their bookkeeping and for the rounding that
- * both need; the pool's own part is taken off before shares are made. No product can overflow:
- * bytes are below 2^46, blocks below 2^24, a stride at most 2^20.
+ * both need; the pool's own part is taken off before shares are made. Where numbers of blocks are
+ * declared the pool is as large as they and the rest need, wherever it begins. No product can
+ * overflow: bytes are below 2^46, blocks at most 2^24, a stride at most 2^20.
  */
 #include "pool/plan.h"
 
@@ -24,16 +25,20 @@ static int check_arrays(const struct calm_pool_config *config)
             return CALM_EBLOCK_LARGE;
         if (i > 0 && config->block_bytes[i] <= config->block_bytes[i - 1])
             return CALM_EORDER;
-        if (config->percent[i] == 0)
+        if (config->percent != NULL && config->percent[i] == 0)
             return CALM_ESHARE_ZERO;
-        sum += config->percent[i];
+        if (config->blocks != NULL && config->blocks[i] == 0)
+            return CALM_EBLOCKS_ZERO;
+        if (config->blocks != NULL && config->blocks[i] > CALM_POOL_BLOCKS_MAX)
+            return CALM_EBLOCKS;
+        sum += config->percent != NULL ? config->percent[i] : 0;
     }
-    return sum == SHARE_WHOLE ? 0 : CALM_ESHARES;
+    return config->percent == NULL || sum == SHARE_WHOLE ? 0 : CALM_ESHARES;
 }
 
 static int check_memory(const struct calm_pool_config *config)
 {
-    if (config->bytes == 0)
+    if (config->bytes == 0 && (config->blocks == NULL || config->memory != NULL))
         return CALM_EBYTES_ZERO;
     if (config->bytes > bytes_limit)
         return CALM_EBYTES_LARGE;
@@ -48,8 +53,11 @@ static int check_memory(const struct calm_pool_config *config)
 
 static int check(const struct calm_pool_config *config)
 {
-    if (config == NULL || config->block_bytes == NULL || config->percent == NULL)
+    if (config == NULL || config->block_bytes == NULL ||
+        (config->percent == NULL && config->blocks == NULL))
         return CALM_ENULL;
+    if (config->percent != NULL && config->blocks != NULL)
+        return CALM_EBOTH;
     if (config->classes == 0 || config->classes > CALM_POOL_CLASSES_MAX)
         return CALM_ECLASSES;
     if ((config->flags & ~(unsigned)ALL_FLAGS) != 0)
@@ -134,6 +142,32 @@ static void place_all(struct plan *out, uintptr_t origin)
     out->end = at;
 }
 
+/* Each class as many blocks as its share pays for. */
+static int share_out(const struct calm_pool_config *config, struct plan *out)
+{
+    size_t shared = config->bytes - own_bytes(out->count);
+    for (unsigned i = 0; i < out->count; i++) {
+        size_t percent = config->percent[i];
+        size_t share = shared / SHARE_WHOLE * percent +
+                       shared % SHARE_WHOLE * percent / SHARE_WHOLE;
+        int error = fill_share(&out->classes[i], share);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+/* Each class its blocks, if the pool's bytes hold them; 0 bytes become as many as that takes. */
+static int count_out(const struct calm_pool_config *config, struct plan *out)
+{
+    size_t bytes = own_bytes(out->count);
+    for (unsigned i = 0; i < out->count; i++)
+        bytes += cost_of(&out->classes[i], config->blocks[i]);
+    if (out->bytes == 0)
+        out->bytes = bytes;
+    return bytes <= out->bytes ? 0 : CALM_EBYTES_SMALL;
+}
+
 int plan_make(const struct calm_pool_config *config, struct plan *out)
 {
     int error = check(config);
@@ -141,22 +175,16 @@ int plan_make(const struct calm_pool_config *config, struct plan *out)
         return error;
     out->bytes = config->bytes;
     out->count = (unsigned)config->classes;
-    size_t own = own_bytes(out->count);
-    if (config->bytes <= own)
+    if (config->blocks == NULL && config->bytes <= own_bytes(out->count))
         return CALM_EBYTES_SMALL;
-    size_t shared = config->bytes - own;
     for (unsigned i = 0; i < out->count; i++) {
         struct plan_class *class = &out->classes[i];
         class->block_bytes = config->block_bytes[i];
         class->stride = stride_of(class->block_bytes);
         class->align = size_min((size_t)1 << bit_lowest(class->stride), CALM_POOL_ALIGN_MAX);
-        size_t percent = config->percent[i];
-        size_t share = shared / SHARE_WHOLE * percent +
-                       shared % SHARE_WHOLE * percent / SHARE_WHOLE;
-        error = fill_share(class, share);
-        if (error != 0)
-            return error;
     }
-    place_all(out, (uintptr_t)config->memory);
-    return 0;
+    error = config->blocks == NULL ? share_out(config, out) : count_out(config, out);
+    if (error == 0)
+        place_all(out, (uintptr_t)config->memory);
+    return error;
 }

@@ -12,6 +12,8 @@
  */
 #include "pool/pool.h"
 
+#include "pool/owner.h"
+
 /* Where an address leads. */
 struct pool_place {
     struct pool_class *class;
@@ -291,7 +293,7 @@ static NOINLINE void *alloc_large(calm_pool *pool, size_t bytes)
                                 : &pool->classes[keys_below(pool->declared, bytes)]);
 }
 
-EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
+ALWAYS_INLINE void *alloc(calm_pool *pool, size_t bytes)
 {
     if (unlikely(bytes > POOL_TABLE_BYTES))
         return bytes > pool->largest ? refuse(pool) : alloc_large(pool, bytes);
@@ -302,7 +304,15 @@ EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
     return alloc_from(pool, class);
 }
 
-EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
+EXPORT void *calm_pool_alloc(calm_pool *pool, size_t bytes) CALM_NONBLOCKING
+{
+    owner_enter(pool);
+    void *block = alloc(pool, bytes);
+    owner_leave(pool);
+    return block;
+}
+
+ALWAYS_INLINE void *alloc_aligned(calm_pool *pool, size_t bytes, size_t align)
 {
     if (unlikely(bytes > pool->largest || !is_power_of_two(align) || align > CALM_POOL_ALIGN_MAX))
         return refuse(pool);
@@ -314,6 +324,14 @@ EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align
     fitting &= fitting - 1;
     bool may_borrow = pool->spills && fitting != 0;
     return alloc_slow(pool, class, may_borrow ? &pool->classes[bit_lowest(fitting)] : class);
+}
+
+EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align) CALM_NONBLOCKING
+{
+    owner_enter(pool);
+    void *block = alloc_aligned(pool, bytes, align);
+    owner_leave(pool);
+    return block;
 }
 
 /* Several classes lie in the part of the pool that the address is in, and not the last of them has
@@ -472,7 +490,7 @@ static NOINLINE int free_any(calm_pool *pool, void *block)
     return CALM_OK;
 }
 
-EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
+ALWAYS_INLINE int free_own(calm_pool *pool, void *block)
 {
     if (unlikely(block != pool->latest.block))
         return free_any(pool, block);
@@ -482,6 +500,14 @@ EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
         return free_detour(pool, block);
     free_latest(&pool->latest, block);
     return CALM_OK;
+}
+
+EXPORT int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING
+{
+    owner_enter(pool);
+    int error = free_own(pool, block);
+    owner_leave(pool);
+    return error;
 }
 
 EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
@@ -505,9 +531,12 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
 
 EXPORT uint32_t calm_pool_drain(calm_pool *pool) CALM_NONBLOCKING
 {
+    owner_enter(pool);
     struct pool_class *class = &pool->classes[pool->drain_next];
     pool->drain_next = pool->drain_next + 1 < pool->class_count ? pool->drain_next + 1 : 0;
-    return was_remote(pool) ? take_back(pool, class) : 0;
+    uint32_t found = was_remote(pool) ? take_back(pool, class) : 0;
+    owner_leave(pool);
+    return found;
 }
 
 EXPORT bool calm_pool_owns(const calm_pool *pool, const void *address) CALM_NONBLOCKING

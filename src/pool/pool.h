@@ -120,7 +120,8 @@ struct calm_pool {
     uint64_t failed;
     uint64_t spilled;
     uint64_t misuses;
-    uint32_t drain_next; /* the class that calm_pool_drain comes to next */
+    uint32_t drain_next;        /* the class that calm_pool_drain comes to next */
+    _Atomic uint32_t is_inside; /* with CHECKS 2: the owner is in one of its calls */
 
     /* The owner writes, anyone reads. Up to POOL_EXACT_MAX classes have their counts here and
      * nowhere else, so that there is nothing to copy. */

@@ -54,6 +54,14 @@ void drain(calm::pool &pool)
         pool.drain();
 }
 
+TEST(Pool, CountedHasAsManyBlocksAsItWasTold)
+{
+    calm::pool pool = calm::pool::counted({{64, 7}, {256, 3}});
+    EXPECT_EQ(free_blocks(pool, 0), 7u);
+    EXPECT_EQ(free_blocks(pool, 1), 3u);
+    EXPECT_THROW((void)calm::pool::counted({{64, 0}}), std::system_error);
+}
+
 TEST(Pool, AConfigurationThatCannotBeThrowsItsCodeAndSentence)
 {
     try {

@@ -73,7 +73,8 @@ static struct calm_pool_config config_of(unsigned index)
     }
     if (is_large)
         sizes[classes - 1] = 8000;
-    struct calm_pool_config config = {sizes, shares, classes, 1 << 18, 0, NULL};
+    struct calm_pool_config config = {
+        .block_bytes = sizes, .percent = shares, .classes = classes, .bytes = 1 << 18};
     config.flags = (index & WITH_SPILL) != 0 ? CALM_POOL_SPILL : 0;
     return config;
 }

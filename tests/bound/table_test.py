@@ -3,7 +3,7 @@
 
     table_test.py [--write]
 
-Fails when an operation has a loop or a call, when it can take more than src/pool/bound_tables.def says, or when the
+Fails when an operation has a loop or a call, when it can take more than tests/bound/table.def says, or when the
 table says more than any of the compilers needs. --write writes the table anew. Where gcc is not version 12 its code
 must not need more than the table says, and nothing is said of less.
 """
@@ -16,7 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-TABLE = os.path.join(ROOT, "src", "pool", "bound_tables.def")
+TABLE = os.path.join(HERE, "table.def")
 FLAGS = ["-std=c17", "-O2", "-DCALM_CHECKS=1", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec",
          "-fno-semantic-interposition", "-ffreestanding", "-I" + os.path.join(ROOT, "src"),
          "-I" + os.path.join(ROOT, "include")]

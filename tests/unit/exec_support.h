@@ -26,7 +26,7 @@ inline const uint32_t percent[] = {50, 50};
 
 struct Config {
     explicit Config(uint32_t cores, size_t pool_bytes = 256 * 1024)
-        : pools(cores, calm_pool_config{block_bytes, percent, 2, pool_bytes, 0, nullptr})
+        : pools(cores, calm_pool_config{block_bytes, percent, 2, pool_bytes, 0, nullptr, nullptr})
     {
         config.pools = pools.data();
         config.cores = cores;

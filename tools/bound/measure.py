@@ -1,17 +1,21 @@
-"""Computes the worst case of each pool operation from object code, and keeps the table that calm_pool_bound reads.
+"""Computes the worst case of each pool operation from object code, and writes it where calm_pool_bound reads it.
 
     bound FILE...                    prints the bounds of the operations in each file
+    bound --stamp FILE...            writes each file's own bounds into it; exit code 1 where one has none
+    bound --stamped FILE...          fails when what is written in a file is not what its code takes
     bound --check TABLE FILE...      fails when a file has more than TABLE says, or an operation that has no bound
     bound --exact TABLE FILE...      fails also when TABLE says more than the largest of the files
     bound --write TABLE FILE...      writes the largest of the files into TABLE
     bound --show NAME FILE           prints the instructions of the longest path of one operation, with all features
 
-FILE is an object file, an archive or a shared library, for x86-64 or aarch64. How: docs/design/pool-bound.md.
+FILE is an object file, an archive, a shared library or a program, for x86-64 or aarch64, not stripped. How:
+docs/design/pool-bound.md.
 """
 import argparse
 import itertools
 import json
 import re
+import struct
 import sys
 
 import listing
@@ -29,7 +33,9 @@ LEAVES = ("pool_look", "calm_pool_look", "publish_coded", "leave_word", "raise_w
 # What a configuration can be without, and the function that is then never entered.
 FEATURES = {"SPILL": "lend", "CODED": "publish_coded", "LARGE": "alloc_large",
             "MANY": "class_among"}
-# The features that change an operation; each set of them has a row. src/pool/bound.c knows when each is there.
+# The features that change an operation; each set of them has a row. src/pool/bound.c knows when each is there, and
+# counts them by these bits.
+BITS = {"SPILL": 1, "CODED": 2, "LARGE": 4, "MANY": 8}
 VARIES = {
     "calm_pool_alloc": ("SPILL", "CODED", "LARGE"),
     "calm_pool_alloc_aligned": ("SPILL", "CODED"),
@@ -63,6 +69,78 @@ def bounds_of(path, operations):
         except Rejected as problem:
             raise Rejected("%s in '%s' has no bound: %s" % (name, path, problem)) from None
     return code.machine, found
+
+
+# src/pool/bound.c: the stamp's head, and a row.
+MAGIC = b"calm-bound-stamp\0\0\0\0"
+HEAD = struct.Struct("<20sIIII")
+ROW = struct.Struct("<24sIIII")
+STAMP_VERSION = 1
+
+
+def stamp_of(path):
+    """The file's bytes, where its stamp begins, and how many rows that has."""
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    at = content.find(MAGIC)
+    if at < 0 or content.find(MAGIC, at + 1) >= 0:
+        how_many = "no" if at < 0 else "a second"
+        raise Rejected("'%s' has %s stamp; is it of calmalloc, and built whole?" % (path, how_many))
+    _, version, _, count, row_bytes = HEAD.unpack_from(content, at)
+    if version != STAMP_VERSION or row_bytes != ROW.size or at + HEAD.size + count * ROW.size > len(content):
+        raise Rejected("'%s' has a stamp of another version than this program's" % path)
+    return content, at, count
+
+
+def rows_of(content, at, count):
+    """The place, the name and the costs of each row."""
+    for place in range(at + HEAD.size, at + HEAD.size + count * ROW.size, ROW.size):
+        name, features, *costs = ROW.unpack_from(content, place)
+        name = "calm_" + name.rstrip(b"\0").decode()
+        present = [one for one in VARIES.get(name, ()) if features & BITS[one]]
+        yield place, key(name, present), costs
+
+
+def write_stamp(path):
+    """What the file's code takes goes into its stamp; where a bound is missing the stamp says that there is none."""
+    content, at, count = stamp_of(path)
+    try:
+        found, reason = bounds_of(path, OPERATIONS)[1], None
+    except Rejected as problem:
+        found, reason = None, problem
+    for place, row, _ in rows_of(content, at, count):
+        costs = [getattr(found[row], field) for field in FIELDS] if found else [0, 0, 0]
+        struct.pack_into("<III", content, place + ROW.size - 12, *costs)
+    struct.pack_into("<I", content, at + HEAD.size - 12, int(found is not None))
+    with open(path, "r+b") as file:
+        file.write(content)
+    if reason is not None:
+        raise Rejected("%s; calm_pool_bound says that it was not checked" % reason)
+
+
+def check_stamp(path):
+    content, at, count = stamp_of(path)
+    if struct.unpack_from("<I", content, at + HEAD.size - 12)[0] == 0:
+        raise Rejected("'%s' is not stamped; --stamp does it" % path)
+    found = bounds_of(path, OPERATIONS)[1]
+    rows = list(rows_of(content, at, count))
+    if sorted(row for _, row, _ in rows) != sorted(found):
+        raise Rejected("the rows of '%s' are not those that the code has: src/pool/bound_rows.def" % path)
+    for _, row, costs in rows:
+        if costs != [getattr(found[row], field) for field in FIELDS]:
+            raise Rejected("'%s' says %s of %s, and takes something else" % (path, costs, row))
+
+
+def each(function, paths_given):
+    """Of all files, each by itself; exit code 1 when one was refused."""
+    code = 0
+    for path in paths_given:
+        try:
+            function(path)
+        except (Rejected, OSError) as problem:
+            print("bound: %s." % problem, file=sys.stderr)
+            code = 1
+    return code
 
 
 def read_table(path):
@@ -125,9 +203,13 @@ def main():
     parser.add_argument("--exact", metavar="TABLE")
     parser.add_argument("--write", metavar="TABLE")
     parser.add_argument("--show", metavar="NAME")
+    parser.add_argument("--stamp", action="store_true")
+    parser.add_argument("--stamped", action="store_true")
     parser.add_argument("--json", action="store_true", help="print the bounds as JSON")
     parser.add_argument("--operation", action="append", metavar="NAME", help="only this function; may be repeated")
     options = parser.parse_args()
+    if options.stamp or options.stamped:
+        return each(write_stamp if options.stamp else check_stamp, options.files)
     try:
         if options.show:
             found = bounds_of(options.files[0], [options.show])[1]

@@ -19,6 +19,7 @@ from listing import Rejected
 
 MACHINES = {"x86_64": x86_64, "aarch64": aarch64}
 STACK_MAX = 8
+GUARD = "__stack_chk_fail"  # ends the program
 NEVER = -10**9  # more than any way is long
 
 
@@ -32,20 +33,24 @@ class Bound:
     longest: Tuple  # the instructions of one longest path
 
 
-CLONE = re.compile(r"\.(isra|constprop|part|cold)\b.*$")
+ADDED = re.compile(r"^(\.text\.(unlikely\.|hot\.)?)?(pool_pool_)?|\.(isra|constprop|part|cold|lto_priv)\b.*$")
+
+
+def plain(name):
+    """A function's name as its source has it, without what its section, the file of all sources and compilers add."""
+    return ADDED.sub("", name)
 
 
 def called(instruction):
-    """The function that a direct jump or call names, without what compilers add to the name of a copy."""
-    name = (instruction.outside or instruction.calls).split("@")[0].split("-0x")[0].split("+0x")[0]
-    return CLONE.sub("", name)
+    """The function that a direct jump or call names."""
+    return plain((instruction.outside or instruction.calls).split("@")[0].split("-0x")[0].split("+0x")[0])
 
 
 class Graph:
     def __init__(self, listing, entry, leaves=(), without=()):
         self.listing, self.machine, self.leaves, self.without = listing, MACHINES[listing.machine], leaves, without
         self.never = set()  # nodes that go on in a function of `without`
-        missing = set(without) - {CLONE.sub("", name) for _, name in listing.labels}
+        missing = set(without) - {plain(name) for _, name in listing.labels}
         if missing:
             raise Rejected("there is no function %s to leave out" % ", ".join(sorted(missing)))
         self.starts = {place: name for (_, name), place in listing.labels.items()} if without else {}
@@ -72,6 +77,8 @@ class Graph:
             return []
         if kind == "return":
             return [(stack[:-1], stack[-1])] if stack else []
+        if kind in ("call", "jump") and called(instruction) == GUARD:
+            return []
         if kind in ("next", "branch", "call") and instruction.after == place:
             raise Rejected("%s: the code ends without a return" % self.listing.where(place))
         following = (stack, instruction.after)
@@ -98,7 +105,7 @@ class Graph:
 
     def _begins(self, place):
         """The function that begins at the place, if one does."""
-        return CLONE.sub("", self.starts.get(place, ""))
+        return plain(self.starts.get(place, ""))
 
     def _note_direction(self, instruction):
         if instruction.target[:2] == instruction.place[:2] and instruction.target[2] <= instruction.place[2]:

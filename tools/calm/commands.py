@@ -244,10 +244,10 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("later", "LATER", "a later one, to compare with", is_required=False),
                 Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
             brief="heap [OPTIONS] -- PROGRAM ARGS... | PID | PROFILE [LATER]"),
-    Command("pool", "Proposes a pool's classes and shares: calm pool plan FILE.\n\n"
+    Command("pool", "Proposes a pool's classes and their blocks: calm pool plan FILE.\n\n"
             "FILE is what `calm run --sizes FILE` recorded, or has lines 'SIZE PEAK'. The classes are those that lose\n"
-            "the fewest bytes to rounding when all sizes are at their peaks; shares and bytes are such that the\n"
-            "library itself says the pool holds them.", command_pool, [
+            "the fewest bytes to rounding when all sizes are at their peaks, with as many blocks as those need.",
+            command_pool, [
                 Option("classes", "N", "so many classes; otherwise as few as lose at most 5 % more than 64 would"),
                 Option("headroom", "PERCENT", "so many more blocks than the peaks need", "10"),
                 Flag("json", "print JSON instead of the table"),

@@ -1,4 +1,4 @@
-"""`calm pool plan FILE`: classes and shares for a pool, from the sizes that `calm run --sizes FILE` recorded."""
+"""`calm pool plan FILE`: a pool's classes and their blocks, from the sizes that `calm run --sizes FILE` recorded."""
 import ctypes
 import json
 import re
@@ -14,7 +14,7 @@ class Config(ctypes.Structure):
     """struct calm_pool_config of calmalloc/pool.h."""
     _fields_ = [("block_bytes", ctypes.POINTER(ctypes.c_size_t)), ("percent", ctypes.POINTER(ctypes.c_uint32)),
                 ("classes", ctypes.c_size_t), ("bytes", ctypes.c_size_t), ("flags", ctypes.c_uint),
-                ("memory", ctypes.c_void_p)]
+                ("memory", ctypes.c_void_p), ("blocks", ctypes.POINTER(ctypes.c_uint32))]
 
 
 class Cost(ctypes.Structure):
@@ -26,7 +26,8 @@ class Limits(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in ("bytes", "usable_bytes", "lost_bytes", "meta_bytes")] + [
         ("stride_bytes", ctypes.c_size_t * pool_plan.CLASSES_MAX), ("blocks", ctypes.c_uint32 * pool_plan.CLASSES_MAX),
         ("remote_calls", ctypes.c_uint32 * pool_plan.CLASSES_MAX)
-    ] + [(name, Cost) for name in ("alloc", "alloc_aligned", "free", "free_remote", "drain")]
+    ] + [("cost_code", ctypes.c_int)] + [(name, Cost)
+                                         for name in ("alloc", "alloc_aligned", "free", "free_remote", "drain")]
 
 
 class Library:
@@ -36,12 +37,13 @@ class Library:
         self.handle = ctypes.CDLL(build.library())
         self.said = Limits()
 
-    def limits(self, sizes, percents, size):
-        config = Config((ctypes.c_size_t * len(sizes))(*sizes), (ctypes.c_uint32 * len(sizes))(*percents), len(sizes),
-                        size, 0, None)
+    def bytes_of(self, sizes, blocks):
+        """What a pool of so many blocks of each size takes; None: there is none."""
+        config = Config((ctypes.c_size_t * len(sizes))(*sizes), None, len(sizes), 0, 0, None,
+                        (ctypes.c_uint32 * len(sizes))(*blocks))
         if self.handle.calm_pool_bound(ctypes.byref(config), ctypes.byref(self.said)) != 0:
             return None
-        return list(self.said.blocks[:len(sizes)]), list(self.said.stride_bytes[:len(sizes)])
+        return self.said.bytes
 
 
 def read(path):
@@ -88,7 +90,7 @@ def as_json(made, larger):
         "lost_bytes": made.lost_bytes,
         "left_out_blocks": larger,
         "rounding_bytes_by_number_of_classes": made.by_count,
-        "classes": [{"block_bytes": one.block_bytes, "percent": one.percent, "blocks": one.blocks, "peak": one.peak,
+        "classes": [{"block_bytes": one.block_bytes, "blocks": one.blocks, "peak": one.peak,
                      "sizes": one.sizes, "asked_bytes": one.asked_bytes, "rounding_bytes": one.rounding_bytes}
                     for one in made.classes],
     }
@@ -100,12 +102,12 @@ def percentage(part, whole):
 
 def show(made, larger):
     asked = sum(one.asked_bytes for one in made.classes)
-    say.table(["block", "share", "blocks", "peak", "sizes", "rounding", "of what is asked"],
-              [[str(one.block_bytes), "%d %%" % one.percent, format(one.blocks, ","), format(one.peak, ","),
+    say.table(["block", "blocks", "peak", "sizes", "rounding", "of what is asked"],
+              [[str(one.block_bytes), format(one.blocks, ","), format(one.peak, ","),
                 str(one.sizes), say.amount(one.rounding_bytes), percentage(one.rounding_bytes, one.asked_bytes)]
                for one in made.classes], sys.stdout)
     rounding = sum(one.rounding_bytes for one in made.classes)
-    print("\n  pool %s for %s at the peaks: %s rounding (%s), %s bookkeeping, headroom and ends of shares" % (
+    print("\n  pool %s for %s at the peaks: %s rounding (%s), %s bookkeeping and headroom" % (
         say.amount(made.bytes), say.amount(asked), say.amount(rounding), percentage(rounding, asked),
         say.amount(made.bytes - asked - rounding)))
     shown = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= len(made.by_count)]
@@ -114,9 +116,9 @@ def show(made, larger):
     if larger:
         print("  left out: %s above 1 MiB, which no class can hold" % say.count(larger, "block"))
     print("\nstatic const size_t block_bytes[] = {%s};" % ", ".join(str(one.block_bytes) for one in made.classes))
-    print("static const uint32_t percent[] = {%s};" % ", ".join(str(one.percent) for one in made.classes))
-    print("struct calm_pool_config config = {block_bytes, percent, %d, %d, 0, NULL};" %
-          (len(made.classes), made.bytes))
+    print("static const uint32_t blocks[] = {%s};" % ", ".join(str(one.blocks) for one in made.classes))
+    print("struct calm_pool_config config = {.block_bytes = block_bytes, .blocks = blocks, .classes = %d};" %
+          len(made.classes))
 
 
 def start(action, file, classes, headroom, is_json):
@@ -126,7 +128,7 @@ def start(action, file, classes, headroom, is_json):
     extra = number(headroom, "headroom", 0, 1000)
     rows, larger = read(file)
     try:
-        made = pool_plan.plan(rows, count, extra, Library().limits)
+        made = pool_plan.plan(rows, count, extra, Library().bytes_of)
     except ValueError as problem:
         raise Trouble("for '%s', %s." % (file, problem)) from None
     if is_json:

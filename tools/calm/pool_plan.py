@@ -1,4 +1,4 @@
-"""Which classes and shares a pool should have for a histogram of sizes.
+"""Which classes a pool should have for a histogram of sizes, and how many blocks of each.
 
 A histogram says how many blocks of each size are alive at once at most. Classes are chosen so that the bytes lost to
 rounding at those peaks are fewest: for each number of classes the best choice is computed, not searched for. Peaks of
@@ -14,7 +14,6 @@ from typing import Dict, List, Tuple
 CLASSES_MAX = 64
 BLOCK_MAX = 1 << 20
 BLOCKS_MAX = 1 << 24
-ADDRESSES = 1 << 47
 PERCENT = 100
 WASTE_WANTED = 0.05  # of the bytes asked for: more classes than this needs are not proposed
 
@@ -33,8 +32,6 @@ class Class:
     peak: int  # blocks of these sizes alive, at most
     asked_bytes: int  # of those
     blocks: int = 0  # of the pool
-    percent: int = 0
-    stride_bytes: int = 0
 
     @property
     def rounding_bytes(self):
@@ -112,58 +109,24 @@ def classes_of(rows, lasts, headroom):
     return made
 
 
-def shares(needs: List[int]) -> Tuple[List[int], int]:
-    """Whole percents of at least 1 that sum to 100, and the least bytes with which each share covers its need: each
-    further percent goes where it is needed most, which no other order betters."""
-    percents = [1] * len(needs)
-    for _ in range(PERCENT - len(needs)):
-        percents[max(range(len(needs)), key=lambda i: needs[i] / percents[i])] += 1
-    return percents, max(-(-need * PERCENT // percent) for need, percent in zip(needs, percents))
-
-
-def plan(histogram, count=None, headroom=0, limits=None):
-    """The classes for [(size, peak)]. `count` of them, or as few as lose at most WASTE_WANTED to rounding. `limits`
-    is calm_pool_bound: (blocks by class, strides, usable bytes) for (sizes, percents, bytes); without it the pool's
-    bytes are an estimate."""
+def plan(histogram, count=None, headroom=0, bytes_of=None):
+    """The classes for [(size, peak)]. `count` of them, or as few as lose at most WASTE_WANTED to rounding. `bytes_of`
+    says what the library needs for (sizes, blocks); without it the pool's bytes stay 0."""
     rows = merge([(size, peak) for size, peak in histogram if size <= BLOCK_MAX])
     if not rows:
         raise ValueError("there is no size that a pool can serve")
-    found = best(rows, min(CLASSES_MAX, PERCENT))
+    found = best(rows, CLASSES_MAX)
     asked = sum(row[2] for row in rows)
     if count is None:
         floor = found[-1][0]
         count = next(i for i, (lost, _) in enumerate(found, 1) if lost <= floor + WASTE_WANTED * asked)
     count = min(count, len(found))
     made = Plan(classes_of(rows, found[count - 1][1], headroom), by_count=[lost for lost, _ in found])
-    needs = [one.blocks * stride(one.block_bytes) + one.blocks // 3 + 256 for one in made.classes]
     if max(one.blocks for one in made.classes) > BLOCKS_MAX:
         raise ValueError("a class would have more than %s blocks; plan more classes" % format(BLOCKS_MAX, ","))
-    percents, made.bytes = shares(needs)
-    for one, percent in zip(made.classes, percents):
-        one.percent, one.stride_bytes = percent, stride(one.block_bytes)
-    if limits is not None:
-        fit(made, limits)
-    made.lost_bytes = made.bytes - sum(one.asked_bytes for one in made.classes)
-    return made
-
-
-def fit(made, limits):
-    """Takes the least bytes, to a page, with which the library itself says that every class has its blocks."""
-    wanted = [one.blocks for one in made.classes]
-
-    def holds(size):
-        told = limits([one.block_bytes for one in made.classes], [one.percent for one in made.classes], size)
-        return told if told and all(has >= want for has, want in zip(told[0], wanted)) else None
-    high = max(made.bytes, 4096)
-    while holds(high) is None:
-        high += high // 16
-        if high > ADDRESSES:
+    if bytes_of is not None:
+        made.bytes = bytes_of([one.block_bytes for one in made.classes], [one.blocks for one in made.classes])
+        if made.bytes is None:
             raise ValueError("no pool holds so much")
-    low = 0
-    while high - low > 4096:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    made.bytes = -(-high // 4096) * 4096
-    told = holds(made.bytes)
-    for one, blocks, size in zip(made.classes, *told):
-        one.blocks, one.stride_bytes = blocks, size
+        made.lost_bytes = made.bytes - sum(one.asked_bytes for one in made.classes)
+    return made

@@ -42,6 +42,24 @@ fn made_of_sources(crate_folder: &Path, out: &Path) -> PathBuf {
     }
 }
 
+/// Computes the worst cases of the pools' operations and writes them into the archive, for `calm_pool_bound`. Where
+/// there is no Python, no objdump or no bound, that function says that nobody did.
+fn stamp(crate_folder: &Path, out: &Path) {
+    let python = env::var("PYTHON").unwrap_or_else(|_| "python3".to_string());
+    let packaged = crate_folder.join("bound");
+    let tool = if packaged.is_dir() {
+        packaged
+    } else {
+        crate_folder.join("../../../tools/bound")
+    };
+    let _ = Command::new(python)
+        .arg("-B") // a build writes nothing beside its sources
+        .arg(tool)
+        .arg("--stamp")
+        .arg(out.join("libcalmalloc.a"))
+        .output();
+}
+
 fn main() {
     if variable("CARGO_CFG_TARGET_OS") != "linux"
         || variable("CARGO_CFG_TARGET_POINTER_WIDTH") != "64"
@@ -81,6 +99,7 @@ fn main() {
         .flag_if_supported("-fstack-protector-strong")
         .flag_if_supported("-fstack-clash-protection")
         .compile("calmalloc");
+    stamp(&crate_folder, Path::new(&variable("OUT_DIR")));
     println!("cargo:include={}", folder.display());
     println!(
         "cargo:rustc-env=CALM_HEADER={}",

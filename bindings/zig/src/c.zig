@@ -57,11 +57,34 @@ pub const calm_bounded = opaque {};
 
 pub const PoolConfig = extern struct {
     block_bytes: [*]const usize,
-    percent: [*]const u32,
+    percent: ?[*]const u32,
     classes: usize,
     bytes: usize,
     flags: c_uint,
     memory: ?*anyopaque,
+    blocks: ?[*]const u32,
+};
+
+pub const PoolCost = extern struct {
+    instructions: u32,
+    lines: u32,
+    branches: u32,
+};
+
+pub const PoolLimits = extern struct {
+    bytes: usize,
+    usable_bytes: usize,
+    lost_bytes: usize,
+    meta_bytes: usize,
+    stride_bytes: [classes_max]usize,
+    blocks: [classes_max]u32,
+    remote_calls: [classes_max]u32,
+    cost_code: c_int,
+    alloc: PoolCost,
+    alloc_aligned: PoolCost,
+    free: PoolCost,
+    free_remote: PoolCost,
+    drain: PoolCost,
 };
 
 pub const PoolClassStats = extern struct {
@@ -90,6 +113,7 @@ pub const RegionState = extern struct {
 };
 
 pub extern fn calm_pool_create(config: *const PoolConfig, out: *?*calm_pool) c_int;
+pub extern fn calm_pool_bound(config: *const PoolConfig, out: *PoolLimits) c_int;
 pub extern fn calm_pool_destroy(pool: ?*calm_pool) void;
 pub extern fn calm_pool_alloc_aligned(pool: *calm_pool, bytes: usize, alignment: usize) ?[*]u8;
 pub extern fn calm_pool_free(pool: *calm_pool, block: ?*anyopaque) c_int;

@@ -35,40 +35,72 @@ pub const Pool = struct {
     pub const Class = struct {
         /// Of a block.
         bytes: usize,
-        /// Of the pool's bytes; those of all classes sum to 100.
-        percent: u32,
+        /// Of the pool's bytes; those of all classes sum to 100. 0: `blocks` says.
+        percent: u32 = 0,
+        /// How many it has. Of all classes of a pool, or of none.
+        blocks: u32 = 0,
     };
 
     pub const Config = struct {
         /// By size, ascending.
         classes: []const Class,
-        /// Of the whole pool, bookkeeping included.
-        bytes: usize,
+        /// Of the whole pool, bookkeeping included. 0: what the classes' `blocks` need.
+        bytes: usize = 0,
         /// `CALM_POOL_` flags of the C header.
         flags: c_uint = 0,
         /// Where the pool is to live, aligned to 64; null: it is mapped.
         memory: ?[*]align(64) u8 = null,
     };
 
+    /// What C is told of a configuration.
+    const Told = struct {
+        sizes: [c.classes_max]usize = undefined,
+        shares: [c.classes_max]u32 = undefined,
+        blocks: [c.classes_max]u32 = undefined,
+        has_shares: bool = false,
+        has_blocks: bool = false,
+
+        fn of(config: Config) Error!Told {
+            var told: Told = .{};
+            if (config.classes.len > told.sizes.len) return error.BadConfiguration;
+            for (config.classes, 0..) |class, i| {
+                told.sizes[i] = class.bytes;
+                told.shares[i] = class.percent;
+                told.blocks[i] = class.blocks;
+                told.has_shares = told.has_shares or class.percent != 0;
+                told.has_blocks = told.has_blocks or class.blocks != 0;
+            }
+            return told;
+        }
+
+        fn raw(told: *const Told, config: Config) c.PoolConfig {
+            return .{
+                .block_bytes = &told.sizes,
+                .percent = if (told.has_shares or !told.has_blocks) &told.shares else null,
+                .classes = config.classes.len,
+                .bytes = config.bytes,
+                .flags = config.flags,
+                .memory = config.memory,
+                .blocks = if (told.has_blocks) &told.blocks else null,
+            };
+        }
+    };
+
     /// Makes a pool, which the calling thread owns.
     pub fn init(config: Config) Error!Pool {
-        var sizes: [c.classes_max]usize = undefined;
-        var shares: [c.classes_max]u32 = undefined;
-        if (config.classes.len > sizes.len) return error.BadConfiguration;
-        for (config.classes, 0..) |class, i| {
-            sizes[i] = class.bytes;
-            shares[i] = class.percent;
-        }
+        const told = try Told.of(config);
         var pool: ?*c.calm_pool = null;
-        try check(c.calm_pool_create(&.{
-            .block_bytes = &sizes,
-            .percent = &shares,
-            .classes = config.classes.len,
-            .bytes = config.bytes,
-            .flags = config.flags,
-            .memory = config.memory,
-        }, &pool));
+        try check(c.calm_pool_create(&told.raw(config), &pool));
         return .{ .pool = pool.? };
+    }
+
+    /// What a pool of the configuration holds and what its operations can cost; makes none. `cost_code` is not 0 where
+    /// nobody computed the costs for this build: `python3 tools/bound --stamp PROGRAM` does.
+    pub fn limits(config: Config) Error!c.PoolLimits {
+        const told = try Told.of(config);
+        var out: c.PoolLimits = undefined;
+        try check(c.calm_pool_bound(&told.raw(config), &out));
+        return out;
     }
 
     /// Ends the pool and all its blocks. No thread may be inside a call on it.

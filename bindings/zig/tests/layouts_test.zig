@@ -28,6 +28,8 @@ fn ofC(type_name: []const u8, field: ?[]const u8) ?Layout {
 const pairs = .{
     .{ "calm_stats", c.Stats },
     .{ "calm_pool_config", c.PoolConfig },
+    .{ "calm_pool_cost", c.PoolCost },
+    .{ "calm_pool_limits", c.PoolLimits },
     .{ "calm_pool_class_stats", c.PoolClassStats },
     .{ "calm_pool_stats", c.PoolStats },
     .{ "calm_region", c.RegionState },

@@ -66,6 +66,23 @@ test "a configuration that cannot be is refused" {
     wrong = config;
     wrong.classes = &.{.{ .bytes = 32, .percent = 99 }};
     try expectError(error.BadConfiguration, calmalloc.Pool.init(wrong));
+    wrong.classes = &.{.{ .bytes = 32, .percent = 100, .blocks = 5 }};
+    try expectError(error.BadConfiguration, calmalloc.Pool.init(wrong));
+    wrong.classes = &.{ .{ .bytes = 32, .blocks = 5 }, .{ .bytes = 64 } };
+    try expectError(error.BadConfiguration, calmalloc.Pool.init(wrong));
+}
+
+test "a pool has as many blocks as it was told" {
+    const counted: calmalloc.Pool.Config = .{
+        .classes = &.{ .{ .bytes = 32, .blocks = 7 }, .{ .bytes = 512, .blocks = 3 } },
+    };
+    const limits = try calmalloc.Pool.limits(counted);
+    try expectEqual(3, limits.blocks[1]);
+    try expect(limits.remote_calls[1] >= 1);
+    var pool = try calmalloc.Pool.init(counted);
+    defer pool.deinit();
+    for (0..7) |_| _ = try pool.allocator().alloc(u8, 32);
+    try expectError(error.OutOfMemory, pool.allocator().alloc(u8, 32));
 }
 
 test "a region is given back to a mark" {

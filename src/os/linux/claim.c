@@ -9,6 +9,7 @@
 #include "base/claim.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "base/bits.h"
@@ -99,4 +100,12 @@ int claim_lock(void *start, size_t bytes)
 void claim_unlock(void *start, size_t bytes)
 {
     system_call(SYS_munlock, (long)start, (long)bytes, 0, 0, 0, 0);
+}
+
+void claim_stop(const char *words)
+{
+    system_call(SYS_write, 2, (long)words, (long)__builtin_strlen(words), 0, 0, 0);
+    long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    system_call(SYS_tgkill, process, system_call(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);
+    __builtin_trap(); /* where the signal is ignored */
 }

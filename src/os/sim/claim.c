@@ -7,6 +7,8 @@
 #include "base/claim.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/atomic.h"
@@ -72,4 +74,10 @@ size_t sim_claimed_bytes(void)
 size_t sim_claimed_locked_bytes(void)
 {
     return load(&locked, RELAXED);
+}
+
+void claim_stop(const char *words)
+{
+    fputs(words, stderr);
+    abort();
 }

@@ -51,6 +51,10 @@ TEST(Bound, EachFeatureOfAConfigurationAddsToTheCostOfWhatItChangesAndToNothingE
     const std::vector<size_t> many = {16,  32,  48,  64,  80,  96,  112, 128,
                                       144, 160, 176, 192, 208, 224, 240};
     const calm_pool_limits one = limits_of({64}, 0), two = limits_of({64, 128}, 0);
+    if (one.cost_code == CALM_EUNCHECKED) {
+        EXPECT_EQ(one.alloc.instructions, 0u); /* an instrumented build: bound.stamped has others */
+        return;
+    }
     const struct {
         const char *what;
         calm_pool_limits less, more;

@@ -102,6 +102,102 @@ TEST(Config, MissingPointersAreNull)
     EXPECT_EQ(calm_pool_bound(&plain, &limits), CALM_ENULL);
 }
 
+/* --- numbers of blocks in place of shares --- */
+
+calm_pool_config counted(const std::vector<size_t> &sizes, const std::vector<uint32_t> &blocks,
+                         size_t bytes = 0)
+{
+    calm_pool_config config = {};
+    config.block_bytes = sizes.data();
+    config.blocks = blocks.data();
+    config.classes = sizes.size();
+    config.bytes = bytes;
+    return config;
+}
+
+int code_of_counted(const calm_pool_config &config)
+{
+    calm_pool_limits limits;
+    calm_pool *pool = nullptr;
+    int bound = calm_pool_bound(&config, &limits);
+    int created = calm_pool_create(&config, &pool);
+    EXPECT_EQ(bound, created);
+    calm_pool_destroy(pool);
+    return created;
+}
+
+/* Every block that was declared is handed out, none more, and the bytes are no fewer than needed,
+ * wherever the memory begins. Seen to fail with the alignment of a class's blocks left out. */
+TEST(Counted, APoolHasTheBlocksThatItWasToldInTheBytesThatItSaid)
+{
+    calm_test::Random random(11);
+    for (int round = 0; round < 100; round++) {
+        std::set<size_t> chosen;
+        size_t count = 1 + random.below(20);
+        while (chosen.size() < count)
+            chosen.insert(1 + random.below(5000));
+        chosen.insert(4096);
+        std::vector<size_t> sizes(chosen.begin(), chosen.end());
+        std::vector<uint32_t> blocks;
+        for (size_t i = 0; i < sizes.size(); i++)
+            blocks.push_back(static_cast<uint32_t>(1 + random.below(200)));
+        calm_pool_config config = counted(sizes, blocks);
+        calm_pool_limits limits;
+        ASSERT_EQ(calm_pool_bound(&config, &limits), 0);
+        std::vector<char> memory(limits.bytes + 4096);
+        size_t skew = 64 * random.below(64);
+        skew += (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+        config.memory = memory.data() + (skew > 4096 ? skew - 4096 : skew);
+        config.bytes = limits.bytes;
+        calm_pool *pool;
+        ASSERT_EQ(calm_pool_create(&config, &pool), 0);
+        EXPECT_EQ(pool_verify(pool), nullptr);
+        for (size_t i = sizes.size(); i-- > 0;) {
+            EXPECT_EQ(limits.blocks[i], blocks[i]);
+            for (uint32_t n = 0; n < blocks[i]; n++)
+                ASSERT_NE(calm_pool_alloc(pool, sizes[i]), nullptr);
+            EXPECT_EQ(calm_pool_alloc(pool, sizes[i]), nullptr);
+        }
+        calm_pool_destroy(pool);
+        config.bytes--;
+        EXPECT_EQ(code_of_counted(config), CALM_EBYTES_SMALL);
+    }
+}
+
+TEST(Counted, MoreBytesThanNeededAreLostAndSaid)
+{
+    std::vector<size_t> sizes = {64, 1024};
+    std::vector<uint32_t> blocks = {100, 10};
+    calm_pool_config config = counted(sizes, blocks);
+    calm_pool_limits least, more;
+    ASSERT_EQ(calm_pool_bound(&config, &least), 0);
+    config.bytes = least.bytes + MiB;
+    ASSERT_EQ(calm_pool_bound(&config, &more), 0);
+    EXPECT_EQ(more.bytes, least.bytes + MiB);
+    EXPECT_EQ(more.lost_bytes, least.lost_bytes + MiB);
+    EXPECT_EQ(more.blocks[0], 100u);
+    EXPECT_EQ(code_of_counted(config), 0);
+}
+
+TEST(Counted, EveryBadOneHasItsOwnCode)
+{
+    std::vector<size_t> sizes = {16, 64};
+    std::vector<uint32_t> blocks = {0, 5}, many = {CALM_POOL_BLOCKS_MAX + 1, 5}, good = {1, 5};
+    std::vector<uint32_t> shares = {50, 50};
+    EXPECT_EQ(code_of_counted(counted(sizes, blocks)), CALM_EBLOCKS_ZERO);
+    EXPECT_EQ(code_of_counted(counted(sizes, many)), CALM_EBLOCKS);
+    calm_pool_config config = counted(sizes, good);
+    EXPECT_EQ(code_of_counted(config), 0);
+    config.percent = shares.data();
+    EXPECT_EQ(code_of_counted(config), CALM_EBOTH);
+    static char memory[1 << 16] __attribute__((aligned(64)));
+    config = counted(sizes, good);
+    config.memory = memory;
+    EXPECT_EQ(code_of_counted(config), CALM_EBYTES_ZERO);
+    config.bytes = sizeof memory;
+    EXPECT_EQ(code_of_counted(config), 0);
+}
+
 /* Random configurations: parts follow one another, nothing overlaps, nothing passes the end, and
  * what is not a block's or bookkeeping is bounded. */
 TEST(Plan, PartsLieApartAndInside)

@@ -60,6 +60,9 @@ errors! {
     CALM_EMISALIGNED,
     CALM_EDOUBLE,
     CALM_EMARK,
+    CALM_EBLOCKS_ZERO,
+    CALM_EBOTH,
+    CALM_EUNCHECKED,
 }
 
 /// A pool; only pointers to it exist here.
@@ -80,16 +83,18 @@ pub struct calm_bounded {
 pub struct calm_pool_config {
     /// Ascending block sizes, `classes` of them.
     pub block_bytes: *const usize,
-    /// The share of `bytes` that each class gets; they sum to 100.
+    /// The share of `bytes` that each class gets; they sum to 100. Null: `blocks` says.
     pub percent: *const u32,
     /// How many of each.
     pub classes: usize,
-    /// Of the whole pool, bookkeeping included.
+    /// Of the whole pool, bookkeeping included; 0 with `blocks`: what they need.
     pub bytes: usize,
     /// `CALM_POOL_` flags.
     pub flags: c_uint,
     /// Null: mapped; else the pool lives inside these `bytes`.
     pub memory: *mut c_void,
+    /// How many blocks each class has. Null: `percent` says.
+    pub blocks: *const u32,
 }
 
 /// One cache line a pool that any thread may read at any time, each field atomically.
@@ -172,6 +177,8 @@ pub struct calm_pool_limits {
     pub blocks: [u32; CALM_POOL_CLASSES_MAX],
     /// By class, requests until one has a block that another thread freed.
     pub remote_calls: [u32; CALM_POOL_CLASSES_MAX],
+    /// 0, or `CALM_EUNCHECKED`: the costs are 0, as nobody computed them for this build.
+    pub cost_code: c_int,
     /// Of `calm_pool_alloc`.
     pub alloc: calm_pool_cost,
     /// Of `calm_pool_alloc_aligned`.

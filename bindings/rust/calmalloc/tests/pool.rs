@@ -56,6 +56,11 @@ fn a_configuration_that_cannot_be_is_an_error_with_its_name() {
         ),
         (PoolConfig::new(1 << 20).class(64, 99), PoolError::Shares),
         (config().lazy().locked(), PoolError::LazyAndLocked),
+        (PoolConfig::new(0).blocks(8, 0), PoolError::BlocksZero),
+        (
+            PoolConfig::new(1 << 20).class(8, 100).blocks(16, 1),
+            PoolError::Both,
+        ),
     ];
     for (config, error) in wrong {
         assert_eq!(config.limits().unwrap_err(), error, "{config:?}");
@@ -66,7 +71,12 @@ fn a_configuration_that_cannot_be_is_an_error_with_its_name() {
 #[test]
 fn a_pool_holds_what_its_limits_say_and_gives_the_value_back_when_full() {
     let limits = config().limits().unwrap();
-    assert!(limits.alloc.instructions > 0 && limits.usable_bytes < limits.bytes);
+    assert!(limits.usable_bytes < limits.bytes);
+    assert!(limits.remote_calls.iter().all(|&calls| calls > 0));
+    assert_eq!(limits.costs.is_ok(), limits.alloc.instructions > 0);
+    if !cfg!(feature = "assertions") {
+        assert_eq!(limits.costs, Ok(())); // the build found Python and objdump
+    }
     let pool = config().create().unwrap();
     let drops = AtomicUsize::new(0);
     let mut held = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::{Cost, Pool, PoolError};
 use calmalloc_sys as sys;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 /// What a pool shall be: how large, with which block sizes, and how its memory is claimed.
 ///
@@ -22,16 +22,19 @@ use std::ptr::{null_mut, NonNull};
 pub struct PoolConfig {
     block_bytes: Vec<usize>,
     percent: Vec<u32>,
+    blocks: Vec<u32>,
     bytes: usize,
     flags: u32,
 }
 
 impl PoolConfig {
-    /// A pool that takes `bytes`, bookkeeping included, and has no class yet.
+    /// A pool that takes `bytes`, bookkeeping included, and has no class yet. 0: as many as the classes added by
+    /// [`blocks`](Self::blocks) need.
     pub fn new(bytes: usize) -> Self {
         Self {
             block_bytes: Vec::new(),
             percent: Vec::new(),
+            blocks: Vec::new(),
             bytes,
             flags: 0,
         }
@@ -42,6 +45,20 @@ impl PoolConfig {
     pub fn class(mut self, block_bytes: usize, percent: u32) -> Self {
         self.block_bytes.push(block_bytes);
         self.percent.push(percent);
+        self
+    }
+
+    /// Adds a class of `count` blocks of `block_bytes`. All classes of a pool are added this way, or none is.
+    ///
+    /// ```
+    /// # use calmalloc::pool::{PoolConfig, PoolError};
+    /// let limits = PoolConfig::new(0).blocks(64, 1000).blocks(512, 20).limits()?;
+    /// assert_eq!(limits.blocks, [1000, 20]);
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    pub fn blocks(mut self, block_bytes: usize, count: u32) -> Self {
+        self.block_bytes.push(block_bytes);
+        self.blocks.push(count);
         self
     }
 
@@ -73,11 +90,16 @@ impl PoolConfig {
     fn raw(&self) -> sys::calm_pool_config {
         sys::calm_pool_config {
             block_bytes: self.block_bytes.as_ptr(),
-            percent: self.percent.as_ptr(),
+            percent: if self.blocks.is_empty() {
+                self.percent.as_ptr()
+            } else {
+                pointer_or_null(&self.percent)
+            },
             classes: self.block_bytes.len(),
             bytes: self.bytes,
             flags: self.flags,
             memory: null_mut(),
+            blocks: pointer_or_null(&self.blocks),
         }
     }
 
@@ -96,6 +118,8 @@ impl PoolConfig {
             bookkeeping_bytes: limits.meta_bytes,
             blocks: limits.blocks[..classes].to_vec(),
             stride_bytes: limits.stride_bytes[..classes].to_vec(),
+            remote_calls: limits.remote_calls[..classes].to_vec(),
+            costs: PoolError::check(limits.cost_code),
             alloc: limits.alloc,
             alloc_aligned: limits.alloc_aligned,
             free: limits.free,
@@ -113,6 +137,14 @@ impl PoolConfig {
     }
 }
 
+fn pointer_or_null(list: &[u32]) -> *const u32 {
+    if list.is_empty() {
+        null()
+    } else {
+        list.as_ptr()
+    }
+}
+
 /// What a pool of a configuration holds, and the most that one call of each operation can take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -127,6 +159,13 @@ pub struct PoolLimits {
     pub blocks: Vec<u32>,
     /// What a block of each class takes.
     pub stride_bytes: Vec<usize>,
+    /// Requests of each class until one has a block that another thread gave back, and three more for each thread that
+    /// gives one back meanwhile; one where a single thread does.
+    pub remote_calls: Vec<u32>,
+    /// Whether the costs below are those of this build: [`PoolError::Unchecked`], and they are 0, where nobody computed
+    /// them. The build does where it finds Python and objdump; a finished program may be given to
+    /// `tools/bound --stamp`.
+    pub costs: Result<(), PoolError>,
     /// Of [`Pool::boxed`] and [`Pool::alloc`] up to an alignment of 8.
     pub alloc: Cost,
     /// Of these with a larger alignment.

@@ -79,6 +79,12 @@ errors! {
     DoubleFree = CALM_EDOUBLE,
     /// A region's mark above what is in use.
     Mark = CALM_EMARK,
+    /// A class of 0 blocks.
+    BlocksZero = CALM_EBLOCKS_ZERO,
+    /// Both shares and numbers of blocks.
+    Both = CALM_EBOTH,
+    /// Nobody computed what the operations of this build can cost.
+    Unchecked = CALM_EUNCHECKED,
 }
 
 impl PoolError {

@@ -1,0 +1,33 @@
+/*
+ * owner.h: with CHECKS 2, stops a program in which two threads use a pool as its owner at once.
+ *
+ * A change of owners is not told from a use by two: that the two synchronised nobody can see. What
+ * is seen is that one is inside such a call while another begins one; each lingers inside for a
+ * while, so that two that do not synchronise soon meet. A signal handler amid a call is the same.
+ */
+#ifndef CALM_POOL_OWNER_H
+#define CALM_POOL_OWNER_H
+
+#include "base/claim.h"
+#include "pool/pool.h"
+
+enum { OWNER_LINGERS = 20 };
+
+ALWAYS_INLINE void owner_enter(calm_pool *pool)
+{
+    if (CHECKS < 2)
+        return;
+    if (exchange(&pool->is_inside, 1, ACQUIRE) != 0)
+        claim_stop("calmalloc: two threads allocate from one pool, or free as its owner, at once; "
+                   "give each a pool, or free by calm_pool_free_remote\n");
+    for (unsigned i = 0; i < OWNER_LINGERS; i++)
+        cpu_relax();
+}
+
+ALWAYS_INLINE void owner_leave(calm_pool *pool)
+{
+    if (CHECKS >= 2)
+        store(&pool->is_inside, 0, RELEASE);
+}
+
+#endif

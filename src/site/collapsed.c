@@ -40,8 +40,10 @@ static void write_frame(const struct collapsed *self, uintptr_t address)
 static void write_stack(const struct profile_stack *stack, void *context)
 {
     const struct collapsed *self = (const struct collapsed *)context;
-    if (stack->live_bytes == 0 || stack->depth == 0)
+    if (stack->live_bytes == 0)
         return;
+    if (stack->depth == 0)
+        profile_out_text(self->out, PROFILE_OTHER_NAME " ");
     for (size_t i = stack->depth; i-- > 0;) {
         write_frame(self, stack->callers[i] - 1);
         profile_out_text(self->out, i > 0 ? ";" : " ");

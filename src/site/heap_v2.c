@@ -70,8 +70,6 @@ static void write_counts(struct profile_out *out, struct sampled live, struct sa
 static void add_up(const struct profile_stack *stack, void *context)
 {
     struct heap_v2 *self = (struct heap_v2 *)context;
-    if (stack->depth == 0)
-        return;
     struct sampled live = sampled_of(self, stack->live_blocks, stack->live_bytes);
     struct sampled all = sampled_of(self, stack->all_blocks, stack->all_bytes);
     self->live.blocks += live.blocks;
@@ -83,14 +81,14 @@ static void add_up(const struct profile_stack *stack, void *context)
 static void write_stack(const struct profile_stack *stack, void *context)
 {
     struct heap_v2 *self = (struct heap_v2 *)context;
-    if (stack->depth == 0)
-        return;
     profile_out_text(self->out, "@");
     for (size_t i = 0; i < stack->depth; i++) {
         profile_out_text(self->out, " ");
         /* Readers take one off every address but the first, which they think is no call's. */
         profile_out_hex(self->out, stack->callers[i] - (i == 0 ? 1 : 0));
     }
+    if (stack->depth == 0)
+        profile_out_text(self->out, " 0x1"); /* readers want an address; nothing lies there */
     profile_out_text(self->out, "\n");
     write_counts(self->out, sampled_of(self, stack->live_blocks, stack->live_bytes),
                  sampled_of(self, stack->all_blocks, stack->all_bytes));

@@ -24,6 +24,7 @@ enum profile_field {
     PROFILE_SAMPLE = 2,
     PROFILE_MAPPING = 3,
     PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
     PROFILE_STRING_TABLE = 6,
     PROFILE_TIME_NANOS = 9,
     PROFILE_DURATION_NANOS = 10,
@@ -42,7 +43,14 @@ enum mapping_field {
     MAPPING_FILENAME = 5,
     MAPPING_BUILD_ID = 6,
 };
-enum location_field { LOCATION_ID = 1, LOCATION_MAPPING_ID = 2, LOCATION_ADDRESS = 3 };
+enum location_field {
+    LOCATION_ID = 1,
+    LOCATION_MAPPING_ID = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+};
+enum line_field { LINE_FUNCTION_ID = 1 };
+enum function_field { FUNCTION_ID = 1, FUNCTION_NAME = 2 };
 
 enum wire_type { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
@@ -66,6 +74,7 @@ enum {
     VARINT_BYTES_MAX = 10,
     MESSAGE_BYTES_MAX = 96, /* a mapping has the most: six numbers and their keys */
     COMMENT_BYTES = 160,
+    OTHER_ID = 1 << 30, /* of the place that stands for stacks without a row; above all others */
 };
 struct message {
     size_t used;
@@ -223,6 +232,23 @@ static uint64_t location_of(struct pprof *self, uintptr_t address)
     return id;
 }
 
+/* The place that all stacks without one of their own have: a name, and no address. */
+static uint64_t write_other(struct pprof *self)
+{
+    struct message function = {.used = 0}, line = {.used = 0}, location = {.used = 0};
+    put_number(&function, FUNCTION_ID, OTHER_ID);
+    put_number(&function, FUNCTION_NAME, write_string(self, PROFILE_OTHER_NAME));
+    write_message(self, PROFILE_FUNCTION, &function);
+    put_number(&line, LINE_FUNCTION_ID, OTHER_ID);
+    put_number(&location, LOCATION_ID, OTHER_ID);
+    put_key(&location, LOCATION_LINE, WIRE_BYTES);
+    put_varint(&location, line.used);
+    for (size_t i = 0; i < line.used; i++)
+        location.bytes[location.used++] = line.bytes[i];
+    write_message(self, PROFILE_LOCATION, &location);
+    return OTHER_ID;
+}
+
 static size_t varint_bytes(uint64_t value)
 {
     return 1 + bit_highest(value | 1) / 7;
@@ -234,6 +260,8 @@ static void write_sample(const struct profile_stack *stack, void *context)
     struct pprof *self = (struct pprof *)context;
     uint64_t ids[PROFILE_DEPTH_MAX];
     size_t count = 0, ids_bytes = 0;
+    if (stack->depth == 0)
+        ids_bytes = varint_bytes(ids[count++] = write_other(self));
     for (size_t i = 0; i < size_min(stack->depth, PROFILE_DEPTH_MAX); i++) {
         if (stack->callers[i] <= 1) /* address 0 is no location's */
             continue;
@@ -270,8 +298,8 @@ static void write_comments(struct pprof *self, const struct profile_facts *facts
 {
     char words[COMMENT_BYTES];
     struct text text = text_begin(words, sizeof words);
-    text_format(&text, "calmalloc " CALM_VERSION_TEXT "; %zu samples, %zu lost",
-                (size_t)facts->samples, (size_t)facts->samples_lost);
+    text_format(&text, "calmalloc " CALM_VERSION_TEXT "; %zu samples, %zu lost, %zu cut",
+                (size_t)facts->samples, (size_t)facts->samples_lost, (size_t)facts->samples_cut);
     write_comment(self, &text);
     text_format(&text, "pid %u", os_process_id());
     write_comment(self, &text);

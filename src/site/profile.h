@@ -12,9 +12,12 @@
 
 enum { PROFILE_DEPTH_MAX = 64 };
 
+/* What writers call the stack of depth 0. */
+#define PROFILE_OTHER_NAME "(other stacks)"
+
 struct profile_stack {
-    const uintptr_t *callers; /* innermost first: callers[0] is the site; they stay as they are */
-    size_t depth;
+    const uintptr_t *callers; /* innermost first: callers[0] is the site; for the visit only */
+    size_t depth;             /* 0: of all stacks that have no place of their own            */
     uint64_t live_blocks, live_bytes, all_blocks, all_bytes; /* estimates */
 };
 
@@ -23,7 +26,8 @@ struct profile_facts {
     uint64_t start_ns;     /* of the first start, since 1970; 0: never started       */
     uint64_t duration_ns;  /* that the profiler was on, all starts together          */
     uint64_t samples;      /* taken since the first start, without those lost        */
-    uint64_t samples_lost; /* for which a table had no room                         */
+    uint64_t samples_lost; /* for which the table of live blocks had no room        */
+    uint64_t samples_cut;  /* of which only the site is known, or not even that     */
     bool is_on;
 };
 

@@ -258,9 +258,9 @@ static NOINLINE uint32_t stack_walked(const void *site)
         first++;
     if (first == size_min(depth, INSIDE_MAX)) { /* it cannot be walked: the site is known */
         callers[0] = (uintptr_t)site;
-        return stacks_find(callers, 1);
+        return stacks_enter(callers, 1);
     }
-    return stacks_find(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
+    return stacks_enter(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
 }
 
 /* The same. As a rule the site's frame is enough to walk from. */
@@ -268,7 +268,7 @@ static NOINLINE uint32_t stack_here(const void *site, const void *frame)
 {
     uintptr_t callers[PROFILE_DEPTH_MAX];
     size_t depth = os_stack_from((uintptr_t)site, (uintptr_t)frame, callers, PROFILE_DEPTH_MAX);
-    return depth > 0 ? stacks_find(callers, depth) : stack_walked(site);
+    return depth > 0 ? stacks_enter(callers, depth) : stack_walked(site);
 }
 
 /* Of a request of `bytes` that took as many as `counted` off the distance. */
@@ -289,7 +289,8 @@ static NOINLINE void note(const void *block, size_t bytes, size_t counted, const
 {
     struct live_sample sample = {.stack = stack_here(site, frame),
                                  .estimate = estimate_of(bytes, counted)};
-    if (sample.stack == 0 || !live_begin(block, sample)) {
+    if (!live_begin(block, sample)) {
+        stacks_leave(sample.stack);
         fetch_add(&samples_lost, 1, RELAXED);
         return;
     }
@@ -456,6 +457,7 @@ struct profile_facts profile_facts(void)
         .duration_ns = on_ms * 1000000,
         .samples = load(&samples, RELAXED),
         .samples_lost = load(&samples_lost, RELAXED),
+        .samples_cut = stacks_cut(),
         .is_on = is_on,
     };
 }

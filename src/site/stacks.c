@@ -1,47 +1,63 @@
 /*
- * stacks.c: a table of slots that name entries, entries that fill up one after the other, and the
- * entries' callers behind each other in one array.
+ * stacks.c: a table of slots, each of which names a row for ever once it names one; a row has a
+ * stack, its callers and what was counted for it.
  *
- * Whoever finds a stack missing writes an entry first and then its number into an empty slot, so
- * that what a slot names is whole. Two threads may do so at once with one stack; then the loser's
- * entry is left without a name.
+ * Rows are given to slots one after the other. When none is left, a new stack takes the row of one
+ * whose samples are all freed, within reach of its hash; what that row counted goes to the row
+ * OTHER. Where all within reach hold live samples, the site alone is the stack, for which some rows
+ * are kept apart; and where that has no room either, OTHER takes the sample.
  *
- * Owner: any thread, lock-free; docs/protocols/profile.md. Nothing is ever taken out.
- * S1: an entry's freed sums never exceed its sums of all. Design: docs/design/profiler.md
+ * Owner: any thread, lock-free; docs/protocols/profile.md. A row is its users', who do not write
+ * it, or of whoever claimed it.
+ * S1: a row's freed sums never exceed its sums of all. S2: what rows count in all is what was ever
+ * added. Design: docs/design/profiler.md
  */
 #include "site/stacks.h"
 
 #include "base/atomic.h"
 #include "base/bits.h"
 
-enum { SLOTS = 2 * STACKS_LIMIT, PROBES_MAX = 64, READS_MAX = 8 };
+enum {
+    ROWS = STACKS_LIMIT + STACKS_SITES + 1,
+    ROWS_OF_STACKS = STACKS_LIMIT + 1, /* with OTHER; the others are for sites alone */
+    OTHER = 1,
+    SLOTS = 2 * STACKS_LIMIT,
+    PROBES_MAX = SLOTS < 64 ? SLOTS : 64,
+    TRIES_MAX = 4, /* to claim a row that others want, too */
+    READS_MAX = 8,
+};
 
-struct entry {
-    /* Constant once depth is not 0. */
-    uint64_t hash;
-    uint32_t first_caller;
+/* In `users`: how often the row was filled, in the upper half, and how many use it. */
+#define FILLED_ONE ((uint64_t)1 << 32)
+#define CLAIMED UINT32_MAX
+
+struct row {
+    _Atomic uint64_t users;
+
+    /* Constant while there are users. Who looks for a stack reads the hash before it is one. */
+    _Atomic uint64_t hash;
     _Atomic uint32_t depth;
+    uint32_t padding;
 
-    /* Any thread adds. A change counts in `begun` before it and in `done` after it. */
+    /* Any user adds. A change counts in `begun` before it and in `done` after it. */
     _Atomic uint32_t begun;
     _Atomic uint32_t done;
     _Atomic uint64_t weight;
     _Atomic uint64_t volume;
     _Atomic uint64_t weight_freed;
     _Atomic uint64_t volume_freed;
-    uint64_t padding;
 };
-_Static_assert(sizeof(struct entry) == CACHE_LINE_BYTES, "a stack's counters are one line");
+_Static_assert(sizeof(struct row) == CACHE_LINE_BYTES, "a stack's counters are one line");
 
 struct tables {
-    struct entry entries[STACKS_LIMIT];
-    _Atomic uint32_t slots[SLOTS]; /* numbers of entries, from 1; 0: empty */
-    uintptr_t callers[STACK_CALLERS_LIMIT];
+    struct row rows[ROWS];
+    _Atomic uint32_t slots[SLOTS]; /* numbers of rows, from 1; 0: none yet */
+    _Atomic uintptr_t callers[ROWS][PROFILE_DEPTH_MAX];
 };
 
 static struct tables *_Atomic tables;
-static _Atomic uint32_t entries_used;
-static _Atomic uint32_t callers_used;
+static _Atomic uint32_t rows_used = OTHER;
+static _Atomic uint64_t cut;
 
 size_t stacks_bytes(void)
 {
@@ -50,7 +66,24 @@ size_t stacks_bytes(void)
 
 void stacks_start(void *memory)
 {
-    store(&tables, (struct tables *)memory, RELEASE);
+    struct tables *in = (struct tables *)memory;
+    store(&in->rows[OTHER - 1].users, 1, RELAXED); /* so nobody claims it */
+    store(&tables, in, RELEASE);
+}
+
+uint64_t stacks_cut(void)
+{
+    return load(&cut, RELAXED);
+}
+
+static struct row *row_of(struct tables *in, uint32_t number)
+{
+    return &in->rows[number - 1];
+}
+
+static const uintptr_t *callers_of(struct tables *in, uint32_t number)
+{
+    return (const uintptr_t *)(uintptr_t)in->callers[number - 1];
 }
 
 static uint64_t hash_of(const uintptr_t *callers, size_t depth)
@@ -63,77 +96,181 @@ static uint64_t hash_of(const uintptr_t *callers, size_t depth)
     return hash;
 }
 
-static bool is_same(const struct tables *in, uint32_t number, uint64_t hash,
-                    const uintptr_t *callers, size_t depth)
+/* One more user, so that the row stays as it is. False: it is being filled. */
+static bool enter(struct row *row)
 {
-    struct entry *entry = (struct entry *)(uintptr_t)&in->entries[number - 1];
-    const uintptr_t *own = &in->callers[entry->first_caller];
-    return entry->hash == hash && load(&entry->depth, RELAXED) == depth &&
-           __builtin_memcmp(own, callers, depth * sizeof *own) == 0;
+    uint64_t word = load(&row->users, RELAXED);
+    while ((uint32_t)word != CLAIMED)
+        if (compare_swap(&row->users, &word, word + 1, ACQUIRE, RELAXED)) /* U1: pairs with U4 */
+            return true;
+    return false;
 }
 
-/* Takes `count` of what `used` counts up to `limit`. False: there are not as many. */
-static bool reserve(_Atomic uint32_t *used, size_t count, size_t limit, uint32_t *first)
+static void leave(struct row *row)
 {
-    if (load(used, RELAXED) + count > limit)
+    fetch_sub(&row->users, 1, RELEASE); /* U2: after the user's last change; pairs with U3 */
+}
+
+static bool is_idle(struct row *row)
+{
+    return (uint32_t)load(&row->users, RELAXED) == 0;
+}
+
+static bool claim(struct row *row)
+{
+    uint64_t word = load(&row->users, RELAXED);
+    return (uint32_t)word == 0 &&
+           compare_swap(&row->users, &word, word | CLAIMED, ACQUIRE, RELAXED); /* U3 */
+}
+
+/* Takes a user's request, or the end of one, or both, into the sums. */
+static void change(struct row *row, struct estimate asked, struct estimate freed)
+{
+    fetch_add(&row->begun, 1, RELAXED);
+    if (asked.weight != 0) {
+        fetch_add(&row->weight, asked.weight, RELEASE); /* C1: after begun; pairs with C3 */
+        fetch_add(&row->volume, asked.volume, RELEASE);
+    }
+    if (freed.weight != 0) {
+        fetch_add(&row->weight_freed, freed.weight, RELEASE);
+        fetch_add(&row->volume_freed, freed.volume, RELEASE);
+    }
+    fetch_add(&row->done, 1, RELEASE); /* C2 */
+}
+
+/* Gives what a claimed row counted to OTHER. */
+static void empty(struct tables *in, struct row *row)
+{
+    struct estimate asked = {load(&row->weight, RELAXED), load(&row->volume, RELAXED)};
+    struct estimate freed = {load(&row->weight_freed, RELAXED), load(&row->volume_freed, RELAXED)};
+    if (asked.weight != 0)
+        change(row_of(in, OTHER), asked, freed);
+    store(&row->weight, 0, RELEASE);
+    store(&row->volume, 0, RELEASE);
+    store(&row->weight_freed, 0, RELEASE);
+    store(&row->volume_freed, 0, RELEASE);
+}
+
+/* Makes a claimed row the stack's, with one user. Each store releases: a reader outside that sees
+ * one sees the claim. */
+static void fill(struct tables *in, uint32_t number, uint64_t hash, const uintptr_t *callers,
+                 size_t depth)
+{
+    struct row *row = row_of(in, number);
+    empty(in, row);
+    store(&row->hash, hash, RELEASE);
+    store(&row->depth, (uint32_t)depth, RELEASE);
+    for (size_t i = 0; i < depth; i++)
+        store(&in->callers[number - 1][i], callers[i], RELEASE);
+    uint64_t filled = load(&row->users, RELAXED) / FILLED_ONE + 1;
+    store(&row->users, filled * FILLED_ONE + 1, RELEASE); /* U4 */
+}
+
+/* Whether a row has the stack; then the caller is its user. */
+static bool enter_same(struct tables *in, uint32_t number, uint64_t hash, const uintptr_t *callers,
+                       size_t depth)
+{
+    struct row *row = row_of(in, number);
+    if (load(&row->hash, RELAXED) != hash || !enter(row))
         return false;
-    *first = fetch_add(used, (uint32_t)count, RELAXED);
-    return *first + count <= limit;
+    if (load(&row->hash, RELAXED) == hash && load(&row->depth, RELAXED) == depth &&
+        __builtin_memcmp(callers_of(in, number), callers, depth * sizeof *callers) == 0)
+        return true;
+    leave(row);
+    return false;
 }
 
-/* An entry that no slot names yet; its number, or 0. */
-static uint32_t make(struct tables *in, uint64_t hash, const uintptr_t *callers, size_t depth)
+/* The number of a row nobody had, of the first `limit`; 0: there is none. */
+static uint32_t fresh_row(uint32_t limit)
 {
-    uint32_t index, first;
-    if (!reserve(&callers_used, depth, STACK_CALLERS_LIMIT, &first) ||
-        !reserve(&entries_used, 1, STACKS_LIMIT, &index))
-        return 0;
-    struct entry *entry = &in->entries[index];
-    entry->hash = hash;
-    entry->first_caller = first;
-    __builtin_memcpy(&in->callers[first], callers, depth * sizeof *callers);
-    store(&entry->depth, (uint32_t)depth, RELEASE); /* S2: pairs with S4 */
-    return index + 1;
+    uint32_t used = load(&rows_used, RELAXED);
+    while (used < limit)
+        if (compare_swap(&rows_used, &used, used + 1, RELAXED, RELAXED))
+            return used + 1;
+    return 0;
 }
 
-uint32_t stacks_find(const uintptr_t *callers, size_t depth)
+/* The row that a slot names, or from now on names. 0: none is left for it. */
+static uint32_t row_at(_Atomic uint32_t *slot, uint32_t limit)
 {
-    struct tables *in = load(&tables, ACQUIRE);
-    uint64_t hash = hash_of(callers, depth);
-    uint32_t made = 0;
+    uint32_t number = load(slot, RELAXED); /* S1: rows are zero until they are filled */
+    if (number != 0)
+        return number;
+    uint32_t made = fresh_row(limit);
+    if (made == 0 || compare_swap(slot, &number, made, RELAXED, RELAXED)) /* S2 */
+        return made;
+    return number;
+}
+
+/* Looks at the slots within reach. The number of the stack's row, entered, or 0; then `*idle` is of
+ * the one that can best be spared among the first `limit`, or 0. */
+static uint32_t look_up(struct tables *in, const uintptr_t *callers, size_t depth, uint64_t hash,
+                        uint32_t limit, uint32_t *idle)
+{
+    uint64_t least = UINT64_MAX;
     for (unsigned probe = 0; probe < PROBES_MAX; probe++) {
-        _Atomic uint32_t *slot = &in->slots[(hash + probe) % SLOTS];
-        uint32_t number = load(slot, ACQUIRE); /* S1: pairs with S3 */
-        if (number == 0 && made == 0 && (made = make(in, hash, callers, depth)) == 0)
-            return 0;
-        /* S3 release: publishes the entry; a loser finds the winner's number. */
-        if (number == 0 && compare_swap(slot, &number, made, ACQ_REL, ACQUIRE))
-            return made;
-        if (is_same(in, number, hash, callers, depth))
+        uint32_t number = row_at(&in->slots[(hash + probe) % SLOTS], limit);
+        if (number == 0)
+            continue; /* rows were given out before this slot was wanted */
+        if (enter_same(in, number, hash, callers, depth))
             return number;
+        struct row *row = row_of(in, number);
+        uint64_t volume = load(&row->volume, RELAXED);
+        if (number > limit || volume >= least || !is_idle(row))
+            continue;
+        *idle = number;
+        least = volume;
+        if (volume == 0)
+            return 0; /* a fresh one: until rows run out, the stack is not behind it */
     }
     return 0;
 }
 
-static void change(struct entry *entry, _Atomic uint64_t *weight, _Atomic uint64_t *volume,
-                   struct estimate estimate)
+/* The number of the stack's row, entered. 0: no row of the first `limit` can be had. */
+static uint32_t find(struct tables *in, const uintptr_t *callers, size_t depth, uint32_t limit)
 {
-    fetch_add(&entry->begun, 1, RELAXED);
-    fetch_add(weight, estimate.weight, RELEASE); /* C1: after begun; pairs with C3 */
-    fetch_add(volume, estimate.volume, RELEASE);
-    fetch_add(&entry->done, 1, RELEASE); /* C2 */
+    uint64_t hash = hash_of(callers, depth);
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        uint32_t idle = 0;
+        uint32_t number = look_up(in, callers, depth, hash, limit, &idle);
+        if (number != 0 || idle == 0)
+            return number;
+        if (claim(row_of(in, idle))) {
+            fill(in, idle, hash, callers, depth);
+            return idle;
+        }
+    }
+    return 0;
+}
+
+uint32_t stacks_enter(const uintptr_t *callers, size_t depth)
+{
+    struct tables *in = load(&tables, ACQUIRE);
+    uint32_t number = find(in, callers, depth, ROWS_OF_STACKS);
+    if (likely(number != 0))
+        return number;
+    fetch_add(&cut, 1, RELAXED);
+    if ((number = find(in, callers, 1, ROWS)) != 0)
+        return number;
+    enter(row_of(in, OTHER));
+    return OTHER;
+}
+
+void stacks_leave(uint32_t stack)
+{
+    leave(row_of(load(&tables, ACQUIRE), stack));
 }
 
 void stacks_add(uint32_t stack, struct estimate estimate)
 {
-    struct entry *entry = &load(&tables, ACQUIRE)->entries[stack - 1];
-    change(entry, &entry->weight, &entry->volume, estimate);
+    change(row_of(load(&tables, ACQUIRE), stack), estimate, (struct estimate){0, 0});
 }
 
 void stacks_end(uint32_t stack, struct estimate estimate)
 {
-    struct entry *entry = &load(&tables, ACQUIRE)->entries[stack - 1];
-    change(entry, &entry->weight_freed, &entry->volume_freed, estimate);
+    struct row *row = row_of(load(&tables, ACQUIRE), stack);
+    change(row, (struct estimate){0, 0}, estimate);
+    leave(row);
 }
 
 static uint64_t rounded(uint64_t value, unsigned bits)
@@ -147,22 +284,23 @@ static uint64_t left_of(uint64_t all, uint64_t freed)
     return all - (freed < all ? freed : all);
 }
 
-/* Numbers that belong together, unless the stack changes all the time. */
-static struct profile_stack read_entry(const struct tables *in, struct entry *entry, size_t depth)
+/* What a user of the row reads: numbers that belong together, unless they change all the time. */
+static struct profile_stack read_row(struct tables *in, uint32_t number)
 {
+    struct row *row = row_of(in, number);
     uint64_t weight = 0, volume = 0, weight_freed = 0, volume_freed = 0;
     for (unsigned reads = 0; reads < READS_MAX; reads++) {
-        uint32_t done = load(&entry->done, ACQUIRE);
-        weight_freed = load(&entry->weight_freed, ACQUIRE); /* C3 */
-        volume_freed = load(&entry->volume_freed, ACQUIRE);
-        weight = load(&entry->weight, ACQUIRE);
-        volume = load(&entry->volume, ACQUIRE);
-        if (load(&entry->begun, RELAXED) == done)
+        uint32_t done = load(&row->done, ACQUIRE);
+        weight_freed = load(&row->weight_freed, ACQUIRE); /* C3 */
+        volume_freed = load(&row->volume_freed, ACQUIRE);
+        weight = load(&row->weight, ACQUIRE);
+        volume = load(&row->volume, ACQUIRE);
+        if (load(&row->begun, RELAXED) == done)
             break;
     }
     return (struct profile_stack){
-        .callers = &in->callers[entry->first_caller],
-        .depth = depth,
+        .callers = callers_of(in, number),
+        .depth = load(&row->depth, RELAXED),
         .live_blocks = rounded(left_of(weight, weight_freed), WEIGHT_BITS),
         .live_bytes = rounded(left_of(volume, volume_freed), VOLUME_BITS),
         .all_blocks = rounded(weight, WEIGHT_BITS),
@@ -173,31 +311,35 @@ static struct profile_stack read_entry(const struct tables *in, struct entry *en
 void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)
 {
     struct tables *in = load(&tables, ACQUIRE);
-    size_t count = in == NULL ? 0 : size_min(load(&entries_used, RELAXED), STACKS_LIMIT);
-    for (size_t i = 0; i < count; i++) {
-        struct entry *entry = &in->entries[i];
-        size_t depth = load(&entry->depth, ACQUIRE); /* S4 */
-        if (depth == 0)
-            continue;
-        struct profile_stack stack = read_entry(in, entry, depth);
+    uint32_t used = in == NULL ? 0 : load(&rows_used, RELAXED);
+    for (uint32_t number = 1; number <= used; number++) {
+        struct row *row = row_of(in, number);
+        if (load(&row->weight, RELAXED) == 0 || !enter(row))
+            continue; /* one that is being filled has nothing live */
+        struct profile_stack stack = read_row(in, number);
         if (stack.all_blocks != 0)
             visit(&stack, context);
+        leave(row);
     }
 }
 
 const struct watch_fact stacks_facts[] = {
     FACT_AT("stacks.tables", tables),
-    FACT_AT("stacks.used", entries_used),
-    FACT_NUMBER("stacks.limit", STACKS_LIMIT),
+    FACT_AT("stacks.used", rows_used),
+    FACT_AT("stacks.cut", cut),
+    FACT_NUMBER("stacks.limit", ROWS),
+    FACT_NUMBER("stacks.other", OTHER),
     FACT_NUMBER("stacks.depth_max", PROFILE_DEPTH_MAX),
-    FACT_NUMBER("stacks.entries", offsetof(struct tables, entries)),
-    FACT_NUMBER("stacks.entry_bytes", sizeof(struct entry)),
-    FACT_NUMBER("stacks.first_caller", offsetof(struct entry, first_caller)),
-    FACT_NUMBER("stacks.depth", offsetof(struct entry, depth)),
-    FACT_NUMBER("stacks.weight", offsetof(struct entry, weight)),
-    FACT_NUMBER("stacks.volume", offsetof(struct entry, volume)),
-    FACT_NUMBER("stacks.weight_freed", offsetof(struct entry, weight_freed)),
-    FACT_NUMBER("stacks.volume_freed", offsetof(struct entry, volume_freed)),
+    FACT_NUMBER("stacks.rows", offsetof(struct tables, rows)),
+    FACT_NUMBER("stacks.row_bytes", sizeof(struct row)),
+    FACT_NUMBER("stacks.users", offsetof(struct row, users)),
+    FACT_NUMBER("stacks.depth", offsetof(struct row, depth)),
+    FACT_NUMBER("stacks.begun", offsetof(struct row, begun)),
+    FACT_NUMBER("stacks.done", offsetof(struct row, done)),
+    FACT_NUMBER("stacks.weight", offsetof(struct row, weight)),
+    FACT_NUMBER("stacks.volume", offsetof(struct row, volume)),
+    FACT_NUMBER("stacks.weight_freed", offsetof(struct row, weight_freed)),
+    FACT_NUMBER("stacks.volume_freed", offsetof(struct row, volume_freed)),
     FACT_NUMBER("stacks.callers", offsetof(struct tables, callers)),
     FACT_NUMBER("stacks.weight_bits", WEIGHT_BITS),
     FACT_NUMBER("stacks.volume_bits", VOLUME_BITS),

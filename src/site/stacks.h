@@ -11,10 +11,10 @@
 #include "site/profile.h"
 
 enum {
-    STACKS_LIMIT = 16 * 1024,         /* different stacks                           */
-    STACK_CALLERS_LIMIT = 512 * 1024, /* addresses in all stacks together, 32 in each */
-    WEIGHT_BITS = 12,                 /* behind the point, of a count of blocks     */
-    VOLUME_BITS = 4,                  /* of a count of bytes                        */
+    STACKS_LIMIT = 16 * 1024, /* different stacks at a time                          */
+    STACKS_SITES = 1024,      /* sites alone, of stacks for which there was no room  */
+    WEIGHT_BITS = 12,         /* behind the point, of a count of blocks              */
+    VOLUME_BITS = 4,          /* of a count of bytes                                 */
 };
 
 /* What a sample stands for. */
@@ -27,13 +27,22 @@ struct estimate {
 size_t stacks_bytes(void);
 void stacks_start(void *memory);
 
-/* The number of a stack, from 1, entered if it is new; 0: no room. 1 <= depth <=
- * PROFILE_DEPTH_MAX. Any thread. */
-uint32_t stacks_find(const uintptr_t *callers, size_t depth);
+/* The number of the row that takes a sample of a stack: the stack's own, or its site's, or that of
+ * all others. The caller is its user, so that it stays what it is, until stacks_end() or
+ * stacks_leave(). 1 <= depth <= PROFILE_DEPTH_MAX. Any thread. */
+uint32_t stacks_enter(const uintptr_t *callers, size_t depth);
 
-/* Adds a request, or the end of one, to a stack. Any thread. */
+/* Adds a request to the row. */
 void stacks_add(uint32_t stack, struct estimate estimate);
+
+/* The end of that request, and of the use. */
 void stacks_end(uint32_t stack, struct estimate estimate);
+
+/* The end of a use that had no request. */
+void stacks_leave(uint32_t stack);
+
+/* How many samples went to another row than their stack's own. */
+uint64_t stacks_cut(void);
 
 extern const struct watch_fact stacks_facts[];
 

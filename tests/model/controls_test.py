@@ -164,6 +164,25 @@ MUTANTS = [
     ("doze", "src/exec/worker.c", "if (worker->running_of != NULL) inbox_return(worker->running_of, job); "
      "watch_left(line);", "watch_left(line); if (worker->running_of != NULL) inbox_return(worker->running_of, job);",
      "a place without a slot"),
+    ("stacks", "src/site/stacks.c", "compare_swap(&row->users, &word, word | CLAIMED, ACQUIRE, RELAXED); /* U3 */",
+     "(store(&row->users, word | CLAIMED, RELAXED), true);", "rows count|two stacks|users that are gone"),
+    ("stacks", "src/site/stacks.c", "while ((uint32_t)word != CLAIMED) if", "while (true) if",
+     "rows count|two stacks|stays claimed|users that are gone"),
+    ("stacks", "src/site/stacks.c", "change(row, (struct estimate){0, 0}, estimate); leave(row);",
+     "leave(row); change(row, (struct estimate){0, 0}, estimate);", "rows count|another stack"),
+    ("stacks", "src/site/stacks.c", "if (load(&row->hash, RELAXED) == hash && load(&row->depth, RELAXED) == depth && "
+     "__builtin_memcmp(callers_of(in, number), callers, depth * sizeof *callers) == 0) return true;", "return true;",
+     "another stack"),
+    ("stacks", "src/site/stacks.c", "load(&row->users, RELAXED) / FILLED_ONE + 1;",
+     "load(&row->users, RELAXED) / FILLED_ONE;", "from outside"),
+    ("stacks", "src/site/stacks.c", "change(row_of(in, OTHER), asked, freed);", "(void)freed;",
+     "asked for is not what rows count"),
+    ("stacks", "src/site/stacks.c", "empty(in, row); store", "store", "another stack"),
+    ("stacks", "src/site/stacks.c", "load(&row->weight, RELAXED) == 0 || !enter(row)",
+     "load(&row->weight, RELAXED) == 0 || (fetch_add(&row->users, 1, RELAXED), false)", "two stacks|another stack|"
+     "stays claimed|users that are gone"),
+    ("stacks", "src/site/stacks.c", "enter(row_of(in, OTHER)); return OTHER;", "return OTHER;",
+     "users that are gone"),
 ]
 
 

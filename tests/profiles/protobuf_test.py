@@ -38,7 +38,7 @@ def check(profile, stacks, program):
     assert profile.period == 524288 and profile.duration_nanos == 5 * 10**9
     assert profile.time_nanos == 1700000000123456789
     comments = [strings[index] for index in profile.comment]
-    assert len(comments) == 2 and comments[0].endswith("; 12 samples, 3 lost"), comments
+    assert len(comments) == 2 and comments[0].endswith("; 12 samples, 3 lost, 0 cut"), comments
     assert comments[1].startswith("pid ") and comments[1][4:].isdigit(), comments
 
     mappings = {mapping.id: mapping for mapping in profile.mapping}

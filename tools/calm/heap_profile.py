@@ -34,6 +34,7 @@ UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 
 
 
 GZIP = b"\x1f\x8b\x08"
+OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
 PID_COMMENT = "pid "  # and the number: which process a profile is of
 
 

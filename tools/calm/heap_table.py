@@ -10,7 +10,7 @@ from heap_symbols import Frame, short, site_of
 
 ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
 COUNTS = ("live_bytes", "live_blocks", "all_bytes", "all_blocks")
-SAMPLES_COMMENT = re.compile(r"; (\d+) samples, \d+ lost$")
+SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
 THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
 
 

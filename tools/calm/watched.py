@@ -8,16 +8,17 @@ import time
 from dataclasses import dataclass, field
 
 from facts import tables, unsigned
-from heap_profile import Location, Mapping, Profile, Stack
+from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
 from process_memory import Gone, Process
 from trouble import Trouble
 
-VERSION = 2  # WATCH_VERSION of src/front/watch.h
+VERSION = 3  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 BATCHES_READ = 1 << 12  # of one stack
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
+ROW_READS_MAX, CLAIMED = 8, 0xFFFFFFFF  # READS_MAX and CLAIMED of src/site/stacks.c
 
 
 @dataclass
@@ -336,29 +337,52 @@ class Watched:
         """The profile so far; `seconds_on` is how long the profiler has been on since its last start."""
         facts = self.facts
         mappings, locations = self.mappings(), {}
-        tables = self.number("stacks.tables")
-        count = min(self.number("stacks.used", size=4), facts["stacks.limit"]) if tables else 0
-        size = facts["stacks.entry_bytes"]
-        entries = self.process.read(tables + facts["stacks.entries"], size * count) if count else b""
-        stacks, wanted = [], []
-        for index in range(count):
-            entry = entries[index * size:(index + 1) * size]
-            depth = min(unsigned(entry, facts["stacks.depth"], 4), facts["stacks.depth_max"])
-            if depth and unsigned(entry, facts["stacks.weight"], 8):
-                stacks.append(entry)
-                wanted.append((tables + facts["stacks.callers"] + 8 * unsigned(entry, facts["stacks.first_caller"], 4),
-                               8 * depth))
         found = []
-        for entry, callers in zip(stacks, self.process.read_all(wanted)):
-            addresses = struct.unpack("<%dQ" % (len(callers) // 8), callers)
-            found.append(self.stack(entry, [locations.setdefault(address, located(address - 1, mappings))
-                                            for address in addresses if address > 1]))
+        for row, addresses in self.rows():
+            for address in addresses:
+                if address not in locations:
+                    locations[address] = located(address - 1, mappings)
+            found.append(self.stack(row, [locations[address] for address in addresses if address > 1] or
+                                    [Location(0, None, [(OTHER_STACKS, "", 0)])]))
         before_ms = self.number("sample.on_before_ms")
-        comments = ["calmalloc %s; %d samples, %d lost" % (self.library, self.number("sample.samples"),
-                                                            self.number("sample.lost")),
-                    "pid %d" % self.process.pid]
+        comments = ["calmalloc %s; %d samples, %d lost, %d cut" % (
+            self.library, self.number("sample.samples"), self.number("sample.lost"), self.number("stacks.cut")),
+            "pid %d" % self.process.pid]
         return Profile(found, mappings, True, self.number("sample.rate"), self.number("sample.start_ns"),
                        before_ms * 1000000 + int(seconds_on * 1e9), comments)
+
+    def rows(self):
+        """(the row's bytes, its callers) of each stack that has samples."""
+        facts, tables = self.facts, self.number("stacks.tables")
+        count = min(self.number("stacks.used", size=4), facts["stacks.limit"]) if tables else 0
+        pending, found, size = range(count), [], facts["stacks.row_bytes"]
+        for reads in range(ROW_READS_MAX):
+            places = [(tables + facts["stacks.rows"] + size * index, size) for index in pending]
+            before = self.process.read_all(places)
+            depths = [min(unsigned(row, facts["stacks.depth"], 4), facts["stacks.depth_max"]) for row in before]
+            callers = self.process.read_all([
+                (tables + facts["stacks.callers"] + 8 * facts["stacks.depth_max"] * index, 8 * depth)
+                for index, depth in zip(pending, depths)])
+            after = self.process.read_all(places)
+            again = []
+            for index, old, row, addresses in zip(pending, before, after, callers):
+                is_one = self.is_one_stack(old, row)
+                if not (is_one and self.is_still(old, row)) and reads + 1 < ROW_READS_MAX:
+                    again.append(index)
+                elif is_one and unsigned(row, facts["stacks.weight"], 8):
+                    found.append((row, struct.unpack("<%dQ" % (len(addresses) // 8), addresses)))
+            pending = again
+        return found
+
+    def is_one_stack(self, old, row):
+        """Whether a row had the same stack in two reads, and so all the time between (V1 to V3)."""
+        was, now = (unsigned(data, self.facts["stacks.users"], 8) for data in (old, row))
+        return was >> 32 == now >> 32 and was & CLAIMED != CLAIMED and now & CLAIMED != CLAIMED
+
+    def is_still(self, old, row):
+        """Whether no sum changed."""
+        begun, done = (unsigned(row, self.facts["stacks." + name], 4) for name in ("begun", "done"))
+        return begun == done == unsigned(old, self.facts["stacks.done"], 4)
 
     def stack(self, entry, locations):
         facts = self.facts

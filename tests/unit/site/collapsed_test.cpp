@@ -27,6 +27,14 @@ TEST(Collapsed, FramesGoFromTheOutermostToTheSiteAndNameTheCall)
 TEST(Collapsed, AStackWithoutLiveBytesHasNoLine)
 {
     calm_test::begin_profile(1024);
-    calm_test::stacks = {{{0x1101}, 0, 0, 9, 9000}, {{}, 1, 1, 1, 1}};
+    calm_test::stacks = {{{0x1101}, 0, 0, 9, 9000}, {{}, 0, 0, 1, 1}};
     EXPECT_EQ(collapsed(), "");
+}
+
+/* Seen to fail with a line without a frame. */
+TEST(Collapsed, TheStacksWithoutAPlaceOfTheirOwnHaveALine)
+{
+    calm_test::begin_profile(1024);
+    calm_test::stacks = {{{}, 2, 700, 3, 800}};
+    EXPECT_EQ(collapsed(), "(other stacks) 700\n");
 }

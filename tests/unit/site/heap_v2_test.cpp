@@ -115,3 +115,13 @@ TEST(HeapV2, NothingIsRoundedToZeroAndRateZeroLeavesTheNumbersAlone)
     EXPECT_EQ(words.substr(0, 10), "heap_v2/0\n");
     EXPECT_EQ(numbers_after(words, 0), (std::vector<uint64_t>{5, 50, 6, 60}));
 }
+
+/* Seen to fail with a total without it, and with a line without an address. */
+TEST(HeapV2, TheStacksWithoutAPlaceOfTheirOwnHaveAnAddressThatIsNobodys)
+{
+    calm_test::begin_profile(0);
+    calm_test::stacks = {{{}, 5, 50, 6, 60}};
+    std::string words = heap_v2();
+    EXPECT_EQ(numbers_after(words, 0), (std::vector<uint64_t>{5, 50, 6, 60}));
+    EXPECT_NE(words.find("\n@ 0x1\n  t*: 5: 50 [6: 60]\n"), std::string::npos) << words;
+}

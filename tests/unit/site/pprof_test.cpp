@@ -114,6 +114,7 @@ TEST(Pprof, TypesPeriodAndTimesAreThoseOfAGoHeapProfile)
     calm_test::facts.duration_ns = 250000000;
     calm_test::facts.samples = 12;
     calm_test::facts.samples_lost = 3;
+    calm_test::facts.samples_cut = 2;
     profile read = written(calm_test::three_modules().get());
     EXPECT_EQ(read.strings.at(0), "");
     ASSERT_EQ(read.all.strings[1].size(), 4u);
@@ -128,7 +129,7 @@ TEST(Pprof, TypesPeriodAndTimesAreThoseOfAGoHeapProfile)
     EXPECT_EQ(read.all.numbers[10], numbers{250000000});
     EXPECT_EQ(read.strings.at(read.all.number(14)), "inuse_space");
     ASSERT_EQ(read.comments().size(), 2u);
-    EXPECT_NE(read.comments()[0].find("; 12 samples, 3 lost"), std::string::npos);
+    EXPECT_NE(read.comments()[0].find("; 12 samples, 3 lost, 2 cut"), std::string::npos);
     EXPECT_EQ(read.comments()[1], "pid " + std::to_string(getpid()));
     EXPECT_TRUE(read.all.strings[2].empty());
 }
@@ -188,6 +189,25 @@ TEST(Pprof, AnAddressHasOneLocationInItsCallAndItsMapping)
     ASSERT_EQ(read.locations.size(), mapping_of.size());
     for (const auto &[id, location] : read.locations)
         EXPECT_EQ(location.number(2), mapping_of.at(location.number(3))) << id;
+}
+
+/* Seen to fail with a sample without a location. */
+TEST(Pprof, TheStacksWithoutAPlaceOfTheirOwnHaveANameAndNoAddress)
+{
+    calm_test::begin_profile(1);
+    calm_test::stacks = {{{}, 3, 30, 4, 40}, {{0x1101}, 1, 10, 2, 20}};
+    profile read = written(calm_test::three_modules().get());
+    EXPECT_EQ(read.addresses(read.all.strings[2][0]), numbers{0});
+    EXPECT_EQ(message(read.all.strings[2][0]).numbers[2], (numbers{4, 40, 3, 30}));
+    ASSERT_EQ(read.all.strings[5].size(), 1u);
+    message function(read.all.strings[5][0]);
+    EXPECT_EQ(read.strings.at(function.number(2)), "(other stacks)");
+    const std::string ids = message(read.all.strings[2][0]).strings[1][0];
+    size_t at = 0;
+    message location = read.locations.at(message::varint(ids, &at));
+    EXPECT_EQ(message(location.strings[4].at(0)).number(1), function.number(1));
+    EXPECT_EQ(location.number(2), 0u);
+    EXPECT_EQ(read.comments().size(), 2u) << "no location repeats another";
 }
 
 TEST(Pprof, TheDeepestStackAndTheLargestNumbersAreWritten)

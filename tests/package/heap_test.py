@@ -6,13 +6,15 @@ Profiles come from profiles.py, which shares no code with the reader. What each 
 import gzip
 import os
 import re
+import resource
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import unittest
 
-from profiles import Writer
+from profiles import Writer, block, number, varint
 from support import ROOT, calm, run
 
 TOOLS = os.path.join(ROOT, "tools", "calm")
@@ -154,10 +156,104 @@ class Heap(unittest.TestCase):
         self.assertIn("once in 512 KiB on average", said(150))
         self.assertIn("once in 512 KiB on average", said(100, 100, 64 * MIB))  # each of the large ones is sampled
 
+    def test_samples_without_room_are_told_first_and_with_what_helps(self):
+        # Seen to fail: a word among the notes only; a smaller rate advised.
+        writer = Writer(comments=("calmalloc 0.1.0; 60 samples, 20 lost, 30 cut",))
+        text = self.heap(writer.add([MAIN], [60, 6 * MIB, 60, 6 * MIB]).write(self.path("full"))).stdout
+        lines = text.splitlines()
+        self.assertRegex(lines[1], r"^  lost +20 of 80 samples, since .* too low, by about 25%; a larger --rate ")
+        self.assertRegex(lines[2], r"^  cut short +30 of 60 samples .*\(other stacks\).*are right; a larger --rate ")
+        self.assertNotIn("smaller --rate", text)
+        none = Writer(comments=writer.comments).write(self.path("none"))
+        for words in ((), ("--leaks",)):
+            text = self.heap(none, *words).stdout
+            self.assertIn("a larger --rate", text)
+            self.assertNotIn("a smaller --rate", text)
+        fine = Writer(comments=("calmalloc 0.1.0; 60 samples, 0 lost, 0 cut",))
+        text = self.heap(fine.add([MAIN], [60, 6 * MIB, 60, 6 * MIB]).write(self.path("fine"))).stdout
+        self.assertNotIn("larger --rate", text)
+        both = self.file("both", writer.packed() + fine.packed())
+        self.assertRegex(self.heap("--process", "all", both).stdout, r"(?m)^  lost +20 of 140 samples")
+
     def test_an_empty_profile_says_what_would_fill_it(self):
         # Seen to fail: an empty table without words.
         self.assertIn("a smaller --rate", self.heap(Writer().write(self.path("empty"))).stdout)
         self.assertIn("a smaller --rate", self.heap("--leaks", self.path("empty")).stdout)
+
+    # What means harm.
+
+    def test_a_name_in_a_profile_moves_no_cursor(self):
+        # Seen to fail: names printed as they are.
+        evil = "\x1b]0;a\x07\x1b[2J\r\n\u202e\u009b1m\u2028"
+        writer = Writer(comments=("calmalloc" + evil, "pid \u00b2"))
+        mapping = writer.map(0x1000, 0x9000, 0, "/nowhere/" + evil)
+        writer.add([(evil, "/src/" + evil, 1), (0x1234, mapping), ("$u1b$[31m::h0123456789abcdef", "", 0), MAIN],
+                   [1, MIB, 1, MIB])
+        path = writer.write(self.path("evil"))
+        for words in ((path,), ("--leaks", path), (path, self.path("evil")), ("--process", evil, path),
+                      ("--process", "all", path), ("--collapsed", self.path("evil.lines"), path)):
+            done = self.heap(*words, check=False)
+            for text in (done.stdout, done.stderr):
+                self.assertEqual([mark for mark in text if not mark.isprintable() and mark != "\n"], [], text)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+        with open(self.path("evil.lines")) as file:
+            text = file.read()
+        self.assertEqual([mark for mark in text if not mark.isprintable()], ["\n"])
+        self.heap("--html", self.path("evil.html"), path)
+
+    def limited(self, *words):
+        """With memory for an honest profile, and time for one."""
+        return self.heap(*words, check=False, timeout=120,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)))
+
+    def test_a_profile_that_would_fill_memory_gets_one_sentence(self):
+        # Seen to fail: unpacked and unfolded without a bound; places counted from the end.
+        zeros = gzip.compress(bytes(100 * MIB), 9)
+        wide = Writer().add([MAIN], [1, 1, 1, 1])
+        line = block(4, number(1, 1) + number(2, 1))
+        wide = wide.message() + block(4, number(1, 77) + number(3, 7) + line * 100000)
+        wide += block(2, block(1, varint(77) * 100000) + block(2, varint(1) * 4))
+        before = small().message()
+        parts = {
+            "bomb": (zeros, "too large"), "bombs": (gzip.compress(bytes(60 * MIB), 9) * 8, "too many"),
+            "wide": (gzip.compress(wide), "makes no sense"),
+            "many": (gzip.compress(before + block(2, b"") * (5 << 20)), "makes no sense"),
+            "from the end": (gzip.compress(before + block(5, number(1, 99) + number(2, -1))), "damaged"),
+        }
+        for name, (data, words) in parts.items():
+            with self.subTest(name):
+                done = self.limited(self.file(name, data))
+                self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (1, "", 1), done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_numbers_of_a_profile_may_be_anything(self):
+        # Seen to fail: a period below zero; a number of a process that is none.
+        for period, duration, values in ((-1, -5, [-1] * 4), (1, 0, [(1 << 63) - 1] * 4), ((1 << 63) - 1, 1, [1] * 4),
+                                         (-(1 << 63), 1, [1, (1 << 63) - 1, 1, 0]), (-1, 1, [1, 1 << 40, 1, 0])):
+            writer = Writer(period=period, duration_ns=duration,
+                            comments=("x; 3 samples, 1 lost", "x; %s samples, 1 lost" % ("9" * 5000),
+                                      "pid " + "9" * 5000))
+            path = writer.add([MAIN], values).write(self.path("odd"))
+            for words in ((path,), ("--leaks", path), ("--by", "alloc", path)):
+                done = self.limited(*words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_mapping_of_a_profile_leads_to_no_pipe_and_no_other_folder(self):
+        # Seen to fail: a pipe opened and waited for; a build id joined to a path.
+        os.mkfifo(self.path("pipe"))
+        with open("/bin/true", "rb") as file:
+            broken = bytearray(file.read())
+        struct.pack_into("<QIHHHHHH", broken, 40, 64, 0, 64, 56, 1, 0, 0, 0)  # sections: at 64, of 0 bytes, as many ...
+        struct.pack_into("<Q", broken, 64 + 32, 1 << 60)  # ... as the first one says
+        self.file("broken", bytes(broken))
+        secret = shutil.copy("/bin/true", self.path("secret.debug"))
+        for path in (self.path("pipe"), "/dev/zero", self.folder, self.path("broken")):
+            writer = Writer()
+            mapping = writer.map(0x1000, 0x9000, 0, path, "ab/../../../.." + secret[:-len(".debug")])
+            done = self.limited(writer.add([(0x1234, mapping)], [1, MIB, 1, MIB]).write(self.path("mapped")))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("+0x", done.stdout)
+            self.assertIn("is not on this machine" if path != self.path("broken") else "", done.stderr)
 
     # What cannot be read.
 

@@ -9,13 +9,14 @@ import sys
 
 if __name__ == "__main__":
     import face
+    import say
     from trouble import Trouble
 
     try:
         sys.exit(face.main(sys.argv[1:]))
     except Trouble as trouble:
         if str(trouble):
-            print("calm: " + str(trouble), file=sys.stderr)
+            say.plain(("calm: " + str(trouble)).split("\n"), sys.stderr)
         sys.exit(trouble.code)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -26,6 +27,6 @@ if __name__ == "__main__":
     except Exception as error:  # a traceback helps nobody but us
         if os.environ.get("CALM_DEBUG"):
             raise
-        print("calm: internal error, please report: %s: %s (CALM_DEBUG=1 shows where)" % (type(error).__name__, error),
-              file=sys.stderr)
+        say.line("calm: internal error, please report: %s: %s (CALM_DEBUG=1 shows where)" % (
+            type(error).__name__, error))
         sys.exit(70)

@@ -141,7 +141,7 @@ def build_quietly(preset):
     with open(stamp, "w"):
         pass
     os.utime(stamp, (begun, begun))
-    say.line("%scalm: built calmalloc in %.1f s" % ("\r\x1b[K" if is_terminal else "", time.time() - begun))
+    say.line("calm: built calmalloc in %.1f s" % (time.time() - begun), erase=is_terminal)
 
 
 def run_with_progress(command, log, log_path, is_terminal):

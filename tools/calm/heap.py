@@ -142,7 +142,7 @@ def read(request, path, later):
     request.check()
     if path is None:
         raise Trouble("heap needs two dashes and a PROGRAM, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
-    if path.isdigit() and not os.path.exists(path):
+    if path.isdecimal() and not os.path.exists(path):
         return watch(request, int(path), later)
     if request.seconds is not None:
         raise Trouble("--seconds is for a process that runs already; '%s' is a file." % path, USAGE)
@@ -190,14 +190,14 @@ def show(request, profile, title, rows, stream):
     frames = symbols.resolve(profile)
     if request.html is not None:
         import heap_page
-        write(request.html, heap_page.page(profile, frames, title, rows).encode())
+        write(request.html, heap_page.page(profile, frames, title, rows).encode(errors="replace"))
     if request.collapsed is not None:
-        write(request.collapsed, heap_table.collapsed(profile, frames, request.by).encode())
+        write(request.collapsed, heap_table.collapsed(profile, frames, request.by).encode(errors="replace"))
     say.pairs("calmalloc: heap of " + title[:100], rows, stream)
     if request.leaks:
         heap_table.leaks(profile, frames, request.top, stream)
     else:
-        heap_table.table(heap_table.sites(profile, frames), request, stream)
+        heap_table.table(profile, heap_table.sites(profile, frames), request, stream)
     advise(symbols)
 
 

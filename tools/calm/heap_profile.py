@@ -4,10 +4,12 @@ The package protobuf decodes the messages. Their layout is the table below, so t
 the package's version. Strings are read as bytes: a path need not be UTF-8.
 """
 import gzip
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import Dict, List
 
+import say
 from trouble import Trouble
 
 MESSAGES = {
@@ -33,8 +35,14 @@ KINDS = {
 UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 1, "count": 1}
 
 
+# What a file may make us hold: it, one profile of it, all of its profiles, calls of all stacks together and of one.
+FILE_BYTES_MAX, UNPACKED_BYTES_MAX, ALL_BYTES_MAX, MEMBER_BYTES = 1 << 28, 1 << 26, 1 << 28, 1 << 10
+PARTS_MAX, CALLS_MAX, CALLS_A_STACK_MAX, TEXT_MAX, COMMENTS_MAX = 1 << 21, 1 << 23, 1 << 12, 1 << 12, 64
+
 GZIP = b"\x1f\x8b\x08"
 OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
+SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
+PID = re.compile("[0-9]{1,10}")
 PID_COMMENT = "pid "  # and the number: which process a profile is of
 
 
@@ -86,7 +94,7 @@ class Profile:
     def pid(self):
         """The process it is of, or None."""
         words = next((words for words in self.comments if words.startswith(PID_COMMENT)), "")
-        return int(words[len(PID_COMMENT):]) if words[len(PID_COMMENT):].isdigit() else None
+        return int(words[len(PID_COMMENT):]) if PID.fullmatch(words[len(PID_COMMENT):]) else None
 
 
 def need_packages():
@@ -127,7 +135,7 @@ def read_file(path):
     """The bytes of a file, or one sentence."""
     try:
         with open(path, "rb") as file:
-            return file.read()
+            data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise Trouble("there is no file '%s'; to profile a program, write two dashes before it: calm heap -- %s." %
                       (path, path)) from None
@@ -137,15 +145,20 @@ def read_file(path):
         raise Trouble("'%s' may not be read; chmod +r, or its owner, allows it." % path) from None
     except OSError as error:
         raise Trouble("'%s' cannot be read: %s." % (path, error.strerror)) from None
+    if len(data) > FILE_BYTES_MAX:
+        raise Trouble("'%s' is too large for a profile: more than %s." % (path, say.amount(FILE_BYTES_MAX)))
+    return data
 
 
 def unpack(data, name):
     """The profile that `data` begins with, unpacked, and what comes behind it."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        text = unpacker.decompress(data)
+        text = unpacker.decompress(data, UNPACKED_BYTES_MAX)
     except zlib.error as error:
         raise Trouble("%s is damaged (%s); make a new profile." % (name, error)) from None
+    if not unpacker.eof and len(text) >= UNPACKED_BYTES_MAX:
+        raise Trouble("%s is too large for a profile: more than %s unpacked." % (name, say.amount(UNPACKED_BYTES_MAX)))
     if not unpacker.eof:
         raise Trouble("%s is cut short: whoever wrote it did not get to its end." % name)
     rest = unpacker.unused_data
@@ -155,10 +168,13 @@ def unpack(data, name):
 def members(data, name):
     """The profiles in `data`, unpacked. Processes that share a descriptor append one after the other."""
     if not data.startswith(GZIP):
-        return [data]
-    found = []
+        return [data[:UNPACKED_BYTES_MAX]]
+    found, left = [], ALL_BYTES_MAX
     while data.startswith(GZIP):
         text, data = unpack(data, name)
+        left -= len(text) + MEMBER_BYTES
+        if left < 0:
+            raise Trouble("%s has too many profiles: more than %s unpacked." % (name, say.amount(ALL_BYTES_MAX)))
         found.append(text)
     return found
 
@@ -166,10 +182,11 @@ def members(data, name):
 def whole_members(data):
     """The profiles in `data` that are whole, unpacked. Processes that end at one time may have written theirs into
     each other's; those are passed over."""
-    found = []
-    while data:
+    found, left = [], ALL_BYTES_MAX
+    while data and left > 0:
         try:
             text, data = unpack(data, "")
+            left -= len(text) + MEMBER_BYTES
             found.append(text)
         except Trouble:
             at = data.find(GZIP, 1)
@@ -208,7 +225,10 @@ def merged(profiles):
     return Profile([stack for profile in profiles for stack in profile.stacks],
                    [mapping for profile in profiles for mapping in profile.mappings],
                    all(profile.has_all for profile in profiles), first.period, min(p.time_ns for p in profiles),
-                   max(p.duration_ns for p in profiles), ["the sum of %d processes" % len(profiles)], len(profiles))
+                   max(p.duration_ns for p in profiles),
+                   ["the sum of %d processes" % len(profiles)] +
+                   [comment for profile in profiles for comment in profile.comments if SAMPLES_COMMENT.search(comment)],
+                   len(profiles))
 
 
 def read(path, process=None):
@@ -241,8 +261,29 @@ def decode(text, name):
                       name) from None
 
 
+class Strings(list):
+    """Numbers from a file count from the front only."""
+
+    def __getitem__(self, index):
+        if index < 0:
+            raise IndexError
+        return super().__getitem__(index)
+
+
+def check_size(message, name):
+    """A few bytes may name a long list many times over; what is built from it is bounded first."""
+    lines = {entry.id: len(entry.line) for entry in message.location}
+    calls = [len(sample.location_id) + sum(lines.get(number, 0) for number in sample.location_id)
+             for sample in message.sample]
+    parts = [len(part) for part in (message.sample, message.location, message.function, message.mapping,
+                                    message.string_table)]
+    if max(calls, default=0) > CALLS_A_STACK_MAX or sum(calls) > CALLS_MAX or sum(parts) > PARTS_MAX:
+        raise Trouble("%s makes no sense: its stacks are too many, or too deep." % name)
+
+
 def build(message, name):
-    strings = [text.decode(errors="replace") for text in message.string_table]
+    check_size(message, name)
+    strings = Strings(text[:TEXT_MAX].decode(errors="replace") for text in message.string_table)
     columns = columns_of(message, strings, name)
     mappings = {entry.id: Mapping(entry.memory_start, entry.memory_limit, entry.file_offset, strings[entry.filename],
                                   strings[entry.build_id]) for entry in message.mapping}
@@ -256,10 +297,11 @@ def build(message, name):
     for sample in message.sample:
         stack = Stack([locations[number] for number in sample.location_id])
         for kind, (index, scale) in columns.items():
-            setattr(stack, kind, sample.value[index] * scale)
+            setattr(stack, kind, max(0, sample.value[index]) * scale)
         stacks.append(stack)
-    return Profile(stacks, list(mappings.values()), "all_bytes" in columns, message.period, message.time_nanos,
-                   message.duration_nanos, [strings[index] for index in message.comment])
+    return Profile(stacks, list(mappings.values()), "all_bytes" in columns, max(0, message.period),
+                   max(0, message.time_nanos), max(0, message.duration_nanos),
+                   [strings[index] for index in message.comment[:COMMENTS_MAX]])
 
 
 def columns_of(message, strings, name):

@@ -7,17 +7,22 @@ names.
 """
 import bisect
 import ctypes
+import errno
 import functools
 import glob
 import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 from dataclasses import dataclass
 
 LLVM_NAMES = ("llvm-symbolizer-19", "llvm-symbolizer")
 DEBUG_FOLDER = "/usr/lib/debug"
+BUILD_ID = re.compile("[0-9a-f]{4,128}")
+SECTIONS_MAX = 1 << 20
+NAME_MAX, INLINED_MAX = 4096, 64  # of a name, and of calls that one address stands for
 DEPTH_MAX = 64  # PROFILE_DEPTH_MAX of the library: a stack of so many calls may have had more
 NEEDS_SYMBOLS, NEEDS_LINES, CHANGED, ABSENT = "symbols", "lines", "changed", "absent"
 
@@ -207,6 +212,30 @@ def debug_package(package):
     return "libc6-dbg" if package == "libc6" else package + "-dbgsym"
 
 
+def open_regular(path):
+    """A path from a profile may lead anywhere: a pipe would be waited for, a device read without end."""
+    file = open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY))
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file")
+
+
+def damage():
+    """What reading a file may end in that only looks like one with symbols."""
+    from elftools.common.exceptions import DWARFError, ELFError
+    return (OSError, ELFError, DWARFError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError,
+            RecursionError, TypeError, ValueError)
+
+
+def elf_of(file):
+    from elftools.elf.elffile import ELFFile
+    elf = ELFFile(file)
+    if elf.num_sections() > SECTIONS_MAX or elf.num_segments() > SECTIONS_MAX:
+        raise ValueError("a number that no linker writes")
+    return elf
+
+
 class Image:
     """One file that was mapped: where its addresses are, and the names behind those that were asked for."""
 
@@ -220,16 +249,15 @@ class Image:
         self.open(build_id.lower(), debug_folder)
 
     def open(self, build_id, debug_folder):
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
+        build_id = build_id if BUILD_ID.fullmatch(build_id) else ""
         try:
-            with open(self.path, "rb") as file:
-                elf = ELFFile(file)
+            with open_regular(self.path) as file:
+                elf = elf_of(file)
                 self.segments = [(part["p_offset"], part["p_filesz"], part["p_vaddr"]) for part in elf.iter_segments()
                                  if part["p_type"] == "PT_LOAD"]
                 own_id = build_id_of(elf)
                 has_lines = elf.get_section_by_name(".debug_info") is not None
-        except (OSError, ELFError):
+        except damage():
             self.trouble = ABSENT
             own_id, has_lines = None, False
         if build_id and own_id and build_id != own_id:
@@ -238,18 +266,20 @@ class Image:
         build_id = build_id or own_id
         if build_id and not has_lines:
             debug = os.path.join(debug_folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
-            if os.path.exists(debug):
+            if os.path.isfile(debug):
                 self.source = debug
                 if self.trouble:
                     self.read_segments_of_debug(debug)
 
     def read_segments_of_debug(self, debug):
         """The file itself is gone; its debug file keeps the program headers, but for the sizes in the file."""
-        from elftools.elf.elffile import ELFFile
-        with open(debug, "rb") as file:
-            self.segments = [(part["p_offset"], part["p_memsz"], part["p_vaddr"]) for part in
-                             ELFFile(file).iter_segments() if part["p_type"] == "PT_LOAD"]
-        self.trouble = None
+        try:
+            with open_regular(debug) as file:
+                self.segments = [(part["p_offset"], part["p_memsz"], part["p_vaddr"]) for part in
+                                 elf_of(file).iter_segments() if part["p_type"] == "PT_LOAD"]
+            self.trouble = None
+        except damage():
+            pass
 
     def address_of(self, location):
         """The address inside the file. The format's addresses lie in the call, not behind it."""
@@ -267,7 +297,10 @@ class Image:
         elif tools.addr2line:
             self.ask_addr2line(addresses, tools.addr2line)
         else:
-            self.read_tables(addresses)
+            try:
+                self.read_tables(addresses)
+            except damage():
+                pass  # names that were found stay
 
     def ask(self, command, lines):
         return subprocess.run(command, input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE,
@@ -301,15 +334,15 @@ class Image:
 
     def keep(self, address, entries):
         """Keeps what a tool said, unless it is that it knows nothing."""
-        named = [(rust(VERSION.sub("", name)), tidy(file), line) for name, file, line in entries if name]
+        named = [(rust(VERSION.sub("", name[:NAME_MAX])), tidy(file[:NAME_MAX]), line)
+                 for name, file, line in entries[:INLINED_MAX] if name]
         if named:
             self.known[address] = named
 
     def read_tables(self, addresses):
-        from elftools.elf.elffile import ELFFile
         symbols = {}
-        with open(self.source, "rb") as file:
-            elf = ELFFile(file)
+        with open_regular(self.source) as file:
+            elf = elf_of(file)
             for section in (".dynsym", ".symtab"):
                 table = elf.get_section_by_name(section)
                 for symbol in table.iter_symbols() if table is not None and table["sh_type"] != "SHT_NOBITS" else ():
@@ -368,7 +401,7 @@ def demangler():
 
 
 def demangle(name):
-    if not name.startswith("_Z") or demangler() is None:
+    if not name.startswith("_Z") or len(name) > NAME_MAX or demangler() is None:
         return name
     status = ctypes.c_int()
     text = demangler()(name.encode(), None, None, ctypes.byref(status))

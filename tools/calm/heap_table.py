@@ -5,12 +5,12 @@ import re
 from dataclasses import dataclass
 
 import say
-from heap_profile import PID_COMMENT
+from heap_profile import OTHER_STACKS, PID_COMMENT, SAMPLES_COMMENT
 from heap_symbols import Frame, short, site_of
 
 ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
 COUNTS = ("live_bytes", "live_blocks", "all_bytes", "all_blocks")
-SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
+LARGER, SMALLER = "a larger --rate takes fewer samples.", "a smaller --rate samples more often."
 THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
 
 
@@ -43,10 +43,20 @@ def place_of(frame):
     return place[len(here):] if place.startswith(here) else place
 
 
+def whole(value):
+    """A number that PROGRAM's report has, or 0."""
+    return value if isinstance(value, int) else 0
+
+
+def told(profile):
+    """(samples, lost ones, ones without their own stack) as the library counted them."""
+    found = [SAMPLES_COMMENT.search(comment) for comment in profile.comments]
+    return tuple(sum(int(match.group(index) or 0) for match in found if match) for index in (1, 2, 3))
+
+
 def thinned(profile):
     """How many times fewer samples there are than the profile's rate lets expect, or 1 where nothing says so."""
-    found = [SAMPLES_COMMENT.search(comment) for comment in profile.comments]
-    samples = sum(int(match.group(1)) for match in found if match)
+    samples, _, _ = told(profile)
     if not (samples and profile.period and profile.has_all):
         return 1
     expected = sum(stack.all_blocks * -math.expm1(-stack.all_bytes / stack.all_blocks / profile.period)
@@ -63,14 +73,29 @@ def sampled(profile):
         say.amount(profile.period * times), say.amount(profile.period))
 
 
+def missing(profile):
+    """Rows about samples that the library's tables had no room for. Both tables fill with what is live at a time, so
+    fewer samples help."""
+    samples, lost, cut = told(profile)
+    rows = []
+    if lost:
+        rows.append(("lost", "%s of %s, since too many sampled blocks were live; all numbers are too low, by about "
+                     "%.0f%%; %s" % (format(lost, ","), say.count(samples + lost, "sample"),
+                                     max(1, 100 * lost / (samples + lost)), LARGER)))
+    if cut:
+        rows.append(("cut short", "%s of %s have their site alone, or are in '%s', since too many stacks were live; "
+                     "the sums are right; %s" % (format(cut, ","), say.count(samples, "sample"), OTHER_STACKS, LARGER)))
+    return rows
+
+
 def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     """The facts above a table. `heap` is what the library itself counted, when it ran here."""
     live, total = profile.total("live_bytes"), profile.total("all_bytes")
     counted = ""
     if heap is not None:
         counted = ", counted exactly %s" % say.amount(
-            max(0, heap.get("allocated_bytes", 0) - heap.get("cached_bytes", 0)))
-    rows = [(when, "%s in %s%s" % (
+            max(0, whole(heap.get("allocated_bytes")) - whole(heap.get("cached_bytes"))))
+    rows = missing(profile) + [(when, "%s in %s%s" % (
         say.amount(live), say.count(profile.total("live_blocks"), "block"), counted))]
     if profile.has_all:
         freed = max(0.0, 100.0 * (1 - live / total)) if total else 0.0
@@ -96,15 +121,15 @@ def cut(entries, top):
     return (entries, []) if top == 0 else (entries[:top], entries[top:])
 
 
-def table(found, request, stream):
+def table(profile, found, request, stream):
     by_bytes, by_blocks = ORDERS[request.by]
     entries = sorted(found.values(), key=lambda site: (-getattr(site, by_bytes), site.frame.name, site.frame.place()))
     entries = [site for site in entries if getattr(site, by_bytes) or getattr(site, by_blocks)]
     whole = sum(getattr(site, by_bytes) for site in entries)
     if not entries:
-        print("  nothing was sampled: %s; a smaller --rate samples more often." % (
+        say.plain(["  nothing was sampled: %s; %s" % (
             "no block is live, or too little, and --by alloc shows what was freed" if request.by == "inuse" else
-            "the program allocated too little"), file=stream, flush=True)
+            "the program allocated too little", LARGER if told(profile)[1] else SMALLER)], stream)
         return
     shown, hidden = cut(entries, request.top)
     head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]
@@ -117,8 +142,8 @@ def table(found, request, stream):
 def more(hidden, by_bytes, whole, noun, stream):
     if hidden:
         rest = sum(getattr(entry, by_bytes) for entry in hidden)
-        print("  and %s with %s (%s); --top 0 shows all" % (
-            say.count(len(hidden), "more " + noun), say.amount(rest), share(rest, whole)), file=stream, flush=True)
+        say.plain(["  and %s with %s (%s); --top 0 shows all" % (
+            say.count(len(hidden), "more " + noun), say.amount(rest), share(rest, whole))], stream)
 
 
 def leaks(profile, frames, top, stream):
@@ -126,8 +151,8 @@ def leaks(profile, frames, top, stream):
     pairs = sorted(((stack, names) for stack, names in merged(profile, frames) if stack.live_bytes),
                    key=lambda pair: -pair[0].live_bytes)
     if not pairs:
-        print("  nothing is live, or too little to be sampled; a smaller --rate samples more often.", file=stream,
-              flush=True)
+        say.plain(["  nothing is live, or too little to be sampled; %s" % (
+            LARGER if told(profile)[1] else SMALLER)], stream)
         return
     whole = sum(stack.live_bytes for stack, _ in pairs)
     shown, hidden = cut(pairs, top)
@@ -137,7 +162,7 @@ def leaks(profile, frames, top, stream):
         for frame in names:
             place = place_of(frame)
             lines.append("    " + frame.name + ("  " + place if place else ""))
-        print("\n".join(lines), file=stream, flush=True)
+        say.plain(lines, stream)
     more([stack for stack, _ in hidden], "live_bytes", whole, "stack", stream)
 
 
@@ -155,7 +180,8 @@ def collapsed(profile, frames, by):
     for stack, names in merged(profile, frames):
         size = getattr(stack, ORDERS[by][0])
         if size:
-            lines.append("%s %d\n" % (";".join(frame.name.replace(";", ":") for frame in reversed(names)), size))
+            lines.append("%s %d\n" % (";".join(say.clean(frame.name).replace(";", ":") for frame in reversed(names)),
+                                      size))
     return "".join(sorted(lines))
 
 
@@ -183,12 +209,11 @@ def difference(before, after, title, request, stream):
     shown, hidden = cut(rows, request.top)
     shown.sort(key=lambda row: (-row[0], row[3].name))
     if not shown:
-        print("  no site differs.", file=stream, flush=True)
+        say.plain(["  no site differs."], stream)
         return
     say.table(["growth", "blocks", "before", "after", "function", "place"], [
         [signed(say.amount(abs(size)), size), signed(format(abs(blocks), ","), blocks), say.amount(sizes[0]),
          say.amount(sizes[1]), short(frame.name), place_of(frame)] for size, blocks, sizes, frame in shown],
         stream, left=2)
     if hidden:
-        print("  and %s that differ less; --top 0 shows all" % say.count(len(hidden), "more site"), file=stream,
-              flush=True)
+        say.plain(["  and %s that differ less; --top 0 shows all" % say.count(len(hidden), "more site")], stream)

@@ -19,6 +19,7 @@ import say
 from trouble import Trouble
 
 CLASSES_SHOWN = 5
+MEMORY_FILE_BYTES_MAX = 1 << 28  # PROGRAM can write into the files that its reports go to
 
 
 def start(words, quiet=False, json_path=None, sizes_path=None):
@@ -88,7 +89,7 @@ def read_all(descriptor):
     """What is in a memory file, which is then closed."""
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
-        return file.read()
+        return file.read(MEMORY_FILE_BYTES_MAX)
 
 
 def read_lines(descriptor):

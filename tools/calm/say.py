@@ -3,6 +3,8 @@ one answer that was asked for. Colours come from rich, on a terminal, when it is
 import os
 import sys
 
+TEXT_MAX = 4096
+
 
 def console(stream=None):
     """The rich console for a stream, standard error when none is named, or None."""
@@ -16,7 +18,23 @@ def console(stream=None):
         return None
 
 
-def line(text, style=None):
+def clean(text):
+    """Words that come from elsewhere, such that they move no cursor and turn no line round: what cannot be printed is
+    shown as Python writes it."""
+    if len(text) > TEXT_MAX:
+        text = text[:TEXT_MAX] + "..."
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def plain(lines, stream):
+    print("\n".join(clean(text) for text in lines), file=stream, flush=True)
+
+
+def line(text, style=None, erase=False):
+    """`erase` writes over the line before, which was one of ours."""
+    text = ("\r\x1b[K" if erase else "") + clean(text)
     rich = console()
     if rich is None:
         print(text, file=sys.stderr, flush=True)
@@ -26,6 +44,7 @@ def line(text, style=None):
 
 def pairs(title, rows, stream=None):
     """A title and aligned name-value rows; a row without a name continues the one above."""
+    title, rows = clean(title), [(clean(name), clean(value)) for name, value in rows]
     width = max([len(name) for name, _ in rows] + [0])
     stream = stream or sys.stderr
     rich = console(stream)
@@ -42,6 +61,7 @@ def pairs(title, rows, stream=None):
 
 def aligned(rows, left=1):
     """A line for each row: all columns to the right but the last `left`, of which the very last is not padded."""
+    rows = [[clean(text) for text in row] for row in rows]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     first_left = len(widths) - left
     return [("  " + "  ".join(text.ljust(width) if index >= first_left else text.rjust(width)

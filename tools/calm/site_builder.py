@@ -40,6 +40,7 @@ def start():
     done = subprocess.run(mkdocs, cwd=build.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        say.line(done.stdout.strip())
+        for text in done.stdout.strip().splitlines():
+            say.line(text)
         raise Trouble("the site could not be built; the reason is above.")
     print(os.path.join(target, "index.html"))

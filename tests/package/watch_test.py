@@ -405,8 +405,83 @@ class Watch(unittest.TestCase):
         process.kill()
         text, errors = child.communicate(timeout=PATIENCE_S)
         self.assertEqual(child.returncode, 0, errors)
-        self.assertIn("the process ended meanwhile", text)
+        self.assertIn("the process has ended meanwhile", text)
         self.assertIn("replace", {row[3] for row in self.rows(text)})
+
+    def test_a_process_that_becomes_another_program_is_not_written_to(self):
+        # Seen to fail: memory found by the process's number, so that the stop went to the other program.
+        from watched import Watched
+        blank = self.path("blank")
+        run("cc", "-O1", os.path.join(HERE, "blank.c"), "-o", blank)
+        process = self.start("become")
+        facts = Watched(process.pid).facts
+        child = subprocess.Popen([os.path.join(ROOT, "calm"), "heap", "--seconds", "600", "--rate", "4",
+                                  str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertTrue(wait_for(lambda: self.profiler(process)[1] > 300))
+        time.sleep(2.5)
+        ranges = (facts["remote.request"], 64, facts["site.table"], facts["site.bytes"] * facts["site.count"])
+        process.stdin.write(("%s %s\n" % (blank, " ".join(map(str, ranges)))).encode())
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"blank\n")
+        text, errors = child.communicate(timeout=PATIENCE_S)
+        self.assertEqual(child.returncode, 0, errors)
+        self.assertIn("the process has become another program meanwhile", text)
+        self.assertIn("replace", {row[3] for row in self.rows(text)})
+        self.assertEqual(process.communicate()[0], b"untouched\n")
+
+    def test_nothing_is_written_where_the_library_is_no_more(self):
+        # Seen to fail: a write without a look for the table.
+        from process_memory import Gone
+        from watched import Watched
+        watched = Watched(self.start("idle").pid, is_written=True)
+        watched.request(0)
+        asked = watched.number("remote.request", "remote.asked", 4)
+        watched.process.write(watched.facts.place, b"other")
+        self.assertRaises(Gone, watched.request, 0)
+        self.assertRaises(Gone, watched.divert)
+        self.assertEqual(watched.number("remote.request", "remote.asked", 4), asked)
+
+    # A process that means harm.
+
+    def test_what_one_look_reads_is_bounded(self):
+        # Seen to fail: a size taken from the process as it is.
+        from process_memory import LOOK_BYTES_MAX, LOOK_READS_MAX, READ_BYTES_MAX, Gone
+        from trouble import Trouble
+        from watched import Watched
+        watched = Watched(self.start("idle").pid)
+        process, place = watched.process, watched.facts.place
+        self.assertRaises(Trouble, process.read, place, READ_BYTES_MAX + 1)
+        process.new_look()
+        self.assertRaises(Trouble, process.read_all, [(place, 0)] * (LOOK_READS_MAX + 1))
+        process.new_look()
+        process.bytes_left -= LOOK_BYTES_MAX - 100
+        self.assertRaises(Trouble, process.read, place, 101)
+        process.new_look()
+        for address in (-1, 0, 1 << 63, (1 << 64) - 1):
+            self.assertRaises(Gone, process.read, address, 8)
+
+    def test_no_fact_and_no_word_of_a_process_can_harm_who_looks(self):
+        # Seen to fail: shifts, counts and sizes taken as they are; lists that end nowhere.
+        process = self.start("idle", CALM_OPTIONS="profile_kb=1")
+        done = run(sys.executable, "-B", os.path.join(HERE, "hostile.py"), str(process.pid), check=False,
+                   timeout=20 * PATIENCE_S)
+        self.assertEqual((done.returncode, done.stdout[-2000:], done.stderr[-4000:]), (0, "", ""))
+
+    def test_a_name_of_a_process_moves_no_cursor(self):
+        # Seen to fail: names printed as they are; a page that could not be written for half a character.
+        program = self.path("w\x1b[2J\n\x9b1mx\udcff")
+        shutil.copy(self.program, program)
+        process = self.start("churn", program=program)
+        texts = [calm("top", "--once", str(process.pid)).stdout]
+        done = calm("heap", "--seconds", "2", "--rate", "1", "--leaks", "--html", self.path("evil.html"),
+                    str(process.pid))
+        texts += [done.stdout, done.stderr]
+        self.assertIn("w\\x1b[2J\\n", texts[0])
+        for text in texts:
+            self.assertEqual([mark for mark in text if not mark.isprintable() and mark != "\n"], [], text)
+        process.kill()
+        process.wait()
+        self.refused(1, "there is no process", "top", str(process.pid))
 
     def test_a_signal_ends_the_sampling_and_stops_the_profiler(self):
         # Seen to fail: no handler for SIGTERM.

@@ -10,7 +10,9 @@
  *   wake      waits for a byte on its standard input, then goes on as churn
  *   early     waits before it asks for anything
  *   grow      as churn, but keeps each twentieth block
+ *   become    as churn, until a line PROGRAM ARGS comes on its standard input; then it is PROGRAM
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +50,25 @@ __attribute__((noinline)) static void leak(void)
     grown[0] = 1;
 }
 
+/* Whether there is a line; then this is another program. */
+static void become(void)
+{
+    static char line[4096];
+    char *arguments[64], *end = line;
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    if (poll(&input, 1, 0) <= 0)
+        return;
+    while (read(0, end, 1) == 1 && *end != '\n')
+        end++;
+    *end = '\0';
+    size_t words = 0;
+    for (char *word = strtok(line, " "); word != NULL && words < 63; word = strtok(NULL, " "))
+        arguments[words++] = word;
+    arguments[words] = NULL;
+    execve(arguments[0], arguments, (char *[]){NULL});
+    _exit(1);
+}
+
 int main(int count, char **words)
 {
     const char *way = count > 1 ? words[1] : "idle";
@@ -80,6 +101,8 @@ int main(int count, char **words)
         }
         if (i % 20 == 0 && strcmp(way, "grow") == 0)
             leak();
+        if (strcmp(way, "become") == 0)
+            become();
         if (i % 20 == 0)
             usleep(1000);
     }

@@ -69,7 +69,7 @@ class Executors:
         data = self.process.read(address, facts["exec.bytes"])
         policy = unsigned(data, facts["exec.policy"], 8)
         name = unsigned(self.process.read(policy + facts["policy.name"], 8), 0, 8)
-        classes = unsigned(data, facts["exec.classes"], 4)
+        classes = min(unsigned(data, facts["exec.classes"], 4), CLASSES_MAX)
         executor = Executor(address, text_of(self.process.read(name, NAME_BYTES)),
                             unsigned(data, facts["exec.inbox_capacity"], 4),
                             *(unsigned(data, facts["exec." + count], 8) for count in ("rejected", "shed", "waited")),

@@ -4,8 +4,49 @@ An ELF note in whatever file a library became part of leads to its table: docs/d
 """
 import struct
 
+from trouble import Trouble
+
 LISTS, FACT_BYTES, FACTS_MAX = 16, 32, 256
 HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
+
+
+# Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
+ADDRESSES = frozenset(
+    "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards large.blocks "
+    "large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
+    "sample.start_ns sample.state seen.sites shelf.units site.cohorts site.table stacks.cut stacks.tables "
+    "stacks.used".split())
+# All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
+OFFSET_MAX = 1 << 24  # of those that are not named here
+RANGES = {
+    "batch.a_chunk": (1, 1 << 16), "batch.bytes": (8, 1 << 16), "batch.number_bits": (1, 40),
+    "cache.entry_bytes": (1, 256), "cache.head_bytes": (1, 1 << 16), "cache.rows": (8, 1 << 14),
+    "cache.slots_log2_min": (0, 16), "class.bits": (1, 12), "class.count": (1, 1 << 12), "class.facts_bytes": (4, 256),
+    "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
+    "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
+    "line.work_bits": (0, 63), "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
+    "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
+    "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
+    "span.units_max": (1, 1 << 20), "stacks.depth_max": (1, 64), "stacks.limit": (0, 1 << 15),
+    "stacks.row_bytes": (1, 4096), "stacks.volume_bits": (1, 32), "stacks.weight_bits": (1, 32),
+    "unit.entry": (2, 256), "unit.shift": (12, 30), "worker.bytes": (1, 1 << 18),
+}
+
+
+class Facts(dict):
+    """The facts of one table, by name."""
+
+    def __init__(self, who):
+        super().__init__()
+        self.who = who
+
+    def __missing__(self, name):
+        raise Trouble("%s has tables that make no sense: nothing says %s." % (self.who, name))
+
+    def add(self, name, value):
+        low, high = RANGES.get(name, (0, OFFSET_MAX))
+        if name in ADDRESSES or low <= value <= high:
+            self[name] = value  # one that is out of its range is as good as none
 
 
 def text_of(data):
@@ -30,12 +71,13 @@ def tables(process, areas, magic, version):
                     if unsigned(head, 16, 4) != version:
                         other = text_of(head[24:40])
                         continue
-                    found.append((text_of(head[24:40]), read_lists(process, table + HEAD_BYTES)))
+                    found.append((text_of(head[24:40]), read_lists(process, table)))
     return found, other
 
 
-def read_lists(process, lists_at):
-    facts = {}
+def read_lists(process, table):
+    facts, lists_at = Facts(process.who()), table + HEAD_BYTES
+    facts.place, facts.head = table, process.read(table, HEAD_BYTES)
     for index in range(LISTS):
         at = unsigned(process.read(lists_at + 8 * index, 8), 0, 8)
         for _ in range(FACTS_MAX):
@@ -44,6 +86,6 @@ def read_lists(process, lists_at):
             data = process.read(at, FACT_BYTES)
             if data[0] == 0:
                 break
-            facts[text_of(data[:24])] = unsigned(data, 24, 8)
+            facts.add(text_of(data[:24]), unsigned(data, 24, 8))
             at += FACT_BYTES
     return facts

@@ -27,8 +27,8 @@ class Session:
     """The profiler on in one process, and what it found so far."""
 
     def __init__(self, pid):
-        self.watched = Watched(pid)
-        self.who = "process %d (%s)" % (pid, self.watched.process.program)
+        self.watched = Watched(pid, is_written=True)
+        self.who = self.watched.process.who()
         self.began = None
         self.profile = None
 
@@ -49,6 +49,9 @@ class Session:
             if result != WAS_ON:
                 raise Trouble("%s %s." % (self.who, REFUSALS.get(result, "refused")))
         raise Trouble("%s switches its profiler on and off itself; try again." % self.who)
+
+    def fate(self):
+        return self.watched.process.fate()
 
     def look(self):
         seconds = time.monotonic() - self.began if self.began is not None else 0
@@ -75,8 +78,8 @@ def sample(pid, rate_bytes, seconds):
         wait(session, seconds, rate_bytes, stop_words)
     except Gone:
         if session.profile is None:
-            raise Trouble("%s ended before anything was sampled." % session.who) from None
-        notes.append("the process ended meanwhile; this is what it held shortly before")
+            raise Trouble("%s %s before anything was sampled." % (session.who, session.fate())) from None
+        notes.append("the process %s meanwhile; this is what it held shortly before" % session.fate())
         return session.profile, notes
     finally:
         try:

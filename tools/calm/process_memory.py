@@ -1,35 +1,31 @@
 """The memory of a running process, read and written from outside, without stopping it.
 
-process_vm_readv copies whatever is there; the process goes on meanwhile. What is read so may change while it is read,
-so readers take nothing for granted: numbers are bounded, lists too.
+/proc/PID/mem, once open, stays the memory of the program that ran then: when the process ends or becomes another
+program, reads and writes find nothing, whoever has its number. The folder /proc/PID is held in the same way. What is
+read may change meanwhile, and may be made up: readers take nothing for granted, and what one look reads is bounded.
 """
-import ctypes
 import errno
 import os
 import pwd
 import struct
 from dataclasses import dataclass
 
+import say
 from trouble import Trouble
 
-PIECES_MAX = 1024  # of one call: IOV_MAX
 PT_LOAD, PT_NOTE, NT_GNU_BUILD_ID = 1, 4, 3
 NOTES_BYTES_MAX = 1 << 16
+ADDRESS_MAX = (1 << 63) - 1
+MAPS_BYTES_MAX = 1 << 27
+# Of one call, and of one look: calls, and bytes with what a call costs.
+READ_BYTES_MAX, LOOK_READS_MAX, LOOK_BYTES_MAX, READ_COST = 1 << 26, 1 << 21, 1 << 32, 64
+
+
+LEFT = "has no tables any more"
 
 
 class Gone(Exception):
-    """The process has ended, or become another program."""
-
-
-class Vector(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
-
-
-def c_call(name):
-    call = getattr(ctypes.CDLL(None, use_errno=True), name)
-    call.restype = ctypes.c_ssize_t
-    call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
-    return call
+    """The process has ended, or become another program, or what was looked for is not in its memory."""
 
 
 @dataclass
@@ -43,34 +39,74 @@ class Area:
 
 
 class Process:
-    def __init__(self, pid):
-        self.pid = pid
-        self.readv, self.writev = c_call("process_vm_readv"), c_call("process_vm_writev")
+    def __init__(self, pid, is_written=False):
+        self.pid, self.memory = pid, None
+        self.new_look()
+        try:
+            self.folder = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            raise Trouble("there is no process %d." % pid) from None
         self.program = self.name()
+        try:
+            self.memory = self.open("mem", os.O_RDWR if is_written else os.O_RDONLY)
+        except PermissionError:
+            raise self.refused() from None
+        except OSError:
+            raise self.has_ended() from None
 
-    def file(self, name):
-        return "/proc/%d/%s" % (self.pid, name)
+    def __del__(self):
+        for descriptor in (getattr(self, "folder", None), self.memory):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def open(self, name, flags=os.O_RDONLY):
+        return os.open(name, flags | os.O_CLOEXEC, dir_fd=self.folder)
+
+    def file(self, name, mode="r", **more):
+        return open(name, mode, opener=lambda path, flags: self.open(path, flags), **more)
 
     def name(self):
         try:
-            with open(self.file("comm"), errors="replace") as file:
-                return file.read().strip()
+            with self.file("comm", errors="replace") as file:
+                return file.read(64).rstrip("\n")
         except OSError:
             raise Trouble("there is no process %d." % self.pid) from None
 
+    def who(self):
+        return "process %d (%s)" % (self.pid, say.clean(self.program))
+
+    def has_ended(self):
+        return Trouble("%s has ended, or is the kernel's own." % self.who())
+
+    def fate(self):
+        """What became of it, for those whose read failed."""
+        try:
+            with self.file("stat", "rb") as file:
+                is_zombie = file.read(4096).rpartition(b")")[2].split()[0] in (b"Z", b"X")
+            with self.file("maps", "rb") as file:
+                first = int(file.readline(4096).partition(b"-")[0], 16)
+        except (OSError, ValueError, IndexError):
+            return "has ended"
+        if is_zombie:
+            return "has ended"
+        try:
+            return LEFT if os.pread(self.memory, 1, first) else "has become another program"
+        except OSError:
+            return LEFT
+
     def program_path(self):
         try:
-            return os.readlink(self.file("exe"))
+            return os.readlink("exe", dir_fd=self.folder)
         except OSError:
             return ""
 
     def refused(self):
         """Why the kernel does not let us, and what to do."""
         try:
-            owner = os.stat(self.file("")).st_uid
+            owner = os.stat("comm", dir_fd=self.folder).st_uid
         except OSError:
-            return Gone()
-        who = "process %d (%s)" % (self.pid, self.program)
+            return self.has_ended()
+        who = self.who()
         if os.geteuid() not in (0, owner):
             try:
                 owner = pwd.getpwuid(owner).pw_name
@@ -88,57 +124,55 @@ class Process:
         return Trouble("%s may not be read: it is set-uid, or calm runs in a container without CAP_SYS_PTRACE; run "
                        "calm as root outside." % who)
 
-    def failed(self, number):
-        if number == errno.EPERM:
-            return self.refused()
-        if number == errno.ENOSYS:
-            return Trouble("this kernel was built without process_vm_readv, by which calm reads processes.")
-        return Gone()
+    def new_look(self):
+        self.reads_left, self.bytes_left = LOOK_READS_MAX, LOOK_BYTES_MAX
 
     def read(self, address, size):
         return self.read_all([(address, size)])[0]
 
     def read_all(self, pieces):
         """The bytes at each (address, size)."""
-        found = []
-        for at in range(0, len(pieces), PIECES_MAX):
-            found += self.read_some(pieces[at:at + PIECES_MAX])
-        return found
-
-    def read_some(self, pieces):
         size = sum(piece[1] for piece in pieces)
-        if not size:
-            return [b""] * len(pieces)
-        buffer = ctypes.create_string_buffer(size)
-        remote = (Vector * len(pieces))(*(Vector(address, length) for address, length in pieces))
-        local = Vector(ctypes.addressof(buffer), size)
-        got = self.readv(self.pid, ctypes.addressof(local), 1, ctypes.addressof(remote), len(pieces), 0)
-        if got != size:
-            raise self.failed(ctypes.get_errno() if got < 0 else errno.EFAULT)
-        whole, found, at = memoryview(buffer.raw), [], 0
-        for _, length in pieces:
-            found.append(bytes(whole[at:at + length]))
-            at += length
-        return found
+        self.reads_left -= len(pieces)
+        self.bytes_left -= size + READ_COST * len(pieces)
+        if size > READ_BYTES_MAX or self.reads_left < 0 or self.bytes_left < 0:
+            raise Trouble("%s has tables that make no sense; no more of them is read." % self.who())
+        return [self.read_one(*piece) for piece in pieces]
+
+    def read_one(self, address, size):
+        if not 0 <= address <= ADDRESS_MAX - size:
+            raise Gone()
+        try:
+            data = os.pread(self.memory, size, address)
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.EFAULT, errno.EINVAL, errno.ENOMEM):
+                raise Gone() from None
+            raise
+        if len(data) != size:
+            raise Gone()
+        return data
 
     def write(self, address, data):
-        buffer = ctypes.create_string_buffer(data, len(data))
-        local, remote = Vector(ctypes.addressof(buffer), len(data)), Vector(address, len(data))
-        got = self.writev(self.pid, ctypes.addressof(local), 1, ctypes.addressof(remote), 1, 0)
-        if got != len(data):
-            raise self.failed(ctypes.get_errno() if got < 0 else errno.EFAULT)
+        if not 0 <= address <= ADDRESS_MAX - len(data):
+            raise Gone()
+        try:
+            written = os.pwrite(self.memory, data, address)
+        except OSError:
+            raise Gone() from None
+        if written != len(data):
+            raise Gone()
 
     def areas(self):
         try:
-            with open(self.file("maps"), errors="surrogateescape") as file:
-                lines = file.read().splitlines()
+            with self.file("maps", errors="surrogateescape", newline="\n") as file:
+                lines = file.read(MAPS_BYTES_MAX).split("\n")[:-1]
         except PermissionError:
             raise self.refused() from None
         except OSError:
             raise Gone() from None
         found = []
         for line in lines:
-            words = line.split(None, 5)
+            words = line.split(maxsplit=5)
             start, end = (int(word, 16) for word in words[0].split("-"))
             found.append(Area(start, end, words[1], int(words[2], 16), words[5] if len(words) > 5 else ""))
         if not found:
@@ -189,7 +223,7 @@ class Process:
     def number_in(self, file_name, label):
         """The number behind `label` in a file of /proc/PID, or None."""
         try:
-            with open(self.file(file_name)) as file:
+            with self.file(file_name, errors="replace") as file:
                 for line in file:
                     if line.startswith(label):
                         return int(line.split()[1])
@@ -199,7 +233,7 @@ class Process:
 
     def resident_bytes(self):
         try:
-            with open(self.file("statm")) as file:
+            with self.file("statm") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
         except (OSError, IndexError):
             raise Gone() from None
@@ -208,7 +242,7 @@ class Process:
         """A byte of 0 or 1 for each page of a range, or None where the kernel does not say."""
         page = os.sysconf("SC_PAGESIZE")
         try:
-            with open(self.file("pagemap"), "rb", buffering=0) as file:
+            with self.file("pagemap", "rb", buffering=0) as file:
                 file.seek(start // page * 8)
                 data = bytearray()
                 while len(data) < size // page * 8:

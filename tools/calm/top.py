@@ -28,7 +28,7 @@ BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def number_of(pid):
-    if not pid.isdigit() or not 0 < int(pid) < 1 << 31:
+    if not pid.isdecimal() or not 0 < int(pid) < 1 << 31:
         raise Trouble("top takes the number of a process, not '%s'; `pgrep -f` finds it." % pid, USAGE)
     return int(pid)
 
@@ -220,7 +220,7 @@ class Subject:
         try:
             self.executors = executors.Executors(self.process)
         except Gone:
-            raise Trouble("process %d (%s) has ended, or is the kernel's own." % (pid, self.process.program)) from None
+            raise self.process.has_ended() from None
         try:
             self.heap = Watched(pid)
             self.names = Names(self.heap)
@@ -258,8 +258,8 @@ def start(pid, once, as_lines_of_json, interval):
         with Screen(is_screen) as screen:
             watch(subject, seconds, screen, as_lines_of_json, is_one)
     except Gone:
-        print("process %d (%s) has ended" % (pid, subject.process.program),
-              file=sys.stderr if as_lines_of_json else sys.stdout, flush=True)
+        say.plain(["%s %s" % (subject.process.who(), subject.process.fate())],
+                  sys.stderr if as_lines_of_json else sys.stdout)
     except KeyboardInterrupt:
         pass
     return 0
@@ -270,8 +270,7 @@ def watch(subject, seconds, screen, as_lines_of_json, is_one):
     while True:
         if not subject.has_started():
             if is_one:
-                raise Trouble("process %d (%s) has calmalloc, and has not asked for memory yet." %
-                              (subject.process.pid, subject.process.program))
+                raise Trouble("%s has calmalloc, and has not asked for memory yet." % subject.process.who())
             screen.wait(seconds)
             continue
         look = Look(subject)
@@ -311,11 +310,11 @@ class Screen:
 
     def draw(self, lines):
         if not self.is_on:
-            print("\n".join(lines), flush=True)
+            say.plain(lines, sys.stdout)
             return
         columns, self.rows = shutil.get_terminal_size()
         lines = lines + ["", "  q ends"]
-        shown = [line[:columns] for line in lines[:self.rows]]
+        shown = [say.clean(line)[:columns] for line in lines[:self.rows]]
         shown[0] = shown[0] if os.environ.get("NO_COLOR") else BOLD + shown[0] + PLAIN
         sys.stdout.write(HOME + "".join("%s\x1b[K%s" % (line, "\r\n" if index + 1 < len(shown) else "")
                                         for index, line in enumerate(shown)) + REST)

@@ -3,6 +3,7 @@
 Where the facts are and what they mean is in docs/design/watching.md. Numbers that do not fit together, since the
 process goes on, are bounded and read again the next time.
 """
+import bisect
 import struct
 import time
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from trouble import Trouble
 VERSION = 3  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
+MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
 BATCHES_READ = 1 << 12  # of one stack
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
@@ -70,12 +72,12 @@ class Frame:
 
 
 class Watched:
-    def __init__(self, pid):
-        self.process = Process(pid)
+    def __init__(self, pid, is_written=False):
+        self.process = Process(pid, is_written)
         try:
             self.library, self.facts = self.find()
         except Gone:
-            raise Trouble("process %d (%s) has ended, or is the kernel's own." % (pid, self.process.program)) from None
+            raise self.process.has_ended() from None
         self.depots = []  # addresses, the newest first
         self.table = {}  # of sites: what each index said last when it was not diverted
         facts = self.facts
@@ -91,7 +93,7 @@ class Watched:
         """(the library's version, its facts) of the copy of calmalloc that has most memory."""
         areas = self.process.areas()
         found, other = tables(self.process, areas, MAGIC, VERSION)
-        who = "process %d (%s)" % (self.process.pid, self.process.program)
+        who = self.process.who()
         if found:
             return max(found, key=lambda pair: self.number("region", "region.units", facts=pair[1]))
         if other is None and any("libcalmalloc" in area.path for area in areas):
@@ -103,7 +105,7 @@ class Watched:
 
     def number(self, at, offset=None, size=8, facts=None):
         """The number at the address that fact `at` tells of, and the offset that `offset` does."""
-        facts = facts or self.facts
+        facts = self.facts if facts is None else facts
         return unsigned(self.process.read(facts[at] + (facts[offset] if offset else 0), size), 0, size)
 
     def has_started(self):
@@ -112,6 +114,7 @@ class Watched:
     # One look.
 
     def look(self):
+        self.process.new_look()
         facts = self.facts
         self.is_apart = self.number("cohort.apart", size=1) != 0
         frame = Frame(self.process.resident_bytes(), self.process.number_in("status", "Threads:") or 0)
@@ -145,11 +148,11 @@ class Watched:
 
     def read_depots(self, frame):
         facts, size = self.facts, self.facts["depot.bytes"]
-        newest, fresh = self.number("depot.newest"), []
-        while newest != 0 and newest not in self.depots[:1] and len(fresh) < DEPOTS_MAX:
-            fresh.append(newest)
+        newest, fresh = self.number("depot.newest"), {}
+        while newest != 0 and newest not in self.depots[:1] and newest not in fresh:
+            fresh[newest] = None
             newest = unsigned(self.process.read(newest + facts["depot.below"], 8), 0, 8)
-        self.depots = fresh + self.depots
+        self.depots = (list(fresh) + self.depots)[:DEPOTS_MAX]
         for data in self.process.read_all([(address, size) for address in self.depots]):
             number = unsigned(data, facts["depot.bin"], 2)
             size_class = self.class_of(number)
@@ -200,12 +203,13 @@ class Watched:
 
     def read_caches(self, frame):
         facts = self.facts
-        address, start = self.number("cache.newest"), facts["cache.head"]
+        address, start, known = self.number("cache.newest"), facts["cache.head"], set()
         names = ("below", "number", "is_for_cores", "core", "state", "used_rows")
-        below, number, is_for_cores, core, state, used_rows = (facts["cache." + name] - start for name in names)
-        while address != 0 and len(frame.caches) < CACHES_MAX:
+        below, number, is_for_cores, core, state, used_rows = (max(0, facts["cache." + name] - start) for name in names)
+        while address != 0 and address not in known and len(known) < CACHES_MAX:
+            known.add(address)
             head = self.process.read(address + start, facts["cache.head_bytes"])
-            cache = Cache(unsigned(head, number, 4), head[is_for_cores] != 0,
+            cache = Cache(unsigned(head, number, 4), unsigned(head, is_for_cores, 1) != 0,
                           unsigned(head, core, 4), unsigned(head, state, 8) >= 2)
             used = int.from_bytes(head[used_rows:][:facts["cache.rows"] // 8], "little")
             self.read_entries(frame, address, [row for row in range(facts["cache.rows"]) if used >> row & 1], cache)
@@ -253,8 +257,8 @@ class Watched:
         region = self.process.read(facts["region"], 8 + max(facts["region.base"], facts["region.map"],
                                                             facts["region.units"]))
         base, kinds_at, units = (unsigned(region, facts["region." + name], 8) for name in ("base", "map", "units"))
-        frame.mapped_bytes = units << facts["unit.shift"]
-        if units == 0 or units > UNITS_WITH_PAGES_MAX:
+        frame.mapped_bytes = units << facts["unit.shift"]  # of eight bytes at most, and shifted by 30
+        if not 0 < units <= UNITS_WITH_PAGES_MAX or frame.mapped_bytes > MAPPED_BYTES_MAX:
             return
         pages = self.process.pages_present(base, frame.mapped_bytes)
         if pages is None:
@@ -262,6 +266,8 @@ class Watched:
         entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
         kinds = [kind for kind, in entry.iter_unpack(self.process.read(kinds_at, entry.size * units))]
         each = len(pages) // units
+        if each == 0:
+            return
         page_bytes = (1 << facts["unit.shift"]) // each
         frame.resident_bytes = sum(pages) * page_bytes
         for unit, kind in enumerate(kinds):
@@ -290,23 +296,30 @@ class Watched:
 
     # The profiler.
 
+    def write(self, address, data):
+        """Into the program that was there at the first look, and only while our table is where it was."""
+        if self.process.read(self.facts.place, len(self.facts.head)) != self.facts.head:
+            raise Gone()
+        self.process.write(address, data)
+
     def request(self, rate_bytes):
         """Asks for a start, or for the end when the rate is 0. Returns the request's number."""
         at, facts = self.facts["remote.request"], self.facts
-        self.process.write(at + facts["remote.rate"], struct.pack("<Q", rate_bytes))
-        self.process.write(at + facts["remote.lease_ms"], struct.pack("<Q", LEASE_MS))
+        self.write(at + facts["remote.rate"], struct.pack("<Q", rate_bytes))
+        self.write(at + facts["remote.lease_ms"], struct.pack("<Q", LEASE_MS))
         number = (self.number("remote.request", "remote.asked", 4) + 1) & 0xFFFFFFFF
-        self.process.write(at + facts["remote.asked"], struct.pack("<I", number))
+        self.write(at + facts["remote.asked"], struct.pack("<I", number))
         return number
 
     def divert(self):
         """Sends the next request of each site to where it sees what we ask for."""
         facts = self.facts
-        self.process.write(facts["site.table"],
-                           facts["site.diverted"].to_bytes(facts["site.bytes"], "little") * facts["site.count"])
+        self.write(facts["site.table"],
+                   facts["site.diverted"].to_bytes(facts["site.bytes"], "little") * facts["site.count"])
 
     def ask(self, rate_bytes, seconds):
         """As request, and waits for the answer: one of STARTED and its like, or None."""
+        self.process.new_look()
         number = self.request(rate_bytes)
         end = time.monotonic() + seconds
         while True:
@@ -323,25 +336,31 @@ class Watched:
 
     def mappings(self):
         """The files that code comes from, the program's own first, and their areas."""
-        areas, found = self.process.areas(), []
+        areas, found, build_ids = self.process.areas(), [], {}
+        firsts = {area.path: area for area in reversed(areas) if area.offset == 0}
         for area in areas:
             if "x" not in area.rights or not area.path.startswith("/"):
                 continue
-            first = next((other for other in areas if other.path == area.path and other.offset == 0), None)
-            found.append(Mapping(area.start, area.end, area.offset, area.path,
-                                 self.process.build_id(first) if first is not None else ""))
+            if area.path not in build_ids:
+                first = firsts.get(area.path)
+                build_ids[area.path] = self.process.build_id(first) if first is not None else ""
+            found.append(Mapping(area.start, area.end, area.offset, area.path, build_ids[area.path]))
+        self.process.read(self.facts.place, 1)  # so they are of the program whose memory we read
         program = self.process.program_path()
         return sorted(found, key=lambda mapping: mapping.path != program)
 
     def profile(self, seconds_on):
         """The profile so far; `seconds_on` is how long the profiler has been on since its last start."""
-        facts = self.facts
+        self.process.new_look()
         mappings, locations = self.mappings(), {}
+        by_start = sorted(mappings, key=lambda mapping: mapping.start)
+        starts = [mapping.start for mapping in by_start]
         found = []
         for row, addresses in self.rows():
             for address in addresses:
                 if address not in locations:
-                    locations[address] = located(address - 1, mappings)
+                    index = bisect.bisect_right(starts, address - 1) - 1
+                    locations[address] = located(address - 1, by_start[index:index + 1] if index >= 0 else [])
             found.append(self.stack(row, [locations[address] for address in addresses if address > 1] or
                                     [Location(0, None, [(OTHER_STACKS, "", 0)])]))
         before_ms = self.number("sample.on_before_ms")

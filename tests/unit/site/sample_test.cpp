@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "../heap_support.h"
 
@@ -693,6 +695,45 @@ TEST(Sample, AmongLiveStacksTheSiteAloneTakesASampleAndThenTheRowOfAllOthers)
         const uint64_t cut = profile_facts().samples_cut;
         take(7 << 20, 9 << 20);
         EXPECT_EQ(profile_facts().samples_cut, cut);
+    });
+}
+
+/* Seen to fail with rows whose sums are dropped when they are reused. In which order steps may
+ * happen is explored in tests/model/stacks_model.c. */
+TEST(Sample, RowsChangeHandsWhileThreadsSampleFreeAndRead)
+{
+    in_child([] {
+        enum { THREADS = 4, STACKS = 3 * STACKS_LIMIT };
+        start(ALL, 3);
+        std::atomic<bool> is_over{false};
+        std::thread reader([&] {
+            while (!is_over) {
+                Wanted all = profile_of(0);
+                EXPECT_LE(all.sum.live_blocks, all.sum.all_blocks);
+            }
+        });
+        std::vector<std::thread> threads;
+        for (uintptr_t t = 1; t <= THREADS; t++)
+            threads.emplace_back([t] {
+                std::vector<void *> held(64, nullptr);
+                for (uintptr_t i = 0; i < STACKS; i++) {
+                    heap_free(held[i % held.size()]);
+                    /* the first sites are all threads' */
+                    uintptr_t site = i % 16 < 2 ? i % 16 + 1 : (t * STACKS + i) << 8;
+                    held[i % held.size()] = front_alloc(64, site_at(site << 4), nullptr);
+                }
+                for (void *block : held)
+                    heap_free(block);
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+        is_over = true;
+        reader.join();
+        Wanted all = profile_of(0);
+        EXPECT_EQ(all.sum.live_blocks + all.sum.live_bytes, 0u);
+        EXPECT_EQ(all.sum.all_blocks, uint64_t{THREADS} * STACKS);
+        EXPECT_EQ(all.sum.all_bytes, uint64_t{THREADS} * STACKS * 64);
+        EXPECT_EQ(profile_facts().samples_lost, 0u);
     });
 }
 

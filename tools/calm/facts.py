@@ -24,7 +24,7 @@ RANGES = {
     "cache.slots_log2_min": (0, 16), "class.bits": (1, 12), "class.count": (1, 1 << 12), "class.facts_bytes": (4, 256),
     "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
-    "line.work_bits": (0, 63), "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
+    "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
     "span.units_max": (1, 1 << 20), "stacks.depth_max": (1, 64), "stacks.limit": (0, 1 << 15),

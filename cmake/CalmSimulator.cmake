@@ -23,6 +23,10 @@ target_link_libraries(calm_simulation PRIVATE calm_warnings PUBLIC calm_policies
 add_executable(calm_simulator ${calm_sim}/main.c ${calm_sim}/options.c)
 target_link_libraries(calm_simulator PRIVATE calm_warnings calm_simulation)
 
+# What calls of a pool take on this machine: `calm pool measure`.
+add_executable(calm_pool_measure ${CMAKE_CURRENT_SOURCE_DIR}/tools/pool/measure.c)
+target_link_libraries(calm_pool_measure PRIVATE calm_warnings calmpool)
+
 # The real executor under the simulator's traffic: bench/dispatch/agree.py compares the two.
 add_executable(calm_exec_real ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/real.c
     ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/keeper.c)

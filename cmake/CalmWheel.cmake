@@ -4,8 +4,8 @@
 set(calm_wheel calmalloc)
 install(FILES $<TARGET_FILE:calmalloc> DESTINATION ${calm_wheel}/lib RENAME libcalmalloc.so COMPONENT python)
 install(FILES $<TARGET_FILE:calm_sizes> DESTINATION ${calm_wheel}/lib COMPONENT python)
-install(PROGRAMS $<TARGET_FILE:calm_launch> $<TARGET_FILE:calm_simulator> $<TARGET_FILE:calmq>
-    DESTINATION ${calm_wheel}/lib COMPONENT python)
+install(PROGRAMS $<TARGET_FILE:calm_launch> $<TARGET_FILE:calm_simulator> $<TARGET_FILE:calm_pool_measure>
+    $<TARGET_FILE:calmq> DESTINATION ${calm_wheel}/lib COMPONENT python)
 install(DIRECTORY tools/calm DESTINATION ${calm_wheel}/tools COMPONENT python
     PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY include/ DESTINATION ${calm_wheel}/include COMPONENT python)

@@ -71,7 +71,7 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch", "tools/sim", "tools/mq"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/pool", "tools/sim", "tools/mq"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
@@ -112,6 +112,11 @@ def recorder():
 
 def launcher():
     return made("calm_launch")
+
+
+def pool_measure():
+    library()
+    return made("calm_pool_measure")
 
 
 def simulator():

@@ -75,6 +75,9 @@ def command_heap_report(arguments):
 
 
 def command_pool(action, file, classes, headroom, json):
+    if action == "measure":
+        import pool_measure
+        return pool_measure.start(file, json)
     import pool
     return pool.start(action, file, classes, headroom, json)
 
@@ -244,16 +247,18 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("later", "LATER", "a later one, to compare with", is_required=False),
                 Word("program", "PROGRAM", is_required=False, takes_rest=True, needs_dashes=True)],
             brief="heap [OPTIONS] -- PROGRAM ARGS... | PID | PROFILE [LATER]"),
-    Command("pool", "Proposes a pool's classes and their blocks: calm pool plan FILE.\n\n"
-            "FILE is what `calm run --sizes FILE` recorded, or has lines 'SIZE PEAK'. The classes are those that lose\n"
-            "the fewest bytes to rounding when all sizes are at their peaks, with as many blocks as those need.",
-            command_pool, [
+    Command("pool", "Proposes a pool's classes: calm pool plan FILE; or measures it: calm pool measure [CONFIG].\n\n"
+            "plan: FILE is what `calm run --sizes FILE` recorded, or has lines 'SIZE PEAK'. The classes lose the\n"
+            "fewest bytes to rounding when all sizes are at their peaks, and have as many blocks as those need.\n"
+            "measure: a pool is driven through its states on purpose; shows what its calls take here, warm and with\n"
+            "caches flushed, beside the instructions and lines that calm_pool_bound computed, and what of this\n"
+            "machine's settings stands in the way. CONFIG has lines 'SIZE BLOCKS'.", command_pool, [
                 Option("classes", "N", "so many classes; otherwise as few as lose at most 5 % more than 64 would"),
                 Option("headroom", "PERCENT", "so many more blocks than the peaks need", "10"),
                 Flag("json", "print JSON instead of the table"),
-                Word("action", "plan"),
-                Word("file", "FILE", "sizes and their peaks")],
-            brief="pool plan FILE"),
+                Word("action", "plan|measure"),
+                Word("file", "FILE", "sizes and their peaks, or numbers of blocks", is_required=False)],
+            brief="pool plan FILE | measure [CONFIG]"),
     Command("top", "Shows what a running process holds: by call site, by size, in caches; and its RSS.\n\n"
             "The process needs nothing but calmalloc in it, and is neither stopped nor changed. On a terminal the\n"
             "page is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, a line\n"

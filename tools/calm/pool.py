@@ -123,7 +123,9 @@ def show(made, larger):
 
 def start(action, file, classes, headroom, is_json):
     if action != "plan":
-        raise Trouble("pool knows no '%s'; it is `calm pool plan FILE`." % action, 2)
+        raise Trouble("pool knows no '%s'; there are `calm pool plan FILE` and `calm pool measure`." % action, 2)
+    if file is None:
+        raise Trouble("`calm pool plan` needs a FILE that `calm run --sizes FILE` wrote.", 2)
     count = None if classes is None else number(classes, "classes", 1, pool_plan.CLASSES_MAX)
     extra = number(headroom, "headroom", 0, 1000)
     rows, larger = read(file)

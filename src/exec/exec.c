@@ -107,8 +107,8 @@ static struct sizes sizes_of(const struct calm_exec_config *config, const struct
     struct sizes sizes = {
         .inbox = inbox_bytes(config->inbox_capacity, job_bytes(config)),
         .steal_state = policy->steal == NULL ? 0 : piece(policy->state_bytes(setup)),
-        .state = piece(policy->state_bytes(setup)),
         .loot = policy->steal == NULL ? 0 : piece(job_bytes(config)),
+        .state = piece(policy->state_bytes(setup)),
     };
     if (sizes.state > 0)
         sizes.dispatchers = (uint32_t)size_min(config->cores + 1, DISPATCHERS_MAX);

@@ -347,9 +347,8 @@ static void serve(struct calm_worker *worker, bool is_busy)
 }
 
 /* Until its inbox is closed and all is done. */
-static void work(void *argument)
+static void work(struct calm_worker *worker)
 {
-    struct calm_worker *worker = (struct calm_worker *)argument;
     unsigned looks = 0;
     while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
         bool is_busy = take_held(worker);
@@ -368,6 +367,7 @@ static void work(void *argument)
 static void worker_end(struct calm_worker *worker)
 {
     here = NULL;
+    os_worker_at_end(NULL, NULL);
     store(&worker->is_over, 1, RELEASE);
     os_wake(&worker->is_over, 1);
 }
@@ -375,7 +375,8 @@ static void worker_end(struct calm_worker *worker)
 static void create_pool(struct calm_worker *worker)
 {
     struct calm_exec *exec = worker->exec;
-    worker->error = calm_pool_create(worker->pool_config, &worker->pool);
+    if (worker->error == 0)
+        worker->error = calm_pool_create(worker->pool_config, &worker->pool);
     if (worker->error == 0) {
         worker->whole_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool));
         worker_publish(worker);
@@ -384,11 +385,15 @@ static void create_pool(struct calm_worker *worker)
     os_wake(&exec->ready, 1);
 }
 
+static void go_on(void *argument);
+
 /* The calling thread works from now on, also where another one stopped amid its sleep. */
 static void take_over(struct calm_worker *worker)
 {
     here = worker;
     worker->thread = os_worker_self();
+    if (os_worker_at_end(go_on, worker) != 0 && worker->pool == NULL)
+        worker->error = CALM_EXEC_ETHREAD;
     store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
     fetch_and(&worker->exec->asleep[worker->core / 64], ~((uint64_t)1 << worker->core % 64),
               ACQ_REL);
@@ -404,13 +409,10 @@ static void go_on(void *argument)
         finish(worker);
     add(&worker->threads_ended, 1);
     here = NULL;
-    if (os_worker_start(worker_main, worker) == 0) {
+    if (os_worker_start(worker_main, worker) == 0)
         os_worker_leave();
-        return;
-    }
-    here = worker;
-    os_worker_run(work, go_on, worker);
-    worker_end(worker);
+    else
+        worker_main(worker);
 }
 
 void *worker_main(void *argument)
@@ -420,7 +422,7 @@ void *worker_main(void *argument)
     if (worker->pool == NULL)
         create_pool(worker);
     if (worker->error == 0)
-        os_worker_run(work, go_on, worker);
+        work(worker);
     worker_end(worker);
     return NULL;
 }

@@ -17,9 +17,10 @@ uint64_t os_worker_self(void);
 void os_worker_leave(void);
 void os_worker_join(uint64_t worker);
 
-/* Runs body(argument); where that ends the thread, by pthread_exit or by cancellation, runs
- * when_ended(argument) on it, last. */
-void os_worker_run(void (*body)(void *), void (*when_ended)(void *), void *argument);
+/* Has when_ended(argument) run on the calling thread when it ends, by its return, by pthread_exit
+ * or by cancellation, behind its cleanup handlers; NULL: nothing any more. -ENOMEM, -EAGAIN:
+ * refused. */
+int os_worker_at_end(void (*when_ended)(void *), void *argument);
 
 /* Binds the calling thread to one CPU. -EINVAL: this process may not use it. */
 int os_worker_pin(uint32_t cpu);

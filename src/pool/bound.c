@@ -20,7 +20,15 @@ enum feature {
     HAS_MANY = 8   /* classes that one part of the blocks can share: class_among()  */
 };
 
-enum { NAME_BYTES = 24, MAGIC_BYTES = 20, STAMP_VERSION = 1 };
+enum {
+    NAME_BYTES = 24,
+    MAGIC_BYTES = 20,
+    STAMP_VERSION = 1,
+#define BOUND(operation, features) +1
+    ROWS = 0
+#include "pool/bound_rows.def"
+#undef BOUND
+};
 
 /* tools/bound reads the names and features, and writes the costs. */
 struct cost_row {
@@ -29,33 +37,24 @@ struct cost_row {
     struct calm_pool_cost cost;
 };
 
-#define ROW(operation, features) {#operation, features, {0, 0, 0}},
 static volatile const struct {
     char magic[MAGIC_BYTES];
     uint32_t version;
     uint32_t is_written;
     uint32_t count;
     uint32_t row_bytes;
-    struct cost_row rows[
-#define BOUND(operation, features) +1
-#include "pool/bound_rows.def"
-#undef BOUND
-    ];
+    struct cost_row rows[ROWS];
 } stamp = {
-    .magic = "calm-bound-stamp",
-    .version = STAMP_VERSION,
-    .count = 0
-#define BOUND(operation, features) +1
+    "calm-bound-stamp",
+    STAMP_VERSION,
+    0,
+    ROWS,
+    sizeof(struct cost_row),
+    {
+#define BOUND(operation, features) {#operation, features, {0, 0, 0}},
 #include "pool/bound_rows.def"
 #undef BOUND
-    ,
-    .row_bytes = sizeof(struct cost_row),
-    .rows =
-        {
-#define BOUND(operation, features) ROW(operation, features)
-#include "pool/bound_rows.def"
-#undef BOUND
-        },
+    },
 };
 
 static unsigned features_of(const struct calm_pool_config *config, const struct plan *plan)
@@ -81,11 +80,16 @@ static bool is_called(const volatile char *name, const char *wanted)
 /* The row of an operation that only `varying` of the features change. */
 static struct calm_pool_cost cost_with(const char *operation, unsigned varying, unsigned features)
 {
-    for (size_t i = 0; i < sizeof stamp.rows / sizeof stamp.rows[0]; i++)
-        if (is_called(stamp.rows[i].operation, operation) &&
-            stamp.rows[i].features == (features & varying))
-            return stamp.rows[i].cost;
-    return (struct calm_pool_cost){.instructions = 0}; /* never: test bound.stamp */
+    struct calm_pool_cost cost = {0, 0, 0}; /* it is always found: test bound.stamped */
+    for (size_t i = 0; i < ROWS; i++) {
+        const volatile struct cost_row *row = &stamp.rows[i];
+        if (!is_called(row->operation, operation) || row->features != (features & varying))
+            continue;
+        cost.instructions = row->cost.instructions;
+        cost.lines = row->cost.lines;
+        cost.branches = row->cost.branches;
+    }
+    return cost;
 }
 
 EXPORT int calm_pool_bound(const struct calm_pool_config *config, struct calm_pool_limits *out)

@@ -15,8 +15,6 @@ static const char *const sentences[CALM_ERROR_COUNT] = {
     [CALM_ESHARES] = "the shares do not sum to 100 percent",
     [CALM_ESHARE_SMALL] = "a class's share does not hold one block; give it more, or the pool",
     [CALM_EBLOCKS] = "a class would have more than 16777216 blocks; make several pools",
-    [CALM_EBLOCKS_ZERO] = "a class has 0 blocks; leave the class out",
-    [CALM_EBOTH] = "both shares and numbers of blocks are declared; leave one of them NULL",
     [CALM_EBYTES_ZERO] = "a pool of 0 bytes",
     [CALM_EBYTES_SMALL] = "the pool is smaller than its bookkeeping, or than its blocks need",
     [CALM_EBYTES_LARGE] = "the size is above what can be managed",
@@ -34,6 +32,8 @@ static const char *const sentences[CALM_ERROR_COUNT] = {
     [CALM_EMISALIGNED] = "the address is inside a block and not aligned as blocks are",
     [CALM_EDOUBLE] = "the block is already free",
     [CALM_EMARK] = "the mark is above what the region has in use",
+    [CALM_EBLOCKS_ZERO] = "a class has 0 blocks; leave the class out",
+    [CALM_EBOTH] = "both shares and numbers of blocks are declared; leave one of them NULL",
     [CALM_EUNCHECKED] = "the worst case of this build was not computed; see tools/bound --stamp",
 };
 

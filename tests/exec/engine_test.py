@@ -63,7 +63,7 @@ class Top(unittest.TestCase):
                 self.assertEqual(second["pool_bytes"], second["pool_free_bytes"])
                 self.assertEqual(second["done"], 0)
                 text = calm("top", "--once", str(process.pid)).stdout
-                self.assertRegex(text, r"executor of 2 cores, policy rr: 1 task, rejected 0")
+                self.assertRegex(text, r"executor of 2 cores, policy jsq: 1 task, rejected 0")
                 self.assertRegex(text, r" 0, CPU \d+ .*\[#\.+\]")
                 self.assertEqual("its heap is not calmalloc's" in text, not preload)
 

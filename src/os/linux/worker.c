@@ -30,16 +30,40 @@ void os_worker_leave(void)
     pthread_detach(pthread_self());
 }
 
-void os_worker_run(void (*body)(void *), void (*when_ended)(void *), void *argument)
-{
-    pthread_cleanup_push(when_ended, argument);
-    body(argument);
-    pthread_cleanup_pop(0);
-}
-
 void os_worker_join(uint64_t worker)
 {
     pthread_join((pthread_t)worker, NULL);
+}
+
+/* What a thread has left to do when it ends. */
+static _Thread_local struct last_words {
+    void (*function)(void *);
+    void *argument;
+} last_words;
+
+static pthread_key_t at_end; /* its value: the thread's last_words, or NULL */
+static int at_end_error;
+
+static void speak(void *value)
+{
+    const struct last_words *words = (const struct last_words *)value;
+    words->function(words->argument);
+}
+
+static void create_key(void)
+{
+    at_end_error = pthread_key_create(&at_end, speak);
+}
+
+int os_worker_at_end(void (*when_ended)(void *), void *argument)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, create_key);
+    if (at_end_error != 0)
+        return -at_end_error;
+    last_words.function = when_ended;
+    last_words.argument = argument;
+    return -pthread_setspecific(at_end, when_ended == NULL ? NULL : &last_words);
 }
 
 /* The calling thread's CPUs; how many words of the mask are in use. */

@@ -28,7 +28,8 @@ void claim_unlock(void *start, size_t bytes);
 /* Returns what claim_map gave; one kernel call. */
 void claim_return(void *start, size_t bytes);
 
-/* Writes the words, and dies by SIGABRT. For a build that checks. */
-NORETURN void claim_stop(const char *words);
+/* Writes `length` bytes at `words` to standard error, and dies by SIGABRT. For a build that checks.
+ */
+NORETURN void claim_stop(const char *words, size_t length);
 
 #endif

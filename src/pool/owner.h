@@ -15,11 +15,13 @@ enum { OWNER_LINGERS = 20 };
 
 ALWAYS_INLINE void owner_enter(calm_pool *pool)
 {
+    static const char words[] =
+        "calmalloc: two threads allocate from one pool, or free as its owner, at once; give each a "
+        "pool, or free by calm_pool_free_remote\n";
     if (CHECKS < 2)
         return;
     if (exchange(&pool->is_inside, 1, ACQUIRE) != 0)
-        claim_stop("calmalloc: two threads allocate from one pool, or free as its owner, at once; "
-                   "give each a pool, or free by calm_pool_free_remote\n");
+        claim_stop(words, sizeof words - 1);
     for (unsigned i = 0; i < OWNER_LINGERS; i++)
         cpu_relax();
 }

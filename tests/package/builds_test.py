@@ -153,7 +153,7 @@ def look_at(program):
     try:
         if process.stdout.readline() != b"ready\n":
             raise Problem("it ended with %d: %s" % (process.wait(), process.stderr.read().decode()))
-        watched = Watched(process.pid)
+        watched = Watched(process.pid, is_written=True)
         blocks = sum(holding.live_blocks() for key, holding in watched.look().classes.items()
                      if BLOCK_BYTES <= watched.class_bytes[key] < 2 * BLOCK_BYTES)
         if not BLOCKS <= blocks < 2 * BLOCKS:

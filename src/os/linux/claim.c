@@ -102,9 +102,9 @@ void claim_unlock(void *start, size_t bytes)
     system_call(SYS_munlock, (long)start, (long)bytes, 0, 0, 0, 0);
 }
 
-void claim_stop(const char *words)
+void claim_stop(const char *words, size_t length)
 {
-    system_call(SYS_write, 2, (long)words, (long)__builtin_strlen(words), 0, 0, 0);
+    system_call(SYS_write, 2, (long)words, (long)length, 0, 0, 0);
     long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
     system_call(SYS_tgkill, process, system_call(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGABRT, 0, 0, 0);
     __builtin_trap(); /* where the signal is ignored */

@@ -76,8 +76,8 @@ size_t sim_claimed_locked_bytes(void)
     return load(&locked, RELAXED);
 }
 
-void claim_stop(const char *words)
+void claim_stop(const char *words, size_t length)
 {
-    fputs(words, stderr);
+    fwrite(words, 1, length, stderr);
     abort();
 }

@@ -4,7 +4,9 @@
 #   calmq          the program; with io_uring where liburing is there
 
 set(calm_mq ${CMAKE_CURRENT_SOURCE_DIR}/tools/mq)
-add_library(calm_mq_parts STATIC ${calm_mq}/parse.c ${calm_mq}/queue.c ${calm_mq}/command.c)
+add_library(calm_mq_parts STATIC ${calm_mq}/parse.c ${calm_mq}/queue.c ${calm_mq}/wait.c ${calm_mq}/reply.c
+    ${calm_mq}/command.c ${calm_mq}/command_queue.c ${calm_mq}/command_key.c ${calm_mq}/command_job.c
+    ${calm_mq}/command_client.c)
 target_include_directories(calm_mq_parts PUBLIC ${calm_mq} ${CMAKE_CURRENT_SOURCE_DIR}/include)
 target_compile_definitions(calm_mq_parts PRIVATE _GNU_SOURCE)
 target_link_libraries(calm_mq_parts PRIVATE calm_warnings calm_hardening PUBLIC calmpool calm_instrument m)

@@ -32,6 +32,7 @@ enum {
     QUEUE_BYTES_LEAST = 16 << 10, /* of a core */
     QUEUE_BYTES_STEP = 2 << 10,
     TENTH_NS = 100000000,
+    JOBS_MAX = 8,
     SHORT_S = 2,
     LONG_S = 1000000
 };
@@ -465,6 +466,9 @@ static void make_pool(calm_pool **pool, size_t block_bytes, size_t bytes)
 static void start_core(uint32_t number, uint64_t seed, size_t queue_bytes)
 {
     static _Alignas(CACHE_LINE_BYTES) char memory[CORES][16 << 10];
+    static struct waiter *rows[CORES][BUCKETS];
+    static struct session *heaps[CORES][CLIENTS];
+    memset(rows[number], 0, sizeof rows[number]);
     struct core *core = &cores[number];
     size_t buffer_bytes = (connection_bytes(&server.options) + 63) / 64 * 64;
     if (inbox_bytes(INBOX, sizeof(struct letter)) > sizeof memory[0])
@@ -475,14 +479,17 @@ static void start_core(uint32_t number, uint64_t seed, size_t queue_bytes)
     core->server = &server;
     core->number = number;
     core->is_open = core->is_listening = true;
-    core->deadline_ns = UINT64_MAX;
     make_pool(&core->buffers, buffer_bytes, 2 * CLIENTS * buffer_bytes);
-    core->shard = (struct shard){.host = {resume, stop_serving, info, NULL},
-                                 .core = number,
-                                 .cores = CORES,
-                                 .message_bytes = MESSAGE,
-                                 .job_prefix = "job:1-",
-                                 .deadline_ns = UINT64_MAX};
+    core->shard = (struct shard){
+        .host = {resume, stop_serving, info, connection_next, connection_describe, NULL},
+        .core = number,
+        .cores = CORES,
+        .message_bytes = MESSAGE,
+        .job_prefix = "job:1-",
+        .jobs_max = JOBS_MAX,
+        .rows = rows[number],
+        .row_mask = BUCKETS - 1,
+        .heap = heaps[number]};
     core->shard.queues.seed = seed;
     core->shard.queues.buckets = buckets[number];
     core->shard.queues.bucket_mask = BUCKETS - 1;
@@ -501,6 +508,7 @@ static void start(uint8_t seed, uint8_t size)
                                       .connections = CLIENTS,
                                       .message_bytes = MESSAGE,
                                       .request_s = is_short ? SHORT_S : LONG_S,
+                                      .keepalive_s = SHORT_S,
                                       .send_s = is_short ? SHORT_S : LONG_S};
     now_ns = fulls = quicks = 0;
     for (uint32_t core = 0; core < CORES; core++)
@@ -564,8 +572,8 @@ static void check_core(struct core *core)
         while (queues->buckets[bucket] != NULL) {
             struct queue *queue = queues->buckets[bucket];
             while (queue->count > 0) {
-                size_t bytes = queue_oldest_bytes(queue);
-                queue_take(queues, queue, item);
+                size_t bytes = queue_end_bytes(queue, QUEUE_OLDEST);
+                queue_take(queues, queue, QUEUE_OLDEST, item);
                 clients_left(queue->key, queue->key_bytes, item, bytes);
             }
             queue_clear(queues, queue);

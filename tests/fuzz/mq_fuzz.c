@@ -10,7 +10,13 @@
 #include "session.h"
 #include "target.h"
 
-enum { MESSAGE = 16 << 10, REPLY = MESSAGE + 2 * REPLY_EXTRA, BUCKETS = 4, POOL = 32 << 10 };
+enum {
+    MESSAGE = 16 << 10,
+    REPLY = MESSAGE + 2 * REPLY_EXTRA,
+    BUCKETS = 4,
+    POOL = 32 << 10,
+    JOBS_MAX = 20
+};
 
 #define INPUT(words) {words, sizeof words - 1}
 const struct fuzz_input fuzz_corpus[] = {
@@ -29,6 +35,10 @@ const struct fuzz_input fuzz_corpus[] = {
     INPUT("LPUSH \"a b\" 'c\\'d' \"\\x41\\n\\\"\" x\"y\"\r\nECHO \"open\r\n"),
     INPUT("HELLO 2\r\nCOMMAND COUNT\r\nCLIENT GETNAME\r\nAUTH a\r\nRESET\r\nBRPOP a\r\n"),
     INPUT("LPUSH a 1\r\n*1025\r\n$99999\r\n"),
+    INPUT("RPUSH a 1 2 3\r\nLMOVE a b LEFT RIGHT\r\nLMOVE a a RIGHT LEFT\r\nLRANGE a 0 -1\r\n"
+          "LPOP a 2\r\nRPOP b 9\r\nBLPOP a b 0.1\r\nBLMOVE b a RIGHT LEFT 1\r\nLPUSH b x\r\n"),
+    INPUT("HELLO 3 AUTH default x SETNAME me\r\nCLIENT LIST\r\nCLIENT INFO\r\nCLIENT ID\r\nRPOP "
+          "a\r\nRPOP a 1\r\nINFO\r\nEXISTS a b\r\nTYPE a\r\nCLIENT LIST ID 7\r\n"),
 };
 const size_t fuzz_corpus_count = sizeof fuzz_corpus / sizeof fuzz_corpus[0];
 
@@ -58,16 +68,37 @@ static size_t info(void *context, char *to, size_t bytes)
     return (size_t)snprintf(to, bytes, "a:1\r\n");
 }
 
+static struct session *only_client;
+
+static struct session *next_client(struct shard *shard, struct session *session)
+{
+    (void)shard;
+    return session == NULL ? only_client : NULL;
+}
+
+static size_t describe(struct shard *shard, struct session *session, char line[REPLY_SMALL])
+{
+    (void)shard;
+    return (size_t)snprintf(line, REPLY_SMALL, "name=%s\n", session->names[CLIENT_NAME]);
+}
+
 static void start(struct shard *shard, struct queue **buckets)
 {
     static const size_t block_bytes[] = {QUEUE_BLOCK_BYTES};
     static const uint32_t percent[] = {100};
+    static struct waiter *rows[BUCKETS];
+    static struct session *heap[1];
     memset(shard, 0, sizeof *shard);
-    shard->host = (struct shard_host){resume, stop, info, shard};
+    shard->host = (struct shard_host){resume, stop, info, next_client, describe, shard};
     shard->cores = 1;
     shard->message_bytes = MESSAGE;
     shard->queues.buckets = buckets;
     shard->queues.bucket_mask = BUCKETS - 1;
+    memset(rows, 0, sizeof rows);
+    shard->rows = rows;
+    shard->row_mask = BUCKETS - 1;
+    shard->heap = heap;
+    shard->jobs_max = JOBS_MAX;
     strcpy(shard->job_prefix, "job:1-");
     if (calm_pool_init(&shard->queues.pool, block_bytes, 1, percent, POOL) != 0)
         fail("no pool");
@@ -129,6 +160,7 @@ static uint64_t serve(const uint8_t *data, size_t size, size_t most)
     start(&shard, buckets);
     char *reply = malloc(REPLY);
     struct session session = {.reply = reply, .reply_capacity = REPLY};
+    only_client = &session;
     for (size_t end = 0; end < size && !is_over;) {
         end = size - end < most ? size : end + most;
         session.input = malloc(end); /* of exactly its size, so that a step too far is seen */

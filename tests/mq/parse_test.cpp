@@ -88,7 +88,7 @@ TEST(Parse, AnInlineRequestHasQuotes)
 
 TEST(Parse, ARequestOfNothingIsEmpty)
 {
-    for (const char *data : {"*0\r\n", "*-1\r\n"}) {
+    for (const char *data : {"*0\r\n", "*-1\r\n", "*-9223372036854775808\r\n"}) {
         EXPECT_EQ(parse(data).result, PARSE_DONE);
         EXPECT_EQ(parse(data).bytes, std::string(data).size());
         EXPECT_EQ(parse(data).words, Words{});
@@ -110,10 +110,19 @@ TEST(Parse, WhatIsWrongIsSaid)
         {"*1x\r\n", "multibulk"},
         {"*\r\n", "multibulk"},
         {"*1\rx", "multibulk"},
-        {"*1\r\n*", "expected"},
-        {"*1\r\n$-1\r\n", "expected"},
-        {"*1\r\n$\r\n", "expected"},
-        {"*1\r\n$+1\r\n", "expected"},
+        {"*01\r\n", "multibulk"},
+        {"*+1\r\n", "multibulk"},
+        {"* 1\r\n", "multibulk"},
+        {"*-0\r\n", "multibulk"},
+        {"*9223372036854775808\r\n", "multibulk"},
+        {"*1\r\n:1\r\n", "expected '$'"},
+        {"*1\r\n$-1\r\n", "invalid bulk length"},
+        {"*1\r\n$\r\n", "invalid bulk length"},
+        {"*1\r\n$+1\r\n", "invalid bulk length"},
+        {"*1\r\n$04\r\n", "invalid bulk length"},
+        {"*1\r\n$ 4\r\n", "invalid bulk length"},
+        {"*1\r\n$4 \r\n", "invalid bulk length"},
+        {"*1\r\n$9223372036854775808\r\n", "invalid bulk length"},
         {"*1\r\n$1\r\nab\r\n", "longer than it says"},
         {"*1\r\n$1001\r\n", "too long"},
         {"*1\r\n$995\r\n", "too long"},
@@ -125,6 +134,22 @@ TEST(Parse, WhatIsWrongIsSaid)
         EXPECT_EQ(parse(data).result, PARSE_WRONG) << data;
         EXPECT_NE(parse(data).wrong.find(words), std::string::npos) << data << parse(data).wrong;
     }
+}
+
+TEST(Parse, AnIntegerIsReadAsRedisReadsIt)
+{
+    int64_t number = 7;
+    auto read = [&](const std::string &text) {
+        return parse_integer({text.data(), text.size()}, &number);
+    };
+    for (int64_t value : {INT64_MIN, INT64_MIN + 1, INT64_C(-10), INT64_C(-1), INT64_C(0),
+                          INT64_C(1), INT64_C(100), INT64_MAX - 1, INT64_MAX}) {
+        EXPECT_TRUE(read(std::to_string(value))) << value;
+        EXPECT_EQ(number, value);
+    }
+    for (const char *text : {"", "-", "-0", "00", "01", "-01", "+1", " 1", "1 ", "1a", "a", "0x1",
+                             "9223372036854775808", "-9223372036854775809", "99999999999999999999"})
+        EXPECT_FALSE(read(text)) << text;
 }
 
 TEST(Parse, ARequestMayBeAsLongAsIsAllowedAndNotLonger)

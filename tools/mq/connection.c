@@ -10,7 +10,10 @@
  *
  * Owner: its home; `session` whoever has it. Design: docs/mq.md
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,9 +39,12 @@ struct connection {
     struct core *core;
     struct connection *next, *before; /* of the core's */
     struct connection *next_ready;
-    size_t input_end; /* bytes in session.input  */
-    size_t sent;      /* of session.reply_bytes  */
-    uint64_t deadline_ns;
+    size_t input_end;      /* bytes in session.input  */
+    size_t sent;           /* of session.reply_bytes  */
+    uint64_t deadline_ns;  /* while it is on a clock */
+    enum clock_kind clock; /* CLOCK_KINDS: on none */
+    struct connection *next_timed, *before_timed;
+    uint64_t accepted_ns, received_ns;
     uint32_t lent_to; /* while it is away */
     enum connection_state state;
     uint8_t away;      /* messages to come, while the session is away  */
@@ -77,30 +83,70 @@ static void count(_Atomic uint64_t *counter, uint64_t change)
 
 /* --- its time --- */
 
-static void set_deadline(struct core *core, struct connection *connection, uint64_t seconds)
+static void stop_clock(struct core *core, struct connection *connection)
 {
-    connection->deadline_ns = seconds == 0 ? UINT64_MAX : core->shard.now_ns + seconds * SECOND_NS;
-    if (connection->deadline_ns < core->deadline_ns)
-        core->deadline_ns = connection->deadline_ns;
+    if (connection->clock == CLOCK_KINDS)
+        return;
+    struct clock *clock = &core->clocks[connection->clock];
+    struct connection *next = connection->next_timed, *before = connection->before_timed;
+    *(before == NULL ? &clock->first : &before->next_timed) = next;
+    *(next == NULL ? &clock->last : &next->before_timed) = before;
+    connection->clock = CLOCK_KINDS;
+}
+
+static uint64_t seconds_of(const struct options *options, enum clock_kind kind)
+{
+    switch (kind) {
+    case CLOCK_IDLE: return options->idle_s;
+    case CLOCK_REQUEST: return options->request_s;
+    case CLOCK_SEND: return options->send_s;
+    case CLOCK_WAIT: return options->keepalive_s;
+    default: return LINGER_S;
+    }
+}
+
+static void set_clock(struct core *core, struct connection *connection, enum clock_kind kind)
+{
+    uint64_t seconds = seconds_of(&core->server->options, kind);
+    stop_clock(core, connection);
+    if (seconds == 0)
+        return;
+    struct clock *clock = &core->clocks[kind];
+    connection->deadline_ns = core->shard.now_ns + seconds * SECOND_NS;
+    connection->clock = kind;
+    connection->next_timed = NULL;
+    connection->before_timed = clock->last;
+    *(clock->last == NULL ? &clock->first : &clock->last->next_timed) = connection;
+    clock->last = connection;
 }
 
 /* What it may take as it stands. A part of a request does not get more time by growing. */
 static void set_time(struct core *core, struct connection *connection)
 {
-    const struct options *options = &core->server->options;
     bool is_held = connection->away > 0 || connection->session.waiting > 0;
     bool is_partial = !is_held && connection->input_end > connection->session.consumed;
     if (connection->state != OPEN)
         return;
     if (connection->socket.is_sending)
-        set_deadline(core, connection, options->send_s);
+        set_clock(core, connection, CLOCK_SEND);
     else if (is_held)
-        connection->deadline_ns = UINT64_MAX;
+        set_clock(core, connection, CLOCK_WAIT);
     else if (!is_partial)
-        set_deadline(core, connection, options->idle_s);
+        set_clock(core, connection, CLOCK_IDLE);
     else if (!connection->is_partial)
-        set_deadline(core, connection, options->request_s);
+        set_clock(core, connection, CLOCK_REQUEST);
     connection->is_partial = is_partial && !connection->socket.is_sending;
+}
+
+/* Whether the client's machine has not answered for the time of keepalive, although something that
+ * was sent before the wait is in flight: then there is no keepalive. */
+static bool is_machine_gone(struct core *core, const struct connection *connection)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    return getsockopt(connection->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_unacked > 0 &&
+           info.tcpi_last_ack_recv / 1000 >= core->server->options.keepalive_s;
 }
 
 /* --- its end --- */
@@ -111,6 +157,7 @@ static void reap(struct core *core, struct connection *connection)
         connection->socket.is_sending)
         return;
     close(connection->socket.fd);
+    stop_clock(core, connection);
     *(connection->before == NULL ? &core->first : &connection->before->next) = connection->next;
     if (connection->next != NULL)
         connection->next->before = connection->before;
@@ -149,7 +196,7 @@ static void kill(struct core *core, struct connection *connection)
 {
     if (connection->state != DEAD) {
         connection->state = DEAD;
-        connection->deadline_ns = UINT64_MAX;
+        stop_clock(core, connection);
         shutdown(connection->socket.fd, SHUT_RDWR);
         cancel(core, connection);
     }
@@ -161,7 +208,7 @@ static void linger(struct core *core, struct connection *connection)
 {
     connection->state = LINGERS;
     connection->input_end = connection->session.consumed = connection->session.input_bytes = 0;
-    set_deadline(core, connection, LINGER_S);
+    set_clock(core, connection, CLOCK_LINGER);
     shutdown(connection->socket.fd, SHUT_WR);
 }
 
@@ -201,6 +248,7 @@ void connection_received(void *context, struct socket *socket, int result)
         }
         cancel(core, connection);
     } else if (connection->state == OPEN) {
+        connection->received_ns = core->shard.now_ns;
         connection->input_end += (size_t)result;
         connection->may_run = true;
     }
@@ -380,6 +428,58 @@ void connection_resume(struct shard *shard, struct session *session)
     here->first_ready = connection;
 }
 
+/* --- what CLIENT LIST says of it --- */
+
+struct session *connection_next(struct shard *shard, struct session *session)
+{
+    struct core *core = (struct core *)(void *)((char *)shard - offsetof(struct core, shard));
+    struct connection *connection = session == NULL ? core->first
+                                                    : ((struct connection *)(void *)session)->next;
+    while (connection != NULL && connection->state == DEAD)
+        connection = connection->next;
+    return connection == NULL ? NULL : &connection->session;
+}
+
+typedef int name_function(int fd, struct sockaddr *address, socklen_t *bytes);
+
+/* ADDRESS:PORT of one side of a socket; of a Unix socket its path and 0, as Redis has it. */
+static void write_place(const struct core *core, int fd, name_function *name, char text[128])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        char room[128];
+    } address;
+    socklen_t bytes = sizeof address;
+    char number[INET_ADDRSTRLEN];
+    if (name(fd, &address.any, &bytes) == 0 && address.any.sa_family == AF_INET)
+        snprintf(text, 128, "%s:%u",
+                 inet_ntop(AF_INET, &address.in.sin_addr, number, sizeof number),
+                 ntohs(address.in.sin_port));
+    else
+        snprintf(text, 128, "%s:0", core->server->options.unix_path);
+}
+
+/* Reads only what is home's, as another core may have the session. */
+size_t connection_describe(struct shard *shard, struct session *session, char line[REPLY_SMALL])
+{
+    struct core *core = (struct core *)(void *)((char *)shard - offsetof(struct core, shard));
+    const struct connection *connection = (struct connection *)(void *)session;
+    char there[128], here[128];
+    write_place(core, connection->socket.fd, getpeername, there);
+    write_place(core, connection->socket.fd, getsockname, here);
+    int bytes = snprintf(
+        line, REPLY_SMALL,
+        "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu db=0 user=default lib-name=%s "
+        "lib-ver=%s\n",
+        (unsigned long long)session->id, there, here, connection->socket.fd,
+        session->names[CLIENT_NAME],
+        (unsigned long long)((shard->now_ns - connection->accepted_ns) / SECOND_NS),
+        (unsigned long long)((shard->now_ns - connection->received_ns) / SECOND_NS),
+        session->names[CLIENT_LIB_NAME], session->names[CLIENT_LIB_VERSION]);
+    return (size_t)bytes < REPLY_SMALL ? (size_t)bytes : (size_t)REPLY_SMALL - 1;
+}
+
 /* --- all of a core's --- */
 
 static void turn_away(struct core *core, int fd)
@@ -405,11 +505,17 @@ void connection_accepted(void *context, int fd)
         return;
     }
     char *input = (char *)(connection + 1);
-    *connection = (struct connection){.core = core, .socket.fd = fd, .next = core->first};
+    *connection = (struct connection){.core = core,
+                                      .socket.fd = fd,
+                                      .next = core->first,
+                                      .clock = CLOCK_KINDS,
+                                      .accepted_ns = core->shard.now_ns,
+                                      .received_ns = core->shard.now_ns};
     connection->session = (struct session){.input = input,
                                            .reply = input + options->message_bytes,
                                            .reply_capacity = options->message_bytes +
                                                              (size_t)REPLY_EXTRA * 2,
+                                           .id = atomic_fetch_add(&core->server->last_id, 1) + 1,
                                            .home = core->number};
     if (core->first != NULL)
         core->first->before = connection;
@@ -434,28 +540,42 @@ static void serve_ready(struct core *core)
     }
 }
 
-static void expire(struct core *core)
+static void end_time(struct core *core, struct connection *connection)
+{
+    bool is_wait = connection->clock == CLOCK_WAIT;
+    if (is_wait && !is_machine_gone(core, connection)) {
+        stop_clock(core, connection); /* from now on it is keepalive's */
+        return;
+    }
+    count(&core->expired, connection->state == OPEN);
+    kill(core, connection);
+}
+
+uint64_t connections_deadline_ns(const struct core *core)
 {
     uint64_t deadline_ns = UINT64_MAX;
-    for (struct connection *connection = core->first, *next; connection != NULL;
-         connection = next) {
-        next = connection->next;
-        if (connection->deadline_ns <= core->shard.now_ns) {
-            count(&core->expired, connection->state == OPEN);
-            kill(core, connection);
-        } else if (connection->deadline_ns < deadline_ns)
-            deadline_ns = connection->deadline_ns;
+    for (size_t kind = 0; kind < CLOCK_KINDS; kind++) {
+        const struct connection *first = core->clocks[kind].first;
+        if (first != NULL && first->deadline_ns < deadline_ns)
+            deadline_ns = first->deadline_ns;
     }
-    core->deadline_ns = deadline_ns;
+    return deadline_ns;
+}
+
+static void expire(struct core *core)
+{
+    for (size_t kind = 0; kind < CLOCK_KINDS; kind++) {
+        struct clock *clock = &core->clocks[kind];
+        while (clock->first != NULL && clock->first->deadline_ns <= core->shard.now_ns)
+            end_time(core, clock->first);
+    }
 }
 
 void connections_serve(struct core *core)
 {
-    if (core->shard.now_ns >= core->shard.deadline_ns)
-        shard_sweep(&core->shard, false);
+    shard_sweep(&core->shard, false);
     serve_ready(core);
-    if (core->shard.now_ns >= core->deadline_ns)
-        expire(core);
+    expire(core);
 }
 
 void connections_end(struct core *core)

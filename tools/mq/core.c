@@ -54,7 +54,7 @@ static void open_core(struct core *core, calm_worker *worker)
     core->is_open = true;
     core->worker = worker;
     core->shard.queues.pool = calm_worker_pool(worker);
-    core->deadline_ns = core->shard.deadline_ns = UINT64_MAX;
+    core->shard.jobs_max = calm_pool_watch_free(calm_pool_watch(core->shard.queues.pool), 0) / 2;
     core->loop = error == 0 ? core->server->loop->open(&setup) : NULL;
     if (error != 0)
         fprintf(stderr, "calmq: no pool for connections: %s\n", calm_strerror(error));
@@ -76,8 +76,9 @@ void core_wait(calm_worker *worker, uint64_t wait_ms, void *context)
         return;
     }
     uint64_t wait_ns = wait_ms > UINT64_MAX / MS_NS ? UINT64_MAX : wait_ms * MS_NS;
-    uint64_t deadline_ns = core->deadline_ns < core->shard.deadline_ns ? core->deadline_ns
-                                                                       : core->shard.deadline_ns;
+    uint64_t deadline_ns = connections_deadline_ns(core);
+    if (shard_deadline_ns(&core->shard) < deadline_ns)
+        deadline_ns = shard_deadline_ns(&core->shard);
     if (wait_ns > 0 && deadline_ns != UINT64_MAX) {
         uint64_t now = now_ns();
         uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;

@@ -70,7 +70,8 @@ size_t info_write(void *context, char *to, size_t bytes)
         free_bytes += calm_pool_watch_bytes(calm_pool_watch(server->cores[core].shard.queues.pool));
     uint64_t all_bytes = (uint64_t)blocks * QUEUE_BLOCK_BYTES * cores;
     add(&text,
-        "# Server\r\nserver:calmq\r\nprocess_id:%d\r\ntcp_port:%u\r\nloop:%s\r\ncores:%u\r\n"
+        "# Server\r\nserver:calmq\r\nredis_version:" REDIS_VERSION
+        "\r\nredis_mode:standalone\r\nprocess_id:%d\r\ntcp_port:%u\r\nloop:%s\r\ncores:%u\r\n"
         "uptime_in_seconds:%llu\r\n",
         getpid(), server->port, server->loop->name, cores,
         (unsigned long long)((uint64_t)now.tv_sec - server->started_ns / 1000000000));

@@ -164,9 +164,9 @@ static const char *read_item(struct shard *shard, struct queue *queue, const cha
     *at += bytes;
     if (queue == NULL)
         return NULL;
-    if (!queue_reserve(&shard->queues, queue, queue_item_bytes(bytes)))
+    if (!queue_reserve(&shard->queues, queue, QUEUE_NEWEST, queue_item_bytes(bytes)))
         return "it does not fit; start with more --memory";
-    queue_put(&shard->queues, queue, head, body);
+    queue_put(&shard->queues, queue, QUEUE_NEWEST, head, body);
     return NULL;
 }
 

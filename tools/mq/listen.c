@@ -35,6 +35,21 @@ static bool may_try_again(unsigned *tries)
     return true;
 }
 
+/*
+ * A machine that vanished is found by keepalive: probes from half of the time on, at intervals of a
+ * quarter. TCP_USER_TIMEOUT is not used: it would also end a connection whose client is alive but
+ * does not read. What keepalive does not see, data in flight, is connection.c's.
+ */
+static void set_keepalive(int fd, int seconds)
+{
+    int on = 1, idle = seconds / 2, interval = seconds / 4 > 0 ? seconds / 4 : 1;
+    int probes = (seconds - idle) / interval;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 static int open_tcp(const struct sockaddr_in *address, bool is_shared)
 {
     int on = 1;
@@ -87,6 +102,7 @@ static bool listen_tcp(struct server *server)
         int fd = open_tcp(&address, true);
         if (fd < 0 || listen(fd, BACKLOG) != 0)
             return complain(what, "--bind and --port take another");
+        set_keepalive(fd, (int)server->options.keepalive_s); /* what is accepted inherits it */
         server->listeners[core][server->listener_count] = fd;
     }
     server->listener_count++;

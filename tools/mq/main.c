@@ -23,6 +23,7 @@
 #include "listen.h"
 
 enum { DESCRIPTORS_BESIDE = 256, LOOK_MS = 10, END_LOOKS_MAX = 500, MESSAGES_A_CONNECTION = 2 };
+enum { ROWS_A_CONNECTION = 4 }; /* of who waits; more keys than these share buckets */
 
 static struct server server;
 
@@ -59,7 +60,9 @@ static void stop(void *context)
 static bool start_shard(struct core *core, uint64_t seed, uint64_t buckets)
 {
     struct shard *shard = &core->shard;
-    *shard = (struct shard){.host = {connection_resume, stop, info_write, &server},
+    uint64_t rows = power_above(server.options.connections * ROWS_A_CONNECTION);
+    *shard = (struct shard){.host = {connection_resume, stop, info_write, connection_next,
+                                     connection_describe, &server},
                             .core = core->number,
                             .cores = server.options.cores,
                             .message_bytes = server.options.message_bytes};
@@ -67,7 +70,10 @@ static bool start_shard(struct core *core, uint64_t seed, uint64_t buckets)
     shard->queues.bucket_mask = buckets - 1;
     shard->queues.buckets = claim(buckets * sizeof(struct queue *));
     snprintf(shard->job_prefix, sizeof shard->job_prefix, "job:%" PRIx64 "-", (uint64_t)time(NULL));
-    return shard->queues.buckets != NULL;
+    shard->row_mask = rows - 1;
+    shard->rows = claim(rows * sizeof(struct waiter *));
+    shard->heap = claim(server.options.connections * sizeof(struct session *));
+    return shard->queues.buckets != NULL && shard->rows != NULL && shard->heap != NULL;
 }
 
 static bool start_cores(void)
@@ -112,6 +118,18 @@ static bool raise_descriptors(void)
         return true;
     return complain("--connections needs more open files than `ulimit -n` allows", strerror(errno));
 }
+
+/* A pool counts its blocks in so many bits. */
+static bool is_memory_in_reach(void)
+{
+    uint64_t most = (uint64_t)CALM_POOL_BLOCKS_MAX * QUEUE_BLOCK_BYTES;
+    if (server.options.memory_bytes / server.options.cores <= most)
+        return true;
+    return complain("--memory is more than 8 GiB for each core",
+                    "start with less, or more --cores");
+}
+_Static_assert((uint64_t)CALM_POOL_BLOCKS_MAX *QUEUE_BLOCK_BYTES == (uint64_t)8 << 30,
+               "the sentence says so");
 
 static bool start_exec(void)
 {
@@ -185,8 +203,8 @@ static bool start(void)
     server.started_ns = (uint64_t)now.tv_sec * 1000000000;
     if (server.options.cores == 0)
         server.options.cores = count_cpus();
-    if (!choose_loop() || !raise_descriptors() || !start_cores() || !listen_open(&server) ||
-        !start_exec() || !await_cores())
+    if (!is_memory_in_reach() || !choose_loop() || !raise_descriptors() || !start_cores() ||
+        !listen_open(&server) || !start_exec() || !await_cores())
         return false;
     if (server.options.keep_path != NULL && !keep_read(&server, server.options.keep_path))
         return false;

@@ -16,6 +16,8 @@ enum {
     MESSAGE_MIN = 16 << 10,
     MESSAGE_MAX = 256 << 10,
     SECONDS_MAX = 1000000,
+    KEEPALIVE_MIN = 2,
+    KEEPALIVE_MAX = 10000,
 };
 
 static const char help[] =
@@ -30,12 +32,16 @@ static const char help[] =
     "  --message BYTES    of a request, at most; 16K, the least, to 256K\n"
     "  --idle SECONDS     closes a connection that asks nothing for so long; 0, never\n"
     "  --request SECONDS  a request must be whole by then; 30\n"
-    "  --send SECONDS     a client must take some of its replies by then; 30\n"
+    "  --send SECONDS     closes a connection whose client takes none of its replies for so long;\n"
+    "                     0, never: until it reads, it is not read\n"
+    "  --keepalive SECONDS  closes a TCP connection whose machine answers nothing for about so\n"
+    "                     long; 10\n"
     "  --keep FILE        a stop writes what is queued to FILE, the next start reads it; without,\n"
     "                     a stop waits until all was taken\n"
     "  --loop KIND        io_uring or epoll; io_uring where the system has it\n"
     "\n"
-    "Commands: LPUSH RPOP BRPOP LLEN DEL SUBMIT RESULT PING ECHO INFO SHUTDOWN QUIT; docs/mq.md.\n";
+    "Commands: LPUSH RPUSH LPOP RPOP BLPOP BRPOP LMOVE BLMOVE LLEN LRANGE DEL EXISTS TYPE SUBMIT\n"
+    "RESULT PING ECHO INFO CLIENT HELLO SHUTDOWN QUIT; docs/mq.md.\n";
 
 static int refuse(const char *name, const char *why)
 {
@@ -69,7 +75,7 @@ struct number {
     uint64_t value;
 };
 
-enum { PORT, CORES, MEMORY, CONNECTIONS, MESSAGE, IDLE, REQUEST, SEND, NUMBERS };
+enum { PORT, CORES, MEMORY, CONNECTIONS, MESSAGE, IDLE, REQUEST, SEND, KEEPALIVE, NUMBERS };
 
 /* The index of a name in a table of names at equal distances, or `count`. */
 static size_t number_called(const struct number *numbers, const char *name)
@@ -123,6 +129,7 @@ static void take(struct options *options, const struct number *numbers)
     options->idle_s = (uint32_t)numbers[IDLE].value;
     options->request_s = (uint32_t)numbers[REQUEST].value;
     options->send_s = (uint32_t)numbers[SEND].value;
+    options->keepalive_s = (uint32_t)numbers[KEEPALIVE].value;
 }
 
 int options_read(struct options *options, int argc, char **argv)
@@ -135,7 +142,8 @@ int options_read(struct options *options, int argc, char **argv)
         [MESSAGE] = {"--message", MESSAGE_MIN, MESSAGE_MAX, true, MESSAGE_MIN},
         [IDLE] = {"--idle", 0, SECONDS_MAX, false, 0},
         [REQUEST] = {"--request", 1, SECONDS_MAX, false, 30},
-        [SEND] = {"--send", 1, SECONDS_MAX, false, 30},
+        [SEND] = {"--send", 0, SECONDS_MAX, false, 0},
+        [KEEPALIVE] = {"--keepalive", KEEPALIVE_MIN, KEEPALIVE_MAX, false, 10},
     };
     *options = (struct options){.bind = "127.0.0.1"};
     for (int i = 1; i < argc; i += 2) {

@@ -7,7 +7,6 @@
  */
 #include "parse.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum { HEADER_BYTES_MAX = 24 }; /* of a line with a mark and a number */
@@ -24,60 +23,62 @@ static enum parse_result wrong(struct request *out, const char *why)
     return PARSE_WRONG;
 }
 
-int parse_digits(struct word word, uint64_t *out)
+bool parse_integer(struct word word, int64_t *out)
 {
-    uint64_t number = 0;
-    if (word.bytes == 0 || word.bytes > 18)
-        return -1;
-    for (size_t i = 0; i < word.bytes; i++) {
-        if (word.start[i] < '0' || word.start[i] > '9')
-            return -1;
-        number = number * 10 + (uint64_t)(word.start[i] - '0');
+    bool is_negative = word.bytes > 1 && word.start[0] == '-';
+    const char *at = word.start + is_negative, *end = word.start + word.bytes;
+    uint64_t number = 0, most = is_negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
+    if (at == end || (*at == '0' && word.bytes > 1))
+        return false;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (number > (most - digit) / 10)
+            return false;
+        number = number * 10 + digit;
     }
-    *out = number;
-    return 0;
+    *out = (int64_t)(is_negative ? -number : number);
+    return true;
 }
 
-/* Reads MARK NUMBER end-of-line. A number below 0 becomes 0 where the mark is a star, as a client
- * may send it for nothing. */
-static enum parse_result read_header(struct reader *reader, char mark, uint64_t *number)
+/* Reads MARK NUMBER end-of-line. */
+static enum parse_result read_header(struct reader *reader, int64_t *number)
 {
     size_t bytes = (size_t)(reader->end - reader->at);
     size_t looked = bytes < HEADER_BYTES_MAX ? bytes : HEADER_BYTES_MAX;
     if (bytes == 0)
         return PARSE_MORE;
-    if (reader->at[0] != mark)
-        return PARSE_WRONG;
     const char *end = memchr(reader->at, '\r', looked);
     if (end == NULL)
         return looked < HEADER_BYTES_MAX ? PARSE_MORE : PARSE_WRONG;
     struct word digits = {reader->at + 1, (size_t)(end - reader->at) - 1};
-    bool is_negative = digits.bytes > 1 && digits.start[0] == '-' && mark == '*';
-    digits.start += is_negative;
-    digits.bytes -= is_negative;
-    if (parse_digits(digits, number) != 0)
-        return PARSE_WRONG;
-    *number = is_negative ? 0 : *number;
     if (end + 1 == reader->end)
         return PARSE_MORE;
     reader->at = end + 2;
-    return end[1] == '\n' ? PARSE_DONE : PARSE_WRONG;
+    return end[1] == '\n' && parse_integer(digits, number) ? PARSE_DONE : PARSE_WRONG;
 }
 
 static enum parse_result read_word(struct reader *reader, const char *start, size_t most,
                                    struct request *out)
 {
-    uint64_t bytes;
-    enum parse_result result = read_header(reader, '$', &bytes);
-    if (result == PARSE_WRONG)
-        return wrong(out, "expected '$' and the length of a word");
+    int64_t number;
+    char mark = reader->at < reader->end ? *reader->at : '$';
+    enum parse_result result = read_header(reader, &number);
+    if (result != PARSE_MORE && mark != '$') {
+        out->wrong_mark = mark;
+        return wrong(out, "expected '$'");
+    }
+    if (result == PARSE_WRONG || (result == PARSE_DONE && number < 0))
+        return wrong(out, "invalid bulk length");
     if (result != PARSE_DONE)
         return result;
+    size_t bytes = (size_t)number;
     if (bytes > most || (size_t)(reader->at - start) + bytes + 2 > most)
         return wrong(out, "the request is too long");
     if ((size_t)(reader->end - reader->at) < bytes + 2)
         return PARSE_MORE;
-    out->words[out->count++] = (struct word){reader->at, (size_t)bytes};
+    out->words[out->count++] = (struct word){reader->at, bytes};
     reader->at += bytes + 2;
     bool is_ended = reader->at[-2] == '\r' && reader->at[-1] == '\n';
     return is_ended ? PARSE_DONE : wrong(out, "a word is longer than it says");
@@ -87,11 +88,11 @@ static enum parse_result read_words(const char *start, size_t bytes, size_t most
                                     struct request *out)
 {
     struct reader reader = {start, start + bytes};
-    uint64_t count;
-    enum parse_result result = read_header(&reader, '*', &count);
+    int64_t count;
+    enum parse_result result = read_header(&reader, &count); /* below 1: nothing is asked */
     if (result == PARSE_WRONG || (result == PARSE_DONE && count > REQUEST_WORDS_MAX))
         return wrong(out, "invalid multibulk length");
-    for (uint64_t i = 0; result == PARSE_DONE && i < count; i++)
+    for (int64_t i = 0; result == PARSE_DONE && i < count; i++)
         result = read_word(&reader, start, most, out);
     if (result == PARSE_MORE && bytes >= most)
         return wrong(out, "the request is too long");
@@ -190,6 +191,7 @@ enum parse_result parse_request(const char *start, size_t bytes, size_t most, st
     out->count = 0;
     out->bytes = 0;
     out->wrong = NULL;
+    out->wrong_mark = '\0';
     if (bytes == 0)
         return PARSE_MORE;
     return start[0] == '*' ? read_words(start, bytes, most, out)

@@ -9,6 +9,7 @@
 #ifndef CALM_MQ_PARSE_H
 #define CALM_MQ_PARSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct request {
     size_t count; /* words; 0: an empty request, to be skipped */
     size_t bytes; /* that the request takes                    */
     const char *wrong;
+    char wrong_mark; /* not 0: what is there in place of a $ */
     struct word words[REQUEST_WORDS_MAX];
     char unquoted[INLINE_BYTES_MAX]; /* words that had quotes */
 };
@@ -39,7 +41,7 @@ enum parse_result {
 /* Reads the request at `start`. One that takes more than `most` bytes is wrong. */
 enum parse_result parse_request(const char *start, size_t bytes, size_t most, struct request *out);
 
-/* Reads decimal digits, at most 18 of them and nothing else. */
-int parse_digits(struct word word, uint64_t *out);
+/* Reads a decimal number as redis-server does: no blanks, no plus, no zeros before other digits. */
+bool parse_integer(struct word word, int64_t *out);
 
 #endif

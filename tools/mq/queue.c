@@ -1,8 +1,8 @@
 /*
  * queue.c: queues as streams through segments.
  *
- * Q1: spare == bytes behind write_at in the newest segment plus those of the segments after it.
- * Q2: an empty queue has at most one segment, and reads where it writes.
+ * Q1: no segment lies beyond an end, but between queue_reserve() and the puts it was called for.
+ * Q2: an empty queue has at most one segment.
  */
 #include "queue.h"
 
@@ -55,176 +55,263 @@ struct queue *queues_get(struct queues *queues, uint64_t hash, struct word key)
     return queue;
 }
 
-static void free_chain(struct queues *queues, struct segment *segment)
+/* Frees a segment and all that follow it towards an end. */
+static void free_chain(struct queues *queues, struct segment *segment, enum queue_end end)
 {
     while (segment != NULL) {
-        struct segment *newer = segment->newer;
+        struct segment *next = segment->next[end];
         calm_pool_free(queues->pool, segment);
-        segment = newer;
+        segment = next;
     }
 }
 
 void queues_drop_if_idle(struct queues *queues, struct queue *queue)
 {
-    if (queue->count > 0 || queue->first_waiter != NULL || queue->is_open_job)
+    if (queue->count > 0 || queue->is_open_job)
         return;
     struct queue **at = &queues->buckets[queue->hash & queues->bucket_mask];
     while (*at != queue)
         at = &(*at)->next;
     *at = queue->next;
-    free_chain(queues, queue->oldest);
+    free_chain(queues, queue->ends[QUEUE_OLDEST].segment, QUEUE_NEWEST);
     calm_pool_free(queues->pool, queue);
     queues->keys--;
 }
 
 /* --- items --- */
 
+static size_t length_bytes(size_t bytes)
+{
+    size_t count = 1;
+    for (size_t left = bytes >> LENGTH_SHIFT; left > 0; left >>= LENGTH_SHIFT)
+        count++;
+    return count;
+}
+
 size_t queue_item_bytes(size_t bytes)
 {
-    size_t length_bytes = 1;
-    for (size_t left = bytes >> LENGTH_SHIFT; left > 0; left >>= LENGTH_SHIFT)
-        length_bytes++;
-    return length_bytes + bytes;
+    return length_bytes(bytes) * 2 + bytes;
 }
 
-/* Links a chain behind the newest segment. */
-static void link_chain(struct queue *queue, struct segment *chain, size_t bytes)
+/* Where an empty queue begins, so that all of its segment serves the end. */
+static struct place first_place(struct segment *segment, enum queue_end end)
 {
-    if (queue->newest == NULL)
-        queue->oldest = queue->newest = chain;
-    else
-        queue->newest->newer = chain;
-    queue->spare += bytes;
+    return (struct place){segment, end == QUEUE_NEWEST ? 0 : (uint32_t)QUEUE_SEGMENT_BYTES};
 }
 
-bool queue_reserve(struct queues *queues, struct queue *queue, size_t bytes)
+static size_t room_at(const struct queue *queue, enum queue_end end)
+{
+    struct place place = queue->ends[end];
+    if (place.segment == NULL)
+        return 0;
+    return end == QUEUE_NEWEST ? QUEUE_SEGMENT_BYTES - place.at : place.at;
+}
+
+/* Links a chain beyond an end. */
+static void link_chain(struct queue *queue, enum queue_end end, struct segment *chain)
+{
+    struct segment *edge = queue->ends[end].segment;
+    if (edge == NULL) {
+        queue->ends[QUEUE_OLDEST] = queue->ends[QUEUE_NEWEST] = first_place(chain, end);
+        return;
+    }
+    chain->next[!end] = edge;
+    edge->next[end] = chain;
+}
+
+bool queue_reserve(struct queues *queues, struct queue *queue, enum queue_end end, size_t bytes)
 {
     struct segment *chain = NULL, *last = NULL;
-    size_t more = 0;
-    while (queue->spare + more < bytes) {
+    if (queue->count == 0)
+        queue->ends[QUEUE_OLDEST] = queue->ends[QUEUE_NEWEST] = first_place(
+            queue->ends[QUEUE_OLDEST].segment, end);
+    for (size_t room = room_at(queue, end); room < bytes; room += QUEUE_SEGMENT_BYTES) {
         struct segment *segment = calm_pool_alloc(queues->pool, sizeof *segment);
         if (segment == NULL) {
-            free_chain(queues, chain);
+            free_chain(queues, chain, end);
             return false;
         }
-        segment->newer = NULL;
-        if (last == NULL)
-            chain = segment;
-        else
-            last->newer = segment;
+        segment->next[end] = NULL;
+        segment->next[!end] = last;
+        *(last == NULL ? &chain : &last->next[end]) = segment;
         last = segment;
-        more += QUEUE_SEGMENT_BYTES;
     }
     if (chain != NULL)
-        link_chain(queue, chain, more);
+        link_chain(queue, end, chain);
     return true;
 }
 
-static void put_bytes(struct queue *queue, const char *from, size_t bytes)
+/* Moves a place towards the oldest end. */
+static void go_back(struct place *place, size_t bytes)
 {
-    queue->spare -= bytes;
-    while (bytes > 0) {
-        if (queue->write_at == QUEUE_SEGMENT_BYTES) {
-            queue->newest = queue->newest->newer;
-            queue->write_at = 0;
-        }
-        size_t room = QUEUE_SEGMENT_BYTES - queue->write_at;
-        size_t part = bytes < room ? bytes : room;
-        memcpy(queue->newest->bytes + queue->write_at, from, part);
-        queue->write_at += (uint32_t)part;
-        from += part;
-        bytes -= part;
+    while (bytes > place->at) {
+        bytes -= place->at;
+        *place = (struct place){place->segment->next[QUEUE_OLDEST], QUEUE_SEGMENT_BYTES};
     }
+    place->at -= (uint32_t)bytes;
 }
-
-void queue_put(struct queues *queues, struct queue *queue, struct word head, struct word body)
-{
-    char length[LENGTH_BYTES_MAX];
-    size_t length_bytes = 0, left = head.bytes + body.bytes;
-    for (; left >= LENGTH_MORE; left >>= LENGTH_SHIFT)
-        length[length_bytes++] = (char)((left & (LENGTH_MORE - 1)) | LENGTH_MORE);
-    length[length_bytes++] = (char)left;
-    put_bytes(queue, length, length_bytes);
-    put_bytes(queue, head.start, head.bytes);
-    put_bytes(queue, body.start, body.bytes);
-    queue->count++;
-    queues->items++;
-}
-
-/* A place in a queue's stream. */
-struct place {
-    const struct segment *segment;
-    uint32_t at;
-};
 
 /* The bytes that lie together at a place, at most `most`; the place moves behind them. */
 static struct word next_piece(struct place *place, size_t most)
 {
     if (place->at == QUEUE_SEGMENT_BYTES)
-        *place = (struct place){place->segment->newer, 0};
+        *place = (struct place){place->segment->next[QUEUE_NEWEST], 0};
     size_t room = QUEUE_SEGMENT_BYTES - place->at;
     struct word piece = {place->segment->bytes + place->at, most < room ? most : room};
     place->at += (uint32_t)piece.bytes;
     return piece;
 }
 
-static size_t read_length(struct place *place)
+static void write_bytes(struct place *place, const char *from, size_t bytes)
+{
+    while (bytes > 0) {
+        struct word piece = next_piece(place, bytes);
+        size_t at = place->at - piece.bytes;
+        memcpy(place->segment->bytes + at, from, piece.bytes);
+        from += piece.bytes;
+        bytes -= piece.bytes;
+    }
+}
+
+static void read_bytes(struct place place, char *to, size_t bytes)
+{
+    while (bytes > 0) {
+        struct word piece = next_piece(&place, bytes);
+        memcpy(to, piece.start, piece.bytes);
+        to += piece.bytes;
+        bytes -= piece.bytes;
+    }
+}
+
+void queue_put(struct queues *queues, struct queue *queue, enum queue_end end, struct word head,
+               struct word body)
+{
+    char length[LENGTH_BYTES_MAX], mirrored[LENGTH_BYTES_MAX];
+    size_t bytes = head.bytes + body.bytes, count = length_bytes(bytes), left = bytes;
+    for (size_t i = 0; i < count; i++, left >>= LENGTH_SHIFT) {
+        length[i] = (char)((left & (LENGTH_MORE - 1)) | (i + 1 < count ? LENGTH_MORE : 0));
+        mirrored[count - 1 - i] = length[i];
+    }
+    struct place place = queue->ends[end];
+    if (end == QUEUE_OLDEST) {
+        go_back(&place, queue_item_bytes(bytes));
+        queue->ends[end] = place;
+    }
+    write_bytes(&place, length, count);
+    write_bytes(&place, head.start, head.bytes);
+    write_bytes(&place, body.start, body.bytes);
+    write_bytes(&place, mirrored, count);
+    if (end == QUEUE_NEWEST)
+        queue->ends[end] = place;
+    queue->count++;
+    queues->items++;
+}
+
+static unsigned char next_byte(struct place *place, enum queue_end from)
+{
+    if (from == QUEUE_OLDEST)
+        return (unsigned char)*next_piece(place, 1).start;
+    go_back(place, 1);
+    return (unsigned char)place->segment->bytes[place->at];
+}
+
+static size_t read_length(struct place *place, enum queue_end from)
 {
     size_t length = 0;
     for (unsigned shift = 0;; shift += LENGTH_SHIFT) {
-        unsigned char byte = (unsigned char)*next_piece(place, 1).start;
+        unsigned char byte = next_byte(place, from);
         length |= (size_t)(byte & (LENGTH_MORE - 1)) << shift;
         if ((byte & LENGTH_MORE) == 0)
             return length;
     }
 }
 
-size_t queue_oldest_bytes(const struct queue *queue)
+static void go_on(struct place *place, size_t bytes)
 {
-    struct place place = {queue->oldest, queue->read_at};
-    return read_length(&place);
+    while (bytes > 0)
+        bytes -= next_piece(place, bytes).bytes;
 }
 
-/* Frees the segments before a place, and reads on from there. */
-static void move_on(struct queues *queues, struct queue *queue, const struct place *place)
+/* Passes an item, coming from an end. Returns its length, and where its bytes are. */
+static size_t pass_item(struct place *place, enum queue_end from, struct place *body)
 {
-    while (queue->oldest != place->segment) {
-        struct segment *read = queue->oldest;
-        queue->oldest = read->newer;
-        calm_pool_free(queues->pool, read);
+    size_t bytes = read_length(place, from);
+    if (from == QUEUE_OLDEST) {
+        *body = *place;
+        go_on(place, bytes + length_bytes(bytes));
+        return bytes;
     }
-    queue->read_at = place->at;
+    go_back(place, bytes);
+    *body = *place;
+    go_back(place, length_bytes(bytes));
+    return bytes;
+}
+
+size_t queue_pass(struct place *place, enum queue_end from)
+{
+    struct place body;
+    return pass_item(place, from, &body);
+}
+
+size_t queue_end_bytes(const struct queue *queue, enum queue_end end)
+{
+    struct place place = queue->ends[end];
+    return read_length(&place, end);
+}
+
+/* Makes a place the end, and frees the segments beyond it. */
+static void move_end(struct queues *queues, struct queue *queue, enum queue_end end,
+                     struct place place)
+{
+    free_chain(queues, place.segment->next[end], end);
+    place.segment->next[end] = NULL;
+    queue->ends[end] = place;
     if (queue->count > 0)
         return;
-    queue->spare += queue->write_at; /* Q2: the segment begins anew */
-    queue->read_at = queue->write_at = 0;
+    struct segment *left = queue->ends[QUEUE_OLDEST].segment; /* Q2 */
+    free_chain(queues, left->next[QUEUE_NEWEST], QUEUE_NEWEST);
+    left->next[QUEUE_NEWEST] = NULL;
+    queue->ends[QUEUE_OLDEST] = queue->ends[QUEUE_NEWEST] = first_place(left, QUEUE_NEWEST);
 }
 
-void queue_take(struct queues *queues, struct queue *queue, char *to)
+void queue_take(struct queues *queues, struct queue *queue, enum queue_end end, char *to)
 {
-    struct place place = {queue->oldest, queue->read_at};
-    for (size_t left = read_length(&place); left > 0;) {
-        struct word piece = next_piece(&place, left);
-        memcpy(to, piece.start, piece.bytes);
-        to += piece.bytes;
-        left -= piece.bytes;
-    }
+    struct place place = queue->ends[end], body;
+    size_t bytes = pass_item(&place, end, &body);
+    read_bytes(body, to, bytes);
     queue->count--;
     queues->items--;
-    move_on(queues, queue, &place);
+    move_end(queues, queue, end, place);
+}
+
+struct place queue_place(const struct queue *queue, uint64_t index)
+{
+    bool is_new = index <= queue->count / 2;
+    enum queue_end from = is_new ? QUEUE_NEWEST : QUEUE_OLDEST;
+    struct place place = queue->ends[from];
+    for (uint64_t left = is_new ? index : queue->count - index; left > 0; left--)
+        queue_pass(&place, from);
+    return place;
+}
+
+void queue_read(struct place *place, char *to)
+{
+    struct place body;
+    size_t bytes = pass_item(place, QUEUE_NEWEST, &body);
+    read_bytes(body, to, bytes);
 }
 
 void queue_walk(const struct queue *queue,
                 void (*each)(void *context, const char *piece, size_t bytes, size_t left),
                 void *context)
 {
-    struct place place = {queue->oldest, queue->read_at};
+    struct place place = queue->ends[QUEUE_OLDEST], body;
     for (uint64_t item = 0; item < queue->count; item++) {
-        size_t left = read_length(&place);
+        size_t left = pass_item(&place, QUEUE_OLDEST, &body);
         if (left == 0)
             each(context, "", 0, 0);
         while (left > 0) {
-            struct word piece = next_piece(&place, left);
+            struct word piece = next_piece(&body, left);
             each(context, piece.start, piece.bytes, left);
             left -= piece.bytes;
         }
@@ -236,10 +323,8 @@ void queue_clear(struct queues *queues, struct queue *queue)
     queues->items -= queue->count;
     queue->count = 0;
     queue_close_job(queues, queue);
-    free_chain(queues, queue->oldest);
-    queue->oldest = queue->newest = NULL;
-    queue->spare = 0;
-    queue->read_at = queue->write_at = 0;
+    free_chain(queues, queue->ends[QUEUE_OLDEST].segment, QUEUE_NEWEST);
+    queue->ends[QUEUE_OLDEST] = queue->ends[QUEUE_NEWEST] = (struct place){NULL, 0};
 }
 
 /* --- jobs --- */

@@ -2,9 +2,9 @@
  * queue.h: a core's queues by key, in blocks of its pool, all of one size.
  *
  * A queue is a block with its key and a chain of segments, through which its items run as one
- * stream: a length, then the bytes, across the ends of segments. So any free block serves any
- * queue and any item, and what is free can be used to the last block. An item enters at the newest
- * end and leaves at the oldest.
+ * stream: a length, the bytes, and the length again, across the ends of segments. So any free block
+ * serves any queue and any item, what is free can be used to the last block, and an item can be
+ * found from either end. LPUSH puts at the newest end and RPOP takes at the oldest.
  *
  * Owner: the core. Design: docs/mq.md
  */
@@ -17,26 +17,31 @@
 
 enum {
     QUEUE_BLOCK_BYTES = 512,
-    QUEUE_SEGMENT_BYTES = QUEUE_BLOCK_BYTES - (int)sizeof(void *),
+    QUEUE_SEGMENT_BYTES = QUEUE_BLOCK_BYTES - 2 * (int)sizeof(void *),
     QUEUE_KEY_MAX = 400,
 };
 
+enum queue_end { QUEUE_OLDEST, QUEUE_NEWEST };
+
 struct segment {
-    struct segment *newer;
+    struct segment *next[2]; /* towards each end */
     char bytes[QUEUE_SEGMENT_BYTES];
 };
 
-struct waiter; /* session.h */
+/* A place in a queue's stream. */
+struct place {
+    struct segment *segment;
+    uint32_t at;
+};
 
 struct queue {
     struct queue *next; /* in its bucket */
     uint64_t hash;
-    struct segment *oldest, *newest; /* NULL while nothing was ever put */
+    struct place ends[2]; /* no segment while nothing was ever put */
     uint64_t count;
-    size_t spare;               /* bytes behind write_at: of `newest` and of segments after it */
-    uint32_t read_at, write_at; /* in the oldest segment, and in the newest */
-    struct waiter *first_waiter, *last_waiter; /* who waits for an item, in order */
+    struct queue *next_ready; /* of those whose items go to who waits: wait.c */
     uint32_t key_bytes;
+    bool is_ready;    /* it is in that list */
     bool is_open_job; /* a job that nobody has answered: it stays although it is empty */
     char key[QUEUE_KEY_MAX];
 };
@@ -59,19 +64,33 @@ struct queue *queues_find(const struct queues *queues, uint64_t hash, struct wor
 /* The same; makes an empty one where there is none. NULL: no block is free. */
 struct queue *queues_get(struct queues *queues, uint64_t hash, struct word key);
 
-/* Gives an empty queue that nobody waits for back to the pool; others stay. */
+/* Gives an empty queue back to the pool; others stay. */
 void queues_drop_if_idle(struct queues *queues, struct queue *queue);
 
-/* Makes room for items of so many bytes each. False: too few blocks are free; nothing is kept. */
+/* Makes room at an end for items of so many bytes, which are put there at once. False: too few
+ * blocks are free; nothing is kept. */
 size_t queue_item_bytes(size_t bytes);
-bool queue_reserve(struct queues *queues, struct queue *queue, size_t bytes);
+bool queue_reserve(struct queues *queues, struct queue *queue, enum queue_end end, size_t bytes);
 
-/* Puts an item made of two pieces behind the newest one, into room that was reserved. */
-void queue_put(struct queues *queues, struct queue *queue, struct word head, struct word body);
+/* Puts an item made of two pieces at an end, into room that was reserved. */
+void queue_put(struct queues *queues, struct queue *queue, enum queue_end end, struct word head,
+               struct word body);
 
-/* The length of the oldest item, and taking it; the queue has one. It may be empty afterwards. */
-size_t queue_oldest_bytes(const struct queue *queue);
-void queue_take(struct queues *queues, struct queue *queue, char *to);
+/* Takes the item at an end; the queue has one. It may be empty afterwards. */
+void queue_take(struct queues *queues, struct queue *queue, enum queue_end end, char *to);
+
+/* The length of the item at an end. */
+size_t queue_end_bytes(const struct queue *queue, enum queue_end end);
+
+/* Passes the item at a place, coming from an end. Returns its length. */
+size_t queue_pass(struct place *place, enum queue_end from);
+
+/* The place of the item with an index, 0 being the newest, for who comes from the newest end. Cost:
+ * the items between it and the nearer end are passed. */
+struct place queue_place(const struct queue *queue, uint64_t index);
+
+/* Reads the item at a place and passes it, coming from the newest end. */
+void queue_read(struct place *place, char *to);
 
 /* Forgets all items, an open job too. */
 void queue_clear(struct queues *queues, struct queue *queue);

@@ -17,6 +17,16 @@
 #include "options.h"
 #include "session.h"
 
+struct connection;
+
+/* Why a connection's time is limited. All deadlines of a kind are equally far when they are set, so
+ * that a list of them is in their order. */
+enum clock_kind { CLOCK_IDLE, CLOCK_REQUEST, CLOCK_SEND, CLOCK_LINGER, CLOCK_WAIT, CLOCK_KINDS };
+
+struct clock {
+    struct connection *first, *last;
+};
+
 struct core {
     /* Constant once it is open. */
     _Alignas(64) struct server *server;
@@ -28,9 +38,9 @@ struct core {
 
     /* Its worker's. */
     struct shard shard;
-    struct connection *first;       /* all of its connections       */
-    struct connection *first_ready; /* whose wait is over           */
-    uint64_t deadline_ns;           /* no connection's is before it */
+    struct connection *first;         /* all of its connections */
+    struct connection *first_ready;   /* whose wait is over     */
+    struct clock clocks[CLOCK_KINDS]; /* connections with a deadline */
     bool is_open, is_listening;
     bool is_closing; /* connections end as soon as their replies are sent */
 
@@ -54,6 +64,7 @@ struct server {
 
     _Atomic uint64_t clients; /* of all cores, so that their number is bounded */
     _Atomic uint64_t turned_away;
+    _Atomic uint64_t last_id; /* of a connection */
 };
 
 /* --- core.c --- */
@@ -72,8 +83,6 @@ void core_end(struct core *core);
 
 /* --- connection.c --- */
 
-struct connection;
-
 size_t connection_bytes(const struct options *options);
 void connection_accepted(void *core, int fd);
 void connection_received(void *core, struct socket *socket, int result);
@@ -81,6 +90,13 @@ void connection_sent(void *core, struct socket *socket, int result);
 
 /* The shard's resume: the session's wait is over. */
 void connection_resume(struct shard *shard, struct session *session);
+
+/* The shard's next_client and describe. */
+struct session *connection_next(struct shard *shard, struct session *session);
+size_t connection_describe(struct shard *shard, struct session *session, char line[REPLY_SMALL]);
+
+/* When the next connection's time is over. UINT64_MAX: no one's is limited. */
+uint64_t connections_deadline_ns(const struct core *core);
 
 /* Goes on with connections whose wait is over, and ends those whose time is. */
 void connections_serve(struct core *core);

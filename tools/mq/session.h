@@ -22,14 +22,28 @@ enum {
     REPLY_SMALL = 512,  /* room that any reply but an item and INFO fits in */
     WAIT_KEYS_MAX = 32, /* of one BRPOP */
     REPLY_EXTRA = 1024, /* of a reply with an item, beside the item; a key and lengths */
+    CLIENT_NAME_BYTES = 64,
 };
 
-/* A place in the row of those who wait for an item of one queue. */
+/* A place in the row of those who wait for an item of one key. The row is a ring that begins with
+ * who waits longest. */
 struct waiter {
     struct waiter *next, *before;
-    struct queue *queue;
+    struct waiter *next_row; /* of the row's first: the first of another row of the bucket */
     struct session *session;
+    uint64_t hash;
+    struct word key; /* its bytes lie at the end of the session's reply */
 };
+
+/* What becomes of the item that a session waits for. */
+struct wait {
+    uint64_t ms; /* 0: no limit */
+    enum queue_end from;
+    bool is_move; /* to the last of the words, which is no key that it waits for */
+    enum queue_end to;
+};
+
+enum client_name { CLIENT_NAME, CLIENT_LIB_NAME, CLIENT_LIB_VERSION, CLIENT_NAMES };
 
 struct session {
     char *input;
@@ -38,15 +52,23 @@ struct session {
     size_t consumed;    /* of them, run                  */
     size_t reply_bytes;
     size_t reply_capacity;
+    uint64_t id;
     uint32_t home;  /* the core that has its socket      */
     uint32_t owner; /* SESSION_AWAY: the core to go to   */
     uint32_t step;  /* words of the request that are dealt with, where keys are many */
     uint64_t found; /* of them                                                       */
+    bool is_resp3;
+
+    /* Home's: written by commands that run there, as their entries say. */
+    char names[CLIENT_NAMES][CLIENT_NAME_BYTES];
 
     /* While it waits for an item. */
-    uint32_t waiting;                        /* queues; 0: it does not wait */
+    uint32_t waiting;                        /* keys; 0: it does not wait   */
     struct session *next_here, *before_here; /* who wait in the same shard  */
     uint64_t deadline_ns;                    /* UINT64_MAX: none            */
+    uint32_t heap_at;                        /* where the shard's heap has it, from 1; 0: nowhere */
+    struct wait wait;
+    struct word target; /* of a move; its bytes lie behind the keys */
     struct waiter waiters[WAIT_KEYS_MAX];
 };
 
@@ -58,6 +80,9 @@ enum session_result {
     SESSION_CLOSE, /* its replies are its last                             */
 };
 
+/* The version of redis-server whose replies are given. */
+#define REDIS_VERSION "7.0.15"
+
 struct shard;
 
 /* What a shard needs of whoever serves it. */
@@ -65,6 +90,10 @@ struct shard_host {
     void (*resume)(struct shard *shard, struct session *session); /* its wait is over */
     void (*stop)(void *context);                                  /* SHUTDOWN         */
     size_t (*info)(void *context, char *to, size_t bytes);
+    /* The clients whose home this core is, one after the other; and a line about one, at most
+     * REPLY_SMALL bytes. */
+    struct session *(*next_client)(struct shard *shard, struct session *session);
+    size_t (*describe)(struct shard *shard, struct session *session, char line[REPLY_SMALL]);
     void *context;
 };
 
@@ -75,16 +104,26 @@ struct shard {
     size_t message_bytes; /* of a request, at most */
     char job_prefix[32];  /* of this run's jobs */
     uint64_t jobs;        /* numbers given out */
+    uint64_t jobs_max;    /* open ones, so that they leave memory for items */
     bool is_stopping;     /* accepts nothing new */
-    struct session *first_waiting;
     uint64_t now_ns;
-    uint64_t deadline_ns; /* no waiter's is before it */
+
+    /* Who waits: wait.c. */
+    struct session *first_waiting;
+    struct waiter **rows; /* buckets, by the hash of the key */
+    uint64_t row_mask;
+    struct session **heap; /* with a limit, the nearest first; places for all connections */
+    uint32_t heap_count;
+    struct queue *first_ready, *last_ready; /* whose items may go to who waits */
 
     /* Written by the core, read by all. */
     _Atomic uint64_t requests, refused, items, keys, open_jobs, waiters;
 
     struct request request; /* the one that is run */
 };
+
+/* When the next wait ends. UINT64_MAX: none does. */
+uint64_t shard_deadline_ns(const struct shard *shard);
 
 /* Runs requests from where it stands. */
 enum session_result session_run(struct shard *shard, struct session *session);

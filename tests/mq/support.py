@@ -11,8 +11,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Server:
-    def __init__(self, program, *words, loop="io_uring", environment=None, wrapper=()):
-        self.folder = tempfile.mkdtemp()
+    def __init__(self, program, *words, loop="io_uring", environment=None, wrapper=(), host="127.0.0.1"):
+        self.folder, self.host = tempfile.mkdtemp(), host
         self.path = os.path.join(self.folder, "socket")
         self.log = os.path.join(self.folder, "log")
         choice = ["--loop", loop] if loop else []  # without, it chooses
@@ -26,14 +26,14 @@ class Server:
                 self.process.wait()
                 raise RuntimeError(self.said())
             time.sleep(0.01)
-        self.port = int(re.search(r"127\.0\.0\.1:(\d+)", self.said()).group(1))
+        self.port = int(re.search(re.escape(host) + r":(\d+)", self.said()).group(1))
 
     def said(self):
         with open(self.log) as log:
             return log.read()
 
     def client(self, is_unix=False):
-        return Client(self.path if is_unix else self.port)
+        return Client(self.path if is_unix else self.port, host=self.host)
 
     def info(self):
         text = self.client().ask("INFO").decode()
@@ -97,11 +97,11 @@ def encode(*words):
 
 
 class Client:
-    def __init__(self, place, timeout=30):
+    def __init__(self, place, timeout=30, host="127.0.0.1"):
         family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
-        self.socket.connect(place if isinstance(place, str) else ("127.0.0.1", place))
+        self.socket.connect(place if isinstance(place, str) else (host, place))
         self.file = self.socket.makefile("rb")
 
     def send(self, data):

@@ -219,7 +219,7 @@ class Bounds(unittest.TestCase):
             other.close()
 
     def test_each_wait_ends_at_its_time_and_none_before(self):
-        # Seen to fail: with a leave_heap() that lets the last one rise only.
+        # Seen to fail: with milliseconds that are microseconds. Their order is wait_test.cpp's.
         server = start("--cores", "1")
         self.addCleanup(server.end, True)
         times = [((number * 37) % 60 + 1) * 0.02 + 0.5 for number in range(60)]

@@ -151,6 +151,43 @@ class Clients(unittest.TestCase):
         for client in clients:
             client.close()
 
+    def test_hello_3_changes_the_kinds_of_replies_and_reset_changes_them_back(self):
+        # Seen to fail: with a HELLO that forgets what it was told.
+        server = start("--cores", "2")
+        self.addCleanup(server.end, True)
+        client = server.client()
+
+        def raw(*words):
+            client.send(encode(*words))
+            line = client.file.readline()
+            return line + client.file.read(int(line[1:]) + 2) if line[:1] in b"$=" and line[1:2] != b"-" else line
+
+        for _ in range(2):
+            self.assertEqual(raw("RPOP", "none"), b"$-1\r\n")
+            self.assertEqual(raw("RPOP", "none", "2"), b"*-1\r\n")
+            self.assertTrue(raw("INFO").startswith(b"$"))
+            self.assertEqual(raw("HELLO", "3", "AUTH", "default", "any", "SETNAME", "me"), b"%7\r\n")
+            pairs = [client.read() for _ in range(14)]
+            self.assertEqual(pairs[::2], [b"server", b"version", b"proto", b"id", b"mode", b"role", b"modules"])
+            self.assertEqual(pairs[1:6:2] + pairs[9::2], [b"calmq", b"7.0.15", 3, b"standalone", b"master", []])
+            self.assertEqual(pairs[7], client.ask("CLIENT", "ID"))
+            self.assertEqual(client.ask("CLIENT", "GETNAME"), b"me")
+            for number in range(4):  # keys of either core
+                for words in (
+                    ("RPOP", "n%d" % number),
+                    ("LPOP", "n%d" % number, "1"),
+                    ("BRPOP", "n%d" % number, "0.01"),
+                    ("LMOVE", "{%d}" % number, "{%d}2" % number, "LEFT", "LEFT"),
+                ):
+                    self.assertEqual(raw(*words), b"_\r\n")
+            self.assertRegex(raw("INFO"), rb"\A=\d+\r\ntxt:(.|\n)*redis_version:7\.0")
+            self.assertRegex(raw("CLIENT", "LIST"), rb"\A=\d+\r\ntxt:id=")
+            self.assertEqual(raw("CONFIG", "GET", "save"), b"%1\r\n")
+            self.assertEqual([client.read(), client.read()], [b"save", b""])
+            self.assertEqual(raw("RESET"), b"+RESET\r\n")
+            self.assertIsNone(client.ask("CLIENT", "GETNAME"))
+        client.close()
+
 
 class Bounds(unittest.TestCase):
     def test_who_waits_takes_no_memory_of_items(self):

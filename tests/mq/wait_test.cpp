@@ -143,7 +143,7 @@ TEST(Wait, AnItemGoesToWhoWaitsLongestForItsKeyHoweverManyKeysTheyName)
             ASSERT_NE(queue, nullptr);
             queue_put(&shard->queues, queue, QUEUE_NEWEST, nothing, {"i", 1});
             resumed.clear();
-            wait_hand_out(shard, queue);
+            shard_hand_out(shard, queue);
             auto first = std::find_if(oracle.begin(), oracle.end(), [&](auto &waiter) {
                 return std::count(waiter.second.begin(), waiter.second.end(), key) > 0;
             });

@@ -27,7 +27,7 @@ int refuse(struct shard *shard, struct session *session, const char *line)
     return DONE;
 }
 
-void publish(struct shard *shard)
+void shard_publish(struct shard *shard)
 {
     count(&shard->items, shard->queues.items);
     count(&shard->keys, shard->queues.keys);
@@ -213,6 +213,6 @@ enum session_result session_run(struct shard *shard, struct session *session)
     int result = DONE;
     while (result == DONE)
         result = run_next(shard, session);
-    publish(shard);
+    shard_publish(shard);
     return (enum session_result)result;
 }

@@ -20,9 +20,6 @@ bool is_word(struct word word, const char *name);
 void count(_Atomic uint64_t *counter, uint64_t value);
 int refuse(struct shard *shard, struct session *session, const char *line);
 
-/* What INFO shows of the shard is as of now. */
-void publish(struct shard *shard);
-
 /* --- command_queue.c --- */
 
 struct queue *find(struct shard *shard, struct word key);

@@ -27,7 +27,7 @@ int run_ping(struct shard *shard, struct session *session)
 int run_info(struct shard *shard, struct session *session)
 {
     char text[INFO_BYTES_MAX];
-    publish(shard);
+    shard_publish(shard);
     size_t bytes = shard->host.info(shard->host.context, text, sizeof text);
     if (!has_room(session, bytes + REPLY_EXTRA))
         return SESSION_FLUSH;

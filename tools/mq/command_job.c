@@ -43,7 +43,7 @@ int run_submit(struct shard *shard, struct session *session)
     queue_open_job(&shard->queues, job);
     queue_put(&shard->queues, queue, QUEUE_NEWEST, head, request->words[2]);
     reply_word(session, id);
-    wait_hand_out(shard, queue);
+    shard_hand_out(shard, queue);
     return DONE;
 }
 
@@ -55,7 +55,7 @@ static int answer_job(struct shard *shard, struct session *session, struct queue
     queue_put(&shard->queues, job, QUEUE_NEWEST, nothing, value);
     queue_close_job(&shard->queues, job);
     reply(session, "+OK\r\n");
-    wait_hand_out(shard, job);
+    shard_hand_out(shard, job);
     return DONE;
 }
 

@@ -46,7 +46,7 @@ static int push(struct shard *shard, struct session *session, enum queue_end end
     for (size_t i = 2; i < request->count; i++)
         queue_put(&shard->queues, queue, end, nothing, request->words[i]);
     reply_header(session, ':', queue->count);
-    wait_hand_out(shard, queue);
+    shard_hand_out(shard, queue);
     return DONE;
 }
 
@@ -298,7 +298,7 @@ static int move(struct shard *shard, struct session *session, struct wait wait)
     if (target == NULL)
         return refuse(shard, session, out_of_memory);
     queues_drop_if_idle(&shard->queues, source);
-    wait_hand_out(shard, target);
+    shard_hand_out(shard, target);
     return DONE;
 }
 

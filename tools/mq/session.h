@@ -134,6 +134,12 @@ bool session_cancel(struct shard *shard, struct session *session);
 /* Ends the waits that are over; later ones, with `all`. */
 void shard_sweep(struct shard *shard, bool all);
 
+/* New items go to who waits for them, the longest first. */
+void shard_hand_out(struct shard *shard, struct queue *queue);
+
+/* Writes down the counters that all may read. */
+void shard_publish(struct shard *shard);
+
 /* The core that has a key. Of one with {...} in it what lies between the first such braces decides,
  * if that is not nothing: so keys can be put together, as with Redis Cluster. */
 uint32_t shard_owner(const struct shard *shard, struct word key);

@@ -222,7 +222,7 @@ static void serve(struct shard *shard, struct session *session, struct queue *qu
 
 /* A move makes its target ready, which is served behind the others: so however long a chain of
  * moves is, the stack does not grow. */
-void wait_hand_out(struct shard *shard, struct queue *queue)
+void shard_hand_out(struct shard *shard, struct queue *queue)
 {
     make_ready(shard, queue);
     while ((queue = shard->first_ready) != NULL) {

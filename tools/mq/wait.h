@@ -11,7 +11,4 @@
 void wait_begin(struct shard *shard, struct session *session, const struct word *words,
                 size_t word_count, struct wait wait);
 
-/* A queue's new items go to who waits for them, the longest first. */
-void wait_hand_out(struct shard *shard, struct queue *queue);
-
 #endif

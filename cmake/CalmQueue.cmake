@@ -18,7 +18,7 @@ if(CALM_URING_HEADER AND CALM_URING_LIBRARY)
     set(calm_mq_loop ${calm_mq}/loop_uring.c)
 endif()
 add_executable(calmq ${calm_mq}/main.c ${calm_mq}/options.c ${calm_mq}/core.c ${calm_mq}/connection.c ${calm_mq}/info.c
-    ${calm_mq}/keep.c ${calm_mq}/listen.c ${calm_mq}/loop_epoll.c ${calm_mq_loop})
+    ${calm_mq}/keep.c ${calm_mq}/listen.c ${calm_mq}/loop_epoll.c ${calm_mq}/signals.c ${calm_mq_loop})
 target_compile_definitions(calmq PRIVATE _GNU_SOURCE)
 target_link_libraries(calmq PRIVATE calm_warnings calm_hardening calm_mq_parts calmexec)
 target_link_options(calmq PRIVATE -Wl,-z,now -Wl,-z,relro)

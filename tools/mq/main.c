@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "listen.h"
+#include "signals.h"
 
 enum { DESCRIPTORS_BESIDE = 256, LOOK_MS = 10, END_LOOKS_MAX = 500, MESSAGES_A_CONNECTION = 2 };
 enum { ROWS_A_CONNECTION = 4 }; /* of who waits; more keys than these share buckets */
@@ -233,7 +234,7 @@ static void say_hello(void)
 static bool is_hurried(const sigset_t *signals)
 {
     struct timespec wait = {.tv_nsec = LOOK_MS * 1000000};
-    return sigtimedwait(signals, NULL, &wait) > 0;
+    return signal_hurries(sigtimedwait(signals, NULL, &wait));
 }
 
 static uint64_t left(void)
@@ -300,11 +301,7 @@ int main(int argc, char **argv)
     int code = options_read(&server.options, argc, argv), signal_number;
     if (code != 0)
         return code < 0 ? 0 : code;
-    signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signals_take(&signals);
     if (!start()) {
         listen_remove(&server);
         return 1;

@@ -32,7 +32,7 @@ enum {
     QUEUE_BYTES_LEAST = 16 << 10, /* of a core */
     QUEUE_BYTES_STEP = 2 << 10,
     TENTH_NS = 100000000,
-    JOBS_MAX = 8,
+    JOB_BLOCKS_MAX = 16,
     SHORT_S = 2,
     LONG_S = 1000000
 };
@@ -485,8 +485,8 @@ static void start_core(uint32_t number, uint64_t seed, size_t queue_bytes)
         .core = number,
         .cores = CORES,
         .message_bytes = MESSAGE,
-        .job_prefix = "job:1-",
-        .jobs_max = JOBS_MAX,
+        .job_run = "1-",
+        .job_blocks_max = JOB_BLOCKS_MAX,
         .rows = rows[number],
         .row_mask = BUCKETS - 1,
         .heap = heaps[number]};

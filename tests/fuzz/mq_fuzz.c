@@ -15,7 +15,7 @@ enum {
     REPLY = MESSAGE + 2 * REPLY_EXTRA,
     BUCKETS = 4,
     POOL = 32 << 10,
-    JOBS_MAX = 20
+    JOB_BLOCKS_MAX = 40
 };
 
 #define INPUT(words) {words, sizeof words - 1}
@@ -84,6 +84,7 @@ static size_t describe(struct shard *shard, struct session *session, char line[R
 
 static void start(struct shard *shard, struct queue **buckets)
 {
+    static char payload[MESSAGE];
     static const size_t block_bytes[] = {QUEUE_BLOCK_BYTES};
     static const uint32_t percent[] = {100};
     static struct waiter *rows[BUCKETS];
@@ -98,8 +99,9 @@ static void start(struct shard *shard, struct queue **buckets)
     shard->rows = rows;
     shard->row_mask = BUCKETS - 1;
     shard->heap = heap;
-    shard->jobs_max = JOBS_MAX;
-    strcpy(shard->job_prefix, "job:1-");
+    shard->job_blocks_max = JOB_BLOCKS_MAX;
+    shard->payload = payload;
+    strcpy(shard->job_run, "1-");
     if (calm_pool_init(&shard->queues.pool, block_bytes, 1, percent, POOL) != 0)
         fail("no pool");
 }
@@ -125,6 +127,7 @@ static bool run(struct shard *shard, struct session *session, uint64_t *sum)
         for (size_t i = 0; i < session->reply_bytes; i++)
             *sum = (*sum + (unsigned char)session->reply[i]) * 31;
         session->reply_bytes = 0;
+        shard_redeliver(shard); /* a job's time is over as soon as it is taken */
         if (result == SESSION_MORE || result == SESSION_CLOSE)
             return result == SESSION_CLOSE;
     }

@@ -211,20 +211,22 @@ class Bounds(unittest.TestCase):
         client.close()
 
     def test_open_jobs_leave_half_of_the_memory_to_items(self):
-        # Seen to fail: with a SUBMIT that looks at no number.
-        server = start("--cores", "1", "--memory", "256K")
-        self.addCleanup(server.end, True)
-        client, jobs = server.client(), []
-        blocks = int(server.info()["core0"]["blocks"])
-        with self.assertRaisesRegex(Refused, "^OOM open jobs"):
-            while True:
-                jobs.append(client.ask("SUBMIT", "jobs", ""))
-                self.assertIsNotNone(client.ask("RPOP", "jobs"))
-        self.assertEqual(len(jobs), blocks // 2)
-        self.assertEqual(client.ask("LPUSH", "q", b"x" * 12000), 1)
-        self.assertEqual(client.ask("RESULT", jobs[0], "y"), b"OK")
-        self.assertTrue(client.ask("SUBMIT", "jobs", "").startswith(b"job:"))
-        client.close()
+        # Seen to fail: with a SUBMIT that looks at no number, and with one that counts jobs and not their blocks.
+        for payload, a_job in (("", 2), (b"p" * 2000, 6)):
+            server = start("--cores", "1", "--memory", "256K")
+            self.addCleanup(server.end, True)
+            client, jobs = server.client(), []
+            blocks = int(server.info()["core0"]["blocks"])
+            with self.assertRaisesRegex(Refused, "^OOM open jobs"):
+                while True:
+                    jobs.append(client.ask("SUBMIT", "jobs", payload))
+                    self.assertIsNotNone(client.ask("RPOP", "jobs"))
+            self.assertEqual(len(jobs), blocks // 2 // a_job)
+            self.assertEqual(int(server.info()["core0"]["free"]), blocks - len(jobs) * a_job)
+            self.assertEqual(client.ask("LPUSH", "q", b"x" * 12000), 1)
+            self.assertEqual(client.ask("RESULT", jobs[0], "y"), b"OK")
+            self.assertTrue(client.ask("SUBMIT", "jobs", payload).startswith(b"job:"))
+            client.close()
 
     def test_who_does_not_read_is_paused_and_then_told_all(self):
         # Seen to fail: --send took no 0.

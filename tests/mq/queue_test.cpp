@@ -10,6 +10,7 @@
 #include <vector>
 
 extern "C" {
+#include "jobs.h"
 #include "queue.h"
 }
 
@@ -201,11 +202,11 @@ TEST(Queue, AnOpenJobStaysWhileItIsEmpty)
     Queues queues(64 << 10);
     std::string key = "job";
     struct queue *job = queues_get(&queues.queues, queue_hash(7, word_of(key)), word_of(key));
-    queue_open_job(&queues.queues, job);
+    ASSERT_TRUE(job_open(&queues.queues, job, word_of("q"), word_of("payload")));
     queues_drop_if_idle(&queues.queues, job);
     ASSERT_EQ(queues.find(key), job);
     EXPECT_EQ(queues.queues.open_jobs, 1u);
-    queue_close_job(&queues.queues, job);
+    job_close(&queues.queues, job);
     queues_drop_if_idle(&queues.queues, job);
     EXPECT_EQ(queues.find(key), nullptr);
     EXPECT_EQ(queues.free_blocks(), queues.whole);

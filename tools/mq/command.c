@@ -120,10 +120,18 @@ static struct word tag_of(struct word key)
     return tag.bytes > 0 ? tag : key;
 }
 
+uint32_t shard_slot(const struct shard *shard, struct word key)
+{
+    struct word tag = tag_of(key);
+    uint32_t slot;
+    if (tag.start == key.start && job_slot(key, &slot))
+        return slot;
+    return (uint32_t)(queue_hash(shard->queues.seed, tag) >> (64 - SLOT_BITS));
+}
+
 uint32_t shard_owner(const struct shard *shard, struct word key)
 {
-    uint64_t hash = queue_hash(shard->queues.seed, tag_of(key));
-    return (uint32_t)((hash >> 32) * shard->cores >> 32);
+    return (uint32_t)((uint64_t)shard_slot(shard, key) * shard->cores >> SLOT_BITS);
 }
 
 /* The words of a request of no command, as Redis shows them. */

@@ -67,7 +67,7 @@ int run_lrange(struct shard *shard, struct session *session)
 
 static bool is_there(const struct queue *queue)
 {
-    return queue != NULL && (queue->count > 0 || queue->is_open_job);
+    return queue != NULL && (queue->count > 0 || queue->job != NULL);
 }
 
 /* Key by key: the session goes round the cores that have them. */
@@ -84,6 +84,7 @@ static int go_round(struct shard *shard, struct session *session, bool is_del)
         session->found += is_there(queue);
         if (queue == NULL || !is_del)
             continue;
+        shard_forget_jobs(shard, queue);
         queue_clear(&shard->queues, queue);
         queues_drop_if_idle(&shard->queues, queue);
     }

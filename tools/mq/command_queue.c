@@ -67,7 +67,9 @@ void reply_item(struct shard *shard, struct session *session, struct queue *queu
 {
     size_t bytes = queue_end_bytes(queue, end);
     reply_header(session, '$', bytes);
+    struct word item = {session->reply + session->reply_bytes, bytes};
     queue_take(&shard->queues, queue, end, session->reply + session->reply_bytes);
+    shard_job_taken(shard, item);
     session->reply_bytes += bytes;
     reply(session, "\r\n");
 }
@@ -260,6 +262,7 @@ struct queue *move_item(struct shard *shard, struct session *session, struct que
         return NULL;
     }
     queue_put(queues, target, wait.to, nothing, item);
+    shard_job_taken(shard, item);
     session->reply_bytes += bytes;
     reply(session, "\r\n");
     return target;

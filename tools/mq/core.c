@@ -43,18 +43,19 @@ static int make_buffers(struct core *core)
 
 static void open_core(struct core *core, calm_worker *worker)
 {
+    const struct options *options = &core->server->options;
     struct loop_setup setup = {.handler = {.accepted = connection_accepted,
                                            .received = connection_received,
                                            .sent = connection_sent,
                                            .context = core},
                                .number = core->number,
-                               .sockets = core->server->options.connections,
+                               .sockets = options->connections,
                                .wake_fd = core->wake_fd};
     int error = make_buffers(core);
     core->is_open = true;
     core->worker = worker;
     core->shard.queues.pool = calm_worker_pool(worker);
-    core->shard.jobs_max = calm_pool_watch_free(calm_pool_watch(core->shard.queues.pool), 0) / 2;
+    core->shard.job_blocks_max = blocks_in(options->memory_bytes / options->cores) / 2;
     core->loop = error == 0 ? core->server->loop->open(&setup) : NULL;
     if (error != 0)
         fprintf(stderr, "calmq: no pool for connections: %s\n", calm_strerror(error));
@@ -62,6 +63,11 @@ static void open_core(struct core *core, calm_worker *worker)
         fprintf(stderr, "calmq: %s does not start: %s; try --loop %s.\n", core->server->loop->name,
                 strerror(errno), core->server->loop == &loop_uring ? "epoll" : "io_uring");
     atomic_store(&core->state, core->loop == NULL ? CORE_FAILED : CORE_RUNS);
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
 }
 
 void core_wait(calm_worker *worker, uint64_t wait_ms, void *context)
@@ -77,8 +83,8 @@ void core_wait(calm_worker *worker, uint64_t wait_ms, void *context)
     }
     uint64_t wait_ns = wait_ms > UINT64_MAX / MS_NS ? UINT64_MAX : wait_ms * MS_NS;
     uint64_t deadline_ns = connections_deadline_ns(core);
-    if (shard_deadline_ns(&core->shard) < deadline_ns)
-        deadline_ns = shard_deadline_ns(&core->shard);
+    deadline_ns = earlier(deadline_ns, shard_deadline_ns(&core->shard));
+    deadline_ns = earlier(deadline_ns, shard_redeliver_ns(&core->shard));
     if (wait_ns > 0 && deadline_ns != UINT64_MAX) {
         uint64_t now = now_ns();
         uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;
@@ -95,6 +101,8 @@ void core_serve(calm_worker *worker, void *context)
         return;
     core->shard.now_ns = now_ns();
     server->loop->serve(core->loop);
+    if (core->shard.now_ns >= shard_redeliver_ns(&core->shard))
+        shard_redeliver(&core->shard);
     connections_serve(core);
 }
 
@@ -141,6 +149,7 @@ void core_listen(struct core *core)
 void core_refuse(struct core *core)
 {
     core->shard.is_stopping = true;
+    core->shard.drops_late_jobs = core->server->options.keep_path == NULL;
     shard_sweep(&core->shard, true);
 }
 

@@ -25,17 +25,13 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
         text->length = text->capacity - 1; /* cut */
 }
 
-/* What a core's pool holds when it is empty, and how much of it is free now. */
-static uint32_t blocks_of(const struct server *server)
+uint32_t blocks_in(size_t bytes)
 {
     static const size_t block_bytes[] = {QUEUE_BLOCK_BYTES};
     static const uint32_t percent[] = {100};
     struct calm_pool_limits limits;
-    struct calm_pool_config config = {.block_bytes = block_bytes,
-                                      .percent = percent,
-                                      .classes = 1,
-                                      .bytes = server->options.memory_bytes /
-                                               server->options.cores};
+    struct calm_pool_config config = {
+        .block_bytes = block_bytes, .percent = percent, .classes = 1, .bytes = bytes};
     return calm_pool_bound(&config, &limits) == 0 ? limits.blocks[0] : 0;
 }
 
@@ -64,10 +60,13 @@ size_t info_write(void *context, char *to, size_t bytes)
     struct text text = {.start = to, .capacity = bytes};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t free_bytes = 0;
-    uint32_t blocks = blocks_of(server), cores = server->options.cores;
-    for (uint32_t core = 0; core < cores; core++)
+    uint64_t free_bytes = 0, redelivered = 0;
+    uint32_t cores = server->options.cores;
+    uint32_t blocks = blocks_in(server->options.memory_bytes / cores);
+    for (uint32_t core = 0; core < cores; core++) {
         free_bytes += calm_pool_watch_bytes(calm_pool_watch(server->cores[core].shard.queues.pool));
+        redelivered += server->cores[core].shard.redelivered;
+    }
     uint64_t all_bytes = (uint64_t)blocks * QUEUE_BLOCK_BYTES * cores;
     add(&text,
         "# Server\r\nserver:calmq\r\nredis_version:" REDIS_VERSION
@@ -82,6 +81,7 @@ size_t info_write(void *context, char *to, size_t bytes)
     add(&text, "# Memory\r\nmaxmemory:%zu\r\nqueue_bytes:%llu\r\nqueue_bytes_used:%llu\r\n",
         server->options.memory_bytes, (unsigned long long)all_bytes,
         (unsigned long long)(all_bytes - free_bytes));
+    add(&text, "# Jobs\r\nredelivered_jobs:%llu\r\n", (unsigned long long)redelivered);
     add(&text, "# Cores\r\n");
     for (uint32_t core = 0; core < cores; core++)
         add_core(&text, &server->cores[core], blocks);

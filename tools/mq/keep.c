@@ -1,281 +1,239 @@
 /*
- * keep.c: queues in a file, from a stop to the next start.
+ * keep.c: the life of the file with the queues: who may use it, and which of its copies is right.
  *
- * The file is a line that says what it is, then each queue: whether it is an open job, the bytes of
- * its key, the count of its items, the key, and each item as its length and its bytes; then a
- * record without key that holds the count of queues. Numbers are little words of the machine. It is
- * written beside its place and moved there when it is whole and on the disk.
+ * FILE stays while the server runs: the next stop writes FILE.new, and moves it into the place of
+ * FILE when it is whole and on the disk. So at any moment one of the two is whole. A FILE.new that
+ * is whole is the later one: its server was killed before it could move it; the next start does
+ * that. FILE.lock is locked by the server that uses FILE, and is never removed.
+ *
+ * Owner: the main thread.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "server.h"
 
-static const char mark[16] = "calmq queues 1\n";
+_Static_assert(KEEP_PATH_MAX >= PATH_MAX, "realpath writes so many bytes");
 
-struct record {
-    uint32_t is_open_job;
-    uint32_t key_bytes; /* 0: the end; `count` is of queues then */
-    uint64_t count;
-};
+enum { WHY_BYTES = 256, PRIVATE = 0600 };
 
-/* --- writing --- */
-
-struct writer {
-    int fd;
-    int error;
-    size_t length;
-    char bytes[1 << 16];
-};
-
-static void flush(struct writer *writer)
+static bool complain(const char *path, const char *why)
 {
-    for (size_t done = 0; done < writer->length && writer->error == 0;) {
-        ssize_t count = write(writer->fd, writer->bytes + done, writer->length - done);
-        if (count < 0 && errno != EINTR)
-            writer->error = errno;
-        done += count > 0 ? (size_t)count : 0;
-    }
-    writer->length = 0;
+    fprintf(stderr, "calmq: %s stays as it is: %s.\n", path, why);
+    return false;
 }
 
-static void put(struct writer *writer, const void *from, size_t bytes)
+static bool cannot_write(const char *path, int error)
 {
-    const char *at = from;
-    while (bytes > 0) {
-        size_t room = sizeof writer->bytes - writer->length;
-        size_t part = bytes < room ? bytes : room;
-        memcpy(writer->bytes + writer->length, at, part);
-        writer->length += part;
-        at += part;
-        bytes -= part;
-        if (writer->length == sizeof writer->bytes)
-            flush(writer);
-    }
+    fprintf(stderr,
+            "calmq: cannot write %s: %s; --keep takes a file in a folder that can be written "
+            "to.\n",
+            path, strerror(error));
+    return false;
 }
 
-/* A piece of an item; at its first, what is left of it is its length. */
-struct item_writer {
-    struct writer *writer;
-    size_t left;
-};
+/* --- where it is --- */
 
-static void put_piece(void *context, const char *piece, size_t bytes, size_t left)
-{
-    struct item_writer *item = context;
-    uint32_t length = (uint32_t)left;
-    if (item->left == 0)
-        put(item->writer, &length, sizeof length);
-    put(item->writer, piece, bytes);
-    item->left = left - bytes;
-}
-
-static void put_queue(struct writer *writer, const struct queue *queue)
-{
-    struct record record = {queue->is_open_job, queue->key_bytes, queue->count};
-    struct item_writer item = {writer, 0};
-    put(writer, &record, sizeof record);
-    put(writer, queue->key, queue->key_bytes);
-    queue_walk(queue, put_piece, &item);
-}
-
-static void put_all(struct writer *writer, const struct server *server)
-{
-    struct record end = {0, 0, 0};
-    put(writer, mark, sizeof mark);
-    for (uint32_t core = 0; core < server->options.cores; core++) {
-        const struct queues *queues = &server->cores[core].shard.queues;
-        for (uint64_t bucket = 0; bucket <= queues->bucket_mask; bucket++)
-            for (const struct queue *queue = queues->buckets[bucket]; queue != NULL;
-                 queue = queue->next, end.count++)
-                put_queue(writer, queue);
-    }
-    put(writer, &end, sizeof end);
-    flush(writer);
-}
-
-/* A rename is on the disk when its folder is. */
-static int sync_folder(const char *path)
+/* The folder's real name, and what of the path is behind it. */
+static bool resolve_folder(const char *path, char *real)
 {
     char folder[PATH_MAX];
-    const char *name = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", name == NULL ? 1 : (int)(name - path) + 1,
-             name == NULL ? "." : path);
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    if (snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1,
+                 slash == NULL ? "." : path) >= PATH_MAX)
+        return false;
+    if (realpath(folder, real) == NULL)
+        return false;
+    size_t length = strlen(real), room = PATH_MAX - length;
+    return (size_t)snprintf(real + length, room, "/%s", name) < room;
+}
+
+/* Two names of one file are one file: links are followed, so that both have the same lock. */
+static bool resolve(struct keep *keep, const char *path)
+{
+    struct stat facts;
+    errno = ENAMETOOLONG;
+    if (realpath(path, keep->path) == NULL) {
+        if (errno != ENOENT)
+            return cannot_write(path, errno);
+        if (lstat(path, &facts) == 0)
+            return complain(path, "it is a link to nothing; give --keep the file itself");
+        if (!resolve_folder(path, keep->path))
+            return cannot_write(path, errno);
+    }
+    size_t room = sizeof keep->path;
+    if ((size_t)snprintf(keep->beside, room, "%s.new", keep->path) >= room ||
+        (size_t)snprintf(keep->lock_path, room, "%s.lock", keep->path) >= room)
+        return cannot_write(path, ENAMETOOLONG);
+    return true;
+}
+
+/* --- who uses it --- */
+
+static bool lock(struct keep *keep)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char holder[64] = "";
+    keep->lock_fd = open(keep->lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, PRIVATE);
+    if (keep->lock_fd < 0)
+        return cannot_write(keep->lock_path, errno);
+    if (fcntl(keep->lock_fd, F_SETLK, &whole) == 0)
+        return true;
+    if (errno != EAGAIN && errno != EACCES)
+        return cannot_write(keep->lock_path, errno);
+    if (fcntl(keep->lock_fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK && whole.l_pid > 0)
+        snprintf(holder, sizeof holder, ", process %ld,", (long)whole.l_pid);
+    fprintf(stderr,
+            "calmq: another calmq%s keeps its queues in %s; stop it first, or give this one "
+            "another file with --keep.\n",
+            holder, keep->path);
+    return false;
+}
+
+/* --- its bytes --- */
+
+/* Maps a file and checks it. False: it said why; no file is no failure. */
+static bool map(struct keep *keep, const char *path, enum keep_state *state)
+{
+    struct stat facts;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    keep->start = NULL;
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    if (fd < 0 || fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        complain(path, fd < 0 ? strerror(errno) : "it is no file; --keep takes one");
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    keep->bytes = (size_t)facts.st_size;
+    static char nothing[1];
+    void *start = nothing;
+    if (keep->bytes > 0)
+        start = mmap(NULL, keep->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    bool is_there = start != MAP_FAILED && fsync(fd) == 0;
+    if (!is_there)
+        complain(path, strerror(errno));
+    close(fd);
+    if (!is_there)
+        return false;
+    keep->start = start;
+    *state = keep_check(keep->start, keep->bytes, &keep->header);
+    return true;
+}
+
+void keep_unmap(struct keep *keep)
+{
+    if (keep->start != NULL && keep->bytes > 0)
+        munmap((void *)(uintptr_t)keep->start, keep->bytes);
+    keep->start = NULL;
+}
+
+/* A name is on the disk when its folder is. Some file systems have no such thing. */
+static int sync_folder(const struct keep *keep)
+{
+    char folder[PATH_MAX];
+    int length = (int)(strrchr(keep->path, '/') - keep->path) + 1;
+    snprintf(folder, sizeof folder, "%.*s", length, keep->path);
     int fd = open(folder, O_RDONLY | O_CLOEXEC);
     int error = fd < 0 || fsync(fd) != 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
-    return error;
+    return error == EINVAL ? 0 : error;
 }
 
-bool keep_write(const struct server *server, const char *path)
+static int move_into_place(const struct keep *keep)
 {
-    static struct writer writer;
-    char beside[PATH_MAX];
-    snprintf(beside, sizeof beside, "%s.new", path);
-    writer = (struct writer){.fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-    if (writer.fd < 0)
+    return rename(keep->beside, keep->path) == 0 ? sync_folder(keep) : errno;
+}
+
+/* --- the start --- */
+
+/* What a server left that was killed in its stop: the whole successor of FILE, or a piece of it. */
+static bool settle(struct keep *keep)
+{
+    enum keep_state state = KEEP_WHOLE;
+    if (!map(keep, keep->beside, &state))
         return false;
-    put_all(&writer, server);
-    if (writer.error == 0 && fsync(writer.fd) != 0)
-        writer.error = errno;
-    close(writer.fd);
-    if (writer.error == 0 && rename(beside, path) != 0)
-        writer.error = errno;
-    if (writer.error == 0)
-        writer.error = sync_folder(path);
-    errno = writer.error;
-    return writer.error == 0;
-}
-
-/* --- reading --- */
-
-/* The file, and what became of it; each core reads all of it and takes what is its own. */
-struct reader {
-    const char *start, *end;
-    const char *_Atomic wrong;
-};
-
-static bool get(const char **at, const char *end, void *to, size_t bytes)
-{
-    if ((size_t)(end - *at) < bytes)
-        return false;
-    memcpy(to, *at, bytes);
-    *at += bytes;
-    return true;
-}
-
-/* Reads one item; it goes into the queue, if there is one. */
-static const char *read_item(struct shard *shard, struct queue *queue, const char **at,
-                             const char *end)
-{
-    uint32_t bytes;
-    if (!get(at, end, &bytes, sizeof bytes) || (size_t)(end - *at) < bytes)
-        return "it is cut off";
-    if (bytes > shard->message_bytes + REPLY_SMALL)
-        return "an item is longer than --message allows";
-    struct word head = {"", 0}, body = {*at, bytes};
-    *at += bytes;
-    if (queue == NULL)
-        return NULL;
-    if (!queue_reserve(&shard->queues, queue, QUEUE_NEWEST, queue_item_bytes(bytes)))
-        return "it does not fit; start with more --memory";
-    queue_put(&shard->queues, queue, QUEUE_NEWEST, head, body);
-    return NULL;
-}
-
-static const char *read_queue(struct shard *shard, const struct record *record, const char **at,
-                              const char *end)
-{
-    struct word key = {*at, record->key_bytes};
-    if (record->key_bytes > QUEUE_KEY_MAX || (size_t)(end - *at) < record->key_bytes ||
-        record->is_open_job > 1)
-        return "it is damaged";
-    *at += record->key_bytes;
-    uint64_t hash = queue_hash(shard->queues.seed, key);
-    bool is_ours = shard_owner(shard, key) == shard->core;
-    struct queue *queue = is_ours ? queues_get(&shard->queues, hash, key) : NULL;
-    if (is_ours && queue == NULL)
-        return "it does not fit; start with more --memory";
-    if (is_ours && record->is_open_job)
-        queue_open_job(&shard->queues, queue);
-    const char *wrong = NULL;
-    for (uint64_t item = 0; item < record->count && wrong == NULL; item++)
-        wrong = read_item(shard, queue, at, end);
-    if (queue != NULL)
-        queues_drop_if_idle(&shard->queues, queue);
-    return wrong;
-}
-
-static const char *read_all(struct shard *shard, const char *at, const char *end)
-{
-    const char *wrong = NULL;
-    struct record record;
-    char found[sizeof mark];
-    if (!get(&at, end, found, sizeof found) || memcmp(found, mark, sizeof mark) != 0)
-        return "it is none of calmq's";
-    for (uint64_t queues = 0; wrong == NULL; queues++) {
-        if (!get(&at, end, &record, sizeof record))
-            return "it is cut off";
-        if (record.key_bytes == 0)
-            return record.count == queues && at == end ? NULL : "it is damaged";
-        wrong = read_queue(shard, &record, &at, end);
-    }
-    return wrong;
-}
-
-struct reading {
-    struct reader *reader;
-    struct core *core;
-};
-
-static void read_share(calm_worker *worker, void *payload)
-{
-    struct reading *reading = payload;
-    struct reader *reader = reading->reader;
-    (void)worker;
-    const char *wrong = read_all(&reading->core->shard, reader->start, reader->end);
-    if (wrong != NULL)
-        atomic_store(&reader->wrong, wrong);
-}
-
-static const char *read_mapped(struct server *server, const char *start, size_t bytes)
-{
-    struct reader reader = {.start = start, .end = start + bytes};
-    for (uint32_t core = 0; core < server->options.cores; core++) {
-        struct reading reading = {&reader, &server->cores[core]};
-        struct calm_task task = {
-            .function = read_share, .payload = &reading, .payload_bytes = sizeof reading};
-        calm_exec_send(server->exec, core, &task);
-    }
-    calm_exec_drain(server->exec);
-    return atomic_load(&reader.wrong);
+    bool is_there = keep->start != NULL;
+    keep_unmap(keep);
+    if (!is_there)
+        return true;
+    if (state == KEEP_FOREIGN || state == KEEP_OTHER_VERSION)
+        return complain(keep->beside, "it is none of this calmq's, and its name is needed; "
+                                      "move it elsewhere");
+    int error = 0;
+    if (state == KEEP_WHOLE)
+        error = move_into_place(keep);
+    else if (unlink(keep->beside) != 0)
+        error = errno;
+    return error == 0 || cannot_write(keep->path, error);
 }
 
 /* Whether the file could be written now: who asks for it is to know before there is a queue. */
-static bool can_write(const char *path)
+static bool can_write(const struct keep *keep)
 {
-    char beside[PATH_MAX];
-    bool is_short = (size_t)snprintf(beside, sizeof beside, "%s.new", path) < sizeof beside;
-    errno = ENAMETOOLONG;
-    int fd = is_short ? open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd < 0) {
-        fprintf(stderr,
-                "calmq: cannot write %s: %s; --keep takes a file in a folder that can be written "
-                "to.\n",
-                path, strerror(errno));
-        return false;
-    }
+    int fd = open(keep->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE);
+    if (fd < 0)
+        return cannot_write(keep->path, errno);
     close(fd);
-    unlink(beside);
-    return true;
+    return unlink(keep->beside) == 0 || cannot_write(keep->path, errno);
 }
 
-bool keep_read(struct server *server, const char *path)
+static const char *what_is_wrong(enum keep_state state)
 {
-    struct stat facts;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return can_write(path);
-    void *start = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &facts) == 0 && facts.st_size > 0)
-        start = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    const char *wrong = "it cannot be read";
-    if (start != MAP_FAILED) {
-        wrong = read_mapped(server, start, (size_t)facts.st_size);
-        munmap(start, (size_t)facts.st_size);
+    switch (state) {
+    case KEEP_WHOLE: break;
+    case KEEP_CUT_OFF: return "it is cut off; put a whole copy there, or move it away";
+    case KEEP_DAMAGED: return "it is damaged; put a whole copy there, or move it away";
+    case KEEP_OTHER_VERSION:
+        return "another version of calmq wrote it; let that one empty it, or move it away";
+    case KEEP_FOREIGN: return "it is none of calmq's; give --keep another name";
     }
-    if (fd >= 0)
-        close(fd);
-    if (wrong == NULL && unlink(path) != 0)
-        wrong = "it cannot be removed, so that it would be read again";
-    if (wrong != NULL)
-        fprintf(stderr, "calmq: %s stays as it is: %s.\n", path, wrong);
-    return wrong == NULL;
+    return NULL;
+}
+
+bool keep_open(struct server *server)
+{
+    struct keep *keep = &server->keep;
+    char why[WHY_BYTES];
+    enum keep_state state = KEEP_WHOLE;
+    if (!resolve(keep, server->options.keep_path) || !lock(keep) || !settle(keep) ||
+        !can_write(keep) || !map(keep, keep->path, &state))
+        return false;
+    if (keep->start == NULL)
+        return true;
+    if (state != KEEP_WHOLE)
+        return complain(keep->path, what_is_wrong(state));
+    return keep_fits(keep, server, why, sizeof why) || complain(keep->path, why);
+}
+
+/* --- the stop --- */
+
+bool keep_write(struct server *server)
+{
+    struct keep *keep = &server->keep;
+    int error = 0;
+    int fd = open(keep->beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, PRIVATE);
+    if (fd < 0)
+        return false;
+    error = keep_write_queues(fd, server);
+    if (error != 0)
+        unlink(keep->beside); /* a piece of it helps nobody, and fills the disk */
+    else if (fsync(fd) != 0)
+        error = errno;
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    if (error == 0)
+        error = move_into_place(keep);
+    errno = error;
+    return error == 0;
 }

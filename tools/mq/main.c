@@ -1,9 +1,9 @@
 /*
  * main.c: calmq: starts the cores, and stops them so that nothing accepted is lost.
  *
- * A stop (SIGTERM, SIGINT, SHUTDOWN) refuses what is new. With --keep the connections end and what
- * is queued goes to the file; without, they end when all was taken. A second signal ends the wait,
- * and what is lost is said.
+ * A stop (a signal, SHUTDOWN) refuses what is new. With --keep the connections end and what
+ * is queued goes to the file; without, they end when all was taken, and a job whose worker does not
+ * answer in its time is dropped. A second signal ends the wait, and what is lost is said.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +22,8 @@
 
 #include "listen.h"
 #include "signals.h"
+
+#define SECOND_NS ((uint64_t)1000000000)
 
 enum { DESCRIPTORS_BESIDE = 256, LOOK_MS = 10, END_LOOKS_MAX = 500, MESSAGES_A_CONNECTION = 2 };
 enum { ROWS_A_CONNECTION = 4 }; /* of who waits; more keys than these share buckets */
@@ -58,6 +60,17 @@ static void stop(void *context)
     kill(getpid(), SIGTERM);
 }
 
+/* 96 bits at random, so that no two runs give a job the same id, whatever the clock says. */
+static bool name_run(struct shard *shard)
+{
+    uint64_t number[2];
+    if (getrandom(number, sizeof number, 0) != sizeof number)
+        return false;
+    snprintf(shard->job_run, sizeof shard->job_run, "%016" PRIx64 "%08" PRIx64 "-", number[0],
+             number[1] >> 32);
+    return true;
+}
+
 static bool start_shard(struct core *core, uint64_t seed, uint64_t buckets)
 {
     struct shard *shard = &core->shard;
@@ -67,30 +80,38 @@ static bool start_shard(struct core *core, uint64_t seed, uint64_t buckets)
                             .core = core->number,
                             .cores = server.options.cores,
                             .message_bytes = server.options.message_bytes};
+    shard->redeliver_ns = server.options.redeliver_s * SECOND_NS;
     shard->queues.seed = seed;
     shard->queues.bucket_mask = buckets - 1;
     shard->queues.buckets = claim(buckets * sizeof(struct queue *));
-    snprintf(shard->job_prefix, sizeof shard->job_prefix, "job:%" PRIx64 "-", (uint64_t)time(NULL));
     shard->row_mask = rows - 1;
     shard->rows = claim(rows * sizeof(struct waiter *));
     shard->heap = claim(server.options.connections * sizeof(struct session *));
-    return shard->queues.buckets != NULL && shard->rows != NULL && shard->heap != NULL;
+    shard->payload = claim(shard->message_bytes + REPLY_SMALL);
+    return shard->queues.buckets != NULL && shard->rows != NULL && shard->heap != NULL &&
+           shard->payload != NULL && name_run(shard);
+}
+
+/* The seed that FILE was written with, so that all fits where it was; else a new one. */
+static bool choose_seed(void)
+{
+    uint64_t *seed = &server.keep.header.seed;
+    return server.keep.start != NULL || getrandom(seed, sizeof *seed, 0) == sizeof *seed;
 }
 
 static bool start_cores(void)
 {
     uint32_t cores = server.options.cores;
-    uint64_t seed;
     uint64_t buckets = power_above(server.options.memory_bytes / cores / QUEUE_BLOCK_BYTES);
     server.cores = claim(sizeof(struct core) * cores);
-    if (server.cores == NULL || getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    if (server.cores == NULL || !choose_seed())
         return complain("no memory for the cores", strerror(errno));
     for (uint32_t i = 0; i < cores; i++) {
         struct core *core = &server.cores[i];
         core->server = &server;
         core->number = i;
         core->wake_fd = eventfd(0, EFD_CLOEXEC);
-        if (core->wake_fd < 0 || !start_shard(core, seed, buckets))
+        if (core->wake_fd < 0 || !start_shard(core, server.keep.header.seed, buckets))
             return complain("no memory for the cores", strerror(errno));
     }
     return true;
@@ -204,10 +225,10 @@ static bool start(void)
     server.started_ns = (uint64_t)now.tv_sec * 1000000000;
     if (server.options.cores == 0)
         server.options.cores = count_cpus();
-    if (!is_memory_in_reach() || !choose_loop() || !raise_descriptors() || !start_cores() ||
-        !listen_open(&server) || !start_exec() || !await_cores())
+    if (!is_memory_in_reach() || (server.options.keep_path != NULL && !keep_open(&server)))
         return false;
-    if (server.options.keep_path != NULL && !keep_read(&server, server.options.keep_path))
+    if (!choose_loop() || !raise_descriptors() || !start_cores() || !listen_open(&server) ||
+        !start_exec() || !await_cores() || !keep_fill(&server))
         return false;
     ask_all(core_listen);
     return true;
@@ -245,6 +266,15 @@ static uint64_t left(void)
     return sum;
 }
 
+/* Jobs that nobody answered in time, while it waited. */
+static uint64_t late(void)
+{
+    uint64_t sum = 0;
+    for (uint32_t core = 0; core < server.options.cores; core++)
+        sum += server.cores[core].shard.dropped_jobs;
+    return sum;
+}
+
 /* Until all that was accepted was taken, or there is no patience. */
 static void wait_for_consumers(const sigset_t *signals)
 {
@@ -261,14 +291,14 @@ static void wait_for_consumers(const sigset_t *signals)
 static bool keep(const sigset_t *signals)
 {
     const char *path = server.options.keep_path;
-    bool is_written = keep_write(&server, path);
+    bool is_written = keep_write(&server);
     if (!is_written)
         fprintf(stderr,
                 "calmq: cannot write %s: %s; tries again until it can; a second signal drops what "
                 "is queued.\n",
                 path, strerror(errno));
     while (!is_written && !is_hurried(signals))
-        is_written = keep_write(&server, path);
+        is_written = keep_write(&server);
     if (is_written)
         fprintf(stderr, "calmq: %" PRIu64 " items and open jobs are in %s.\n", left(), path);
     return is_written;
@@ -288,7 +318,7 @@ static int stop_all(const sigset_t *signals)
     is_kept = is_kept && keep(signals);
     for (uint32_t core = 0; core < server.options.cores; core++)
         server.loop->close(server.cores[core].loop);
-    uint64_t dropped = is_kept ? 0 : left();
+    uint64_t dropped = is_kept ? 0 : left() + late();
     if (dropped > 0)
         fprintf(stderr, "calmq: %" PRIu64 " items and open jobs are dropped.\n", dropped);
     fprintf(stderr, "calmq: stopped.\n");

@@ -36,8 +36,10 @@ static const char help[] =
     "                     0, never: until it reads, it is not read\n"
     "  --keepalive SECONDS  closes a TCP connection whose machine answers nothing for about so\n"
     "                     long; 10\n"
+    "  --redeliver SECONDS  a job that was taken and is not answered by then is queued again;\n"
+    "                     1800\n"
     "  --keep FILE        a stop writes what is queued to FILE, the next start reads it; without,\n"
-    "                     a stop waits until all was taken\n"
+    "                     a stop waits until all was taken. FILE.lock, FILE.new are used beside\n"
     "  --loop KIND        io_uring or epoll; io_uring where the system has it\n"
     "\n"
     "Commands: LPUSH RPUSH LPOP RPOP BLPOP BRPOP LMOVE BLMOVE LLEN LRANGE DEL EXISTS TYPE SUBMIT\n"
@@ -75,7 +77,19 @@ struct number {
     uint64_t value;
 };
 
-enum { PORT, CORES, MEMORY, CONNECTIONS, MESSAGE, IDLE, REQUEST, SEND, KEEPALIVE, NUMBERS };
+enum {
+    PORT,
+    CORES,
+    MEMORY,
+    CONNECTIONS,
+    MESSAGE,
+    IDLE,
+    REQUEST,
+    SEND,
+    KEEPALIVE,
+    REDELIVER,
+    NUMBERS
+};
 
 /* The index of a name in a table of names at equal distances, or `count`. */
 static size_t number_called(const struct number *numbers, const char *name)
@@ -130,6 +144,7 @@ static void take(struct options *options, const struct number *numbers)
     options->request_s = (uint32_t)numbers[REQUEST].value;
     options->send_s = (uint32_t)numbers[SEND].value;
     options->keepalive_s = (uint32_t)numbers[KEEPALIVE].value;
+    options->redeliver_s = (uint32_t)numbers[REDELIVER].value;
 }
 
 int options_read(struct options *options, int argc, char **argv)
@@ -144,6 +159,7 @@ int options_read(struct options *options, int argc, char **argv)
         [REQUEST] = {"--request", 1, SECONDS_MAX, false, 30},
         [SEND] = {"--send", 0, SECONDS_MAX, false, 0},
         [KEEPALIVE] = {"--keepalive", KEEPALIVE_MIN, KEEPALIVE_MAX, false, 10},
+        [REDELIVER] = {"--redeliver", 1, SECONDS_MAX, false, 1800},
     };
     *options = (struct options){.bind = "127.0.0.1"};
     for (int i = 1; i < argc; i += 2) {

@@ -15,7 +15,7 @@ struct options {
     size_t memory_bytes; /* for queues, of all cores */
     size_t message_bytes;
     uint32_t idle_s, request_s, send_s; /* time-outs; 0: none, of idle_s and send_s */
-    uint32_t keepalive_s;
+    uint32_t keepalive_s, redeliver_s;
 };
 
 /* Reads them. Returns 0; or says what is wrong and returns the exit code; -1 when help was shown.

@@ -6,6 +6,8 @@
  */
 #include "queue.h"
 
+#include "jobs.h"
+
 #include <string.h>
 
 enum { LENGTH_BYTES_MAX = 4, LENGTH_SHIFT = 7, LENGTH_MORE = 0x80 };
@@ -67,7 +69,7 @@ static void free_chain(struct queues *queues, struct segment *segment, enum queu
 
 void queues_drop_if_idle(struct queues *queues, struct queue *queue)
 {
-    if (queue->count > 0 || queue->is_open_job)
+    if (queue->count > 0 || queue->job != NULL)
         return;
     struct queue **at = &queues->buckets[queue->hash & queues->bucket_mask];
     while (*at != queue)
@@ -322,21 +324,7 @@ void queue_clear(struct queues *queues, struct queue *queue)
 {
     queues->items -= queue->count;
     queue->count = 0;
-    queue_close_job(queues, queue);
+    job_close(queues, queue);
     free_chain(queues, queue->ends[QUEUE_OLDEST].segment, QUEUE_NEWEST);
     queue->ends[QUEUE_OLDEST] = queue->ends[QUEUE_NEWEST] = (struct place){NULL, 0};
-}
-
-/* --- jobs --- */
-
-void queue_open_job(struct queues *queues, struct queue *queue)
-{
-    queues->open_jobs += !queue->is_open_job;
-    queue->is_open_job = true;
-}
-
-void queue_close_job(struct queues *queues, struct queue *queue)
-{
-    queues->open_jobs -= queue->is_open_job;
-    queue->is_open_job = false;
 }

@@ -21,6 +21,8 @@ enum {
     QUEUE_KEY_MAX = 400,
 };
 
+struct job; /* jobs.h */
+
 enum queue_end { QUEUE_OLDEST, QUEUE_NEWEST };
 
 struct segment {
@@ -40,9 +42,9 @@ struct queue {
     struct place ends[2]; /* no segment while nothing was ever put */
     uint64_t count;
     struct queue *next_ready; /* of those whose items go to who waits: wait.c */
+    struct job *job;          /* that nobody has answered: it stays although it is empty */
     uint32_t key_bytes;
-    bool is_ready;    /* it is in that list */
-    bool is_open_job; /* a job that nobody has answered: it stays although it is empty */
+    bool is_ready; /* it is in that list */
     char key[QUEUE_KEY_MAX];
 };
 _Static_assert(sizeof(struct queue) <= QUEUE_BLOCK_BYTES, "a queue takes one block");
@@ -52,8 +54,10 @@ struct queues {
     calm_pool *pool;
     struct queue **buckets;
     uint64_t bucket_mask;
-    uint64_t seed; /* of hashes, drawn at each start, so that nobody can choose keys that collide */
+    uint64_t seed; /* of hashes, drawn at random, so that nobody can choose keys that collide */
     uint64_t items, keys, open_jobs;
+    uint64_t job_blocks;                  /* that open jobs take, their ids' queues among them */
+    struct job *first_taken, *last_taken; /* jobs.h: J1 */
 };
 
 uint64_t queue_hash(uint64_t seed, struct word key);
@@ -94,9 +98,6 @@ void queue_read(struct place *place, char *to);
 
 /* Forgets all items, an open job too. */
 void queue_clear(struct queues *queues, struct queue *queue);
-
-void queue_open_job(struct queues *queues, struct queue *queue);
-void queue_close_job(struct queues *queues, struct queue *queue);
 
 /* Calls `each` for all items, the oldest first, piece by piece. */
 void queue_walk(const struct queue *queue,

@@ -13,6 +13,7 @@
 
 #include <calmalloc/exec.h>
 
+#include "keep.h"
 #include "loop.h"
 #include "options.h"
 #include "session.h"
@@ -53,6 +54,7 @@ enum core_state { CORE_STARTS, CORE_RUNS, CORE_FAILED };
 
 struct server {
     struct options options;
+    struct keep keep;
     const struct loop_kind *loop;
     calm_exec *exec;
     struct core *cores;
@@ -108,13 +110,7 @@ void connections_end(struct core *core);
 
 size_t info_write(void *server, char *to, size_t bytes);
 
-/* --- keep.c --- */
-
-/* Writes all queues to the file, when the workers have ended. False: errno says why. */
-bool keep_write(const struct server *server, const char *path);
-
-/* Fills the queues from the file, if there is one, and removes it; else sees to it that it could be
- * written. False: it said why. */
-bool keep_read(struct server *server, const char *path);
+/* Blocks that so many bytes of a core's memory hold. */
+uint32_t blocks_in(size_t bytes);
 
 #endif

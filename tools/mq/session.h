@@ -23,6 +23,9 @@ enum {
     WAIT_KEYS_MAX = 32, /* of one BRPOP */
     REPLY_EXTRA = 1024, /* of a reply with an item, beside the item; a key and lengths */
     CLIENT_NAME_BYTES = 64,
+    SLOT_BITS = 12, /* of a key's slot; slots are shared out among the cores */
+    JOB_RUN_MAX = 32,
+    JOB_ID_MAX = JOB_RUN_MAX + 32,
 };
 
 /* A place in the row of those who wait for an item of one key. The row is a ring that begins with
@@ -101,11 +104,15 @@ struct shard {
     struct queues queues;
     struct shard_host host;
     uint32_t core, cores;
-    size_t message_bytes; /* of a request, at most */
-    char job_prefix[32];  /* of this run's jobs */
-    uint64_t jobs;        /* numbers given out */
-    uint64_t jobs_max;    /* open ones, so that they leave memory for items */
-    bool is_stopping;     /* accepts nothing new */
+    size_t message_bytes;      /* of a request, at most */
+    char job_run[JOB_RUN_MAX]; /* in the ids of this run's jobs: drawn at random, no other run's */
+    uint64_t jobs;             /* numbers given out */
+    uint64_t job_blocks_max;   /* of open ones, so that they leave memory for items */
+    uint64_t redeliver_ns;     /* that a worker has for a job */
+    uint64_t retry_ns;         /* before it no job is put back: there was no block for one */
+    bool is_stopping;          /* accepts nothing new */
+    bool drops_late_jobs;      /* a job whose time is over is dropped, not put back */
+    char *payload;             /* room for one, with what a file may have more */
     uint64_t now_ns;
 
     /* Who waits: wait.c. */
@@ -118,6 +125,7 @@ struct shard {
 
     /* Written by the core, read by all. */
     _Atomic uint64_t requests, refused, items, keys, open_jobs, waiters;
+    _Atomic uint64_t redelivered, dropped_jobs;
 
     struct request request; /* the one that is run */
 };
@@ -143,5 +151,27 @@ void shard_publish(struct shard *shard);
 /* The core that has a key. Of one with {...} in it what lies between the first such braces decides,
  * if that is not nothing: so keys can be put together, as with Redis Cluster. */
 uint32_t shard_owner(const struct shard *shard, struct word key);
+uint32_t shard_slot(const struct shard *shard, struct word key);
+
+/* --- session_jobs.c --- */
+
+/* A name for a job of a queue. It has the queue's slot in it, so that queue and job are one core's,
+ * however many there are. */
+struct word shard_name_job(struct shard *shard, struct word key, char name[JOB_ID_MAX]);
+
+/* Whether a key looks like a job's id, and the slot in it. */
+bool job_slot(struct word key, uint32_t *slot);
+
+/* An item was handed to a client: if it is an open job's, its time begins. */
+void shard_job_taken(struct shard *shard, struct word item);
+
+/* All items of a queue are about to be dropped: their jobs, too. */
+void shard_forget_jobs(struct shard *shard, struct queue *queue);
+
+/* When shard_redeliver has something to do; UINT64_MAX: never. */
+uint64_t shard_redeliver_ns(const struct shard *shard);
+
+/* Puts the jobs back whose time is over. Looks at no other job. */
+void shard_redeliver(struct shard *shard);
 
 #endif

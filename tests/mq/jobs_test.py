@@ -105,6 +105,7 @@ class Redelivery(Jobs):
         self.assertEqual(self.redelivered(server), 2)
 
     def test_a_slow_worker_may_answer_a_job_that_is_back_in_its_queue(self):
+        # Seen to fail: with a job that is never put back.
         server = start("--cores", "1", "--redeliver", "1")
         self.addCleanup(server.end, True)
         client = server.client()

@@ -219,7 +219,7 @@ class Two(Keep):
         self.assertEqual(self.kept(), [b"a", b"b"])
 
     def test_before_the_file_is_there_the_second_is_refused_as_well(self):
-        # Seen to fail: with a lock on the file itself.
+        # Seen to fail: both ran.
         first = self.start("--cores", "1")
         self.assertIn("another calmq", self.refused())
         first.end(is_hard=True)
@@ -341,7 +341,7 @@ class Full(Keep):
         self.assertEqual(self.kept(), [b"a"] + [b"y" * 100] * 100)
 
     def test_what_was_kept_before_is_there_when_the_stop_is_given_up(self):
-        # Seen to fail: with a stop that writes into the file itself.
+        # Seen to fail: SIGXFSZ killed the server; with a stop that writes into the file itself it never ended.
         for is_hard in (True, False):
             server, _ = self.stop_without_room()
             if is_hard:

@@ -86,6 +86,66 @@ class Redelivery(Jobs):
             self.assertEqual(client.ask("BRPOP", job, "1"), [job, b"done"])
             self.assertEqual(self.redelivered(server), 2 * (number + 1))
 
+    def test_each_way_to_take_a_job_begins_its_time(self):
+        # Seen to fail: without shard_job_taken() in reply_item(), without shard_job_moved() in move_item().
+        ways = [("RPOP", "%s"), ("LPOP", "%s"), ("RPOP", "%s", "2"), ("LPOP", "%s", "2")]
+        ways += [("BRPOP", "%s", "0"), ("BLPOP", "%s", "0"), ("LMOVE", "%s", "%smine", "RIGHT", "LEFT")]
+        ways += [("BLMOVE", "%s", "%smine", "LEFT", "LEFT", "0")]
+        server = start("--cores", "2", "--redeliver", "1")
+        self.addCleanup(server.end, True)
+        client, taken = server.client(), []
+        for number, way in enumerate(ways * 2):
+            key = "{q%d}" % number
+            words, worker = [word.replace("%s", key) for word in way], server.client()
+            is_waiting = number >= len(ways) and words[-1] == "0"
+            if is_waiting:
+                worker.send(encode(*words))
+                server.wait_for("waiting", 1)
+            item = client.ask("SUBMIT", key, "x") + b" x"
+            found = worker.read() if is_waiting else worker.ask(*words)
+            self.assertEqual(found[-1] if isinstance(found, list) else found, item)
+            taken.append((key, item))
+            worker.close()
+        for key, item in taken:
+            self.assertEqual(client.ask("BRPOP", key, "60"), [key.encode(), item])
+        self.assertEqual(self.redelivered(server), len(taken))
+
+    def test_a_job_that_is_back_is_the_newest_of_its_queue(self):
+        # Seen to fail: with QUEUE_OLDEST in put_back().
+        server = start("--cores", "1", "--redeliver", "1")
+        self.addCleanup(server.end, True)
+        client = server.client()
+        late = client.ask("SUBMIT", "work", "late") + b" late"
+        self.assertEqual(client.ask("RPOP", "work"), late)
+        others = [client.ask("SUBMIT", "work", "x") + b" x" for _ in range(3)]
+        until = time.time() + 60
+        while client.ask("LLEN", "work") < 4:
+            self.assertLess(time.time(), until)
+        self.assertEqual([client.ask("RPOP", "work") for _ in range(4)], [*others, late])
+
+    def test_a_job_in_the_list_of_a_reliable_worker(self):
+        # Seen to fail: with a move back that begins its time, and with a DEL that forgets every job it meets.
+        server = start("--cores", "2", "--redeliver", "1")
+        self.addCleanup(server.end, True)
+        client, work, mine, idle = server.client(), "{w}work", "{w}mine", "{w}idle"
+        job = client.ask("SUBMIT", work, "x")
+        client.ask("LMOVE", work, mine, "RIGHT", "LEFT")
+        client.ask("LMOVE", mine, work, "RIGHT", "RIGHT")  # what a dead worker left
+        client.ask("LMOVE", work, work, "LEFT", "RIGHT")
+        for _ in range(2):  # two times the time, by a job that does come back
+            late = client.ask("SUBMIT", idle, "l")
+            client.ask("RPOP", idle)
+            self.assertEqual(client.ask("BRPOP", idle, "60")[1], late + b" l")
+            client.ask("DEL", late)
+        self.assertEqual((client.ask("LLEN", work), self.redelivered(server)), (1, 2))
+        client.ask("LMOVE", work, mine, "RIGHT", "LEFT")
+        self.assertEqual(client.ask("DEL", mine), 1)  # the copy, not the job
+        self.assertEqual(client.ask("BRPOP", work, "60")[1], job + b" x")
+        client.ask("LPUSH", mine, job + b" x")
+        self.assertEqual(client.ask("RESULT", job, "y"), b"OK")
+        self.assertEqual((client.ask("RPOP", mine), client.ask("RPOP", job)), (job + b" x", b"y"))
+        self.assert_no_job(client, job)
+
     def test_a_job_that_waits_or_is_answered_does_not_come_back(self):
         # Seen to fail: with a time that begins when the job is submitted.
         server = start("--cores", "1", "--redeliver", "1")
@@ -151,6 +211,26 @@ class Redelivery(Jobs):
             client.ask("LPUSH", "full", b"y" * 400)
         client.ask("DEL", "full")
         self.assertEqual(client.ask("BRPOP", "work", "60")[1], job + b" " + b"p" * 3000)
+
+    def test_more_open_jobs_than_a_server_takes_are_taken_in_from_a_file(self):
+        # Seen to fail: with a fill_queue() that looks at job_blocks_max.
+        server, jobs = start("--keep", self.path, "--cores", "1", "--memory", "512K"), []
+        client = server.client()
+        with self.assertRaisesRegex(Refused, "^OOM open jobs"):
+            while True:
+                jobs.append(client.ask("SUBMIT", "work", b"p" * 500))
+                client.ask("RPOP", "work")
+        self.assertEqual(server.end(), 0, server.said())
+        server = start("--keep", self.path, "--cores", "1", "--memory", "320K")
+        client = server.client()
+        for number, job in enumerate(jobs):
+            if number < len(jobs) // 3:
+                with self.assertRaisesRegex(Refused, "^OOM open jobs"):
+                    client.ask("SUBMIT", "work", b"p" * 500)
+            self.assertEqual(client.ask("RESULT", job, "y"), b"OK")
+            self.assertEqual(client.ask("RPOP", job), b"y")
+        self.assertTrue(client.ask("SUBMIT", "work", b"p" * 500).startswith(b"job:"))
+        server.end(is_hard=True)
 
     def test_open_jobs_are_kept_and_come_back_with_any_number_of_cores(self):
         # Seen to fail: the first format had no payload of a job that was taken.

@@ -262,7 +262,7 @@ struct queue *move_item(struct shard *shard, struct session *session, struct que
         return NULL;
     }
     queue_put(queues, target, wait.to, nothing, item);
-    shard_job_taken(shard, item);
+    shard_job_moved(shard, item, target);
     session->reply_bytes += bytes;
     reply(session, "\r\n");
     return target;

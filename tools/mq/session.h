@@ -165,7 +165,10 @@ bool job_slot(struct word key, uint32_t *slot);
 /* An item was handed to a client: if it is an open job's, its time begins. */
 void shard_job_taken(struct shard *shard, struct word item);
 
-/* All items of a queue are about to be dropped: their jobs, too. */
+/* An item was moved: if it is an open job's, its time begins; back in its queue it waits. */
+void shard_job_moved(struct shard *shard, struct word item, const struct queue *target);
+
+/* All items of a queue are about to be dropped: jobs that were submitted to it, too. */
 void shard_forget_jobs(struct shard *shard, struct queue *queue);
 
 /* When shard_redeliver has something to do; UINT64_MAX: never. */

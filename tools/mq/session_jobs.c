@@ -3,7 +3,8 @@
  *
  * An item `ID PAYLOAD` is a job's if a job with this id is open here. From its delivery on the
  * worker has redeliver_ns; then the item is put into its queue once more, at the newest end. So a
- * job is delivered at least once, and more often where a worker is slow or dead.
+ * job is delivered at least once, and more often where a worker is slow or dead. A move into
+ * another queue is a delivery: what lies there is the worker's copy.
  *
  * Owner: the core that has the shard. Design: docs/mq.md
  */
@@ -76,9 +77,25 @@ void shard_job_taken(struct shard *shard, struct word item)
         job_take(&shard->queues, id, shard->now_ns + shard->redeliver_ns);
 }
 
+static bool was_submitted_to(const struct job *job, const struct queue *queue)
+{
+    struct word key = job_key(job);
+    return key.bytes == queue->key_bytes && memcmp(key.start, queue->key, key.bytes) == 0;
+}
+
+void shard_job_moved(struct shard *shard, struct word item, const struct queue *target)
+{
+    struct queue *id = job_of(shard, item);
+    if (id != NULL && was_submitted_to(id->job, target))
+        job_put_back(&shard->queues, id->job);
+    else if (id != NULL)
+        job_take(&shard->queues, id, shard->now_ns + shard->redeliver_ns);
+}
+
 /* The begin of an item, put together from its pieces. */
 struct begin {
     struct shard *shard;
+    const struct queue *queue;
     size_t bytes, left;
     char start[JOB_ID_MAX];
 };
@@ -96,7 +113,7 @@ static void forget_job(void *context, const char *piece, size_t bytes, size_t le
     if (begin->left > 0)
         return;
     struct queue *id = job_of(begin->shard, (struct word){begin->start, begin->bytes});
-    if (id == NULL)
+    if (id == NULL || !was_submitted_to(id->job, begin->queue))
         return;
     job_close(&begin->shard->queues, id);
     queues_drop_if_idle(&begin->shard->queues, id);
@@ -104,7 +121,7 @@ static void forget_job(void *context, const char *piece, size_t bytes, size_t le
 
 void shard_forget_jobs(struct shard *shard, struct queue *queue)
 {
-    struct begin begin = {.shard = shard};
+    struct begin begin = {.shard = shard, .queue = queue};
     if (shard->queues.open_jobs > 0)
         queue_walk(queue, forget_job, &begin);
 }

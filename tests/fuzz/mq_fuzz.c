@@ -22,8 +22,8 @@ enum {
 const struct fuzz_input fuzz_corpus[] = {
     INPUT("*3\r\n$5\r\nLPUSH\r\n$1\r\na\r\n$3\r\nxyz\r\n*2\r\n$4\r\nRPOP\r\n$1\r\na\r\n"),
     INPUT("LPUSH a 1 2 3\r\nLLEN a\r\nDEL a b c\r\nBRPOP a 0\r\nPING\r\n"),
-    INPUT("SUBMIT q payload\r\nBRPOP q 1\r\nRESULT job:1-0 done\r\nRESULT job:1-0\r\nRPOP "
-          "job:1-0\r\n"),
+    INPUT("SUBMIT job:000-q payload\r\nBRPOP job:000-q 1\r\nRESULT job:000-1-0 done\r\nRESULT "
+          "job:000-1-0\r\nRPOP job:000-1-0\r\nRPOP job:000-q\r\nBRPOP none 1\r\n"),
     INPUT("*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nINFO\r\nCONFIG GET "
           "save\r\nQUIT\r\n"),
     INPUT("*0\r\n*-1\r\n\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nHELLO 3\r\nCLIENT SETINFO a "
@@ -37,6 +37,10 @@ const struct fuzz_input fuzz_corpus[] = {
     INPUT("LPUSH a 1\r\n*1025\r\n$99999\r\n"),
     INPUT("RPUSH a 1 2 3\r\nLMOVE a b LEFT RIGHT\r\nLMOVE a a RIGHT LEFT\r\nLRANGE a 0 -1\r\n"
           "LPOP a 2\r\nRPOP b 9\r\nBLPOP a b 0.1\r\nBLMOVE b a RIGHT LEFT 1\r\nLPUSH b x\r\n"),
+    INPUT("SUBMIT job:000-q a\r\nSUBMIT job:000-q b\r\nLMOVE job:000-q m RIGHT LEFT\r\nLMOVE m "
+          "job:000-q LEFT RIGHT\r\nLMOVE job:000-q m LEFT LEFT\r\nBRPOP job:000-q 1\r\nBLMOVE "
+          "none m LEFT LEFT 1\r\nDEL m\r\nRPOP job:000-q 9\r\nBLPOP job:000-q 1\r\nRESULT "
+          "job:000-1-0 x\r\nDEL job:000-q\r\nRPOP job:000-q\r\n"),
     INPUT("HELLO 3 AUTH default x SETNAME me\r\nCLIENT LIST\r\nCLIENT INFO\r\nCLIENT ID\r\nRPOP "
           "a\r\nRPOP a 1\r\nINFO\r\nEXISTS a b\r\nTYPE a\r\nCLIENT LIST ID 7\r\n"),
 };
@@ -116,8 +120,9 @@ static bool run(struct shard *shard, struct session *session, uint64_t *sum)
             fail("more was written or read than there is");
         if (result == SESSION_AWAY)
             fail("one core sends a request to another");
-        if (result == SESSION_WAITS) { /* time is over at once */
+        if (result == SESSION_WAITS) { /* time is over at once, that of taken jobs too */
             is_resumed = false;
+            shard_redeliver(shard);
             shard_sweep(shard, true);
             if (!is_resumed || session->waiting > 0)
                 fail("a wait did not end");
@@ -127,7 +132,6 @@ static bool run(struct shard *shard, struct session *session, uint64_t *sum)
         for (size_t i = 0; i < session->reply_bytes; i++)
             *sum = (*sum + (unsigned char)session->reply[i]) * 31;
         session->reply_bytes = 0;
-        shard_redeliver(shard); /* a job's time is over as soon as it is taken */
         if (result == SESSION_MORE || result == SESSION_CLOSE)
             return result == SESSION_CLOSE;
     }

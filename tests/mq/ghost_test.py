@@ -89,6 +89,7 @@ class Ghost(unittest.TestCase):
         # Seen to fail: with an is_machine_gone() that is false; keepalive rests while something is in flight.
         self.haunt(encode("BRPOP", "first", "0") + encode("BRPOP", "second", "0"))
         self.assertEqual(self.client.ask("LPUSH", "first", "lost"), 1)
+        self.server.wait_for("waiting", 1)  # for the second
         self.server.wait_for("waiting", 0)
         self.assertEqual(self.client.ask("LPUSH", "second", "important"), 1)
         self.assertEqual(self.client.ask("RPOP", "second"), b"important")

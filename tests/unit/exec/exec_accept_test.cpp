@@ -2,8 +2,11 @@
  * exec_accept_test.cpp: calmalloc/exec.h: what is accepted, with which code it is not, and what a
  * task finds of what was submitted.
  */
+#include <cerrno>
 #include <cstring>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "../exec_support.h"
 
@@ -228,4 +231,55 @@ TEST(ExecSubmit, WhatCannotBeATaskIsACode)
     }
     calm_exec_drain(exec.exec);
     EXPECT_EQ(exec.stats().accepted, 4u);
+}
+
+/* Each call, whatever it answers, leaves errno as it was. */
+#define KEEPS_ERRNO(call)                                                                          \
+    do {                                                                                           \
+        errno = EDOM;                                                                              \
+        (void)(call);                                                                              \
+        EXPECT_EQ(errno, EDOM) << #call;                                                           \
+    } while (false)
+
+/* Seen to fail with a submit that writes to errno, and with a mapping that does. */
+TEST(ExecErrno, NoFunctionTouchesIt)
+{
+    const uint32_t no_cpu = 1 << 20;
+    Config bad_cpu(1), bad_pool(1, 100), good = waiting(1, 2, 1);
+    bad_cpu.config.cpus = &no_cpu;
+    calm_exec *exec = nullptr;
+    calm_exec_stats stats;
+    calm_exec_core_stats core;
+    KEEPS_ERRNO(calm_exec_start(&bad_cpu.config, &exec));
+    KEEPS_ERRNO(calm_exec_start(&bad_pool.config, &exec));
+    KEEPS_ERRNO(calm_exec_start(&good.config, &exec));
+    ASSERT_NE(exec, nullptr);
+    calm_task task = nothing();
+    {
+        Gate gate;
+        gate.hold(exec, 0);
+        for (int i = 0; i < 3; i++) /* the last one waits for room that does not come */
+            KEEPS_ERRNO(calm_exec_submit(exec, &task));
+        KEEPS_ERRNO(calm_exec_send(exec, 0, &task));
+    }
+    KEEPS_ERRNO(calm_exec_drain(exec));
+    std::this_thread::sleep_for(20ms); /* so that the worker sleeps and is woken */
+    KEEPS_ERRNO(calm_exec_submit_many(exec, &task, 1, nullptr));
+    KEEPS_ERRNO(calm_exec_drain(exec));
+    KEEPS_ERRNO(calm_exec_free(exec, &task));
+    KEEPS_ERRNO(calm_exec_stats_read(exec, &stats));
+    KEEPS_ERRNO(calm_exec_core_stats_read(exec, 7, &core));
+    KEEPS_ERRNO(calm_exec_strerror(-1));
+    KEEPS_ERRNO(calm_exec_stop(exec));
+    KEEPS_ERRNO(calm_exec_submit(exec, &task));
+    KEEPS_ERRNO(calm_exec_destroy(exec));
+}
+
+/* Seen to fail with one sentence for two codes. */
+TEST(ExecStrerror, EveryCodeHasASentenceOfItsOwn)
+{
+    std::set<std::string> seen{calm_exec_strerror(CALM_EXEC_ERROR_END)};
+    for (int code = CALM_EXEC_ENULL; code < CALM_EXEC_ERROR_END; code++)
+        EXPECT_TRUE(seen.insert(calm_exec_strerror(code)).second) << code;
+    EXPECT_STREQ(calm_exec_strerror(CALM_EDOUBLE), calm_strerror(CALM_EDOUBLE));
 }

@@ -406,3 +406,24 @@ TEST(ExecCrash, ATaskThatIsKilledEndsTheProcessAndNothingRanTwice)
     EXPECT_EQ(page->waiting, waiting);
     munmap(memory, sizeof(Crash));
 }
+
+/* Seen to fail with a task that catches what it throws. */
+TEST(ExecCrash, AnExceptionThatLeavesATaskEndsTheProcess)
+{
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        alarm(60);
+        close(STDERR_FILENO); /* what the runtime says as it ends */
+        Exec exec{Config(1)};
+        calm_task task{};
+        task.function = [](calm_worker *, void *) { throw 1; };
+        calm_exec_submit(exec.exec, &task);
+        calm_exec_drain(exec.exec);
+        _exit(3);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGABRT);
+}

@@ -196,4 +196,46 @@ TEST(Create, TheConfigurationIsNotNeededAfterwards)
     calm_pool_destroy(pool);
 }
 
+/* Each call, whatever it answers, leaves errno as it was. */
+#define KEEPS_ERRNO(call)                                                                          \
+    do {                                                                                           \
+        errno = EDOM;                                                                              \
+        (void)(call);                                                                              \
+        EXPECT_EQ(errno, EDOM) << #call;                                                           \
+    } while (false)
+
+/* Seen to fail with a claim_map that writes to errno. */
+TEST(Create, NoFunctionTouchesErrno)
+{
+    calm_pool *pool = nullptr;
+    calm_pool_limits limits;
+    calm_pool_stats stats;
+    PoolConfig huge({64}, {100}, size_t(1) << 46), good({64, 4096}, {50, 50}, MiB);
+    KEEPS_ERRNO(calm_pool_create(huge.get(), &pool));
+    KEEPS_ERRNO(calm_pool_create(nullptr, &pool));
+    KEEPS_ERRNO(calm_pool_bound(good.get(), &limits));
+    good.plain.flags = CALM_POOL_LOCK; /* refused on some machines */
+    KEEPS_ERRNO(calm_pool_create(good.get(), &pool));
+    KEEPS_ERRNO((calm_pool_destroy(pool), 0));
+    good.plain.flags = CALM_POOL_HUGE;
+    pool = nullptr;
+    KEEPS_ERRNO(calm_pool_create(good.get(), &pool));
+    KEEPS_ERRNO((calm_pool_destroy(pool), 0));
+    good.plain.flags = 0;
+    KEEPS_ERRNO(calm_pool_create(good.get(), &pool));
+    void *block = nullptr;
+    KEEPS_ERRNO(block = calm_pool_alloc(pool, 64));
+    KEEPS_ERRNO(calm_pool_alloc(pool, 2 * MiB));
+    KEEPS_ERRNO(calm_pool_alloc_aligned(pool, 64, 3));
+    KEEPS_ERRNO(calm_pool_free(pool, block));
+    KEEPS_ERRNO(calm_pool_free(pool, block));
+    KEEPS_ERRNO(calm_pool_free_remote(pool, &pool));
+    KEEPS_ERRNO(calm_pool_drain(pool));
+    KEEPS_ERRNO(calm_pool_usable_size(pool, &pool));
+    KEEPS_ERRNO(calm_pool_watch_bytes(calm_pool_watch(pool)));
+    KEEPS_ERRNO((calm_pool_stats_read(pool, &stats), 0));
+    KEEPS_ERRNO(calm_strerror(-1));
+    KEEPS_ERRNO((calm_pool_destroy(pool), 0));
+}
+
 } // namespace

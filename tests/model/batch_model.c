@@ -4,6 +4,9 @@
  * Checked after every schedule: no block is lost or handed out twice; the stack's count is its
  * length; every batch is in one place only; a block that lies still is found, one that is out is
  * not.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than three threads or four preemptions; a tag that comes round after 2^32 steps.
  */
 #include "explore.h"
 

@@ -3,6 +3,10 @@
  * other threads do over them.
  *
  * Nothing but the fast paths and the walk is called, so what the slow paths need stays unresolved.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * the slow paths (resize, flush, places that change), more than one reader or four preemptions; a
+ * fork, of which snapshot.pml has one.
  */
 #include "explore.h"
 

@@ -9,6 +9,10 @@
  * Checked at every step that could break it: a block is handed out once; no sequence changes a
  * cache that its owner has to himself; a cache goes into one slot only. After every schedule: each
  * block is in one place, each cache's state says where it is.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * the instructions of a sequence, for which shim/cores stands; more than two cores, three threads
+ * or three preemptions.
  */
 #include "explore.h"
 

@@ -5,6 +5,10 @@
  * Of the executor there is what one worker needs. Its pool is a count of blocks in use and one of
  * blocks that others freed. Every sleep is without an end, as that of a whole pool is: so a wake-up
  * that is lost leaves all threads waiting.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * the kernel's own sleep, for which os_wait() stands; more than one worker, three threads or three
+ * preemptions; the executor around the worker.
  */
 #include "explore.h"
 

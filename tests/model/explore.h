@@ -5,8 +5,10 @@
  * The threads are stacks of one real thread. Before each atomic operation (shim/base/atomic.h) the
  * explorer decides who goes on; a switch away from a thread that could go on is a preemption. All
  * schedules with at most `preemptions_max` of them are run, one after the other, each from a fresh
- * start (context bounding: Musuvathi and Qadeer, 2007). What it does not see is reordering by the
- * machine: operations happen in one total order.
+ * start (context bounding: Musuvathi and Qadeer, 2007).
+ *
+ * Not covered by any model: reordering by the machine, as operations happen in one total order;
+ * more preemptions than a case allows; a switch between two atomic operations.
  */
 #ifndef CALM_MODEL_EXPLORE_H
 #define CALM_MODEL_EXPLORE_H

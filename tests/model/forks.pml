@@ -3,6 +3,9 @@
  *
  * Two threads fork, two work under nested locks, always in rising rank.   MUTANT 1: one fork takes the locks from the
  * other end.   MUTANT 2: fork forgets one lock.   MUTANT 3: a worker takes its inner lock first.
+ *
+ * Not covered: what the locks guard; a lock whose holder does not let go within a second, which a fork leaves; more
+ * than two forks, two workers and four locks; what the machine reorders.
  */
 #define LOCKS 4
 

@@ -5,6 +5,10 @@
  * os_wait and os_wake are the kernel's promise: a wait compares and falls asleep in one step. A
  * patient wait may end by time at once, or when nobody else can go on. Of the others only one whose
  * holder has ended does: in the library they all do, but nobody may have to rely on that.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * the futex calls themselves, for which os_wait() and os_wake() stand; more than four threads or
+ * four preemptions; how long a wait takes; mending what the lock guards.
  */
 #include "explore.h"
 

@@ -3,6 +3,9 @@
  *
  * Checked after every schedule: every unit is in one hand or in one stack; whoever merges finds all
  * that is left.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than eight units, three threads or three preemptions; the lists under the lock.
  */
 #include "explore.h"
 

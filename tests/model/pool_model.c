@@ -6,6 +6,10 @@
  * it is handed out in between, exactly one succeeds; no more requests than calm_pool_bound says are
  * refused in a row while a block is free; every block comes back, and the pool's own walk finds
  * nothing wrong.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than three threads or four preemptions; pools of more than a few words of blocks; quiet
+ * before destroy, which the program owes.
  */
 #include "explore.h"
 

@@ -2,6 +2,10 @@
  * ring_model.c: the shipped exec/ring.c and exec/inbox.c under the explorer: a slot is one thread's
  * at a time, none is lost, what was published or sent is taken once, what a close refuses is spare,
  * and a look does not miss what is there.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * capacities above two, more than three threads or three preemptions; a thread that is stopped for
+ * ever.
  */
 #include "explore.h"
 

@@ -5,6 +5,9 @@
  * Checked after every schedule: no block is lost or handed out twice, whichever shard asks; every
  * batch is in one place only; a shard that has nothing finds what lies in the other; two threads
  * that make the stacks at once lose nothing.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than two shards, three threads or three preemptions.
  */
 #include "explore.h"
 

@@ -4,6 +4,9 @@
  * An entry is its newest block (`first`), the others in slots, and `top`. The child sees the words of one moment. It may
  * lose a block that was on its way, but must not see one twice: it drops `first` when the top slot names the same.
  * MUTANT 1: it does not.
+ *
+ * Not covered: an owner in a slow path (`edits`), other sequences of pops and pushes than this one, what the machine
+ * reorders.
  */
 #ifndef MUTANT
 #define MUTANT 0

@@ -6,6 +6,10 @@
  * Each stack asks for a size of its own. Checked in every visit: a row's callers are of one stack
  * and its bytes of that stack's size. After every schedule: all rows together have every request
  * and every byte, and what is live is what was not ended.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * tables of more than three rows, more than three threads or two preemptions; the reader's half of
+ * `calm heap`, which is written in Python.
  */
 #include "explore.h"
 

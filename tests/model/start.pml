@@ -5,6 +5,9 @@
  * sees the region. A starter may stop for ever; whoever waits gives it up then.   MUTANT 1: the starter wakes before it
  * stores.   MUTANT 2: look and claim are two steps.   MUTANT 3: who gives up lets another thread start.
  * MUTANT 4: nobody gives up.
+ *
+ * Not covered: the start itself, of which there is one bit; the fork; more than three threads; what the machine
+ * reorders.
  */
 #define NOT_YET 0
 #define RUNNING 1

@@ -3,6 +3,10 @@
  *
  * Checked after every schedule: each block is in one hand or in one map; whoever takes all that
  * there are finds each; no slab is in the stack twice; the count is what there is.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than two slabs, three threads or three preemptions; bookkeeping that changes hands, and
+ * bins that change.
  */
 #include "explore.h"
 

@@ -4,6 +4,9 @@
  *
  * Checked after every schedule: a bin has one depot in the list, and whoever asked for it got that
  * one and finds it in the table.
+ *
+ * Not covered: what the machine reorders (the explorer runs all operations in one total order);
+ * more than two bins, three threads or three preemptions; the fork.
  */
 #include "explore.h"
 

@@ -7,7 +7,8 @@
  * upon but that a class has no more blocks begun than its map has bits, that its hot word is one of
  * the map, that the last keys are UINT64_MAX, and that the range has no more parts than the table.
  *
- * One thread: plain_atomic.h. That remote frees meet is the model's matter.
+ * Not covered: other threads (plain_atomic.h; that remote frees meet is the model's matter), and
+ * that an address leads to its own block.
  */
 #include <stddef.h>
 #include <stdint.h>

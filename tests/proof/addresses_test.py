@@ -3,8 +3,8 @@
 
     addresses_test.py
 
-What is analysed: addresses.c. What that says: docs/design/pool-proof.md. Needs frama-c-base of Debian 12; that it is
-missing is a failure.
+What is analysed: addresses.c. Not covered: other threads, and whether the block that is found is the right one. What
+that says: docs/design/pool-proof.md. Needs frama-c-base of Debian 12; that it is missing is a failure.
 """
 import os
 import re

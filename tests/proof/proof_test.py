@@ -3,6 +3,8 @@
 
     proof_test.py [--controls]
 
+Not covered: other threads, and all of an operation that is not in src/pool/levels.h.
+
 Without --controls: every goal must be proved. With it: each of some bugs is put into a copy of the source, and some
 goal must then fail. What is proved: docs/design/pool-proof.md. Needs frama-c-base, why3, z3 and cvc4 of Debian 12;
 what is missing is a failure.

@@ -3,6 +3,9 @@
  */
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <errno.h>
 
 #include "../heap_support.h"
@@ -96,6 +99,16 @@ TEST(Api, OptionsAreReadAndWrittenByName)
     EXPECT_EQ(calm_option_set("nothing", 1), ENOENT);
     EXPECT_EQ(calm_option_set("cohorts", 1), EPERM);
     EXPECT_EQ(calm_option_set("cache_kb", 1), EINVAL);
+}
+
+/* Seen to fail with a calm_sites_json that forgets what the write said. */
+TEST(Api, SitesThatCannotBeWrittenAreAnErrno)
+{
+    EXPECT_EQ(calm_sites_json(-1), EBADF);
+    int full = open("/dev/full", O_WRONLY);
+    ASSERT_GE(full, 0);
+    EXPECT_EQ(calm_sites_json(full), ENOSPC);
+    close(full);
 }
 
 /* Seen to fail while the option was stored and nobody read it again. */

@@ -37,7 +37,7 @@ enum {
     BLOCKS = 150,
     CODE_MAX = 4 << 20,
     STACK_BYTES = 64 << 10,
-    PLACES_MIN = 3000,
+    PLACES_MIN = 8000,
     RET = 0xc3,
 };
 
@@ -159,6 +159,76 @@ static void run_forms(size_t size)
     step(false);
 }
 
+/* What nobody calls in a loop: sizes and flags beside the block, questions, figures, the profiler.
+ */
+static void run_extended(size_t size)
+{
+    static void *(*mallocx_)(size_t, int), *(*rallocx_)(void *, size_t, int);
+    static size_t (*xallocx_)(void *, size_t, size_t, int), (*sallocx_)(const void *, int);
+    static size_t (*nallocx_)(size_t, int);
+    static void (*dallocx_)(void *, int), (*sdallocx_)(void *, size_t, int);
+    static void (*free_sized_)(void *, size_t), (*free_aligned_sized_)(void *, size_t, size_t);
+    *(void **)&mallocx_ = symbol("mallocx");
+    *(void **)&rallocx_ = symbol("rallocx");
+    *(void **)&xallocx_ = symbol("xallocx");
+    *(void **)&sallocx_ = symbol("sallocx");
+    *(void **)&nallocx_ = symbol("nallocx");
+    *(void **)&dallocx_ = symbol("dallocx");
+    *(void **)&sdallocx_ = symbol("sdallocx");
+    *(void **)&free_sized_ = symbol("free_sized");
+    *(void **)&free_aligned_sized_ = symbol("free_aligned_sized");
+    step(true);
+    size_t good = nallocx_(size, 0);
+    void *block = mallocx_(size, 0);
+    xallocx_(block, size + 1, 0, 0);
+    block = rallocx_(block, good * 2, 0);
+    sallocx_(block, 0);
+    dallocx_(block, 0);
+    sdallocx_(mallocx_(size, 0), size, 0);
+    free_sized_(hidden(malloc(size)), size);
+    free_aligned_sized_(hidden(aligned_alloc(64, 640)), 64, 640);
+    free(hidden(pvalloc(size)));
+    step(false);
+}
+
+static void run_questions(void)
+{
+    static int (*dump)(int, const char *);
+    static int (*begin)(size_t, uint64_t), (*get)(const char *, uint64_t *);
+    static void (*end)(void);
+    static size_t (*cohorts)(void *, size_t), (*good)(size_t);
+    *(void **)&dump = symbol("calm_profile_dump");
+    *(void **)&begin = symbol("calm_profile_start");
+    *(void **)&end = symbol("calm_profile_stop");
+    *(void **)&get = symbol("calm_option_get");
+    *(void **)&cohorts = symbol("calm_cohorts_read");
+    *(void **)&good = symbol("calm_good_size");
+    FILE *nowhere = fopen("/dev/null", "w");
+    int errors = dup(STDERR_FILENO);
+    CHECK(nowhere != NULL && errors >= 0, "no /dev/null");
+    dup2(fileno(nowhere), STDERR_FILENO);
+    uint64_t value;
+    step(true);
+    mallinfo2();
+    malloc_info(0, nowhere);
+    get("purge_delay_ms", &value);
+    cohorts(NULL, 0);
+    good(100);
+    begin(4000, 1);
+    step(false);
+    for (size_t i = 0; i < 20; i++) { /* samples: the profiler's own way through malloc */
+        step(true);
+        free(hidden(malloc(3000)));
+        step(false);
+    }
+    step(true);
+    dump(STDERR_FILENO, "pprof");
+    end();
+    step(false);
+    dup2(errors, STDERR_FILENO);
+    fclose(nowhere);
+}
+
 /* Refills and flushes. */
 static void run_many(size_t size)
 {
@@ -226,6 +296,9 @@ int main(int count, char **words)
     CHECK(sigaction(SIGTRAP, &action, NULL) == 0, "no handler");
     for (size_t size = 8; size <= 128 * KIB; size = size * 5 / 2)
         run_forms(size);
+    run_extended(100);
+    run_extended(100 * KIB);
+    run_questions();
     step(true);
     free(hidden(malloc(8 * MIB)));
     step(false);

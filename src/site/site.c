@@ -109,7 +109,7 @@ void site_start(enum site_policy policy, size_t cohorts)
     site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
     if (site_is_interned)
-        wrapper_start();
+        wrapper_start(true);
     begin_table();
 }
 

@@ -3,9 +3,11 @@
  *
  * Two tables. `seen` has, for addresses that requests return to, a sketch of their callers and
  * sizes: marks of the first four different ones, so that what is counted is never more than there
- * are. `wrapper_places` has where a known wrapper keeps its return address; it is what requests
+ * are. `wrapper_facts` has where a known wrapper keeps its return address; it is what requests
  * read. A fact is used only after a walk of the stack agreed with it, and is proved again now and
  * then; one that disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h).
+ * Where sites must be exact, only the unwind tables make a fact: that the frame has one size, or
+ * that each request is to be walked.
  *
  * Owner: any thread, lock-free; docs/protocols/wrappers.md. Design: docs/design/wrappers.md
  */
@@ -19,7 +21,7 @@
 enum {
     SEEN_LOG2 = 10,
     SEEN_WAYS = 4,
-    FRAME_BYTES_MAX = 4096,
+    UNITS_MAX = (1 << WRAPPER_UNIT_BITS) - 1,
     MARK_BITS = 16,
     MARK_SET = 1 << (MARK_BITS - 1), /* so that no mark is 0 */
 
@@ -36,35 +38,27 @@ enum {
     REQUESTS_WHEN_OFF = 1 << 16,
 };
 
-/* From the stack pointer after a return: to the stack pointer after the next, and to the word that
- * has its address. Never 0. */
-struct distance {
-    int32_t next;
-    int32_t kept;
-};
-
-_Static_assert(offsetof(struct distance, kept) == WRAPPER_KEPT_SHIFT / 8, "the high half");
-
 struct seen {
-    _Atomic uintptr_t site;    /* 0: unused */
-    _Atomic uint64_t callers;  /* marks of them, four at most */
-    _Atomic uint64_t sizes;    /* the same                    */
-    _Atomic uint64_t distance; /* a struct distance: what the walks so far agreed on; 0: none */
+    _Atomic uintptr_t site;   /* 0: unused */
+    _Atomic uint64_t callers; /* marks of them, four at most */
+    _Atomic uint64_t sizes;   /* the same                    */
+    _Atomic uint32_t place;   /* of a fact: what the walks so far agreed on; 0: none */
     _Atomic uint32_t samples;
     _Atomic uint8_t proofs;
     _Atomic uint8_t mismatches;
     _Atomic uint16_t state;
 };
 
-_Static_assert(sizeof(struct wrapper_place) * WRAPPER_WAYS == CACHE_LINE_BYTES, "a set is a line");
+_Static_assert(sizeof(uint64_t) * WRAPPER_WAYS == CACHE_LINE_BYTES, "a set is a line");
 
 static _Alignas(CACHE_LINE_BYTES) struct seen seen[1 << SEEN_LOG2];
-_Alignas(CACHE_LINE_BYTES) struct wrapper_place wrapper_places[1 << WRAPPER_PLACES_LOG2];
+_Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wrapper_facts[1 << WRAPPER_FACTS_LOG2];
 
 _Atomic uint64_t wrapper_indices[SITES / 64];
 static _Atomic uint64_t diverted[SITES / 64]; /* bits by index of site_table */
 
 static bool is_allowed = true;
+static bool must_be_exact;
 static _Atomic bool is_on;
 static _Atomic uint64_t looks;
 static _Atomic uint64_t mismatches;
@@ -78,8 +72,9 @@ void wrapper_configure(enum wrapper_use use)
     store(&is_on, use == WRAPPERS_ON, RELAXED);
 }
 
-void wrapper_start(void)
+void wrapper_start(bool is_exact)
 {
+    must_be_exact = is_exact;
     if (is_allowed)
         store(&is_on, true, RELAXED);
 }
@@ -110,9 +105,10 @@ static unsigned marks_in(uint64_t word)
     return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
 }
 
-ALWAYS_INLINE struct wrapper_place *facts_of(uintptr_t site)
+/* Where a fact's wrapper returns to; 0: there is none. */
+static uintptr_t site_of_fact(uint64_t fact)
 {
-    return wrapper_set((const void *)site);
+    return (uintptr_t)(fact >> WRAPPER_PLACE_BITS) << CODE_ALIGN_LOG2;
 }
 
 ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
@@ -129,56 +125,63 @@ static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
     return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
 }
 
-static struct wrapper_place *find_fact(uintptr_t site)
-{
-    struct wrapper_place *set = facts_of(site);
-    for (unsigned way = 0; way < WRAPPER_WAYS; way++)
-        if (load(&set[way].site, RELAXED) == site)
-            return &set[way];
-    return NULL;
-}
-
-/* 0: none. F3 acquire: pairs with F2, so that a distance is read before the site it belongs to. */
+/* What the site's fact says, or 0: it has none. */
 ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
     if (likely(!has_bit(wrapper_indices, site)))
         return 0;
-    const struct wrapper_place *set = facts_of(site);
+    const _Atomic uint64_t *set = wrapper_set((const void *)site);
     for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
-        uint64_t distance = load(&set[way].distance, ACQUIRE);
-        if (load(&set[way].site, RELAXED) == site)
-            return distance;
+        uint64_t place = wrapper_place_in(load(&set[way], RELAXED), (const void *)site); /* F2 */
+        if (place < WRAPPER_PLACES_END)
+            return place;
     }
     return 0;
 }
 
-const void *wrapper_see_through(const void *site, const void *frame)
+/* Goes on from `site` in a layer that only a walk leads out of. `first`: where the request returns
+ * to, at the stack pointer `sp`. Where the tables do not lead further, what they led to counts. */
+static NOINLINE const void *walk_through(const void *first, uintptr_t sp, const void *site,
+                                         unsigned layer)
 {
-    uintptr_t sp = (uintptr_t)frame;
-    for (unsigned layer = 0; layer < WRAPPER_DEPTH_MAX; layer++) {
-        uint64_t word = read_fact((uintptr_t)site);
-        if (word == 0)
+    uintptr_t callers[WRAPPER_DEPTH_MAX + 1];
+    for (size_t want = layer + 2; want <= WRAPPER_DEPTH_MAX + 1; want++) {
+        if (os_stack_told((uintptr_t)first, sp, callers, want) < want)
             break;
-        struct distance distance;
-        __builtin_memcpy(&distance, &word, sizeof distance);
-        uintptr_t caller = os_stack_word(sp, sp + (uintptr_t)distance.kept);
-        if (caller == 0)
+        site = (const void *)callers[want - 1];
+        if (read_fact((uintptr_t)site) == 0)
             break;
-        site = (const void *)caller;
-        sp += (uintptr_t)distance.next;
     }
     return site;
 }
 
-/* False: its set is full. */
-static bool add_fact(uintptr_t site, uint64_t distance)
+const void *wrapper_see_through(const void *site, const void *frame)
 {
-    struct wrapper_place *set = facts_of(site);
+    const void *first = site;
+    uintptr_t sp = (uintptr_t)frame;
+    for (unsigned layer = 0; layer < WRAPPER_DEPTH_MAX; layer++) {
+        uint64_t place = read_fact((uintptr_t)site);
+        if (place == 0)
+            break;
+        if (place == WRAPPER_WALKED)
+            return walk_through(first, (uintptr_t)frame, site, layer);
+        uintptr_t caller = os_stack_word(sp, wrapper_kept_at(sp, place));
+        if (caller == 0)
+            break;
+        site = (const void *)caller;
+        sp += (uintptr_t)(place >> WRAPPER_KEPT_BITS) * WRAPPER_UNIT_BYTES;
+    }
+    return site;
+}
+
+/* F1. False: its set is full. */
+static bool add_fact(uintptr_t site, uint64_t place)
+{
+    _Atomic uint64_t *set = wrapper_set((const void *)site);
+    uint64_t fact = wrapper_place_in(place, (const void *)site);
     for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
-        uintptr_t expected = 0;
-        /* F1: takes the entry; its distance is 0, so that nobody goes by it yet. */
-        if (compare_swap(&set[way].site, &expected, site, RELAXED, RELAXED) || expected == site) {
-            store(&set[way].distance, distance, RELEASE); /* F2 */
+        uint64_t expected = 0;
+        if (compare_swap(&set[way], &expected, fact, RELAXED, RELAXED) || expected == fact) {
             set_bit(wrapper_indices, site);
             return true;
         }
@@ -186,14 +189,15 @@ static bool add_fact(uintptr_t site, uint64_t distance)
     return false;
 }
 
-/* F4, F5: first nobody goes by it, then it is free. */
+/* F3: each of the site's, for two threads may have added one. */
 static void drop_fact(uintptr_t site)
 {
-    struct wrapper_place *fact = find_fact(site);
-    if (fact == NULL)
-        return;
-    store(&fact->distance, 0, RELEASE);
-    compare_swap(&fact->site, &site, 0, RELEASE, RELAXED);
+    _Atomic uint64_t *set = wrapper_set((const void *)site);
+    for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
+        uint64_t fact = load(&set[way], RELAXED);
+        if (fact != 0 && site_of_fact(fact) == site)
+            compare_swap(&set[way], &fact, 0, RELAXED, RELAXED);
+    }
 }
 
 bool wrapper_has_index(size_t index)
@@ -212,8 +216,8 @@ static void undivert(uintptr_t site)
 {
     size_t index = site_index((const void *)site);
     uint64_t bit = (uint64_t)1 << index % 64;
-    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++) {
-        uintptr_t other = load(&wrapper_places[i].site, RELAXED);
+    for (size_t i = 0; i < 1 << WRAPPER_FACTS_LOG2; i++) {
+        uintptr_t other = site_of_fact(load(&wrapper_facts[i], RELAXED));
         if (other != 0 && site_index((const void *)other) == index)
             return;
     }
@@ -227,7 +231,7 @@ static void begin_seen(struct seen *entry)
     store(&entry->state, WRAPPER_NO, RELAXED);
     store(&entry->callers, 0, RELAXED);
     store(&entry->sizes, 0, RELAXED);
-    store(&entry->distance, 0, RELAXED);
+    store(&entry->place, 0, RELAXED);
     store(&entry->samples, 0, RELAXED);
     store(&entry->proofs, 0, RELAXED);
 }
@@ -280,17 +284,24 @@ static void leave(struct seen *entry, uintptr_t site, enum wrapper_state state)
     store(&entry->state, (uint16_t)state, RELAXED);
 }
 
-/* From one return to the next, or 0 where it cannot serve. */
-static uint64_t distance_between(const struct os_caller *from, const struct os_caller *to)
+/* Where a fact may have its site: in bits that a word has room for. */
+static bool fits_fact(uintptr_t site)
+{
+    return site_of_fact(wrapper_place_in(0, (const void *)site)) == site;
+}
+
+/* How the caller is found from the next frame inside, as a fact has it; 0: it cannot be. */
+static uint32_t place_of(const struct os_caller *from, const struct os_caller *to)
 {
     uintptr_t next = to->sp - from->sp, kept = to->kept_at - from->sp;
-    if (from->sp == 0 || to->sp == 0 || to->kept_at == 0 || next - 1 >= FRAME_BYTES_MAX ||
-        kept >= next)
+    if (from->sp == 0 || to->sp == 0 || to->kept_at == 0 || !fits_fact(from->address))
         return 0;
-    struct distance distance = {(int32_t)next, (int32_t)kept};
-    uint64_t word;
-    __builtin_memcpy(&word, &distance, sizeof word);
-    return word;
+    bool has_place = next % WRAPPER_UNIT_BYTES == 0 && next / WRAPPER_UNIT_BYTES - 1 < UNITS_MAX &&
+                     kept < next && kept % sizeof(uintptr_t) == 0;
+    if (has_place && (to->is_fixed || !must_be_exact))
+        return (uint32_t)(next / WRAPPER_UNIT_BYTES << WRAPPER_KEPT_BITS |
+                          kept / sizeof(uintptr_t));
+    return must_be_exact && to->is_told ? WRAPPER_WALKED : 0;
 }
 
 /* What was known of a wrapper was not so. It may begin anew, but not for ever. */
@@ -307,24 +318,24 @@ static void contradict(struct seen *entry, uintptr_t site)
  * Whether it is one. */
 static bool prove(struct seen *entry, const struct os_caller *site, const struct os_caller *caller)
 {
-    uint64_t distance = distance_between(site, caller), before = load(&entry->distance, RELAXED);
+    uint32_t place = place_of(site, caller), before = load(&entry->place, RELAXED);
     enum wrapper_state state = (enum wrapper_state)load(&entry->state, RELAXED);
-    if (state == WRAPPER_KNOWN && distance != before)
+    if (state == WRAPPER_KNOWN && place != before)
         contradict(entry, site->address);
-    else if (state == WRAPPER_FOUND && (distance == 0 || (before != 0 && distance != before)))
+    else if (state == WRAPPER_FOUND && (place == 0 || (before != 0 && place != before)))
         leave(entry, site->address, WRAPPER_BLIND);
     if (load(&entry->state, RELAXED) != WRAPPER_FOUND)
-        return state == WRAPPER_KNOWN && distance == before;
+        return state == WRAPPER_KNOWN && place == before;
     /* The dynamic linker's requests tell intern that modules change. */
     if (os_loader_find((const void *)site->address) == LOADER_ITSELF) {
         leave(entry, site->address, WRAPPER_BLIND);
         return false;
     }
-    store(&entry->distance, distance, RELAXED);
+    store(&entry->place, place, RELAXED);
     uint8_t proofs = (uint8_t)(fetch_add(&entry->proofs, 1, RELAXED) + 1);
-    if (!caller->is_fixed && proofs < PROOFS_MIN)
+    if (!caller->is_fixed && !must_be_exact && proofs < PROOFS_MIN)
         return false;
-    bool is_added = add_fact(site->address, distance);
+    bool is_added = add_fact(site->address, place);
     if (is_added)
         intern_retire((const void *)site->address);
     store(&entry->state, is_added ? WRAPPER_KNOWN : WRAPPER_BLIND, RELAXED);
@@ -367,27 +378,27 @@ static void forget(uintptr_t site)
     store(&entry->site, 0, RELAXED);
 }
 
-static void forget_if_gone(struct wrapper_place *fact)
+static void forget_if_gone(const _Atomic uint64_t *fact)
 {
-    uintptr_t site = load(&fact->site, RELAXED);
+    uintptr_t site = site_of_fact(load(fact, RELAXED));
     if (site != 0 && os_loader_find((const void *)site) == LOADER_NONE)
         forget(site);
 }
 
 void wrapper_forget_gone(void)
 {
-    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++)
-        forget_if_gone(&wrapper_places[i]);
+    for (size_t i = 0; i < 1 << WRAPPER_FACTS_LOG2; i++)
+        forget_if_gone(&wrapper_facts[i]);
 }
 
 /* The hand goes on to the next fact. */
 static void sweep(void)
 {
-    for (size_t i = 0; i < 1 << WRAPPER_PLACES_LOG2; i++) {
-        size_t at = fetch_add(&hand, 1, RELAXED) % (1 << WRAPPER_PLACES_LOG2);
-        if (load(&wrapper_places[at].site, RELAXED) == 0)
+    for (size_t i = 0; i < 1 << WRAPPER_FACTS_LOG2; i++) {
+        size_t at = fetch_add(&hand, 1, RELAXED) % (1 << WRAPPER_FACTS_LOG2);
+        if (load(&wrapper_facts[at], RELAXED) == 0)
             continue;
-        forget_if_gone(&wrapper_places[at]);
+        forget_if_gone(&wrapper_facts[at]);
         return;
     }
 }

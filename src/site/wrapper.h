@@ -24,8 +24,9 @@ enum wrapper_use { WRAPPERS_OFF, WRAPPERS_AUTO, WRAPPERS_ON };
 void wrapper_configure(enum wrapper_use use);
 
 /* A policy that keeps sites apart is in use: looks for wrappers from now on, unless that is off.
- * Any thread. */
-void wrapper_start(void);
+ * `is_exact`: nothing that the program's data can imitate may say who a wrapper's caller is. Before
+ * the heap is used. */
+void wrapper_start(bool is_exact);
 
 /* Whether requests of an index of site_table must be diverted, for a wrapper has it. */
 bool wrapper_has_index(size_t index);
@@ -43,7 +44,7 @@ ALWAYS_INLINE bool wrapper_may_be(const void *site)
 /*
  * The site that counts for a request: `site`, or, as long as that is a known wrapper's, its
  * caller's. `frame`: where the stack pointer is after the return to `site`. Cost: a look-up, and
- * for each layer another and a load.
+ * for each layer another and a load; a walk where one layer is known to need it.
  */
 const void *wrapper_see_through(const void *site, const void *frame);
 
@@ -80,14 +81,24 @@ enum wrapper_state {
     WRAPPER_BLIND, /* they diverge, but its caller cannot be told     */
 };
 
-/* Where a known wrapper keeps its caller's address, in bytes above the frame of the request, in the
- * high half of `distance`. */
-struct wrapper_place {
-    _Atomic uintptr_t site;    /* 0: unused */
-    _Atomic uint64_t distance; /* 0: not to be used */
+/*
+ * Facts of known wrappers, a word each, so that nobody reads a part of one and a part of another;
+ * 0: unused. From the top: the site's address without the bits that are 0 in every one; units of 16
+ * bytes from the stack pointer after its return to that after its caller's; words to the one that
+ * has the caller's address. No units: only a walk tells (WRAPPER_WALKED).
+ */
+enum {
+    WRAPPER_FACTS_LOG2 = 8,
+    WRAPPER_WAYS = 8,
+    WRAPPER_KEPT_BITS = 9,
+    WRAPPER_UNIT_BITS = 8,
+    WRAPPER_UNIT_BYTES = 16, /* of stack: what a call is aligned to */
+    WRAPPER_PLACE_BITS = WRAPPER_KEPT_BITS + WRAPPER_UNIT_BITS,
+    WRAPPER_WALKED = 1,
+    WRAPPER_PLACED_MIN = 1 << WRAPPER_KEPT_BITS, /* what is below has no units */
+    WRAPPER_PLACES_END = 1 << WRAPPER_PLACE_BITS,
 };
-enum { WRAPPER_PLACES_LOG2 = 8, WRAPPER_WAYS = 4, WRAPPER_KEPT_SHIFT = 32 };
-extern HIDDEN struct wrapper_place wrapper_places[1 << WRAPPER_PLACES_LOG2];
+extern HIDDEN _Atomic uint64_t wrapper_facts[1 << WRAPPER_FACTS_LOG2];
 
 ALWAYS_INLINE uint64_t wrapper_mix(uint64_t value)
 {
@@ -96,21 +107,31 @@ ALWAYS_INLINE uint64_t wrapper_mix(uint64_t value)
 
 /* The ways of an address; the same in every run: what address randomisation changes does not count.
  */
-ALWAYS_INLINE struct wrapper_place *wrapper_set(const void *site)
+ALWAYS_INLINE _Atomic uint64_t *wrapper_set(const void *site)
 {
-    size_t place = wrapper_mix(site_index(site)) >> (64 - WRAPPER_PLACES_LOG2);
-    return &wrapper_places[place & ~(size_t)(WRAPPER_WAYS - 1)];
+    size_t place = wrapper_mix(site_index(site)) >> (64 - WRAPPER_FACTS_LOG2);
+    return &wrapper_facts[place & ~(size_t)(WRAPPER_WAYS - 1)];
+}
+
+/* What a fact says of a site's frame; WRAPPER_PLACES_END or more: it is another site's. */
+ALWAYS_INLINE uint64_t wrapper_place_in(uint64_t fact, const void *site)
+{
+    return fact ^ (uint64_t)((uintptr_t)site >> CODE_ALIGN_LOG2) << WRAPPER_PLACE_BITS;
+}
+
+ALWAYS_INLINE uintptr_t wrapper_kept_at(uintptr_t sp, uint64_t place)
+{
+    return sp + (uintptr_t)(place & ((1 << WRAPPER_KEPT_BITS) - 1)) * sizeof(uintptr_t);
 }
 
 /* The caller of a wrapper that is in the first way of its set, where that is quickly read. NULL:
  * wrapper_see_through() is to be asked. A caller that is a wrapper is not looked through. */
 ALWAYS_INLINE const void *wrapper_caller_quick(const void *site, const void *frame)
 {
-    const struct wrapper_place *place = wrapper_set(site);
-    uint64_t distance = load(&place->distance, ACQUIRE); /* F3 */
-    uintptr_t sp = (uintptr_t)frame, at = sp + (uintptr_t)(distance >> WRAPPER_KEPT_SHIFT);
-    bool is_here = load(&place->site, RELAXED) == (uintptr_t)site && distance != 0;
-    if (unlikely(!is_here || !os_stack_is_near(sp, at) || wrapper_is_due(WRAPPER_CALL)))
+    uint64_t place = wrapper_place_in(load(wrapper_set(site), RELAXED), site); /* F2 */
+    uintptr_t sp = (uintptr_t)frame, at = wrapper_kept_at(sp, place);
+    bool is_placed = place - WRAPPER_PLACED_MIN < WRAPPER_PLACES_END - WRAPPER_PLACED_MIN;
+    if (unlikely(!is_placed || !os_stack_is_near(sp, at) || wrapper_is_due(WRAPPER_CALL)))
         return NULL;
     return (const void *)os_stack_word(sp, at);
 }

@@ -19,6 +19,7 @@ enum {
     ADDRESS_MIN = 4096,
     CODE_PAGE = 4096,
     INSIDE_MAX = 16,
+    TOLD_MAX = 8,
     INSIDE_BYTES_MAX = 16 << 10, /* of frames that a caller is known without */
 };
 
@@ -29,6 +30,7 @@ struct walk {
     uintptr_t code_page;        /* the last that was found readable */
     uintptr_t kept_at;          /* where the frame's pc was; 0: in no word of the stack */
     bool is_fixed;              /* where that is, the stack pointer before tells */
+    bool is_guessed;            /* a step was made without tables */
 };
 
 enum step { STEP_DONE, STEP_END, STEP_CANNOT };
@@ -74,6 +76,7 @@ static enum step step_signal(struct walk *walk)
     frame->is_exact = true;
     walk->kept_at = 0;
     walk->is_fixed = false;
+    walk->is_guessed = true; /* a handler may have written to the record */
     uintptr_t sp = frame->registers[STACK_SP];
     if (sp >= record && sp < walk->memory.end)
         walk->memory.low = sp - STACK_RED_ZONE;
@@ -189,6 +192,7 @@ static enum step step_frame_pointer(struct walk *walk)
     frame->is_exact = false;
     walk->kept_at = at + sizeof fp;
     walk->is_fixed = false;
+    walk->is_guessed = true;
     walk->memory.low = at + 2 * sizeof fp;
     return STEP_DONE;
 }
@@ -276,6 +280,7 @@ ALWAYS_INLINE void begin(struct walk *walk)
     stack_set(&walk->frame, STACK_FP, record);
     walk->tables = (struct stack_tables){0};
     walk->code_page = 0;
+    walk->is_guessed = false;
     stack_memory_begin(&walk->memory, walk->frame.registers[STACK_SP], true);
 }
 
@@ -291,41 +296,50 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return count;
 }
 
-/*
- * Walks on by short rows, from a frame whose stack pointer is known: adds callers up to `max`, and
- * leaves the walk where there is no such row. STEP_END: there are no more callers. An unknown frame
- * pointer counts as 0, which no frame lies above.
- */
-__attribute__((no_sanitize("address"), no_sanitize("thread"))) static enum step walk_short(
-    struct walk *walk, uintptr_t *callers, size_t *count, size_t max)
+/* A frame whose stack pointer is known. An unknown frame pointer counts as 0, which no frame lies
+ * above. */
+struct short_frame {
+    uintptr_t pc, sp, fp;
+};
+
+/* Steps to the caller by a short row. False: there is none, or it makes no sense. */
+__attribute__((always_inline, no_sanitize("address"), no_sanitize("thread"))) static inline bool
+step_short(struct short_frame *frame, struct stack_memory *memory)
 {
-    uintptr_t pc = walk->frame.pc, sp = walk->frame.registers[STACK_SP], fp = 0;
+    uint64_t row = short_find(frame->pc - 1), word;
+    uintptr_t cfa = (short_is_by_fp(row) ? frame->fp : frame->sp) + short_cfa_bytes(row);
+    if (unlikely(cfa <= frame->sp || cfa % sizeof word != 0 ||
+                 short_fp_bytes(row) > cfa - frame->sp))
+        return false;
+    if (unlikely(cfa > memory->end && !stack_memory_read(memory, cfa - sizeof word, &word)))
+        return false;
+    if (short_fp_bytes(row) != 0)
+        frame->fp = *(const volatile uintptr_t *)(cfa - short_fp_bytes(row));
+    frame->pc = *(const volatile uintptr_t *)(cfa - sizeof word);
+    frame->sp = cfa;
+    return true;
+}
+
+/* Walks on by short rows, from a frame whose stack pointer is known: adds callers up to `max`, and
+ * leaves the walk where there is no such row. STEP_END: there are no more callers. */
+static enum step walk_short(struct walk *walk, uintptr_t *callers, size_t *count, size_t max)
+{
+    struct short_frame frame = {walk->frame.pc, walk->frame.registers[STACK_SP], 0};
     enum step result = STEP_CANNOT;
-    for (; *count < max; callers[(*count)++] = pc) {
-        uint64_t row = short_find(pc - 1), word;
-        uintptr_t cfa = (short_is_by_fp(row) ? fp : sp) + short_cfa_bytes(row);
-        if (unlikely(cfa <= sp || cfa % sizeof word != 0 || short_fp_bytes(row) > cfa - sp))
-            break;
-        if (unlikely(cfa > walk->memory.end &&
-                     !stack_memory_read(&walk->memory, cfa - sizeof word, &word)))
-            break;
-        if (short_fp_bytes(row) != 0)
-            fp = *(const volatile uintptr_t *)(cfa - short_fp_bytes(row));
-        pc = *(const volatile uintptr_t *)(cfa - sizeof word);
-        sp = cfa;
-        if (unlikely(pc < ADDRESS_MIN)) {
+    for (; *count < max && step_short(&frame, &walk->memory); callers[(*count)++] = frame.pc) {
+        if (unlikely(frame.pc < ADDRESS_MIN)) {
             result = STEP_END;
             break;
         }
     }
-    if (*count == max || short_is_end(short_find(pc - 1)))
+    if (*count == max || short_is_end(short_find(frame.pc - 1)))
         result = STEP_END;
-    walk->memory.low = sp;
-    walk->frame.pc = pc;
+    walk->memory.low = frame.sp;
+    walk->frame.pc = frame.pc;
     walk->frame.known = 0;
-    stack_set(&walk->frame, STACK_SP, sp);
-    if (fp != 0)
-        stack_set(&walk->frame, STACK_FP, fp);
+    stack_set(&walk->frame, STACK_SP, frame.sp);
+    if (frame.fp != 0)
+        stack_set(&walk->frame, STACK_FP, frame.fp);
     return result;
 }
 
@@ -376,7 +390,58 @@ NOINLINE size_t os_callers(uintptr_t first, struct os_caller *callers, size_t ma
             .sp = stack_knows(frame, STACK_SP) ? frame->registers[STACK_SP] : 0,
             .kept_at = walk.kept_at,
             .is_fixed = walk.is_fixed,
+            .is_told = !walk.is_guessed,
         };
     }
     return count;
+}
+
+/*
+ * As os_stack_told by short rows alone: 0 where one is missing. `record`: what that function begins
+ * its frame with, so the frame pointer is known as in a whole walk.
+ */
+__attribute__((always_inline, no_sanitize("address"), no_sanitize("thread"))) static inline size_t
+told_short(const volatile uintptr_t *record, uintptr_t first, uintptr_t first_sp,
+           uintptr_t *callers, size_t max)
+{
+    uintptr_t here = (uintptr_t)record;
+    if (!STACK_CALLS_PUSH || first_sp - here > INSIDE_BYTES_MAX)
+        return 0;
+    struct short_frame frame = {record[1], here + 2 * sizeof(uintptr_t), record[0]};
+    struct stack_memory memory;
+    stack_memory_begin(&memory, first_sp, true); /* what is below are frames of ours */
+    for (unsigned inside = 0; frame.sp != first_sp; inside++)
+        if (inside == INSIDE_MAX || frame.sp > first_sp || !step_short(&frame, &memory))
+            return 0;
+    if (frame.pc != first)
+        return 0;
+    size_t count = 0;
+    callers[count++] = first;
+    while (count < max && step_short(&frame, &memory) && frame.pc >= ADDRESS_MIN)
+        callers[count++] = frame.pc;
+    return count == max || short_is_end(short_find(frame.pc - 1)) ? count : 0;
+}
+
+/* By a whole walk, which keeps the rows that it goes by. */
+static NOINLINE size_t told_whole(uintptr_t first, uintptr_t first_sp, uintptr_t *callers,
+                                  size_t max)
+{
+    struct os_caller found[TOLD_MAX];
+    size_t count = 0;
+    size_t walked = os_callers(first, found, size_min(max, TOLD_MAX));
+    if (walked == 0 || found[0].sp != first_sp)
+        return 0;
+    while (count < walked && found[count].is_told) {
+        callers[count] = found[count].address;
+        count++;
+    }
+    return count;
+}
+
+__attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) size_t
+os_stack_told(uintptr_t first, uintptr_t first_sp, uintptr_t *callers, size_t max)
+{
+    const volatile uintptr_t *record = (const volatile uintptr_t *)__builtin_frame_address(0);
+    size_t count = told_short(record, first, first_sp, callers, max);
+    return likely(count != 0) ? count : told_whole(first, first_sp, callers, max);
 }

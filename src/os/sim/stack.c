@@ -26,6 +26,12 @@ size_t os_callers(uintptr_t first, struct os_caller *callers, size_t max)
     return 1;
 }
 
+size_t os_stack_told(uintptr_t first, uintptr_t first_sp, uintptr_t *callers, size_t max)
+{
+    (void)first, (void)first_sp, (void)callers, (void)max;
+    return 0;
+}
+
 uintptr_t os_stack_word_far(uintptr_t at)
 {
     (void)at;

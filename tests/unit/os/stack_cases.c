@@ -23,7 +23,7 @@
 #include "os/stack.h"
 #include "stack_cases.h"
 
-enum { DEPTH_MAX = 64, PAGE = 4096, STACK_BYTES = 64 * 1024, GARBAGE_ROUNDS = 1000 };
+enum { DEPTH_MAX = 64, TOLD_MAX = 8, PAGE = 4096, STACK_BYTES = 64 * 1024, GARBAGE_ROUNDS = 1000 };
 
 #if defined(__GNUC__) && !defined(__clang__)
 #define NOT_INLINE __attribute__((noinline, noclone, no_sanitize("address"), no_sanitize("thread")))
@@ -59,7 +59,13 @@ NOT_INLINE static void capture(void)
                                  (uintptr_t)__builtin_dwarf_cfa(), from, DEPTH_MAX);
     bool is_same = count == notes->our_count &&
                    memcmp(from, notes->ours, count * sizeof from[0]) == 0;
-    if (errno != 12345 || (count != 0 && !is_same))
+    uintptr_t told[TOLD_MAX];
+    size_t told_count = os_stack_told(
+        (uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)),
+        (uintptr_t)__builtin_dwarf_cfa(), told, TOLD_MAX);
+    bool is_told = told_count <= notes->our_count && (HAS_TABLES || told_count == 0) &&
+                   memcmp(told, notes->ours, told_count * sizeof told[0]) == 0;
+    if (errno != 12345 || (count != 0 && !is_same) || !is_told)
         notes->our_count = 0;
     notes->their_count = (size_t)backtrace(notes->theirs, DEPTH_MAX);
     sink = 1;

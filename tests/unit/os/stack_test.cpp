@@ -185,6 +185,24 @@ TEST(Callers, AreTheStacksAndLieWhereTheySay)
     EXPECT_EQ(os_callers(1, places, 24), 0u) << "no such caller";
 }
 
+/* By short rows and by a whole walk. Seen to fail with a first_sp that nobody looks at. */
+TEST(Callers, WhatTheTablesTellIsTheStackFromTheCallOn)
+{
+    uintptr_t plain[24], told[8];
+    uintptr_t sp = reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa());
+    for (int times = 0; times < 3; times++) {
+        ASSERT_GE(os_stack(plain, 24), 3u);
+        size_t count = os_stack_told(plain[0], sp, told, 3);
+        if (count == 0) /* the C library does not find tables */
+            return;
+        ASSERT_EQ(count, 3u);
+        for (size_t i = 0; i < count; i++)
+            EXPECT_EQ(told[i], plain[i]);
+        EXPECT_EQ(os_stack_told(plain[0] + 1, sp, told, 3), 0u) << "no such caller";
+        EXPECT_EQ(os_stack_told(plain[0], sp + 16, told, 3), 0u) << "it returns elsewhere";
+    }
+}
+
 /* Seen to fail (to fault) without asking the kernel. */
 TEST(Callers, AWordBeyondTheStackIsNotRead)
 {

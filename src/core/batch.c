@@ -222,14 +222,14 @@ size_t batch_take(struct batch_stack *stack, void **out)
     return count;
 }
 
-bool batch_holds(const struct batch_stack *stack, const void *block)
+bool batch_search(const struct batch_stack *stack, struct search *search)
 {
     uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
     for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
         const struct batch *batch = batch_at(number);
         uint32_t count = load(&batch->count, ACQUIRE);
-        for (uint32_t i = 0; i < count; i++)
-            if (load(&batch->blocks[i], RELAXED) == block)
+        for (uint32_t i = 0; i < count && search_step(search); i++)
+            if (load(&batch->blocks[i], RELAXED) == search->block)
                 return true;
         number = load(&batch->next, RELAXED);
     }

@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 #include "base/facts.h"
+#include "core/search.h"
 
 enum {
     BATCH_BLOCKS = 127,       /* with its header, 1 KiB                    */
@@ -77,7 +78,13 @@ void batch_settle(struct batch_stack *stack);
 
 /* Whether `block` lies in a batch of the stack. Exact for a block that no other thread is freeing.
  */
-bool batch_holds(const struct batch_stack *stack, const void *block);
+bool batch_search(const struct batch_stack *stack, struct search *search);
+
+ALWAYS_INLINE bool batch_holds(const struct batch_stack *stack, const void *block)
+{
+    struct search search = search_unbounded(block);
+    return batch_search(stack, &search);
+}
 
 /* Whether the stack did not move since this was asked last. The purger asks, and nobody else. */
 bool batch_is_idle(struct batch_stack *stack);

@@ -25,6 +25,7 @@
 #include "core/class.h"
 #include "core/cores.h"
 #include "core/mark.h"
+#include "core/search.h"
 
 enum {
     CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
@@ -146,9 +147,15 @@ void *cache_alloc_owned(size_t units, unsigned owner);
  * it. */
 void cache_empty(struct cache *cache);
 
-/* Whether `block` lies in the cache's array of `bin`. Exact for a block that no other thread is
- * freeing. Any thread. */
-bool cache_holds(const struct cache *cache, unsigned bin, const void *block);
+/* Whether the block lies in the cache's array of `bin`. Exact for a block that no other thread is
+ * freeing, unless the steps run out. Any thread. */
+bool cache_search(const struct cache *cache, unsigned bin, struct search *search);
+
+ALWAYS_INLINE bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
+{
+    struct search search = search_unbounded(block);
+    return cache_search(cache, bin, &search);
+}
 
 /* Blocks in the cache's array of `bin`, as far as it can be read while the owner works. Any thread.
  */

@@ -8,9 +8,9 @@
 
 enum { WALKS_MAX = 8 };
 
-/* Counts blocks down to the NULL below the oldest, or to `block`; arrays move under us, but their
- * memory stays. */
-static size_t walk(const struct cache *cache, unsigned bin, const void *block, bool *is_found)
+/* Counts blocks down to the NULL below the oldest, or to the one that is searched for; arrays move
+ * under us, but their memory stays. */
+static size_t walk(const struct cache *cache, unsigned bin, struct search *search, bool *is_found)
 {
     struct cache *readable = (struct cache *)(uintptr_t)cache;
     const void *held = load(&readable->entries[bin].first, ACQUIRE);
@@ -20,24 +20,24 @@ static size_t walk(const struct cache *cache, unsigned bin, const void *block, b
         held = load(cache_slot(readable, top), RELAXED);
         top -= size_min(top, SLOT_BYTES);
     }
-    while (held != NULL && held != block && count < (size_t)1 << SLOTS_LOG2_MAX &&
-           top >= offsetof(struct cache, arena)) {
+    while (held != NULL && held != search->block && search_step(search) &&
+           count < (size_t)1 << SLOTS_LOG2_MAX && top >= offsetof(struct cache, arena)) {
         held = load(cache_slot(readable, top), RELAXED);
         top -= SLOT_BYTES;
         count++;
     }
-    *is_found = held == block;
+    *is_found = held == search->block;
     return count;
 }
 
-bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
+bool cache_search(const struct cache *cache, unsigned bin, struct search *search)
 {
     const struct cache_entry *entry = &cache->entries[bin];
     bool is_found = false;
-    for (unsigned walks = 0; walks < WALKS_MAX && !is_found; walks++) {
+    for (unsigned walks = 0; walks < WALKS_MAX && !is_found && search_step(search); walks++) {
         const void *first = load(&entry->first, ACQUIRE);
         uint32_t top = load(&entry->top, ACQUIRE);
-        walk(cache, bin, block, &is_found);
+        walk(cache, bin, search, &is_found);
         if (load(&entry->first, ACQUIRE) == first && load(&entry->top, ACQUIRE) == top)
             break; /* else the owner moved a block past us, perhaps this one, or the array */
     }
@@ -48,8 +48,9 @@ bool cache_holds(const struct cache *cache, unsigned bin, const void *block)
 size_t cache_count(const struct cache *cache, unsigned bin)
 {
     const struct cache_entry *entry = &cache->entries[bin];
+    struct search search = search_unbounded((const void *)UINTPTR_MAX);
     bool is_found = false;
     if (load(&entry->top, ACQUIRE) == 0)
         return load(&entry->first, RELAXED) != NULL;
-    return walk(cache, bin, (const void *)UINTPTR_MAX, &is_found);
+    return walk(cache, bin, &search, &is_found);
 }

@@ -95,7 +95,7 @@ static struct class_total {
 size_t depot_free_bytes(void)
 {
     size_t bytes = 0;
-    for (unsigned class = 1; class < CLASS_LIMIT; class++)
+    for (unsigned class = 1; class < CLASS_LIMIT; class ++)
         bytes += load(&totals[class].free_blocks, RELAXED) * class_facts[class].bytes;
     return bytes;
 }
@@ -390,14 +390,16 @@ static bool is_stray(unsigned class, const void *block)
            stray_is_one(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block));
 }
 
-bool depot_holds(unsigned bin, const void *block)
+bool depot_search(unsigned bin, struct search *search)
 {
     unsigned class = bin_class(bin);
-    bool is_free = is_in_slab(class, block) || is_stray(class, block);
-    unsigned first, rows = rows_of(bin, &first);
-    for (unsigned row = first; row < first + rows && !is_free; row++) {
+    bool is_free = is_in_slab(class, search->block) || is_stray(class, search->block);
+    unsigned first, end = rows_of(bin, &first);
+    end += first;
+    for (unsigned row = depot_row_from(class, first); row < end && !is_free && search_step(search);
+         row = depot_row_from(class, row + 1)) {
         struct depot *other = depot_of(row << CLASS_BITS | class);
-        is_free = other != NULL && depot_batch_holds(other, block);
+        is_free = other != NULL && depot_batch_search(other, search);
     }
     return is_free;
 }

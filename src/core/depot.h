@@ -5,8 +5,10 @@
 #ifndef CALM_CORE_DEPOT_H
 #define CALM_CORE_DEPOT_H
 
+#include "base/bits.h"
 #include "base/facts.h"
 #include "core/batch.h"
+#include "core/search.h"
 #include "core/shard.h"
 #include "core/stray.h"
 #include "os/lock.h"
@@ -27,7 +29,7 @@ struct depot {
 
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
-    _Atomic uint32_t gives; /* since somebody took; about */
+    _Atomic uint32_t gives;                                /* since somebody took; about */
     _Atomic uint32_t slab_count;
     struct strays strays;
 
@@ -89,15 +91,35 @@ ALWAYS_INLINE struct depot *depot_of(unsigned bin)
     return load(&depot_table[bin], ACQUIRE);
 }
 
+/* Bits by row: where a class has depots, or is about to. */
+extern HIDDEN _Atomic uint64_t depot_rows[CLASS_LIMIT][ROW_LIMIT / 64];
+
+/* The first row from `row` on where a class has one, or ROW_LIMIT. */
+ALWAYS_INLINE unsigned depot_row_from(unsigned class, unsigned row)
+{
+    for (; row < ROW_LIMIT; row = (row / 64 + 1) * 64) {
+        uint64_t bits = load(&depot_rows[class][row / 64], RELAXED) >> row % 64;
+        if (bits != 0)
+            return row + bit_lowest(bits);
+    }
+    return ROW_LIMIT;
+}
+
 /* Makes the bin's depot if there is none yet. NULL: no memory. */
 struct depot *depot_make(unsigned bin);
 
 /* The newest depot; the others by `below`. */
 struct depot *depot_newest(void);
 
-/* Whether `block`, a block of the bin by its address, lies in the bitmaps or in a batch of its
- * class. */
-bool depot_holds(unsigned bin, const void *block);
+/* Whether the block, one of the bin by its address, lies in the bitmaps or in a batch of its class,
+ * as far as the steps go. */
+bool depot_search(unsigned bin, struct search *search);
+
+ALWAYS_INLINE bool depot_holds(unsigned bin, const void *block)
+{
+    struct search search = search_unbounded(block);
+    return depot_search(bin, &search);
+}
 
 /* The stack of a shard; NULL: not made yet. */
 enum { SHARD_STACK_BYTES = CACHE_LINE_BYTES };
@@ -110,7 +132,7 @@ struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
 bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
 size_t depot_take_from_shards(struct depot *depot, void **out);
-bool depot_batch_holds(struct depot *depot, const void *block);
+bool depot_batch_search(struct depot *depot, struct search *search);
 size_t depot_batch_count(struct depot *depot);
 size_t depot_batch_blocks(struct depot *depot);
 verdict depot_verify_stacks(struct depot *depot);

@@ -87,12 +87,12 @@ size_t depot_batch_blocks(struct depot *depot)
     return sum(depot, batch_blocks) + (size_t)stray_count(&depot->strays);
 }
 
-bool depot_batch_holds(struct depot *depot, const void *block)
+bool depot_batch_search(struct depot *depot, struct search *search)
 {
     bool is_held = false;
-    for (unsigned shard = 0; shard < shard_count && !is_held; shard++) {
+    for (unsigned shard = 0; shard < shard_count && !is_held && search_step(search); shard++) {
         const struct batch_stack *stack = depot_stack(depot, shard);
-        is_held = stack != NULL && batch_holds(stack, block);
+        is_held = stack != NULL && batch_search(stack, search);
     }
     return is_held;
 }

@@ -14,10 +14,19 @@
 
 struct depot *_Atomic depot_table[BIN_LIMIT];
 struct depot *_Atomic depot_list;
+_Atomic uint64_t depot_rows[CLASS_LIMIT][ROW_LIMIT / 64];
 
 struct depot *depot_newest(void)
 {
     return load(&depot_list, ACQUIRE);
+}
+
+/* M0: before there is a block of the bin. */
+static void note_row(unsigned bin)
+{
+    unsigned row = bin_row(bin);
+    atomic_fetch_or_explicit(&depot_rows[bin_class(bin)][row / 64], (uint64_t)1 << row % 64,
+                             RELAXED);
 }
 
 /* Two threads may both make one; the loser's stays unused. */
@@ -33,6 +42,7 @@ struct depot *depot_make(unsigned bin)
         if (made == NULL &&
             (made = (struct depot *)meta_alloc(sizeof *made, CACHE_LINE_BYTES)) == NULL)
             return NULL;
+        note_row(bin);
         made->bin = (bin_index)bin;
         made->below = top;
         /* M3: all below are in the table, and none is this bin's. Release: for M1, M2 included. */

@@ -115,7 +115,7 @@ TEST_F(MisuseTest, OnlyTheFirstForeignPointerIsNamed)
 }
 
 /* A double free is counted, and the block is handed out once. Seen to fail with misuse_is_free()
- * always false. */
+ * always false, and with searches that are paid for though they find the block. */
 TEST_F(MisuseTest, ABlockThatIsFreeAlreadyIsNotFreedAgainWhereverItLies)
 {
     for (size_t bytes : {16u, 48u, 1024u, 32768u, 100000u}) {
@@ -146,6 +146,64 @@ TEST_F(MisuseTest, AMarkThatTheProgramWroteItselfIsNoDoubleFree)
         calm_free(block);
     }
     EXPECT_EQ(misuses(), 0u);
+}
+
+/* Frees blocks of the size that are live and begin with the mark. Returns the steps. */
+static size_t flood(size_t bytes, size_t count)
+{
+    size_t before = misuse_steps();
+    for (size_t i = 0; i < count; i++) {
+        void *block = calm_malloc(bytes);
+        memcpy(block, &cache_mark, sizeof cache_mark);
+        calm_free(block);
+    }
+    return misuse_steps() - before;
+}
+
+/* Free blocks, so that a search has some way to go. */
+static void leave_free(size_t bytes)
+{
+    enum { BLOCKS = 3000 };
+    std::vector<void *> blocks;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks.push_back(calm_malloc(bytes));
+    for (void *block : blocks)
+        calm_free(block);
+}
+
+/* Seen to fail with pay() that takes nothing, and with steps that are not counted. */
+TEST_F(MisuseTest, WhoIsFedTheMarkMakesABoundedNumberOfSteps)
+{
+    enum { FREES = 100000 };
+    leave_free(48);
+    EXPECT_GT(flood(48, 1), size_t{MISUSE_STEPS_A_SEARCH}) << "at first it is searched for";
+    EXPECT_LE(flood(48, FREES), MISUSE_STEPS_MAX + size_t{FREES} * MISUSE_STEPS_A_SEARCH);
+    for (size_t bytes : {8u, 48u, 32768u, 100000u})
+        EXPECT_LE(flood(bytes, 1000), size_t{1000} * MISUSE_STEPS_A_SEARCH) << bytes;
+    EXPECT_EQ(misuses(), 0u);
+}
+
+/* Seen to fail with a malloc that does not look at marks. */
+TEST_F(MisuseTest, AfterAFloodOfMarksADoubleFreeIsFoundBeforeTheBlockHasTwoOwners)
+{
+    enum { BLOCKS = 400 };
+    leave_free(48);
+    flood(48, 100000);
+    std::vector<void *> blocks;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks.push_back(calm_malloc(48));
+    for (void *block : blocks)
+        calm_free(block);
+    calm_free(blocks.back());
+    EXPECT_EQ(misuses(), 1u) << "one of the newest blocks is found at once";
+    for (void *block : blocks)
+        calm_free(block);
+    EXPECT_LT(misuses(), 1u + BLOCKS) << "others are not, at the free";
+    std::set<void *> fresh;
+    for (unsigned i = 0; i < 4 * BLOCKS; i++)
+        ASSERT_TRUE(fresh.insert(calm_malloc(48)).second) << "a block has two owners";
+    for (void *block : fresh)
+        calm_free(block);
 }
 
 TEST_F(MisuseTest, AWrongSizeIsCountedAndARightOneIsNot)

@@ -79,7 +79,10 @@ bool wrapper_has_index(size_t index)
     return false;
 }
 
-void wrapper_start(bool is_exact) { (void)is_exact; }
+void wrapper_start(bool is_exact)
+{
+    (void)is_exact;
+}
 
 bool learned_begin(void)
 {

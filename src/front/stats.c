@@ -254,6 +254,12 @@ int stats_write_text(int fd)
         text_add_column(text, fields[i].value, 20);
         text_format(text, "  %s\n", fields[i].name);
     }
+    if (stats.overflow_sites > 0)
+        text_format(
+            text,
+            "  %zu sites share one cohort; %u have their own. What must be apart asks first, "
+            "or by a tag (calmalloc/tag.h).\n",
+            (size_t)stats.overflow_sites, (unsigned)stats.interned_sites);
     learned_report_text(text);
     text_add(text, "  block bytes  live blocks    cached     slabs\n");
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {

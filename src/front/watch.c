@@ -50,5 +50,5 @@ const struct fact_table watch_table = {
     .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
-              site_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
+              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
 };

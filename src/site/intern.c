@@ -285,3 +285,8 @@ struct intern_counts intern_counts(void)
         .overflow = load(&overflow_sites, RELAXED),
     };
 }
+
+const struct watch_fact intern_facts[] = {
+    FACT_AT("intern.overflow", overflow_sites),
+    FACTS_END,
+};

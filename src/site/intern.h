@@ -10,6 +10,7 @@
 #define CALM_SITE_INTERN_H
 
 #include "base/atomic.h"
+#include "base/facts.h"
 #include "core/rows.h"
 
 enum {
@@ -37,6 +38,8 @@ struct intern_counts {
     uint64_t overflow; /* sites that share the overflow cohort   */
 };
 struct intern_counts intern_counts(void);
+
+extern const struct watch_fact intern_facts[];
 
 /* Retires a site that turned out to be a wrapper's: its callers are sites of their own from now on.
  * Any thread. */

@@ -56,6 +56,27 @@ class Run(unittest.TestCase):
         self.assertTrue(done.stderr.startswith("calm: "), done.stderr)
         self.assertIn(word, done.stderr)
 
+    def test_sites_that_share_a_cohort_are_named_with_what_to_do(self):
+        # Code in no module, as a compiler makes at run time: its site has no cohort of its own.
+        path = self.program("overflow", r'''
+            #define _GNU_SOURCE
+            #include <stdlib.h>
+            #include <string.h>
+            #include <sys/mman.h>
+            static void *ask(void *(*allocate)(size_t)) { return ((char *)allocate(64)) + 1; }
+            int main(void)
+            {
+                char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                memcpy(code, (char *)ask, 128);
+                return ((void *(*)(void *(*)(size_t)))code)(malloc) == 0;
+            }
+            ''', "-fno-stack-protector", "-fcf-protection=none")
+        for options, is_said in (("sites=intern", True), ("sites=hash", False)):
+            done, report = self.report(path, env=dict(os.environ, CALM_OPTIONS=options))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(report["heap"]["overflow_sites"], int(is_said))
+            self.assertEqual("1 site shared one cohort: what must be apart asks" in done.stderr, is_said, done.stderr)
+
     # What PROGRAM sees.
 
     def test_input_and_output_pass_through_unchanged(self):

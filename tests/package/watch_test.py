@@ -165,6 +165,19 @@ class Watch(unittest.TestCase):
         self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +[\d,]+ .*  hold_middle watched\.c:\d+$")
         self.assertRegex(text, r"(?m)^ +[\d.]+ MiB +20,000 .* 960$")
 
+    def test_sites_that_share_the_overflow_cohort_are_counted(self):
+        # Seen to fail with a count that is not among the facts.
+        process = self.start("idle", CALM_OPTIONS="sites=intern")
+        self.assertEqual(self.look(process)["overflow_sites"], 0)
+        self.assertNotIn("shared one cohort", calm("top", "--once", str(process.pid)).stdout)
+        from watched import Watched
+        watched = Watched(process.pid)
+        with open("/proc/%d/mem" % process.pid, "r+b", buffering=0) as memory:
+            memory.seek(watched.facts["intern.overflow"])
+            memory.write((7).to_bytes(8, "little"))
+        self.assertEqual(self.look(process)["overflow_sites"], 7)
+        self.assertIn("  7 sites shared one cohort: what", calm("top", "--once", str(process.pid)).stdout)
+
     def test_without_the_package_sites_have_module_and_offset(self):
         process = self.start("idle")
         code = ("import sys; sys.path.insert(0, %r); sys.modules['elftools'] = None\nimport top\n"

@@ -198,6 +198,8 @@ def show(summary):
         for index, words in enumerate(holders(heap)[:CLASSES_SHOWN]):
             rows.append(("held most by" if index == 0 else "", words))
         rows += cohorts(heap)
+        if heap.get("overflow_sites"):
+            rows.append(("not apart", say.overflow(heap["overflow_sites"])))
     if children:
         rows.append(("children", "%s reported, %s live in total" % (
             say.count(len(children), "process", "processes"), say.amount(sum(live_bytes(c) for c in children)))))

@@ -80,6 +80,12 @@ def table(head, rows, stream, left=1):
         rich.print(text, markup=False)
 
 
+def overflow(sites):
+    """What it means, and what to do about it, that so many sites found no cohort of their own with sites=intern."""
+    return ("%s shared one cohort: what must be apart asks before 1,000 others do, or by a tag (calmalloc/tag.h)" %
+            count(sites, "site"))
+
+
 def amount(size):
     """Bytes for people."""
     if size < 1024:

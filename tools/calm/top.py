@@ -131,7 +131,10 @@ def page(watched, names, frame, before, seconds, rows_max):
             "   profiler on" if frame.profiler_on else ""),
         "  live %s in %s   cached %s   large %s in %s, %s of them cached" % (
             say.amount(live), say.count(blocks, "block"), say.amount(cached), say.amount(frame.large_bytes),
-            say.count(frame.large_blocks, "block"), say.amount(frame.large_cached_bytes)), ""]
+            say.count(frame.large_blocks, "block"), say.amount(frame.large_cached_bytes))]
+    if frame.overflow_sites:
+        lines.append("  " + say.overflow(frame.overflow_sites))
+    lines.append("")
     cohorts = by_size(frame.cohorts)
     shown = cohorts[:min(COHORTS_SHOWN, max(3, rows_max - len(lines) - CLASSES_SHOWN - CACHES_SHOWN - 6))]
     names.learn([sites[0][1] for sites in (frame.sites.get(holding.key) for holding in shown) if sites])
@@ -171,7 +174,7 @@ def as_json(watched, names, frame):
              "time_s": round(time.time(), 3), "rss_bytes": frame.rss_bytes, "threads": frame.threads,
              "mapped_bytes": frame.mapped_bytes, "resident_bytes": frame.resident_bytes,
              "caches_by": "core" if frame.by_cores else "thread", "cohorts_in_use": frame.cohorts_now,
-             "profile_on": frame.profiler_on, "profile_samples": frame.samples,
+             "overflow_sites": frame.overflow_sites, "profile_on": frame.profiler_on, "profile_samples": frame.samples,
              "large": {"blocks": frame.large_blocks, "bytes": frame.large_bytes,
                        "cached_bytes": frame.large_cached_bytes}}
     names.learn([address for sites in frame.sites.values() for _, address in sites[:SITES_NAMED]])

@@ -65,6 +65,7 @@ class Frame:
     mapped_bytes: int = 0
     resident_bytes: int = None  # of the heap; None: the kernel does not say
     cohorts_now: int = 0
+    overflow_sites: int = 0
     by_cores: bool = False
     profiler_on: bool = False
     samples: int = 0
@@ -124,6 +125,7 @@ class Watched:
         frame.large_bytes = self.number("large.units") << facts["unit.shift"]
         frame.large_cached_bytes += self.number("shelf.units") << facts["unit.shift"]
         frame.cohorts_now = self.number("site.cohorts")
+        frame.overflow_sites = self.number("intern.overflow")
         frame.by_cores = self.number("cache.by_cores", size=1) != 0
         frame.profiler_on = self.number("sample.state", size=4) == facts["sample.on"]
         frame.samples = self.number("sample.samples")

@@ -46,6 +46,7 @@ TEST(StatsApart, TextAndJsonSayHowManySitesThereAreAndHowManyShareACohort)
         EXPECT_NE(text.find(" " + number + "  " + name + "\n"), std::string::npos) << text;
         EXPECT_NE(json.find("\"" + std::string(name) + "\":" + number + ","), std::string::npos);
     }
+    EXPECT_NE(text.find("\n  1 sites share one cohort; "), std::string::npos) << text;
     calm_free(inside);
     calm_free(outside);
 }

@@ -30,6 +30,7 @@ MUTANTS = [
      "two depots"),
     ("table", "src/core/depot_table.c", "if (compare_swap(&depot_list, &top, made, ACQ_REL, RELAXED)) break;",
      "store(&depot_list, made, RELEASE); break;", "two depots|not in the list"),
+    ("table", "src/core/depot_table.c", "note_row(bin);", "", "is not searched"),
     ("stray", "src/core/stray.c", "exchange(&slab->has_strays, 0, ACQ_REL);", "", "lost"),
     ("stray", "src/core/stray.c", "if (exchange(&slab->has_strays, 1, ACQ_REL) == 0)",
      "if (load(&slab->has_strays, RELAXED) == 0 && (store(&slab->has_strays, 1, RELEASE), true))",

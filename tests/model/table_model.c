@@ -3,7 +3,7 @@
  * which one thread is stopped for ever at any step.
  *
  * Checked after every schedule: a bin has one depot in the list, and whoever asked for it got that
- * one and finds it in the table.
+ * one, finds it in the table, and searches its row.
  *
  * Not covered: what the machine reorders (the explorer runs all operations in one total order);
  * more than two bins, three threads or three preemptions; the fork.
@@ -33,7 +33,7 @@ static void begin(void)
         memory[i] = 0;
     memory_used = 0;
     for (unsigned bin = 0; bin < BINS; bin++)
-        atomic_store(&depot_table[bin], NULL);
+        atomic_store(&depot_table[bin], NULL), atomic_store(&depot_rows[bin_class(bin)][0], 0);
     atomic_store(&depot_list, NULL);
     for (unsigned t = 0; t < THREADS; t++)
         got[t] = NULL;
@@ -51,6 +51,8 @@ static void make(unsigned bin)
     struct depot *depot = depot_make(bin);
     if (depot == NULL || depot->bin != bin || depot_of(bin) != depot)
         explore_fail("a bin's first use found no depot, or another");
+    if (depot_row_from(bin_class(bin), bin_row(bin)) != bin_row(bin))
+        explore_fail("a row with a depot is not searched");
     got[explore_self()] = depot;
 }
 

@@ -105,6 +105,11 @@ static unsigned marks_in(uint64_t word)
     return word == 0 ? 0 : bit_highest(word) / MARK_BITS + 1;
 }
 
+static uint64_t fact_of(uintptr_t site, uint64_t place)
+{
+    return (uint64_t)(site >> CODE_ALIGN_LOG2) << WRAPPER_PLACE_BITS | place;
+}
+
 /* Where a fact's wrapper returns to; 0: there is none. */
 static uintptr_t site_of_fact(uint64_t fact)
 {
@@ -132,9 +137,9 @@ ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
         return 0;
     const _Atomic uint64_t *set = wrapper_set((const void *)site);
     for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
-        uint64_t place = wrapper_place_in(load(&set[way], RELAXED), (const void *)site); /* F2 */
-        if (place < WRAPPER_PLACES_END)
-            return place;
+        uint64_t fact = load(&set[way], RELAXED); /* F2 */
+        if (wrapper_is_of(fact, (const void *)site))
+            return fact & ((1 << WRAPPER_PLACE_BITS) - 1);
     }
     return 0;
 }
@@ -178,7 +183,7 @@ const void *wrapper_see_through(const void *site, const void *frame)
 static bool add_fact(uintptr_t site, uint64_t place)
 {
     _Atomic uint64_t *set = wrapper_set((const void *)site);
-    uint64_t fact = wrapper_place_in(place, (const void *)site);
+    uint64_t fact = fact_of(site, place);
     for (unsigned way = 0; way < WRAPPER_WAYS; way++) {
         uint64_t expected = 0;
         if (compare_swap(&set[way], &expected, fact, RELAXED, RELAXED) || expected == fact) {
@@ -287,7 +292,7 @@ static void leave(struct seen *entry, uintptr_t site, enum wrapper_state state)
 /* Where a fact may have its site: in bits that a word has room for. */
 static bool fits_fact(uintptr_t site)
 {
-    return site_of_fact(wrapper_place_in(0, (const void *)site)) == site;
+    return site_of_fact(fact_of(site, 0)) == site;
 }
 
 /* How the caller is found from the next frame inside, as a fact has it; 0: it cannot be. */

@@ -95,8 +95,7 @@ enum {
     WRAPPER_UNIT_BYTES = 16, /* of stack: what a call is aligned to */
     WRAPPER_PLACE_BITS = WRAPPER_KEPT_BITS + WRAPPER_UNIT_BITS,
     WRAPPER_WALKED = 1,
-    WRAPPER_PLACED_MIN = 1 << WRAPPER_KEPT_BITS, /* what is below has no units */
-    WRAPPER_PLACES_END = 1 << WRAPPER_PLACE_BITS,
+    WRAPPER_UNITS_MASK = (1 << WRAPPER_PLACE_BITS) - (1 << WRAPPER_KEPT_BITS),
 };
 extern HIDDEN _Atomic uint64_t wrapper_facts[1 << WRAPPER_FACTS_LOG2];
 
@@ -113,24 +112,24 @@ ALWAYS_INLINE _Atomic uint64_t *wrapper_set(const void *site)
     return &wrapper_facts[place & ~(size_t)(WRAPPER_WAYS - 1)];
 }
 
-/* What a fact says of a site's frame; WRAPPER_PLACES_END or more: it is another site's. */
-ALWAYS_INLINE uint64_t wrapper_place_in(uint64_t fact, const void *site)
+/* Whether a fact is of that site; never of a tag, which has bits that no fact has room for. */
+ALWAYS_INLINE bool wrapper_is_of(uint64_t fact, const void *site)
 {
-    return fact ^ (uint64_t)((uintptr_t)site >> CODE_ALIGN_LOG2) << WRAPPER_PLACE_BITS;
+    return fact >> WRAPPER_PLACE_BITS == (uintptr_t)site >> CODE_ALIGN_LOG2;
 }
 
-ALWAYS_INLINE uintptr_t wrapper_kept_at(uintptr_t sp, uint64_t place)
+ALWAYS_INLINE uintptr_t wrapper_kept_at(uintptr_t sp, uint64_t fact)
 {
-    return sp + (uintptr_t)(place & ((1 << WRAPPER_KEPT_BITS) - 1)) * sizeof(uintptr_t);
+    return sp + (uintptr_t)(fact & ((1 << WRAPPER_KEPT_BITS) - 1)) * sizeof(uintptr_t);
 }
 
 /* The caller of a wrapper that is in the first way of its set, where that is quickly read. NULL:
  * wrapper_see_through() is to be asked. A caller that is a wrapper is not looked through. */
 ALWAYS_INLINE const void *wrapper_caller_quick(const void *site, const void *frame)
 {
-    uint64_t place = wrapper_place_in(load(wrapper_set(site), RELAXED), site); /* F2 */
-    uintptr_t sp = (uintptr_t)frame, at = wrapper_kept_at(sp, place);
-    bool is_placed = place - WRAPPER_PLACED_MIN < WRAPPER_PLACES_END - WRAPPER_PLACED_MIN;
+    uint64_t fact = load(wrapper_set(site), RELAXED); /* F2 */
+    uintptr_t sp = (uintptr_t)frame, at = wrapper_kept_at(sp, fact);
+    bool is_placed = wrapper_is_of(fact, site) && (fact & WRAPPER_UNITS_MASK) != 0;
     if (unlikely(!is_placed || !os_stack_is_near(sp, at) || wrapper_is_due(WRAPPER_CALL)))
         return NULL;
     return (const void *)os_stack_word(sp, at);

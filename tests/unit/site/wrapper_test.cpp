@@ -132,6 +132,12 @@ TEST_F(Wrapper, TheCallersOfAWrapperBecomeTheSites)
         names.insert(named_now);
     }
     EXPECT_EQ(names.size(), static_cast<size_t>(CALLERS));
+    for (unsigned bit = 47; bit < 64; bit++) { /* as a tag may have them, and an address has not */
+        const void *other = reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(site_now) ^
+                                                           uintptr_t{1} << bit);
+        EXPECT_EQ(wrapper_see_through(other, __builtin_dwarf_cfa()), other) << bit;
+        EXPECT_EQ(wrapper_caller_quick(other, __builtin_dwarf_cfa()), nullptr) << bit;
+    }
 }
 
 /* Seen to fail with DIFFERENT_SIZES_MIN 1. */

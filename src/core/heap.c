@@ -600,6 +600,18 @@ static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t coh
     return moved;
 }
 
+/* A large block that keeps less than this part of its bytes is copied: cut in place it would pin
+ * the front of a range that the next such request needs whole. */
+enum { SHRINK_MAX = 8 };
+
+static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
+{
+    void *resized = large_resize(block, bytes, owner);
+    if (resized != NULL && is_sampled)
+        large_mark_sampled(resized);
+    return resized;
+}
+
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sampled)
 {
     size_t pooled;
@@ -618,15 +630,17 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
     bool is_fine = kind == POINTER_SMALL && fits_in_place(have, bytes) && owner == row_owner(bin);
     if (is_fine && (!is_sampled || bin_is_sampled(bin)))
         return block;
-    if (kind == POINTER_LARGE && bytes > MEDIUM_MAX) {
-        void *resized = large_resize(block, bytes, owner);
-        if (resized != NULL && is_sampled)
-            large_mark_sampled(resized);
+    bool is_large = kind == POINTER_LARGE && bytes > MEDIUM_MAX;
+    bool is_rest = is_large && bytes < have / SHRINK_MAX;
+    if (is_large && !is_rest) {
+        void *resized = resize_large(block, bytes, owner, is_sampled);
         if (resized != NULL)
             return resized;
     }
     void *moved = is_sampled ? sampled_alloc(bytes, 1, false, cohort_offset)
                              : heap_alloc_slow(bytes, cohort_offset);
+    if (moved == NULL && is_rest)
+        return resize_large(block, bytes, owner, is_sampled);
     if (moved == NULL)
         return is_fine ? block : NULL;
     __builtin_memcpy(moved, block, size_min(have, bytes));

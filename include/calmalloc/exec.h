@@ -1,8 +1,8 @@
 /*
  * exec.h: one worker and one pool a core, and a dispatcher that sends each task where it fits.
  *
- * A task is a function and a small payload, which is copied into the inbox of one core (by way
- * of another, where the policy keeps tasks back). Each core has one worker, pinned, which runs its
+ * A task is a function and a small payload, which is copied into the inbox of one core, or into
+ * that of the tasks that the policy holds. Each core has one worker, pinned, which runs its
  * tasks to completion and allocates from its own pool only. Tasks begin in the order of the inbox,
  * where those that were sent and the others are two queues that take turns; idle cores may steal
  * from the others. Cores share nothing but their inboxes, which are bounded, and one watch line
@@ -38,8 +38,9 @@ enum {
 enum calm_exec_full {
     CALM_EXEC_REJECT,      /* returns CALM_EXEC_EFULL                                   */
     CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of the busiest core at which any waits
-                              (`hash`: of the key's own), one that was sent only where no other
-                              waits, and tells on_shed; where none waits, as CALM_EXEC_REJECT */
+                              (`hash`: of the key's own; `jbsq`: of those that are held), one that
+                              was sent only where no other waits, and tells on_shed; where none
+                              waits, as CALM_EXEC_REJECT */
     CALM_EXEC_WAIT         /* waits up to wait_ms, then as CALM_EXEC_REJECT; a worker never waits */
 };
 
@@ -73,8 +74,10 @@ typedef struct calm_worker calm_worker;
 /*
  * Runs on a worker's thread. `payload` is the worker's until the function returns; aligned to 16. A
  * task that ends its thread, by pthread_exit or as the thread is cancelled, has ended, and a new
- * thread goes on with the others: calm_exec_core_stats.threads_ended says how often. A C++
- * exception that leaves a task ends the process.
+ * thread goes on with the others once the destructors of its thread-specific data have run, three
+ * rounds of them: calm_exec_core_stats.threads_ended says how often. Where the system starts no
+ * thread, the ending one goes on; it is then cancelled no more. A C++ exception that leaves a task
+ * ends the process. One thread-specific key is the executor's.
  */
 typedef void (*calm_task_function)(calm_worker *worker, void *payload);
 
@@ -111,7 +114,8 @@ struct calm_exec_config {
     const struct calm_pool_config *pools; /* `cores` of them, with the same block sizes           */
     uint32_t cores;
     const uint32_t *cpus;    /* the CPU of each core; NULL: the usable ones in turn               */
-    uint32_t inbox_capacity; /* tasks that wait or run on a core; a power of two                  */
+    uint32_t inbox_capacity; /* tasks that wait or run on a core, beside one that it stole; of those
+                                that the policy holds as many; a power of two */
     uint32_t payload_bytes;  /* the largest of any task                                           */
     const char *policy;      /* NULL: the default; `./calm sim --help` names them                 */
     uint64_t seed;           /* of the policy's draws                                             */

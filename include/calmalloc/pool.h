@@ -44,7 +44,7 @@ enum {
     CALM_POOL_BLOCKS_MAX = 1 << 24, /* of one class     */
     CALM_POOL_ALIGN_MAX = 4096,     /* of a block       */
     CALM_POOL_MEMORY_ALIGN = 64,    /* of memory that the caller gives */
-    CALM_POOLS_MAX = 256            /* that ordinary free knows, in one process */
+    CALM_POOLS_MAX = 1024           /* that ordinary free knows, in one process */
 };
 
 /* Flags of a pool. */
@@ -52,7 +52,8 @@ enum {
     CALM_POOL_LAZY = 1, /* pages come when first touched; otherwise all are there from the start */
     CALM_POOL_LOCK = 2, /* pages are locked into memory (mlock)                                  */
     CALM_POOL_HUGE = 4, /* the mapping asks for huge pages                                       */
-    CALM_POOL_SPILL = 8 /* an exhausted class lends from the next larger one, one step up        */
+    CALM_POOL_SPILL =
+        8 /* an exhausted class lends from the next larger one that has the alignment */
 };
 
 /* What can be wrong. 0 is success; calm_strerror has a sentence for each. */
@@ -119,10 +120,10 @@ struct calm_pool_config {
  * Makes a pool as `config` says, and gives it to the calling thread. Returns 0 and the pool, or a
  * code; then *out is untouched and nothing is left behind. `config` is not needed afterwards.
  *
- * Each class's share pays for its blocks and for their bookkeeping, 2.02 bits a block. A block
- * takes its declared size rounded up to 8 bytes (below 8: to a power of two), and is aligned to the
- * largest power of two that divides this, at most to 4096: declare a multiple of 16 where 16 is
- * needed. Cost: the kernel maps and fills `bytes`; not for the time that counts.
+ * Each class's share pays for its blocks and for their bookkeeping, 2.04 bits a block and a few
+ * lines. A block takes its declared size rounded up to 8 bytes (below 8: to a power of two), and is
+ * aligned to the largest power of two that divides this, at most to 4096: declare a multiple of 16
+ * where 16 is needed. Cost: the kernel maps and fills `bytes`; not for the time that counts.
  *
  * With CALM_POOL_LOCK the kernel locks whole pages, and neither a create that fails nor destroy
  * leaves them locked, whoever else locked them before: in `memory` of the caller's, give a locked
@@ -163,15 +164,17 @@ int calm_pool_free(calm_pool *pool, void *block) CALM_NONBLOCKING;
 /*
  * As calm_pool_free, from any thread; also from the owner's. Wait-free on x86-64: one to four
  * locked instructions, each of which sets one bit. Of two threads that free a block at once, one is
- * told CALM_EDOUBLE.
+ * told CALM_EDOUBLE. A free of a block that nobody has, at the very moment at which the owner hands
+ * it out, may be told CALM_OK; so may then the owner's free of it.
  *
  * The owner finds the block when the class has no other at hand: calm_pool_alloc then looks at what
  * others freed, before it begins memory that was never used or says NULL. Which word is worth a
- * look is told by bits; one that is set though the owner has seen to the word, as several threads
- * freed blocks of it at once, costs a NULL. So: while a block is free whose calm_pool_free_remote
- * has returned, at most calm_pool_limits.remote_calls calls for its class are needed until one has
- * a block, and three more for each thread that is inside calm_pool_free_remote meanwhile; one call
- * where a single thread frees.
+ * look is told by bits; one that is set though the owner has seen to the word, as it looked while
+ * the word's block was being freed, costs a NULL. So: while a block is free whose
+ * calm_pool_free_remote has returned, at most calm_pool_limits.remote_calls calls that look at its
+ * class are needed until one has a block, and three more for each thread that is inside
+ * calm_pool_free_remote meanwhile. With CALM_POOL_SPILL, calls for the next smaller class that lend
+ * of it are such calls.
  *
  * The first call announces that there are remote frees. NULL only announces: a program whose owner
  * and another thread might free one block at once calls so first, as only what comes after the
@@ -338,7 +341,8 @@ enum { CALM_BOUNDED_UNIT = 64 };
 /*
  * Makes a heap inside `bytes` of `memory`, which is aligned to 64 and stays the caller's. Returns
  * 0 and the heap, or CALM_ENULL, CALM_EMEMORY_ALIGN, CALM_EMEMORY_END, CALM_EBYTES_SMALL,
- * CALM_EBYTES_LARGE (above 1 GiB). Cost: writes the bookkeeping once.
+ * CALM_EBYTES_LARGE (above 1 GiB of units beside their bookkeeping). Cost: writes the bookkeeping
+ * once.
  */
 int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out);
 
@@ -351,7 +355,8 @@ void *calm_bounded_alloc(calm_bounded *heap, size_t bytes) CALM_NONBLOCKING;
 /*
  * Frees a block and joins it with free neighbours. 0, or, with nothing changed, CALM_EFOREIGN,
  * CALM_EMISALIGNED (no multiple of 64), CALM_EDOUBLE (in free memory at the end of a run, or where
- * a block that was freed began), else CALM_EINTERIOR. NULL is ignored. Cost: straight code.
+ * a block that was freed began, or had a neighbour that was, also if a live block is there now),
+ * else CALM_EINTERIOR. NULL is ignored. Cost: straight code.
  */
 int calm_bounded_free(calm_bounded *heap, void *block) CALM_NONBLOCKING;
 
@@ -364,8 +369,8 @@ size_t calm_bounded_free_bytes(const calm_bounded *heap);
 /*
  * How many bytes calm_bounded_create needs so that no request fails, in whatever order requests and
  * frees come, as long as live requests sum to at most `live_bytes` with the new one, are at most
- * `live_blocks`, and none is above `largest`. 0: it would be above 1 GiB. Proof in
- * docs/design/bounded.md. Any thread.
+ * `live_blocks`, and none is above `largest`. 0: calm_bounded_create takes no so large one. Proof
+ * in docs/design/bounded.md. Any thread.
  */
 size_t calm_bounded_capacity(size_t live_bytes, size_t live_blocks, size_t largest);
 

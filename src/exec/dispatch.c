@@ -60,9 +60,13 @@ static uint32_t choose(struct calm_exec *exec, const struct policy_view *view,
     const struct policy *policy = exec->policy;
     if (exec->dispatcher_count == 0)
         return policy->choose(NULL, view, task);
+    if (policy->bound != 0 && ring_is_ready(&exec->held.ready))
+        return POLICY_HOLD; /* behind those before it */
     struct dispatcher *dispatcher = enter(exec);
     if (dispatcher == NULL)
-        return policy_next_feasible(view, task, (uint32_t)(view->now_ns % view->cores));
+        return policy->bound != 0
+                   ? POLICY_HOLD
+                   : policy_next_feasible(view, task, (uint32_t)(view->now_ns % view->cores));
     uint32_t core = policy->choose(dispatcher->state, view, task);
     dispatcher_leave(dispatcher);
     return core;
@@ -113,7 +117,9 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
                const struct job *facts)
 {
     struct calm_worker *worker = &exec->workers[core];
-    if (!watch_reserve(worker->line, exec->inbox_capacity))
+    uint32_t most = exec->policy->bound != 0 && !facts->is_sent ? exec->policy->bound
+                                                                : exec->inbox_capacity;
+    if (!watch_reserve(worker->line, most))
         return ring_is_closed(&worker->inbox.ready) ? CALM_EXEC_ESTOPPED : CALM_EXEC_EFULL;
     bool is_first = !inbox_is_ready(&worker->inbox);
     int result = deliver(&worker->inbox, task, facts);
@@ -135,7 +141,7 @@ static int put_near(struct calm_exec *exec, const struct policy_view *view,
         return result;
     for (uint32_t tries = 0; tries <= exec->cores && core < exec->cores; tries++) {
         result = put(exec, core, task, facts);
-        if (result != CALM_EXEC_EFULL || exec->policy->is_binding)
+        if (result != CALM_EXEC_EFULL || exec->policy->is_binding || exec->policy->bound != 0)
             break;
         core = policy_next_feasible(view, asked, core + 1 < exec->cores ? core + 1 : 0);
     }
@@ -160,17 +166,15 @@ static uint32_t busiest(const struct calm_exec *exec)
     return best;
 }
 
-/* Drops the oldest waiting task of a core, of those that were sent if there is no other, and puts
- * the new one into its slot: CALM_EXEC_EFULL, none waits. */
-static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
-                   const struct job *facts)
+/* Drops the oldest task that waits in an inbox, of those that were sent if there is no other, and
+ * returns its slot for the new one; NULL: none waits. */
+static struct job *shed(struct calm_exec *exec, struct inbox *inbox)
 {
-    struct calm_worker *worker = &exec->workers[core];
-    struct job *slot = (struct job *)inbox_take(&worker->inbox);
+    struct job *slot = (struct job *)inbox_take(inbox);
     if (slot == NULL)
-        slot = (struct job *)inbox_take_sent(&worker->inbox);
+        slot = (struct job *)inbox_take_sent(inbox);
     if (slot == NULL)
-        return CALM_EXEC_EFULL;
+        return NULL;
     struct calm_task dropped = {.function = slot->function,
                                 .payload = job_payload(slot),
                                 .payload_bytes = slot->payload_bytes,
@@ -179,6 +183,17 @@ static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task
                                 .key = slot->key};
     if (exec->on_shed != NULL)
         exec->on_shed(&dropped, exec->on_shed_context);
+    return slot;
+}
+
+/* CALM_EXEC_EFULL: none waits at the core. */
+static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
+                   const struct job *facts)
+{
+    struct calm_worker *worker = &exec->workers[core];
+    struct job *slot = shed(exec, &worker->inbox);
+    if (slot == NULL)
+        return CALM_EXEC_EFULL;
     bool is_first = !inbox_is_ready(&worker->inbox);
     fill(slot, task, facts);
     int result = publish(&worker->inbox, slot);
@@ -190,12 +205,28 @@ static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task
     return result;
 }
 
-/* Of the busiest core, or of the next at which any waits; of the one that the choice binds to. */
+/* Of the tasks that are held. */
+static int shed_held(struct calm_exec *exec, const struct calm_task *task, const struct job *facts)
+{
+    struct job *slot = shed(exec, &exec->held);
+    if (slot == NULL)
+        return CALM_EXEC_EFULL;
+    fill(slot, task, facts);
+    int result = publish(&exec->held, slot);
+    fetch_add(&exec->shed, 1, RELEASE);
+    worker_wake_any(exec);
+    return result;
+}
+
+/* Of the busiest core, or of the next at which any waits; of the one that the choice binds to; or
+ * of the held ones. */
 static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
                         const struct job *facts)
 {
     if (exec->policy->is_binding)
         return shed_at(exec, chosen, task, facts);
+    if (exec->policy->bound != 0)
+        return shed_held(exec, task, facts);
     uint32_t core = busiest(exec);
     int result = CALM_EXEC_EFULL;
     for (uint32_t seen = 0; seen < exec->cores && result == CALM_EXEC_EFULL; seen++) {
@@ -231,13 +262,23 @@ static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_
     struct policy_view view = view_now(exec);
     uint32_t core = choose(exec, &view, &asked);
     struct job facts = job_of(task, class);
-    int result = core == POLICY_HOLD ? hold(exec, task, &facts)
+    int result = core == POLICY_HOLD ? CALM_EXEC_EFULL
                                      : put_near(exec, &view, &asked, core, task, &facts);
+    if (result == CALM_EXEC_EFULL && exec->policy->bound != 0)
+        result = hold(exec, task, &facts);
     if (result != CALM_EXEC_EFULL)
         return result;
     if (is_stopping(exec))
         return CALM_EXEC_ESTOPPED;
     return exec->full == CALM_EXEC_SHED_OLDEST ? shed_and_put(exec, core, task, &facts) : result;
+}
+
+/* How long to wait until the next look, in ms, rounded up. */
+static uint64_t step_ms(uint64_t until_ns)
+{
+    uint64_t now_ns = os_clock_ns();
+    uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + 999999) / 1000000 : 0;
+    return left_ms < WAIT_STEP_MS ? left_ms : (uint64_t)WAIT_STEP_MS;
 }
 
 /* Tries again whenever a task has ended, until the time is over. */
@@ -251,7 +292,7 @@ static int attempt_for(struct calm_exec *exec, const struct calm_task *task, uin
         uint32_t seen = load(&exec->room, ACQUIRE);
         result = attempt(exec, task, class);
         if (result == CALM_EXEC_EFULL)
-            os_wait(&exec->room, seen, WAIT_STEP_MS);
+            os_wait(&exec->room, seen, step_ms(until_ns));
     } while (result == CALM_EXEC_EFULL && os_clock_ns() < until_ns);
     fetch_sub(&exec->waiters, 1, ACQ_REL);
     return result;

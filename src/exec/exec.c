@@ -107,7 +107,7 @@ static struct sizes sizes_of(const struct calm_exec_config *config, const struct
     struct sizes sizes = {
         .inbox = inbox_bytes(config->inbox_capacity, job_bytes(config)),
         .steal_state = policy->steal == NULL ? 0 : piece(policy->state_bytes(setup)),
-        .loot = policy->steal == NULL ? 0 : piece(job_bytes(config)),
+        .loot = piece(job_bytes(config)),
         .state = piece(policy->state_bytes(setup)),
     };
     if (sizes.state > 0)

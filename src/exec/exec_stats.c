@@ -2,6 +2,7 @@
  * exec_stats.c: what an executor tells of itself, and sentences for its codes.
  */
 #include "exec/parts.h"
+#include "os/worker.h"
 
 EXPORT void calm_exec_stats_read(const calm_exec *exec, struct calm_exec_stats *out)
 {
@@ -32,7 +33,7 @@ EXPORT int calm_exec_core_stats_read(const calm_exec *exec, uint32_t core,
         .in_flight = watch_count(worker->line),
         .cpu = worker->cpu,
         .threads_ended = load(&worker->threads_ended, RELAXED),
-        .is_pinned = load(&worker->is_pinned, RELAXED),
+        .is_pinned = os_worker_is_pinned(worker->task, worker->cpu),
         .free_bytes = calm_pool_watch_bytes(calm_pool_watch(worker->pool)),
     };
     return 0;

@@ -75,7 +75,7 @@ struct calm_worker {
     /* The worker's; others read. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t done;
     _Atomic uint64_t stolen_count;
-    _Atomic uint64_t moved; /* held tasks that went into its inbox: they count twice as accepted */
+    _Atomic uint64_t moved; /* tasks that it put back into an inbox: they count twice as accepted */
     _Atomic uint64_t sleeps;
     _Atomic uint64_t busy_ns;
     _Atomic uint64_t threads_ended;
@@ -90,6 +90,7 @@ struct calm_worker {
 
     /* Of the thread that ends it, and of the stop that waits for that. */
     uint64_t thread;
+    uint32_t task; /* the kernel's number of it */
     _Atomic uint32_t is_over;
 };
 
@@ -160,8 +161,9 @@ void worker_join(struct calm_worker *worker);
 /* Says on its line how the worker's pool is; only what changed is written. Its thread only. */
 void worker_publish(struct calm_worker *worker);
 
-/* Wakes a worker that sleeps. Any thread, after what it is to see was published. */
-void worker_wake(struct calm_worker *worker);
+/* Wakes a worker, if it sleeps and nobody did: whether it did. Any thread, after what it is to see
+ * was published. */
+bool worker_wake(struct calm_worker *worker);
 
 /* Wakes one worker of those that sleep, if there are any. */
 void worker_wake_any(struct calm_exec *exec);

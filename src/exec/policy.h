@@ -26,7 +26,7 @@ enum {
  * task at the dispatcher and ask again when a core has finished one. */
 #define POLICY_REJECT UINT32_MAX
 #define POLICY_HOLD (UINT32_MAX - 1)
-#define POLICY_NOBODY UINT32_MAX /* nobody to steal from */
+#define POLICY_NOBODY UINT32_MAX /* no core: nobody to steal from */
 
 struct policy_setup {
     uint32_t cores; /* 1 to POLICY_CORES_MAX */
@@ -59,6 +59,9 @@ struct policy {
     /* The core that it names is the only one that may run the task: no other is tried, and nobody
      * steals. */
     bool is_binding;
+    /* Tasks in flight that a core has at most, with a free block for each; who finds none such
+     * holds its task, in the order of submission. 0: as many as the inbox. */
+    uint32_t bound;
     /* Bytes of state, aligned to POLICY_STATE_ALIGN; 0: it has none, and any threads may ask it at
      * once. */
     size_t (*state_bytes)(const struct policy_setup *setup);

@@ -37,6 +37,12 @@ ALWAYS_INLINE bool policy_feasible(const struct policy_view *view, const struct 
            (task->class >= WATCH_CLASSES || watch_free(line, task->class) != 0);
 }
 
+/* Whether the core has a free block of the class beyond one for each of `count` tasks. */
+ALWAYS_INLINE bool policy_has_room(const struct watch_line *line, uint32_t class, uint32_t count)
+{
+    return class >= WATCH_CLASSES || watch_free(line, class) > count;
+}
+
 /* The first feasible core from `from` on, all around, or POLICY_REJECT. */
 static inline uint32_t policy_next_feasible(const struct policy_view *view,
                                             const struct policy_task *task, uint32_t from)

@@ -24,17 +24,19 @@ static void queue_start(void *state, const struct policy_setup *setup)
     *(struct queue *)state = (struct queue){.random = setup->seed};
 }
 
-/* The least loaded feasible core, or POLICY_REJECT; `least` gets its tasks in flight. */
-static uint32_t shortest(struct queue *queue, const struct policy_view *view,
-                         const struct policy_task *task, uint32_t *least)
+/* The least loaded feasible core below `bound` tasks in flight, POLICY_NOBODY when there is none. A
+ * core whose free blocks are as many as its tasks may have none left for one more. */
+ALWAYS_INLINE uint32_t shortest(struct queue *queue, const struct policy_view *view,
+                                const struct policy_task *task, uint32_t bound, bool is_sure)
 {
     uint32_t core = policy_below((uint32_t)policy_draw(&queue->random), view->cores);
-    uint32_t best = POLICY_REJECT;
-    *least = view->inbox_capacity;
-    for (uint32_t seen = 0; seen < view->cores && *least != 0; seen++) {
-        uint32_t count = watch_count(&view->lines[core]);
-        if (count < *least && policy_feasible(view, task, core)) {
-            *least = count;
+    uint32_t best = POLICY_NOBODY, least = bound;
+    for (uint32_t seen = 0; seen < view->cores && least != 0; seen++) {
+        const struct watch_line *line = &view->lines[core];
+        uint32_t count = watch_count(line);
+        if (count < least && policy_feasible(view, task, core) &&
+            (!is_sure || policy_has_room(line, task->class, count))) {
+            least = count;
             best = core;
         }
         core = core + 1 < view->cores ? core + 1 : 0;
@@ -45,34 +47,23 @@ static uint32_t shortest(struct queue *queue, const struct policy_view *view,
 static uint32_t jsq_choose(void *state, const struct policy_view *view,
                            const struct policy_task *task)
 {
-    uint32_t least;
-    return shortest((struct queue *)state, view, task, &least);
+    return shortest((struct queue *)state, view, task, view->inbox_capacity, false);
 }
 
-ALWAYS_INLINE uint32_t jbsq_choose(void *state, const struct policy_view *view,
-                                   const struct policy_task *task, uint32_t bound)
-{
-    uint32_t least;
-    uint32_t core = shortest((struct queue *)state, view, task, &least);
-    return core != POLICY_REJECT && least >= bound ? POLICY_HOLD : core;
-}
-
-#define JBSQ_CHOOSE(bound)                                                                         \
-    static uint32_t jbsq##bound##_choose(void *state, const struct policy_view *view,              \
+#define JBSQ(limit)                                                                                \
+    static uint32_t jbsq##limit##_choose(void *state, const struct policy_view *view,              \
                                          const struct policy_task *task)                           \
     {                                                                                              \
-        return jbsq_choose(state, view, task, bound);                                              \
-    }
-JBSQ_CHOOSE(1)
-JBSQ_CHOOSE(2)
-
-#define JBSQ(bound)                                                                                \
-    {.name = "jbsq" #bound,                                                                        \
-     .state_bytes = queue_bytes,                                                                   \
-     .start = queue_start,                                                                         \
-     .choose = jbsq##bound##_choose}
-const struct policy policy_jbsq1 = JBSQ(1);
-const struct policy policy_jbsq2 = JBSQ(2);
+        uint32_t core = shortest((struct queue *)state, view, task, limit, true);                  \
+        return core == POLICY_NOBODY ? POLICY_HOLD : core;                                         \
+    }                                                                                              \
+    const struct policy policy_jbsq##limit = {.name = "jbsq" #limit,                               \
+                                              .bound = limit,                                      \
+                                              .state_bytes = queue_bytes,                          \
+                                              .start = queue_start,                                \
+                                              .choose = jbsq##limit##_choose}
+JBSQ(1);
+JBSQ(2);
 
 const struct policy policy_jsq = {
     .name = "jsq", .state_bytes = queue_bytes, .start = queue_start, .choose = jsq_choose};

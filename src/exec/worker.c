@@ -18,17 +18,17 @@
  */
 #include "base/bits.h"
 #include "exec/parts.h"
+#include "exec/policy_parts.h"
 #include "os/os.h"
 #include "os/worker.h"
 
 enum {
-    LOOKS_MAX_IDLE = 2000,  /* before it sleeps: some 100 us                       */
-    LOOKS_A_STEAL = 64,     /* between two looks at the others' inboxes            */
-    TASKS_A_ROUND = 32,     /* between two looks at the program's events           */
-    CLASSES_A_TASK = 4,     /* whose remote frees are taken back before it         */
-    PAUSE_MS_MAX = 16,      /* of a sleep while blocks are in use                  */
-    PIN_CHECK_TASKS = 4096, /* between two questions whether it still has its CPU */
-    JOIN_STEP_MS = 100,     /* between two looks whether a worker is over */
+    LOOKS_MAX_IDLE = 2000, /* before it sleeps: some 100 us                       */
+    LOOKS_A_STEAL = 64,    /* between two looks at the others' inboxes            */
+    TASKS_A_ROUND = 32,    /* between two looks at the program's events           */
+    CLASSES_A_TASK = 4,    /* whose remote frees are taken back before it         */
+    PAUSE_MS_MAX = 16,     /* of a sleep while blocks are in use                  */
+    JOIN_STEP_MS = 100,    /* between two looks whether a worker is over */
 };
 
 static _Thread_local struct calm_worker *here;
@@ -92,11 +92,8 @@ static void wake_waiters(struct calm_exec *exec)
 
 static void count_done(struct calm_worker *worker)
 {
-    uint64_t done = load(&worker->done, RELAXED) + 1;
-    store(&worker->done, done, RELEASE); /* pairs with all_done() */
+    store(&worker->done, load(&worker->done, RELAXED) + 1, RELEASE); /* pairs with all_done() */
     wake_waiters(worker->exec);
-    if (done % PIN_CHECK_TASKS == 0)
-        store(&worker->is_pinned, os_worker_is_pinned(worker->cpu), RELAXED);
 }
 
 /* The running task has ended, by its return or with its thread: its slot goes back, then its place.
@@ -131,66 +128,69 @@ static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job
     finish(worker);
 }
 
-/* The next of its inbox. What was sent and what was not take turns, so that a core that is never
- * without the one still runs the other. */
-static struct job *next_own(struct calm_worker *worker)
-{
-    struct inbox *inbox = &worker->inbox;
-    void *job = worker->was_sent ? inbox_take(inbox) : inbox_take_sent(inbox);
-    if (job == NULL)
-        job = worker->was_sent ? inbox_take_sent(inbox) : inbox_take(inbox);
-    return (struct job *)job;
-}
-
-static bool run_own(struct calm_worker *worker)
-{
-    struct job *job = next_own(worker);
-    if (job == NULL)
-        return false;
-    worker->was_sent = job->is_sent;
-    if (!job->is_sent || !ring_is_ready(&worker->inbox.ready))
-        watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
-    run(worker, &worker->inbox, job);
-    return true;
-}
-
-/* Moves a held job to the end of the worker's inbox. False: that is full, or closed. */
-static bool move(struct calm_worker *worker, struct job *job)
-{
-    if (!watch_reserve(worker->line, worker->exec->inbox_capacity))
-        return false;
-    struct job *place = (struct job *)inbox_reserve(&worker->inbox);
-    if (place != NULL) {
-        __builtin_memcpy(place, job, sizeof *job + job->payload_bytes);
-        if (inbox_publish_marked(&worker->inbox, place, place->class)) {
-            add(&worker->moved, 1);
-            inbox_return(&worker->exec->held, job);
-            return true;
-        }
-    }
-    watch_left(worker->line);
-    return false;
-}
-
-/* A held task joins the end of the inbox, or is run at once where that is not to be had. */
-static bool take_held(struct calm_worker *worker)
-{
-    struct inbox *held = &worker->exec->held;
-    if (!ring_is_ready(&held->ready))
-        return false;
-    struct job *job = (struct job *)inbox_take(held);
-    if (job == NULL)
-        return false;
-    if (!move(worker, job)) {
-        watch_arrived(worker->line);
-        run(worker, held, job);
-    }
-    return true;
-}
-
 static bool has_block(const struct calm_worker *worker, uint32_t class)
 {
     return class >= WATCH_CLASSES || watch_free(worker->line, class) > 0;
+}
+
+/* Whether the oldest task that the policy holds can run here now; once the executor stops, any. */
+static bool may_take_held(const struct calm_worker *worker)
+{
+    const struct inbox *held = &worker->exec->held;
+    uint32_t class;
+    if (worker->exec->policy->bound == 0 || !inbox_oldest_mark(held, &class))
+        return false;
+    return ring_is_closed(&held->ready) ||
+           policy_has_room(worker->line, class, watch_count(worker->line));
+}
+
+/* One that the policy holds, to run where it lies. Where another thread took the one that was
+ * looked at, and this one has no block, it goes back, to the end. */
+static struct job *take_held(struct calm_worker *worker)
+{
+    struct inbox *held = &worker->exec->held;
+    if (!may_take_held(worker))
+        return NULL;
+    struct job *job = (struct job *)inbox_take(held);
+    if (job == NULL)
+        return NULL;
+    uint8_t class = job->class;
+    if (ring_is_closed(&held->ready) ||
+        policy_has_room(worker->line, class, watch_count(worker->line)))
+        return job;
+    __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
+    if (inbox_publish_marked(held, job, class)) {
+        add(&worker->moved, 1);
+        return NULL;
+    }
+    return worker->loot; /* the inbox was closed meanwhile, and has its slot back */
+}
+
+/* Runs the next of its own inbox, or of those that the policy holds. What was sent and what was not
+ * take turns, so that a core that is never without the one still runs the other. */
+static bool run_own(struct calm_worker *worker)
+{
+    struct inbox *inbox = &worker->inbox, *of = inbox;
+    struct job *job = worker->was_sent ? NULL : (struct job *)inbox_take_sent(inbox);
+    if (job == NULL)
+        job = (struct job *)inbox_take(inbox);
+    if (job == NULL) {
+        job = take_held(worker);
+        of = job == worker->loot ? NULL : &worker->exec->held;
+    }
+    if (job == NULL) {
+        of = inbox;
+        job = (struct job *)inbox_take_sent(inbox);
+    }
+    if (job == NULL)
+        return false;
+    worker->was_sent = job->is_sent;
+    if (of != inbox)
+        watch_arrived(worker->line);
+    else if (!job->is_sent || !ring_is_ready(&inbox->ready))
+        watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
+    run(worker, of, job);
+    return true;
 }
 
 /* Whether a thief would find a task that it can run, as far as can be seen: what was sent is not
@@ -255,7 +255,7 @@ static bool steal(struct calm_worker *worker)
 
 static bool has_work(struct calm_worker *worker)
 {
-    return inbox_is_ready(&worker->inbox) || ring_is_ready(&worker->exec->held.ready) ||
+    return inbox_is_ready(&worker->inbox) || may_take_held(worker) ||
            ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
 }
 
@@ -284,6 +284,7 @@ static void sleep_now(struct calm_worker *worker)
     fetch_or(word, bit, ACQ_REL);                  /* Z1: pairs with Z5 */
     exchange(&worker->doze, DOZE_ASLEEP, ACQ_REL); /* Z2: pairs with Z4 */
     bool has_news = take_back(worker, exec->classes) || has_work(worker);
+    store(&worker->is_pinned, os_worker_is_pinned(worker->task, worker->cpu), RELAXED);
     bool has_time = is_whole(worker) && !may_steal_later(worker);
     uint64_t wait_ms = has_news ? 0 : has_time ? UINT64_MAX : worker->pause_ms;
     add(&worker->sleeps, wait_ms > 0);
@@ -298,25 +299,26 @@ static void sleep_now(struct calm_worker *worker)
     exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
 }
 
-void worker_wake(struct calm_worker *worker)
+bool worker_wake(struct calm_worker *worker)
 {
     const struct calm_exec_events *events = &worker->exec->events;
     if (exchange(&worker->doze, DOZE_AWAKE, ACQ_REL) != DOZE_ASLEEP) /* Z4 */
-        return;
+        return false;
     if (events->wake != NULL)
         events->wake(worker->core, events->context);
     else
         os_wake(&worker->doze, 1);
+    return true;
 }
 
 void worker_wake_any(struct calm_exec *exec)
 {
     for (uint32_t word = 0; word < (exec->cores + 63) / 64; word++) {
-        uint64_t cores = fetch_or(&exec->asleep[word], 0, ACQ_REL); /* Z5 */
-        if (cores == 0)
-            continue;
-        worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]);
-        return;
+        /* One that was woken already may have a long task before it looks at others. */
+        for (uint64_t cores = fetch_or(&exec->asleep[word], 0, ACQ_REL); cores != 0; /* Z5 */
+             cores &= cores - 1)
+            if (worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]))
+                return;
     }
 }
 
@@ -351,9 +353,9 @@ static void work(struct calm_worker *worker)
 {
     unsigned looks = 0;
     while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
-        bool is_busy = take_held(worker);
+        bool is_busy = false;
         if (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE)
-            is_busy = steal(worker) || is_busy; /* what waits longer elsewhere comes first */
+            is_busy = steal(worker); /* what waits longer elsewhere comes first */
         is_busy = run_own(worker) || is_busy;
         if (!is_busy)
             idle(worker, looks);
@@ -392,6 +394,7 @@ static void take_over(struct calm_worker *worker)
 {
     here = worker;
     worker->thread = os_worker_self();
+    worker->task = os_worker_task();
     if (os_worker_at_end(go_on, worker) != 0 && worker->pool == NULL)
         worker->error = CALM_EXEC_ETHREAD;
     store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
@@ -405,9 +408,9 @@ static void take_over(struct calm_worker *worker)
 static void go_on(void *argument)
 {
     struct calm_worker *worker = (struct calm_worker *)argument;
+    add(&worker->threads_ended, 1);
     if (worker->running != NULL)
         finish(worker);
-    add(&worker->threads_ended, 1);
     here = NULL;
     if (os_worker_start(worker_main, worker) == 0)
         os_worker_leave();

@@ -25,8 +25,10 @@ int os_worker_at_end(void (*when_ended)(void *), void *argument);
 /* Binds the calling thread to one CPU. -EINVAL: this process may not use it. */
 int os_worker_pin(uint32_t cpu);
 
-/* Whether the calling thread may run on `cpu` alone. */
-bool os_worker_is_pinned(uint32_t cpu);
+/* The kernel's number of the calling thread; and whether the thread of such a number may run on
+ * `cpu` alone. */
+uint32_t os_worker_task(void);
+bool os_worker_is_pinned(uint32_t task, uint32_t cpu);
 
 /* The numbers of the CPUs that the calling thread may use, the lowest `most` of them; how many. */
 size_t os_worker_cpus(uint32_t *cpus, size_t most);

@@ -49,6 +49,11 @@ uint64_t os_clock_ns(void)
     return 1;
 }
 
+bool os_worker_is_pinned(uint32_t task, uint32_t cpu)
+{
+    return task == cpu;
+}
+
 static struct calm_pool_occupancy occupancy;
 static uint64_t free_bytes;
 

@@ -6,6 +6,7 @@
 #include "os/worker.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -17,7 +18,10 @@ enum { MASK_WORDS = 64 }; /* 4096 CPUs */
 int os_worker_start(void *(*body)(void *), void *argument)
 {
     pthread_t thread;
-    return -pthread_create(&thread, NULL, body, argument);
+    int was = errno; /* the C library's calls inside it leave theirs there */
+    int error = pthread_create(&thread, NULL, body, argument);
+    errno = was;
+    return -error;
 }
 
 uint64_t os_worker_self(void)
@@ -39,14 +43,19 @@ void os_worker_join(uint64_t worker)
 static _Thread_local struct last_words {
     void (*function)(void *);
     void *argument;
+    unsigned rounds; /* of destructors, that went before */
 } last_words;
 
 static pthread_key_t at_end; /* its value: the thread's last_words, or NULL */
 static int at_end_error;
 
+/* In the last round, so that other keys' destructors, which may use what is about to end, go first.
+ */
 static void speak(void *value)
 {
-    const struct last_words *words = (const struct last_words *)value;
+    struct last_words *words = (struct last_words *)value;
+    if (++words->rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(at_end, value) == 0)
+        return;
     words->function(words->argument);
 }
 
@@ -63,13 +72,15 @@ int os_worker_at_end(void (*when_ended)(void *), void *argument)
         return -at_end_error;
     last_words.function = when_ended;
     last_words.argument = argument;
+    last_words.rounds = 0;
     return -pthread_setspecific(at_end, when_ended == NULL ? NULL : &last_words);
 }
 
-/* The calling thread's CPUs; how many words of the mask are in use. */
-static size_t read_mask(uint64_t *mask)
+/* A thread's CPUs, 0: the calling one's; how many words of the mask are in use. */
+static size_t read_mask(uint32_t task, uint64_t *mask)
 {
-    long bytes = system_call(SYS_sched_getaffinity, 0, MASK_WORDS * 8, (long)mask, 0, 0, 0);
+    long bytes = system_call(SYS_sched_getaffinity, (long)task, MASK_WORDS * 8, (long)mask, 0, 0,
+                             0);
     return bytes > 0 ? (size_t)bytes / 8 : 0;
 }
 
@@ -82,20 +93,30 @@ int os_worker_pin(uint32_t cpu)
     return (int)system_call(SYS_sched_setaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
 }
 
-bool os_worker_is_pinned(uint32_t cpu)
+uint32_t os_worker_task(void)
 {
-    uint32_t cpus[2];
-    return os_worker_cpus(cpus, 2) == 1 && cpus[0] == cpu;
+    return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-size_t os_worker_cpus(uint32_t *cpus, size_t most)
+static size_t cpus_of(uint32_t task, uint32_t *cpus, size_t most)
 {
     uint64_t mask[MASK_WORDS] = {0};
-    size_t count = 0, words = read_mask(mask);
+    size_t count = 0, words = read_mask(task, mask);
     for (size_t word = 0; word < words; word++)
         for (uint64_t left = mask[word]; left != 0 && count < most; left &= left - 1)
             cpus[count++] = (uint32_t)(word * 64 + bit_lowest(left));
     return count;
+}
+
+bool os_worker_is_pinned(uint32_t task, uint32_t cpu)
+{
+    uint32_t cpus[2];
+    return cpus_of(task, cpus, 2) == 1 && cpus[0] == cpu;
+}
+
+size_t os_worker_cpus(uint32_t *cpus, size_t most)
+{
+    return cpus_of(0, cpus, most);
 }
 
 uint64_t os_clock_ns(void)

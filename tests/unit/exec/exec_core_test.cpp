@@ -131,6 +131,25 @@ TEST(ExecCpu, TasksRunOnWhenItIsTakenAway)
     EXPECT_NE(cpu, static_cast<int>(exec.core(0).cpu));
 }
 
+/* The first of two sleepers was woken and has not run yet. Seen to fail with one that wakes whoever
+ * says first that it sleeps. */
+TEST(ExecWakeAny, WhoWasWokenAlreadyIsPassedOver)
+{
+    auto all = std::make_unique<calm_exec>();
+    auto workers = std::make_unique<calm_worker[]>(2);
+    all->workers = workers.get();
+    all->cores = 2;
+    for (unsigned i = 0; i < 2; i++) {
+        workers[i].exec = all.get();
+        workers[i].core = i;
+    }
+    all->asleep[0] = 3;
+    workers[0].doze = DOZE_AWAKE;
+    workers[1].doze = DOZE_ASLEEP;
+    worker_wake_any(all.get());
+    EXPECT_EQ(workers[1].doze, 0u + DOZE_AWAKE);
+}
+
 /* Seen to fail with a key that the policy is not told. */
 TEST(ExecPolicy, TasksOfOneKeyShareACore)
 {

@@ -2,6 +2,7 @@
  * exec_promise_test.cpp: calmalloc/exec.h: the tasks of a key under `hash`, room that there is, and
  * tasks that end their thread.
  */
+#include <cerrno>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -197,6 +198,98 @@ TEST(ExecRoom, ThreadsThatSubmitAtOnceTakeEveryPlace)
     }
 }
 
+/* --- tasks that the policy holds --- */
+
+/* A pool of one block, which is taken. Seen to fail with held tasks that join an inbox whatever its
+ * core has. */
+TEST(ExecHeld, ATaskThatWaitsForABlockFindsOne)
+{
+    enum { WAITING = 5 };
+    const uint32_t blocks[] = {1, 1};
+    for (const char *policy : {"jbsq1", "jbsq2"}) {
+        Config config(2);
+        for (calm_pool_config &pool : config.pools) {
+            pool.percent = nullptr;
+            pool.blocks = blocks;
+            pool.bytes = 0;
+        }
+        config.config.policy = policy;
+        Exec exec(config);
+        struct Shared {
+            std::atomic<uint32_t> got{0}, missed{0};
+        } shared;
+        Shared *told = &shared;
+        calm_task task = task_of(
+            [](calm_worker *worker, void *payload) {
+                Shared *all = *static_cast<Shared **>(payload);
+                void *block = calm_worker_alloc(worker, 1024);
+                ++(block != nullptr ? all->got : all->missed);
+                std::this_thread::sleep_for(1ms);
+                calm_worker_free(worker, block);
+            },
+            told);
+        task.block_bytes = 1024;
+        std::vector<void *> kept[2];
+        Gate gates[2];
+        for (uint32_t core = 0; core < 2; core++) {
+            Taker taker{1024, 1, &kept[core], &gates[core]};
+            calm_task take = task_of(Taker::run, taker);
+            ASSERT_EQ(calm_exec_send(exec.exec, core, &take), 0);
+        }
+        wait_for([&] { return gates[0].inside + gates[1].inside == 2; });
+        for (unsigned i = 0; i < WAITING; i++)
+            ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0) << policy;
+        gates[0].is_open = gates[1].is_open = true;
+        std::this_thread::sleep_for(20ms);
+        EXPECT_EQ(shared.got + shared.missed, 0u) << policy << ": no block is free";
+        ASSERT_EQ(calm_exec_free(exec.exec, kept[0][0]), 0);
+        calm_exec_drain(exec.exec);
+        EXPECT_EQ(shared.got, 0u + WAITING) << policy;
+        EXPECT_EQ(calm_exec_free(exec.exec, kept[1][0]), 0);
+    }
+}
+
+/* Seen to fail with held tasks that join the inbox of a core that runs one. */
+TEST(ExecHeld, JbsqIsOneQueueForAllCores)
+{
+    Config config(2);
+    config.config.policy = "jbsq1";
+    Exec exec(config);
+    Gate stays, opens;
+    stays.hold(exec.exec, 0);
+    opens.hold(exec.exec, 1);
+    std::atomic<uint32_t> runs{0};
+    Counted counted{&runs, 0, ~0u};
+    calm_task task = task_of(count, counted);
+    for (unsigned i = 0; i < 20; i++)
+        ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
+    opens.is_open = true;
+    wait_for([&] { return runs == 20; });
+    EXPECT_EQ(exec.core(0).in_flight, 1u);
+}
+
+/* The first that was submitted, of those that are held. Seen to fail with one that was sent. */
+TEST(ExecHeld, SheddingDropsTheOldestThatIsHeld)
+{
+    Config config = small(1, "jbsq1", CALM_EXEC_SHED_OLDEST);
+    std::vector<uint64_t> dropped;
+    config.config.on_shed_context = &dropped;
+    config.config.on_shed = [](const calm_task *task, void *context) {
+        static_cast<std::vector<uint64_t> *>(context)->push_back(task->key);
+    };
+    Exec exec(config);
+    Gate gate;
+    gate.hold(exec.exec, 0);
+    calm_task task{};
+    task.function = [](calm_worker *, void *) {};
+    ASSERT_EQ(calm_exec_send(exec.exec, 0, &task), 0);
+    for (task.key = 1; task.key <= 5; task.key++)
+        ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
+    EXPECT_EQ(dropped, (std::vector<uint64_t>{1, 2, 3}));
+    gate.is_open = true;
+    calm_exec_drain(exec.exec);
+}
+
 /* --- tasks that end their thread --- */
 
 [[noreturn]] void end_thread(calm_worker *, void *)
@@ -253,6 +346,35 @@ TEST(ExecThreadEnd, AllThatWasAcceptedRunsAndAStopEnds)
     }
 }
 
+/* A key that is made later than the executor's. Seen to fail with a new thread that goes on before
+ * the old one's destructors have run. */
+TEST(ExecThreadEnd, AStopWaitsForTheDestructorsOfWhatATaskLeft)
+{
+    Config config(1);
+    Exec exec(config);
+    static pthread_key_t key;
+    static std::atomic<uint32_t> destroyed{0};
+    ASSERT_EQ(pthread_key_create(&key,
+                                 [](void *) {
+                                     std::this_thread::sleep_for(30ms);
+                                     destroyed++;
+                                 }),
+              0);
+    calm_task task{};
+    task.function = [](calm_worker *, void *) {
+        pthread_setspecific(key, &destroyed);
+        pthread_exit(nullptr);
+    };
+    for (uint32_t i = 1; i <= 3; i++) {
+        ASSERT_EQ(calm_exec_submit(exec.exec, &task), 0);
+        calm_exec_drain(exec.exec);
+        EXPECT_EQ(destroyed, i);
+        EXPECT_EQ(threads_ended(exec, 1), i);
+    }
+    EXPECT_EQ(calm_exec_stop(exec.exec), 0);
+    pthread_key_delete(key);
+}
+
 int goes_on_without_threads()
 {
     Config config(1);
@@ -270,6 +392,10 @@ int goes_on_without_threads()
         if (calm_exec_submit(exec.exec, &last) != 0 || calm_exec_submit(exec.exec, &task) != 0)
             return 3;
     calm_exec_drain(exec.exec);
+    calm_exec *other = nullptr;
+    errno = 5;
+    if (calm_exec_start(&config.config, &other) != CALM_EXEC_ETHREAD || errno != 5)
+        return 4;
     return runs == 3 && threads_ended(exec, 1) == 3 && calm_exec_stop(exec.exec) == 0 ? 0 : 1;
 }
 

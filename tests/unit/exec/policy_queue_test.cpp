@@ -31,3 +31,16 @@ TEST(BoundedQueues, HoldTheTaskWhenEveryCoreHasItsNumber)
         EXPECT_EQ(machine.choose(), 6u);
     }
 }
+
+/* The task that runs or waits there may take the block that is seen. Seen to fail with a core whose
+ * one free block is enough whatever it has to do. */
+TEST(BoundedQueues, PlaceATaskWhereABlockIsLeftForIt)
+{
+    Cores machine("jbsq2", 4);
+    machine.free_all(0, 1);
+    machine.busy_all(1);
+    EXPECT_EQ(machine.choose(0), POLICY_HOLD);
+    EXPECT_LT(machine.choose(), 4u) << "one that wants no block";
+    machine.lines[2].free_blocks[0] = 2;
+    EXPECT_EQ(machine.choose(0), 2u);
+}

@@ -160,7 +160,7 @@ pub struct PoolLimits {
     /// What a block of each class takes.
     pub stride_bytes: Vec<usize>,
     /// Requests of each class until one has a block that another thread gave back, and three more for each thread that
-    /// gives one back meanwhile; one where a single thread does.
+    /// gives one back meanwhile.
     pub remote_calls: Vec<u32>,
     /// Whether the costs below are those of this build: [`PoolError::Unchecked`], and they are 0, where nobody computed
     /// them. The build does where it finds Python and objdump; a finished program may be given to

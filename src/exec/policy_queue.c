@@ -50,20 +50,36 @@ static uint32_t jsq_choose(void *state, const struct policy_view *view,
     return shortest((struct queue *)state, view, task, view->inbox_capacity, false);
 }
 
-#define JBSQ(limit)                                                                                \
-    static uint32_t jbsq##limit##_choose(void *state, const struct policy_view *view,              \
-                                         const struct policy_task *task)                           \
-    {                                                                                              \
-        uint32_t core = shortest((struct queue *)state, view, task, limit, true);                  \
-        return core == POLICY_NOBODY ? POLICY_HOLD : core;                                         \
-    }                                                                                              \
-    const struct policy policy_jbsq##limit = {.name = "jbsq" #limit,                               \
-                                              .bound = limit,                                      \
-                                              .state_bytes = queue_bytes,                          \
-                                              .start = queue_start,                                \
-                                              .choose = jbsq##limit##_choose}
-JBSQ(1);
-JBSQ(2);
+static uint32_t jbsq_choose(void *state, const struct policy_view *view,
+                            const struct policy_task *task, uint32_t bound)
+{
+    uint32_t core = shortest((struct queue *)state, view, task, bound, true);
+    return core == POLICY_NOBODY ? POLICY_HOLD : core;
+}
+
+static uint32_t jbsq1_choose(void *state, const struct policy_view *view,
+                             const struct policy_task *task)
+{
+    return jbsq_choose(state, view, task, 1);
+}
+
+static uint32_t jbsq2_choose(void *state, const struct policy_view *view,
+                             const struct policy_task *task)
+{
+    return jbsq_choose(state, view, task, 2);
+}
+
+const struct policy policy_jbsq1 = {.name = "jbsq1",
+                                    .bound = 1,
+                                    .state_bytes = queue_bytes,
+                                    .start = queue_start,
+                                    .choose = jbsq1_choose};
+
+const struct policy policy_jbsq2 = {.name = "jbsq2",
+                                    .bound = 2,
+                                    .state_bytes = queue_bytes,
+                                    .start = queue_start,
+                                    .choose = jbsq2_choose};
 
 const struct policy policy_jsq = {
     .name = "jsq", .state_bytes = queue_bytes, .start = queue_start, .choose = jsq_choose};

@@ -274,6 +274,14 @@ class Two(Keep):
         self.assertEqual(first.end(), 0)
         self.assertEqual(self.kept(), [b"a", b"b"])
 
+    def test_a_name_that_may_be_beside_another_servers_file_is_refused(self):
+        # Seen to fail: a server with FILE took the items of one with FILE.new for its own.
+        done = subprocess.run(
+            [PROGRAM, "--port", "0", "--keep", self.path + ".new"], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a name that ends in .new may be another server's; give --keep another.\n", done.stderr)
+
     def test_before_the_file_is_there_the_second_is_refused_as_well(self):
         # Seen to fail: both ran.
         first = self.start("--cores", "1")

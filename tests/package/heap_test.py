@@ -161,8 +161,9 @@ class Heap(unittest.TestCase):
         writer = Writer(comments=("calmalloc 0.1.0; 60 samples, 20 lost, 30 cut",))
         text = self.heap(writer.add([MAIN], [60, 6 * MIB, 60, 6 * MIB]).write(self.path("full"))).stdout
         lines = text.splitlines()
-        self.assertRegex(lines[1], r"^  lost +20 of 80 samples, since .* too low, by about 25%; a larger --rate ")
-        self.assertRegex(lines[2], r"^  cut short +30 of 60 samples .*\(other stacks\).*are right; a larger --rate ")
+        self.assertRegex(lines[1], r"^  lost +20 of 80 samples, since .* too low, and what came last may be missing; "
+                                   r"a larger --rate ")
+        self.assertRegex(lines[2], r"^  cut short +30 of 80 samples .*\(other stacks\).*are right; a larger --rate ")
         self.assertNotIn("smaller --rate", text)
         none = Writer(comments=writer.comments).write(self.path("none"))
         for words in ((), ("--leaks",)):
@@ -218,6 +219,7 @@ class Heap(unittest.TestCase):
             "bomb": (zeros, "too large"), "bombs": (gzip.compress(bytes(60 * MIB), 9) * 8, "too many"),
             "wide": (gzip.compress(wide), "makes no sense"),
             "many": (gzip.compress(before + block(2, b"") * (5 << 20)), "makes no sense"),
+            "lines": (gzip.compress(before + block(4, block(4, b"") * (5 << 20))), "more than 4,194,304 parts"),
             "from the end": (gzip.compress(before + block(5, number(1, 99) + number(2, -1))), "damaged"),
         }
         for name, (data, words) in parts.items():

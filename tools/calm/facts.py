@@ -12,8 +12,8 @@ HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
 
 # Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
 ADDRESSES = frozenset(
-    "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards large.blocks "
-    "large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
+    "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
+    "large.blocks large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
     "sample.start_ns sample.state seen.sites shelf.units site.cohorts site.table stacks.cut stacks.tables "
     "stacks.used".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.

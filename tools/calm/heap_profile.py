@@ -38,6 +38,7 @@ UNITS = {"bytes": 1, "byte": 1, "kilobytes": 1 << 10, "megabytes": 1 << 20, "": 
 # What a file may make us hold: it, one profile of it, all of its profiles, calls of all stacks together and of one.
 FILE_BYTES_MAX, UNPACKED_BYTES_MAX, ALL_BYTES_MAX, MEMBER_BYTES = 1 << 28, 1 << 26, 1 << 28, 1 << 10
 PARTS_MAX, CALLS_MAX, CALLS_A_STACK_MAX, TEXT_MAX, COMMENTS_MAX = 1 << 21, 1 << 23, 1 << 12, 1 << 12, 64
+FIELDS_MAX = 1 << 22  # of a profile and of its parts: an empty part is two bytes of a file and a hundred of memory
 
 GZIP = b"\x1f\x8b\x08"
 OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
@@ -244,9 +245,44 @@ def read(path, process=None):
     return choose([decode(text, name) for text in found], process)
 
 
+def varint(text, at):
+    """(the number at `at`, where it ends)."""
+    number, shift = 0, 0
+    while True:
+        byte = text[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+
+
+def field_count(text):
+    """How many fields a message has and the messages right in it have, up to FIELDS_MAX and a few. What is no message
+    is for the parser to refuse."""
+    count, waiting, sizes = 0, [(0, len(text), True)], {1: 8, 5: 4}
+    while waiting:
+        at, end, is_outer = waiting.pop()
+        try:
+            while at < end and count <= FIELDS_MAX:
+                tag, at = varint(text, at)
+                count += 1
+                size = sizes.get(tag & 7, 0)
+                if tag & 7 in (0, 2):
+                    size, at = varint(text, at)
+                if tag & 7 == 2 and is_outer and size > 0:
+                    waiting.append((at, min(at + size, end), False))
+                at += size if tag & 7 != 0 else 0
+        except IndexError:
+            pass
+    return count
+
+
 def decode(text, name):
     """Turns one unpacked profile into a Profile."""
     from google.protobuf.message import DecodeError
+    if field_count(text) > FIELDS_MAX:
+        raise Trouble("%s makes no sense: it has more than %s parts." % (name, format(FIELDS_MAX, ",")))
     message = message_class()()
     try:
         message.ParseFromString(text)

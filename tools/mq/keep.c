@@ -69,7 +69,10 @@ static bool resolve(struct keep *keep, const char *path)
         if (!resolve_folder(path, keep->path))
             return cannot_write(path, errno);
     }
-    size_t room = sizeof keep->path;
+    size_t room = sizeof keep->path, length = strlen(keep->path);
+    if (length > 4 && strcmp(keep->path + length - 4, ".new") == 0)
+        return complain(path,
+                        "a name that ends in .new may be another server's; give --keep another");
     if ((size_t)snprintf(keep->beside, room, "%s.new", keep->path) >= room ||
         (size_t)snprintf(keep->lock_path, room, "%s.lock", keep->path) >= room)
         return cannot_write(path, ENAMETOOLONG);

@@ -79,11 +79,13 @@ def missing(profile):
     samples, lost, cut = told(profile)
     rows = []
     if lost:
-        rows.append(("lost", "%s of %s, since too many sampled blocks were live; all numbers are too low, and what came "
-                     "last may be missing; %s" % (format(lost, ","), say.count(samples + lost, "sample"), LARGER)))
+        rows.append(("lost", "%s of %s, since too many sampled blocks were live; all numbers are too low, and what "
+                     "came last may be missing; %s" % (format(lost, ","), say.count(samples + lost, "sample"),
+                                                       LARGER)))
     if cut:
         rows.append(("cut short", "%s of %s have their site alone, or are in '%s', since too many stacks were live; "
-                     "the sums are right; %s" % (format(cut, ","), say.count(samples + lost, "sample"), OTHER_STACKS, LARGER)))
+                     "the sums are right; %s" % (format(cut, ","), say.count(samples + lost, "sample"), OTHER_STACKS,
+                                                 LARGER)))
     return rows
 
 

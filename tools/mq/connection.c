@@ -125,11 +125,12 @@ static void set_time(struct core *core, struct connection *connection)
 {
     bool is_held = connection->away > 0 || connection->session.waiting > 0;
     bool is_partial = !is_held && connection->input_end > connection->session.consumed;
+    bool may_idle = core->server->options.idle_s == 0;
     if (connection->state != OPEN)
         return;
     if (connection->socket.is_sending)
         set_clock(core, connection, CLOCK_SEND);
-    else if (is_held)
+    else if (is_held || (!is_partial && may_idle))
         set_clock(core, connection, CLOCK_WAIT);
     else if (!is_partial)
         set_clock(core, connection, CLOCK_IDLE);
@@ -139,7 +140,7 @@ static void set_time(struct core *core, struct connection *connection)
 }
 
 /* Whether the client's machine has not answered for the time of keepalive, although something that
- * was sent before the wait is in flight: then there is no keepalive. */
+ * was sent is in flight: then there is no keepalive. */
 static bool is_machine_gone(struct core *core, const struct connection *connection)
 {
     struct tcp_info info;

@@ -53,6 +53,7 @@ class Executors:
         self.tables = [facts for _, facts in found]
 
     def look(self):
+        self.process.new_look()
         found = []
         for facts in self.tables:
             places = self.process.read(facts["running"], 8 * facts["running.count"])

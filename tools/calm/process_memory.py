@@ -127,16 +127,20 @@ class Process:
     def new_look(self):
         self.reads_left, self.bytes_left = LOOK_READS_MAX, LOOK_BYTES_MAX
 
+    def charge(self, reads, size=0):
+        """Of what one look may cost: so many reads, or pieces of what was read, and bytes."""
+        self.reads_left -= reads
+        self.bytes_left -= size + READ_COST * reads
+        if size > READ_BYTES_MAX or self.reads_left < 0 or self.bytes_left < 0:
+            raise Trouble("%s has tables that make no sense; no more of them is read." % self.who())
+
     def read(self, address, size):
         return self.read_all([(address, size)])[0]
 
     def read_all(self, pieces):
         """The bytes at each (address, size)."""
         size = sum(piece[1] for piece in pieces)
-        self.reads_left -= len(pieces)
-        self.bytes_left -= size + READ_COST * len(pieces)
-        if size > READ_BYTES_MAX or self.reads_left < 0 or self.bytes_left < 0:
-            raise Trouble("%s has tables that make no sense; no more of them is read." % self.who())
+        self.charge(len(pieces), size)
         return [self.read_one(*piece) for piece in pieces]
 
     def read_one(self, address, size):

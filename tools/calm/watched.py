@@ -213,8 +213,9 @@ class Watched:
             head = self.process.read(address + start, facts["cache.head_bytes"])
             cache = Cache(unsigned(head, number, 4), unsigned(head, is_for_cores, 1) != 0,
                           unsigned(head, core, 4), unsigned(head, state, 8) >= 2)
-            used = int.from_bytes(head[used_rows:][:facts["cache.rows"] // 8], "little")
-            self.read_entries(frame, address, [row for row in range(facts["cache.rows"]) if used >> row & 1], cache)
+            used = head[used_rows:][:facts["cache.rows"] // 8]
+            rows = [8 * place + bit for place, byte in enumerate(used) if byte for bit in range(8) if byte >> bit & 1]
+            self.read_entries(frame, address, rows, cache)
             frame.caches.append(cache)
             address = unsigned(head, below, 8)
 
@@ -223,7 +224,8 @@ class Watched:
         row_bytes = facts["cache.entry_bytes"] << facts["class.bits"]
         data = self.process.read_all([(address + facts["cache.entries"] + row * row_bytes, row_bytes) for row in rows])
         for row, entries in zip(rows, data):
-            used = unsigned(entries, facts["cache.row.used_bins"], 8)
+            used = unsigned(entries, facts["cache.row.used_bins"], 8) & (1 << (1 << facts["class.bits"])) - 1
+            self.process.charge(bin(used).count("1"))
             while used:
                 size_class = (used & -used).bit_length() - 1
                 used &= used - 1

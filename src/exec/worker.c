@@ -144,6 +144,21 @@ static bool may_take_held(const struct calm_worker *worker)
            policy_has_room(worker->line, class, watch_count(worker->line));
 }
 
+static void copy_to_loot(struct calm_worker *worker, const struct job *job)
+{
+    __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
+}
+
+/* A job that was taken and is in `loot` goes back, to the end of its inbox. False: that was closed
+ * meanwhile, and has its slot back. */
+static bool put_back(struct calm_worker *worker, struct inbox *inbox, struct job *job)
+{
+    bool is_back = inbox_publish_marked(inbox, job, worker->loot->class);
+    if (is_back)
+        add(&worker->moved, 1);
+    return is_back;
+}
+
 /* One that the policy holds, to run where it lies. Where another thread took the one that was
  * looked at, and this one has no block, it goes back, to the end. */
 static struct job *take_held(struct calm_worker *worker)
@@ -154,16 +169,11 @@ static struct job *take_held(struct calm_worker *worker)
     struct job *job = (struct job *)inbox_take(held);
     if (job == NULL)
         return NULL;
-    uint8_t class = job->class;
     if (ring_is_closed(&held->ready) ||
-        policy_has_room(worker->line, class, watch_count(worker->line)))
+        policy_has_room(worker->line, job->class, watch_count(worker->line)))
         return job;
-    __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
-    if (inbox_publish_marked(held, job, class)) {
-        add(&worker->moved, 1);
-        return NULL;
-    }
-    return worker->loot; /* the inbox was closed meanwhile, and has its slot back */
+    copy_to_loot(worker, job);
+    return put_back(worker, held, job) ? NULL : worker->loot;
 }
 
 /* Runs the next of its own inbox, or of those that the policy holds. What was sent and what was not
@@ -238,14 +248,12 @@ static bool steal(struct calm_worker *worker)
     if (job == NULL)
         return false;
     watch_oldest(from->line, job->submitted_ns);
-    __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
+    copy_to_loot(worker, job);
     worker->lacks_block = !has_block(worker, job->class);
-    if (!worker->lacks_block) {
+    if (!worker->lacks_block)
         inbox_return(&from->inbox, job);
-    } else if (inbox_publish_marked(&from->inbox, job, worker->loot->class)) {
-        add(&worker->moved, 1);
+    else if (put_back(worker, &from->inbox, job))
         return false;
-    } /* else that inbox was closed, and has its slot back */
     watch_left(from->line);
     watch_arrived(worker->line);
     add(&worker->stolen_count, 1);

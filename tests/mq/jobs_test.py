@@ -5,7 +5,6 @@
 What each test was seen to fail on is noted in it.
 """
 
-import atexit
 import os
 import sys
 import tempfile
@@ -19,9 +18,7 @@ STARTS, ID_BYTES_MAX = 6, 64
 
 
 def start(*words):
-    server = Server(PROGRAM, *words, loop="epoll")
-    atexit.register(server.process.kill)  # where a test fails before its end
-    return server
+    return Server(PROGRAM, *words, loop="epoll")
 
 
 class Jobs(unittest.TestCase):

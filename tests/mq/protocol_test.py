@@ -5,7 +5,6 @@
 What redis-server does alike is differential_test.py's. What each test was seen to fail on is noted in it.
 """
 
-import atexit
 import subprocess
 import sys
 import threading
@@ -19,9 +18,7 @@ MESSAGE = 16 << 10
 
 
 def start(*words):
-    server = Server(PROGRAM, *words, loop="epoll")
-    atexit.register(server.process.kill)  # where a test fails before its end
-    return server
+    return Server(PROGRAM, *words, loop="epoll")
 
 
 class Moves(unittest.TestCase):

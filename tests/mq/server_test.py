@@ -4,7 +4,6 @@
 
 COUNTER is a library that counts calls of malloc. Exit 77 when LOOP is not to be had here.
 """
-import atexit
 import json
 import os
 import socket
@@ -23,9 +22,7 @@ LISTEN = "0A"  # as /proc/net/tcp has it
 
 
 def start(*words, **more):
-    server = Server(PROGRAM, *words, loop=LOOP, **more)
-    atexit.register(server.process.kill)  # where a test fails before its end
-    return server
+    return Server(PROGRAM, *words, loop=LOOP, **more)
 
 
 class Commands(unittest.TestCase):

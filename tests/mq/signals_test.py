@@ -5,7 +5,6 @@
 What each test was seen to fail on is noted in it.
 """
 
-import atexit
 import os
 import signal
 import sys
@@ -29,9 +28,7 @@ class Signals(unittest.TestCase):
         self.path = os.path.join(folder.name, "kept")
 
     def start(self, *words, **more):
-        server = Server(PROGRAM, "--cores", "1", *words, loop="epoll", **more)
-        atexit.register(server.process.kill)
-        return server
+        return Server(PROGRAM, "--cores", "1", *words, loop="epoll", **more)
 
     def test_signals_that_stop_keep_what_is_queued(self):
         # Seen to fail: all but SIGTERM and SIGINT dropped it.

@@ -1,4 +1,5 @@
 """What tests of calmq share: a server that is started and stopped, and a client that speaks raw sockets."""
+import atexit
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ class Server:
         command = [*wrapper, program, "--port", "0", "--unix", self.path, *choice, *words]
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **(environment or {})})
+        atexit.register(self.process.kill)  # where a test fails before its end
         until = time.time() + 60
         while "listens on" not in self.said():
             if self.process.poll() is not None or time.time() > until:

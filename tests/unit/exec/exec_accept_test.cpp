@@ -2,12 +2,12 @@
  * exec_accept_test.cpp: calmalloc/exec.h: what is accepted, with which code it is not, and what a
  * task finds of what was submitted.
  */
-#include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <set>
 #include <string>
 
+#include "../errno_support.h"
 #include "../exec_support.h"
 
 namespace
@@ -232,14 +232,6 @@ TEST(ExecSubmit, WhatCannotBeATaskIsACode)
     calm_exec_drain(exec.exec);
     EXPECT_EQ(exec.stats().accepted, 4u);
 }
-
-/* Each call, whatever it answers, leaves errno as it was. */
-#define KEEPS_ERRNO(call)                                                                          \
-    do {                                                                                           \
-        errno = EDOM;                                                                              \
-        (void)(call);                                                                              \
-        EXPECT_EQ(errno, EDOM) << #call;                                                           \
-    } while (false)
 
 /* Seen to fail with a submit that writes to errno, and with a mapping that does. */
 TEST(ExecErrno, NoFunctionTouchesIt)

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../errno_support.h"
 #include "../pool_support.h"
 
 using calm_test::Pool;
@@ -195,14 +196,6 @@ TEST(Create, TheConfigurationIsNotNeededAfterwards)
     EXPECT_EQ(calm_pool_usable_size(pool, calm_pool_alloc(pool, 100)), 128u);
     calm_pool_destroy(pool);
 }
-
-/* Each call, whatever it answers, leaves errno as it was. */
-#define KEEPS_ERRNO(call)                                                                          \
-    do {                                                                                           \
-        errno = EDOM;                                                                              \
-        (void)(call);                                                                              \
-        EXPECT_EQ(errno, EDOM) << #call;                                                           \
-    } while (false)
 
 /* Seen to fail with a claim_map that writes to errno. */
 TEST(Create, NoFunctionTouchesErrno)

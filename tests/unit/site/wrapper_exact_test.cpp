@@ -13,13 +13,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "../heap_support.h"
+#include "wrapper_support.h"
 
 extern "C" {
-#include "site/wrapper.h"
 #include "wrapper_kinds.h"
 void wrapper_tableless(void (*request)(size_t), size_t bytes, const void *record);
 }
+
+using calm_test::state_of;
 
 namespace
 {
@@ -55,22 +56,6 @@ const Caller callers[CALLERS] = {call<0>, call<1>, call<2>, call<3>, call<4>, ca
 const void *victim()
 {
     return reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(&heap_verify)) + 1;
-}
-
-enum wrapper_state state_of(const void *site)
-{
-    struct Wanted {
-        uintptr_t site;
-        enum wrapper_state state;
-    } wanted = {reinterpret_cast<uintptr_t>(site), WRAPPER_NO};
-    wrapper_visit(
-        [](const struct wrapper_fact *fact, void *context) {
-            auto *in = static_cast<Wanted *>(context);
-            if (fact->site == in->site)
-                in->state = fact->state;
-        },
-        &wanted);
-    return wanted.state;
 }
 
 class WrapperExact : public testing::Test

@@ -13,12 +13,13 @@
 #include <set>
 #include <vector>
 
-#include "../heap_support.h"
+#include "wrapper_support.h"
 
 extern "C" {
 #include "site/tag.h"
-#include "site/wrapper.h"
 }
+
+using calm_test::state_of;
 
 namespace
 {
@@ -76,22 +77,6 @@ template <int number> __attribute__((noinline)) void call(Layer layer, size_t by
 
 using Caller = void (*)(Layer, size_t);
 const Caller callers[CALLERS] = {call<0>, call<1>, call<2>, call<3>, call<4>, call<5>};
-
-enum wrapper_state state_of(const void *site)
-{
-    struct Wanted {
-        uintptr_t site;
-        enum wrapper_state state;
-    } wanted = {reinterpret_cast<uintptr_t>(site), WRAPPER_NO};
-    wrapper_visit(
-        [](const struct wrapper_fact *fact, void *context) {
-            auto *in = static_cast<Wanted *>(context);
-            if (fact->site == in->site)
-                in->state = fact->state;
-        },
-        &wanted);
-    return wanted.state;
-}
 
 class Wrapper : public testing::Test
 {

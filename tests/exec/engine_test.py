@@ -79,6 +79,17 @@ class Top(unittest.TestCase):
         places = Process(process.pid).read(facts["running"], 8 * facts["running.count"])
         self.assertEqual(places.strip(b"\0"), b"")
 
+    def test_each_look_at_executors_may_cost_as_much_as_the_first(self):
+        # Seen to fail: without new_look(), a watch of many executors ended after half a minute.
+        process = subprocess.Popen([ENGINE, "gone"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        from executors import Executors
+        from process_memory import Process
+        executors = Executors(Process(process.pid))
+        executors.process.reads_left = 0
+        self.assertEqual(executors.look(), [])
+
 
 class Page(unittest.TestCase):
     """What `calm top` writes of executors, without a process."""

@@ -473,6 +473,16 @@ class Watch(unittest.TestCase):
         for address in (-1, 0, 1 << 63, (1 << 64) - 1):
             self.assertRaises(Gone, process.read, address, 8)
 
+    def test_entries_of_a_row_count_as_reads(self):
+        # Seen to fail: without charge(); one row could cost thousands of steps.
+        from trouble import Trouble
+        from watched import Watched
+        watched = Watched(self.start("idle").pid)
+        watched.process.read_all = lambda pieces: [b"\xff" * size for _, size in pieces]
+        watched.process.reads_left = 0
+        with self.assertRaisesRegex(Trouble, "no more of them is read"):
+            watched.read_entries(None, 0, [0], None)
+
     def test_no_fact_and_no_word_of_a_process_can_harm_who_looks(self):
         # Seen to fail: shifts, counts and sizes taken as they are; lists that end nowhere.
         process = self.start("idle", CALM_OPTIONS="profile_kb=1")

@@ -205,7 +205,7 @@ static void fork_before(void)
     }
     at_fork.is_quiet = is_quiet;
     at_fork.signals = signals;
-    lock_held_word(RANK_DEPOT); /* known to the child */
+    lock_own_word(); /* known to the child */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
         return;
@@ -247,7 +247,7 @@ static void fork_in_child(void)
     span_fork_reset(is_locked && at_fork.has_spans);
     depot_fork_reset(is_locked);
     shelf_fork_reset(is_locked);
-    purge_fork_reset();
+    purge_fork_reset(is_locked && at_fork.has_purge);
     thread_fork_adopt();
     if (at_fork.is_quiet)
         os_signals_restore(at_fork.signals);
@@ -604,6 +604,28 @@ static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t coh
  * the front of a range that the next such request needs whole. */
 enum { SHRINK_MAX = 8 };
 
+/* A large block that grows by less than this part of its bytes, and is copied for it, is given as
+ * much, so that steps of any size cost a bounded number of copies for each byte. */
+enum { GROWTH_MIN = 4 };
+
+static size_t grown_bytes(size_t have, size_t bytes)
+{
+    size_t wanted = size_min(have + have / GROWTH_MIN, HEAP_SPAN_MAX);
+    return bytes > have ? size_max(bytes, wanted) : bytes;
+}
+
+/* In place of one that realloc copies. */
+static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
+{
+    void *moved = heap_alloc_slow(wanted, cohort_offset);
+    if (wanted == bytes)
+        return moved;
+    if (moved == NULL)
+        return heap_alloc_slow(bytes, cohort_offset);
+    large_note_asked(moved, large_units(bytes));
+    return moved;
+}
+
 static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
 {
     void *resized = large_resize(block, bytes, owner);
@@ -637,8 +659,9 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
         if (resized != NULL)
             return resized;
     }
+    size_t wanted = kind == POINTER_LARGE ? grown_bytes(have, bytes) : bytes;
     void *moved = is_sampled ? sampled_alloc(bytes, 1, false, cohort_offset)
-                             : heap_alloc_slow(bytes, cohort_offset);
+                             : alloc_moved(bytes, wanted, cohort_offset);
     if (moved == NULL && is_rest)
         return resize_large(block, bytes, owner, is_sampled);
     if (moved == NULL)

@@ -2,9 +2,9 @@
  * large.c: blocks of whole units.
  *
  * The map marks the first unit HEAD and the others BODY, so that an interior pointer is seen as
- * such. Growth tries the free span behind the block, then, from MOVE_MIN up, moves the pages by the
- * kernel instead of copying them. A moved block is a mapping of its own; at most MOVES_ALIVE_MAX of
- * them live at a time, and a free makes the range ordinary.
+ * such. Growth tries the free span behind the block, then moves its pages to where it has slack to
+ * grow into, so that steps of any size cost a bounded number of moves for each byte. A moved block
+ * has mappings of its own; a free makes the range ordinary.
  *
  * Owner: the caller of a block owns it; spans have their own lock.
  * Design: docs/design/large.md
@@ -19,18 +19,14 @@
 #include "mem/span.h"
 #include "os/os.h"
 
-enum {
-    MOVE_MIN_UNITS = 512,
-    MOVES_ALIVE_MAX = 16,
-    DROP_MIN_UNITS = 512, /* are cleared by the kernel, page by page as the program comes to them */
-};
+/* Are cleared by the kernel, page by page as the program comes to them. */
+enum { DROP_MIN_UNITS = 512 };
 
 /* Every large request writes these. */
 static struct {
     _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks;
     _Atomic size_t units;
 } live;
-static _Atomic size_t moves_alive;
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
@@ -48,21 +44,27 @@ static unsigned head_kind(size_t unit, size_t units)
     return is_cacheable ? bin_of_span(units, tag->owner) : UNIT_HEAD;
 }
 
+/* Makes a span a block. */
+static void *block_of(struct span span)
+{
+    if (span.unit == 0)
+        return NULL;
+    region.tags[span.unit].bytes = span.units << UNIT_SHIFT;
+    region.tags[span.unit].is_moved = false;
+    region.tags[span.unit].is_sampled = false;
+    mark(span.unit, 1, span.units, UNIT_BODY);
+    mark(span.unit, 0, 1, head_kind(span.unit, span.units));
+    fetch_add(&live.blocks, 1, RELAXED);
+    fetch_add(&live.units, span.units, RELAXED);
+    return region_address(span.unit);
+}
+
 void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero)
 {
     struct span span = span_acquire(units, align_units, owner);
-    if (span.unit == 0)
-        return NULL;
-    region.tags[span.unit].bytes = units << UNIT_SHIFT;
-    region.tags[span.unit].is_moved = false;
-    region.tags[span.unit].is_sampled = false;
-    mark(span.unit, 1, units, UNIT_BODY);
-    mark(span.unit, 0, 1, head_kind(span.unit, units));
-    fetch_add(&live.blocks, 1, RELAXED);
-    fetch_add(&live.units, units, RELAXED);
     if (is_zero != NULL)
         *is_zero = span.is_zero;
-    return region_address(span.unit);
+    return block_of(span);
 }
 
 unsigned large_tell_free(void *block)
@@ -77,23 +79,23 @@ unsigned large_tell_free(void *block)
     return region_kind(unit);
 }
 
-void large_release(void *block)
+static void release(void *block, bool is_zero)
 {
     size_t unit = region_unit(block);
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
-    bool is_zero = false;
-    if (tag->is_moved) {
-        is_zero = region_renew(unit, units) == 0;
-        tag->is_moved = false;
-        if (is_zero)
-            fetch_sub(&moves_alive, 1, RELAXED);
-    }
+    if (tag->is_moved)
+        is_zero = region_renew(unit, units) == 0 || is_zero;
     mark(unit, 0, units, UNIT_FREE);
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
     span_release(unit, units, is_zero);
     purge_note(units << UNIT_SHIFT);
+}
+
+void large_release(void *block)
+{
+    release(block, false);
 }
 
 /* Drops a used block's pages, where it is so large that what it takes must not depend on what was
@@ -118,35 +120,27 @@ void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner)
     return large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), owner, NULL);
 }
 
-/* A new block of `units` whose first pages are the old block's. */
-static void *move_by_kernel(void *block, size_t units_old, size_t units, unsigned owner)
+/* A new block of `units`, more than caches may hold, whose first pages are the old block's. Moved
+ * pages come to a place where page tables can be moved whole the next time. */
+static void *move(void *block, size_t units_old, size_t units, unsigned owner)
 {
-    if (units_old < MOVE_MIN_UNITS)
-        return NULL;
-    if (fetch_add(&moves_alive, 1, RELAXED) >= MOVES_ALIVE_MAX) {
-        fetch_sub(&moves_alive, 1, RELAXED);
-        return NULL;
-    }
-    void *target = large_acquire(units, 1, owner, NULL);
-    huge_leave(region_unit(block) + units_old); /* moved pages take what is asked with them */
-    int error = target == NULL ? 0 : os_counted(os_move(block, target, units_old << UNIT_SHIFT));
-    if (target != NULL && error == 0) {
-        region.tags[region_unit(target)].is_moved = true;
-        large_tell_free(block);
-        large_release(block);
-        return target;
-    }
-    fetch_sub(&moves_alive, 1, RELAXED);
-    if (target != NULL && error != OS_HOLE) /* a hole must never be handed out again: it is lost */
-        large_release(target);
-    return NULL;
+    void *target = block_of(span_acquire_growing(units, HUGE_UNITS, owner));
+    size_t from = region_unit(block), to = region_unit(target);
+    bool is_zero;
+    if (target == NULL || region_move(from, to, units_old, &is_zero) != 0)
+        return NULL; /* a hole must never be handed out again: it is lost */
+    region.tags[to].is_moved = true;
+    large_tell_free(block);
+    release(block, is_zero);
+    return target;
 }
 
 static void shrink(size_t unit, size_t units_old, size_t units)
 {
+    bool is_zero = region.tags[unit].is_moved && region_renew(unit + units, units_old - units) == 0;
     mark(unit, units, units_old, UNIT_FREE);
     mark(unit, 0, 1, head_kind(unit, units));
-    span_shrink(unit, units_old, units);
+    span_shrink(unit, units_old, units, is_zero);
     fetch_sub(&live.units, units_old - units, RELAXED);
     purge_note((units_old - units) << UNIT_SHIFT);
 }
@@ -161,34 +155,33 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     return true;
 }
 
+/* Whether a request for `units` would be given a block of so many. */
+static bool is_given(size_t units, size_t units_old)
+{
+    return units <= units_old && (units == units_old || (units_old <= SPAN_UNITS_MAX &&
+                                                         units_old <= span_units_given(units)));
+}
+
 /* As large_resize, but for what was asked for. */
-static void *resize(void *block, size_t bytes, size_t units, unsigned owner)
+static void *resize(void *block, size_t units, unsigned owner)
 {
     size_t unit = region_unit(block);
     size_t units_old = region.tags[unit].units;
-    bool is_moved =
-        region.tags[unit].is_moved; /* its mapping is its own: it neither grows nor is cut */
-    if (owner != region.tags[unit].owner)
-        return units < units_old ? NULL : move_by_kernel(block, units_old, units, owner);
-    /* Half of its bytes, not of its units: what a sized free of it may be told (core/heap.c). */
-    bool is_half = bytes >= (units_old << UNIT_SHIFT) / 2;
-    if (units == units_old || (is_moved && units < units_old && is_half))
+    bool is_owners = owner == region.tags[unit].owner;
+    if (is_owners && is_given(units, units_old))
         return block;
-    if (is_moved)
-        return units > units_old ? move_by_kernel(block, units_old, units, owner) : NULL;
-    if (units < units_old && units_old <= SPAN_UNITS_MAX && units_old <= span_units_given(units))
-        return block;
-    if (units < units_old) {
+    if (is_owners && units < units_old)
         shrink(unit, units_old, units);
+    if (is_owners && (units < units_old || extend(unit, units_old, units)))
         return block;
-    }
-    return extend(unit, units_old, units) ? block : move_by_kernel(block, units_old, units, owner);
+    bool is_moved = units > units_old && units > SPAN_UNITS_MAX;
+    return is_moved ? move(block, units_old, units, owner) : NULL;
 }
 
 void *large_resize(void *block, size_t bytes, unsigned owner)
 {
     size_t units = large_units(bytes);
-    void *resized = resize(block, bytes, units, owner);
+    void *resized = resize(block, units, owner);
     if (resized != NULL)
         large_note_asked(resized, units);
     return resized;

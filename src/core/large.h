@@ -1,6 +1,6 @@
 /*
- * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, moved by the kernel
- * when huge.
+ * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, or moved by the
+ * kernel.
  *
  * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may
  * hold it, else with UNIT_HEAD, and the others UNIT_BODY.
@@ -31,7 +31,8 @@ void *large_alloc_zeroed(size_t bytes, unsigned owner);
 void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner);
 
 /* Changes the size of a large block in place, if it is the owner's, or by moving its pages to a
- * span of the owner. NULL: neither can be done; nothing changed. */
+ * span of the owner, if `bytes` are more than caches hold. NULL: neither can be done; nothing
+ * changed. */
 void *large_resize(void *block, size_t bytes, unsigned owner);
 
 /* Has the free of a live large block told (core/sampled.h): from now on the map has UNIT_HEAD for

@@ -9,7 +9,8 @@
  * that nobody touched are emptied into the bitmaps, wholly free slabs are retired, idle pages of
  * slabs dropped.
  *
- * Owner: whoever has purge_lock (RANK_PURGE), a step at a time, so that a fork comes between two.
+ * Owner: whoever has purge_lock (RANK_PURGE), a step at a time, so that a fork comes between two. A
+ * step that ends halfway, with its thread, leaves nothing to mend: it loses what it had in hand.
  * Who frees never waits for the lock. Who trims does; where its holder does not run, a trim goes on
  * out of turn, and only slabs' pages need one. Design: docs/design/purge.md
  */
@@ -263,7 +264,7 @@ static void purge_idle_spans(uint64_t now)
     bool is_window_over = now - at.window_ms >= WINDOW_MS;
     if (is_window_over) {
         at.window_ms = now;
-        span_forget_purged();
+        span_end_window();
         slab_forget_dropped();
     }
     if (span_regret_bytes() > 0)
@@ -377,7 +378,7 @@ void purge_settle(void)
 
 bool purge_fork_lock(void)
 {
-    return turn_begin();
+    return !lock_is_own(&purge_lock) && turn_begin();
 }
 
 void purge_fork_unlock(void)
@@ -385,7 +386,7 @@ void purge_fork_unlock(void)
     turn_end(true);
 }
 
-void purge_fork_reset(void)
+void purge_fork_reset(bool is_taken)
 {
-    lock_reset(&purge_lock);
+    lock_orphan(&purge_lock, is_taken);
 }

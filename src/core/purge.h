@@ -47,6 +47,6 @@ size_t purge_bytes(void);
 /* As span_fork_lock() and so on. */
 bool purge_fork_lock(void);
 void purge_fork_unlock(void);
-void purge_fork_reset(void);
+void purge_fork_reset(bool is_taken);
 
 #endif

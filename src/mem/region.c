@@ -147,7 +147,7 @@ int region_grow_least(size_t units, size_t *first)
     return move_front(units, false, first, &count);
 }
 
-int region_purge(void *start, size_t size)
+static int purge(void *start, size_t size)
 {
     size_t end = region_unit((char *)start + size - 1) + 1;
     huge_leave(end);
@@ -156,10 +156,69 @@ int region_purge(void *start, size_t size)
     return os_counted(os_purge(start, size));
 }
 
+int region_purge(void *start, size_t size)
+{
+    const size_t piece = (size_t)PURGE_PIECE_UNITS << UNIT_SHIFT;
+    int error = 0;
+    for (size_t done = 0; done < size && error == 0; done += piece)
+        error = purge((char *)start + done, size_min(size - done, piece));
+    return error;
+}
+
+/* Copies a piece, and drops what was copied. Returns whether it is dropped. */
+static bool copy(char *from, char *to, size_t size)
+{
+    __builtin_memcpy(to, from, size);
+    return region_purge(from, size) == 0;
+}
+
+/* Moves a piece, or the first part of it that is one mapping. Returns its units, or OS_HOLE. */
+static ptrdiff_t move_piece(size_t from, size_t to, size_t units, bool *is_zero)
+{
+    char *source = region_address(from), *target = region_address(to);
+    for (; units > PURGE_PIECE_UNITS; units /= 2) {
+        int error = os_move(source, target, units << UNIT_SHIFT);
+        if (error == 0 || error == OS_HOLE)
+            return error == 0 ? (ptrdiff_t)units : error;
+        if (error != OS_PARTS) {
+            units = size_min(units, PURGE_PIECE_UNITS);
+            break;
+        }
+    }
+    *is_zero = copy(source, target, units << UNIT_SHIFT) && *is_zero;
+    return (ptrdiff_t)units;
+}
+
+int region_move(size_t from, size_t to, size_t units, bool *is_zero)
+{
+    ptrdiff_t moved;
+    *is_zero = true;
+    huge_leave(from + units); /* moved pages take what is asked with them */
+    for (size_t done = 0; done < units; done += (size_t)moved) {
+        size_t piece = size_min(units - done, MOVE_PIECE_UNITS);
+        moved = move_piece(from + done, to + done, piece, is_zero);
+        if (moved > 0)
+            continue;
+        while (done > 0) { /* what was moved goes back */
+            piece = size_min(done, PURGE_PIECE_UNITS);
+            done -= piece;
+            copy(region_address(to + done), region_address(from + done), piece << UNIT_SHIFT);
+        }
+        return os_counted(OS_HOLE);
+    }
+    return 0;
+}
+
 int region_renew(size_t unit, size_t units)
 {
+    int error = 0;
     huge_leave(unit + units);
-    return os_counted(os_renew(region_address(unit), units << UNIT_SHIFT));
+    region_purge(region_address(unit), units << UNIT_SHIFT); /* so that little is left to do */
+    for (size_t done = 0, piece; done < units && error == 0; done += piece) {
+        piece = size_min(units - done, MOVE_PIECE_UNITS);
+        error = os_counted(os_renew(region_address(unit + done), piece << UNIT_SHIFT));
+    }
+    return error;
 }
 
 size_t region_mapped_bytes(void)

@@ -20,6 +20,8 @@ enum {
     CLASS_BITS = 6,
     CLASS_LIMIT = 1 << CLASS_BITS, /* classes are 1 .. CLASS_LIMIT - 1 */
     REGION_UNITS_MAX = 1 << 28,    /* 16 TiB */
+    PURGE_PIECE_UNITS = 32,        /* in one kernel call: 60 us (`shrink` in the lab) */
+    MOVE_PIECE_UNITS = 2048,       /* likewise: 0.5 ms where no page tables can be moved whole */
 };
 
 /* What a unit of the region is, when it is no slab of a bin. */
@@ -36,7 +38,7 @@ struct span_tag {
     _Atomic uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
     uint32_t previous;
     uint8_t state;       /* enum span_state: of a listed span, at both ends; else SPAN_USED */
-    bool is_moved : 1;   /* pages came from elsewhere: a mapping of its own */
+    bool is_moved : 1;   /* pages came from elsewhere: mappings of its own */
     bool is_sampled : 1; /* its free is told: core/sampled.h              */
     uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
 
@@ -80,9 +82,18 @@ int region_grow(size_t units, size_t *first, size_t *count);
 /* The same by just so many units. */
 int region_grow_least(size_t units, size_t *first);
 
-/* Drops pages of the region; they read as zero afterwards, and none comes back by itself. Returns 0
- * or a negative errno value, which is counted. */
+/* Drops pages of the region, in pieces; they read as zero afterwards, and none comes back by
+ * itself. Returns 0 or a negative errno value, which is counted: some may be dropped then. */
 int region_purge(void *start, size_t size);
+
+/*
+ * Moves the pages of the used range [from, from + units) to `to`, which reads as zero and is not to
+ * be touched meanwhile; what was at `from` reads as zero then, and *is_zero says whether that holds
+ * for all of it. Page tables are moved where the kernel does that, and bytes copied where not, a
+ * piece at a time. Returns 0, or OS_HOLE: nothing was moved, and `to` must never be used again.
+ * `to` has mappings of its own from now on, until region_renew().
+ */
+int region_move(size_t from, size_t to, size_t units, bool *is_zero);
 
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);

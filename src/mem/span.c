@@ -5,18 +5,19 @@
  * for clean spans; a bitmap finds the first list that fits, so every operation is a bounded number
  * of steps (the two-level segregated fit of Masmano et al., 2004). In a list of mixed lengths the
  * first few spans are tried, then the next list up, whose spans all fit. Each owner has lists of
- * its own, of which only those in use are ever touched.
+ * its own, of which only those in use are ever touched; slack of all owners has two sets.
  *
  * Who does not get the lock in a bounded number of looks, because its holder does not run, takes
  * and gives spans that are pending (mem/pending.h), and takes from the front. Whoever has the lock
- * next merges them.
+ * next merges them; whoever takes it over from a thread that ended takes back what that one did
+ * halfway (mem/undo.h).
  *
  * Owner: any thread, under span_lock (RANK_SPAN). No system call is made while it is held.
  * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in
- * the same state. S3: dirty_units == sum of dirty spans.   S4: every free span is in the list of
- * its length.   S5: the units of a span have one owner, whose lists a free one is in.   S6: an
- * owner has as many units as it took of nobody's.   All by span_verify(). Design:
- * docs/design/spans.md
+ * the same state. S3: span_dirty_units == sum of dirty spans.   S4: every free span is in the list
+ * of its length.   S5: the units of a span have one owner, whose lists a free one is in.   S6: an
+ * owner has as many units as it took of nobody's.   S7: slack lies behind a used span.   All by
+ * span_verify(). Design: docs/design/spans.md
  */
 #include "mem/span.h"
 
@@ -31,197 +32,53 @@
 #include "os/os.h"
 
 enum {
-    TRIES_IN_LIST = 8,
     PURGE_BATCH = 32,
-    PURGE_PIECE_UNITS = 32, /* in one kernel call: 60 us (`shrink` in the lab) */
-    MERGE_MAX = 16,         /* pending spans, each time the lock is taken */
-    MERGE_TURNS = 256,      /* before the front moves */
-    REGRETS_BELIEVED = 2,   /* times that a unit is purged in vain before it stays: a program that
-                             * does the same twice and then sleeps keeps a half */
+    REFUSED_MAX = 4,      /* pieces, and then a purge is over */
+    MERGE_MAX = 16,       /* pending spans, each time the lock is taken */
+    MERGE_TURNS = 256,    /* before the front moves */
+    SLACK_SHARE = 4,      /* of a block that grows: each byte is moved five times, on average */
+    REGRETS_BELIEVED = 2, /* times that a unit is purged in vain before it stays: a program that
+                           * does the same twice and then sleeps keeps a half */
 };
 
 static struct lock span_lock;
-static struct span_lists nobodys[2];                 /* dirty, clean */
-static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
-static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
-static _Atomic size_t dirty_units; /* in lists */
-static size_t dirty_units_least;   /* since span_idle_bytes was asked last */
-static struct regret in_vain;      /* in units; its window ends with span_forget_purged() */
-
-struct span_lists *span_lists_of(unsigned owner, unsigned state)
-{
-    struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
-    return &lists[state - SPAN_DIRTY];
-}
+static size_t dirty_units_least; /* since span_idle_bytes was asked last */
+static struct regret in_vain;    /* in units; its window ends with span_end_window() */
 
 int span_start_owners(size_t page_bytes)
 {
     struct extent made;
     size_t lists_bytes = 2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists);
     size_t bytes = align_up(lists_bytes + pending_bytes(), page_bytes);
-    if (owners_lists != NULL)
+    if (span_lists_have_owners())
         return 0;
     int error = extent_make_fixed(&made, bytes, page_bytes, "calmalloc owners");
     if (error != 0)
         return error;
-    owners_lists = (struct span_lists *)(void *)made.start;
+    span_lists_start_owners(made.start);
     pending_start_owners(made.start + lists_bytes);
     return 0;
-}
-
-static bool is_empty(const struct span_lists *in)
-{
-    uint64_t used = 0;
-    for (unsigned word = 0; word < LIST_WORDS; word++)
-        used |= in->used[word];
-    return used == 0;
-}
-
-/* Under the lock; others only peek. */
-static void count_dirty(size_t more, size_t fewer)
-{
-    store(&dirty_units, load(&dirty_units, RELAXED) + more - fewer, RELAXED);
-}
-
-static void list_push(size_t unit, size_t units, unsigned state)
-{
-    struct span_tag *tag = &region.tags[unit];
-    struct span_lists *in = span_lists_of(tag->owner, state);
-    unsigned list = span_list_of(units);
-    struct span_tag *last = &region.tags[unit + units - 1];
-    last->units = (uint32_t)units;
-    last->state = (uint8_t)state;
-    tag->units = (uint32_t)units;
-    tag->state = (uint8_t)state;
-    tag->previous = 0;
-    uint32_t next = in->heads[list];
-    store(&tag->next, next, RELAXED); /* who takes what is pending may read it, and think no more */
-    if (next != 0)
-        region.tags[next].previous = (uint32_t)unit;
-    in->heads[list] = (uint32_t)unit;
-    in->used[list / 64] |= (uint64_t)1 << list % 64;
-    if (state == SPAN_DIRTY) {
-        count_dirty(units, 0);
-        dirty_owners[tag->owner / 64] |= (uint64_t)1 << tag->owner % 64;
-    }
-}
-
-static void list_remove(size_t unit)
-{
-    struct span_tag *tag = &region.tags[unit];
-    unsigned state = tag->state;
-    struct span_lists *in = span_lists_of(tag->owner, state);
-    unsigned list = span_list_of(tag->units);
-    uint32_t next = load(&tag->next, RELAXED);
-    if (next != 0)
-        region.tags[next].previous = tag->previous;
-    if (tag->previous != 0)
-        store(&region.tags[tag->previous].next, next, RELAXED);
-    else
-        in->heads[list] = next;
-    if (in->heads[list] == 0)
-        in->used[list / 64] &= ~((uint64_t)1 << list % 64);
-    if (state == SPAN_DIRTY)
-        count_dirty(0, tag->units);
-    tag->state = SPAN_USED;
-    region.tags[unit + tag->units - 1].state = SPAN_USED;
-}
-
-/* Notes that the used units from `unit` on are one span. Whoever has them. */
-static void tag_used(size_t unit, size_t units)
-{
-    region.tags[unit].units = (uint32_t)units;
-}
-
-/* Lists a free span after merging it with neighbours of its own state and owner. */
-static void insert(size_t unit, size_t units, unsigned state)
-{
-    size_t behind = unit + units;
-    unsigned owner = region.tags[unit].owner;
-    if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner)) {
-        units += region.tags[behind].units;
-        list_remove(behind);
-    }
-    if (unit > 1 && span_is_alike(unit - 1, state, owner)) {
-        size_t before = unit - region.tags[unit - 1].units;
-        units += region.tags[before].units;
-        list_remove(before);
-        unit = before;
-    }
-    list_push(unit, units, state);
-}
-
-static unsigned list_from(const struct span_lists *in, unsigned list)
-{
-    for (unsigned word = list / 64; word < LIST_WORDS; word++) {
-        uint64_t used = in->used[word];
-        if (word == list / 64)
-            used &= ~(uint64_t)0 << list % 64;
-        if (used != 0)
-            return word * 64 + bit_lowest(used);
-    }
-    return LIST_COUNT;
-}
-
-/* The first unit of one of the first few spans of a list in which `units` fit, or 0. */
-static size_t find_in(const struct span_lists *in, unsigned list, size_t units, size_t align_units)
-{
-    size_t unit = in->heads[list];
-    for (unsigned tries = 0; tries < TRIES_IN_LIST && unit != 0; tries++) {
-        if (region_aligned(unit, align_units) + units <= unit + region.tags[unit].units)
-            return unit;
-        unit = load(&region.tags[unit].next, RELAXED);
-    }
-    return 0;
-}
-
-/* The first unit of a free span in which `units` fit, or 0. */
-static size_t find(const struct span_lists *in, size_t units, size_t align_units)
-{
-    size_t enough = units + align_units - 1; /* wherever they begin */
-    if (enough >> (5 + DOUBLINGS) != 0)
-        return 0;
-    size_t unit = find_in(in, span_list_of(units), units, align_units);
-    if (unit == 0 && align_units > 1)
-        unit = find_in(in, span_list_of(enough), units, align_units);
-    if (unit != 0)
-        return unit;
-    unsigned list = list_from(in, span_list_of(enough) + 1);
-    return list == LIST_COUNT ? 0 : in->heads[list];
-}
-
-/* Cuts [first, first + units) out of the free span at `unit`, around it, and marks it used. */
-static void carve(size_t unit, size_t first, size_t units)
-{
-    unsigned state = region.tags[unit].state;
-    size_t all = region.tags[unit].units;
-    list_remove(unit);
-    if (first > unit)
-        list_push(unit, first - unit, state);
-    if (first + units < unit + all)
-        list_push(first + units, unit + all - first - units, state);
-    tag_used(first, units);
 }
 
 /* At the end of each operation that may take dirty units; in between, a span that is being cut is
  * in no list. */
 static void note_least(void)
 {
-    dirty_units_least = size_min(dirty_units_least, load(&dirty_units, RELAXED));
+    dirty_units_least = size_min(dirty_units_least, load(&span_dirty_units, RELAXED));
 }
 
 /* From the lists of `from`, dirty spans first. */
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
     for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
-        size_t unit = find(span_lists_of(from, state), units, align_units);
+        size_t unit = span_lists_find(span_lists_of(from, state), units, align_units);
         if (unit != 0) {
             size_t first = region_aligned(unit, align_units);
-            carve(unit, first, units);
+            span_lists_cut(unit, first, units);
             note_least();
             if (state == SPAN_CLEAN)
                 regret_note_taken(&in_vain, units);
@@ -251,7 +108,7 @@ static size_t merge_pending(void)
             struct span span = pending_pop(state);
             if (span.unit == 0)
                 break;
-            insert(span.unit, span.units, state);
+            span_lists_insert(span.unit, span.units, state);
             merged++;
         }
     }
@@ -263,11 +120,19 @@ static bool has_pending(void)
     return pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) > 0;
 }
 
+/* Lost is at most what the holder that ended had in hand. */
+static void mend_if_inherited(void)
+{
+    if (unlikely(lock_was_inherited(&span_lock)))
+        span_lists_mend();
+}
+
 /* Takes the lock if it is free soon, and merges what came while it was not. */
 static bool try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
+    mend_if_inherited();
     if (unlikely(has_pending()))
         merge_pending();
     return true;
@@ -278,6 +143,7 @@ static bool wait_lock(enum lock_patience patience)
 {
     if (!lock_try_patiently(&span_lock, RANK_SPAN, patience))
         return false;
+    mend_if_inherited();
     merge_pending();
     return true;
 }
@@ -319,12 +185,12 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
         own(span.unit, span.units, owner);
     }
     if (span.unit != 0)
-        tag_used(span.unit, units);
+        span_tag_used(span.unit, units);
     return span;
 }
 
-/* Waits long for the lock, and merges all that is pending before it says no. A holder that does not
- * run leaves only what came meanwhile. */
+/* Waits long for the lock, merges all that is pending and ends all slack before it says no. A
+ * holder that does not run leaves only what came meanwhile. */
 static struct span take_last(size_t units, size_t align_units, unsigned owner)
 {
     struct span span;
@@ -332,7 +198,7 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     do {
         if (!try_lock() && !wait_lock(PATIENCE_LONG))
             return take_pending(units, align_units, owner);
-        merged = merge_pending();
+        merged = merge_pending() + span_lists_end_slack();
         span = take_locked(units, align_units, owner);
     } while (span.unit == 0 && merged > 0);
     return span;
@@ -352,14 +218,16 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* Gives back spans of at least one unit each. */
+/* Gives back spans, but for those of no units. */
 static void give(const struct span *spans, size_t count)
 {
     bool is_locked = try_lock();
     for (size_t i = 0; i < count; i++) {
         unsigned state = spans[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY;
+        if (spans[i].units == 0)
+            continue;
         if (is_locked)
-            insert(spans[i].unit, spans[i].units, state);
+            span_lists_insert(spans[i].unit, spans[i].units, state);
         else
             pending_put(spans[i].unit, spans[i].units, state);
     }
@@ -410,7 +278,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     if (!grow(units + align_units - 1, units > 1, is_locked, &first, &count))
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
-    tag_used(aligned, units);
+    span_tag_used(aligned, units);
     own(aligned, units, owner);
     give_around(first, count, aligned, units);
     return (struct span){aligned, units, true};
@@ -428,6 +296,53 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
+/* The first unit of a clean span that is cut for an owner, or 0. */
+static size_t cut_clean(size_t units, size_t align_units, unsigned owner)
+{
+    if (!try_lock())
+        return 0;
+    size_t unit = span_lists_find(span_lists_of(owner, SPAN_CLEAN), units, align_units);
+    if (unit == 0)
+        unit = span_lists_find(span_lists_of(0, SPAN_CLEAN), units, align_units);
+    size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
+    if (unit != 0)
+        span_lists_cut(unit, first, units);
+    unlock();
+    return first;
+}
+
+/* The same of what the front passes over. */
+static size_t cut_front(size_t units, size_t align_units)
+{
+    size_t unit, count;
+    if (!grow(units + align_units - 1, true, true, &unit, &count))
+        return 0;
+    size_t first = region_aligned(unit, align_units);
+    span_tag_used(first, units);
+    give_around(unit, count, first, units);
+    return first;
+}
+
+struct span span_acquire_growing(size_t units, size_t align_units, unsigned owner)
+{
+    size_t slack = units / SLACK_SHARE;
+    size_t first = cut_clean(units + slack, align_units, owner);
+    if (first == 0)
+        first = cut_front(units + slack, align_units);
+    if (first == 0)
+        return span_acquire(units, align_units, owner);
+    if (region.tags[first].owner != owner)
+        own(first, units + slack, owner);
+    span_tag_used(first, units);
+    if (slack > 0 && try_lock()) {
+        span_lists_push(first + units, slack, SPAN_SLACK);
+        unlock();
+    } else if (slack > 0) {
+        pending_put(first + units, slack, SPAN_CLEAN);
+    }
+    return (struct span){first, units, true};
+}
+
 void span_release(size_t unit, size_t units, bool is_zero)
 {
     ASSERT(region.tags[unit].state == SPAN_USED);
@@ -435,7 +350,7 @@ void span_release(size_t unit, size_t units, bool is_zero)
         pending_put(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
         return;
     }
-    insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
+    span_lists_insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
     unlock();
 }
 
@@ -449,7 +364,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
     bool is_ours = first == unit + units_old;
     if (is_ours) {
         own(first, more, owner);
-        tag_used(unit, units_new);
+        span_tag_used(unit, units_new);
     }
     give_around(first, count, first, is_ours ? more : 0);
     return is_ours;
@@ -471,8 +386,8 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     if (is_room) {
         if (tag->state == SPAN_CLEAN)
             regret_note_taken(&in_vain, more);
-        carve(behind, behind, more);
-        tag_used(unit, units_new);
+        span_lists_cut(behind, behind, more);
+        span_tag_used(unit, units_new);
         note_least();
     }
     unlock();
@@ -481,24 +396,11 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     return is_room;
 }
 
-void span_shrink(size_t unit, size_t units_old, size_t units_new)
+void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero)
 {
-    struct span tail = {unit + units_new, units_old - units_new, false};
-    tag_used(unit, units_new);
+    struct span tail = {unit + units_new, units_old - units_new, is_zero};
+    span_tag_used(unit, units_new);
     give(&tail, 1);
-}
-
-/* The highest list below `list` that is not empty, or LIST_COUNT. */
-static unsigned list_below(const struct span_lists *in, unsigned list)
-{
-    for (unsigned word = (list + 63) / 64; word-- > 0;) {
-        uint64_t used = in->used[word];
-        if (word == list / 64)
-            used &= bits_below(list % 64);
-        if (used != 0)
-            return word * 64 + bit_highest(used);
-    }
-    return LIST_COUNT;
 }
 
 /* What is to be purged, and the spans that were taken out of the lists for that. */
@@ -518,30 +420,18 @@ static bool is_more_wanted(const struct claim *claim)
 static void claim_of(unsigned owner, struct claim *claim)
 {
     struct span_lists *dirty = span_lists_of(owner, SPAN_DIRTY);
-    for (unsigned list = list_below(dirty, LIST_COUNT); list < LIST_COUNT && is_more_wanted(claim);
-         list = list_below(dirty, list)) {
+    for (unsigned list = span_lists_below(dirty, LIST_COUNT);
+         list < LIST_COUNT && is_more_wanted(claim); list = span_lists_below(dirty, list)) {
         while (dirty->heads[list] != 0 && is_more_wanted(claim)) {
             size_t unit = dirty->heads[list], all = region.tags[unit].units;
             size_t units = size_min(all, claim->units_max);
             if (units / 2 > claim->units_wanted)
                 break;
-            carve(unit, unit + all - units, units);
+            span_lists_cut(unit, unit + all - units, units);
             claim->spans[claim->count++] = (struct span){unit + all - units, units, false};
             claim->units_wanted -= size_min(claim->units_wanted, units);
         }
     }
-}
-
-/* The first owner from `owner` on, round and round, that may have dirty spans. Pre: one has. */
-static unsigned dirty_owner(unsigned owner)
-{
-    uint64_t here = dirty_owners[owner / 64] & ~(uint64_t)0 << owner % 64;
-    unsigned word = owner / 64;
-    while (here == 0) {
-        word = (word + 1) % (SPAN_OWNER_LIMIT / 64);
-        here = dirty_owners[word];
-    }
-    return word * 64 + bit_lowest(here);
 }
 
 /* Of those that are pending. */
@@ -564,14 +454,14 @@ static void claim_dirty(struct claim *claim)
         return;
     }
     unsigned first = SPAN_OWNER_LIMIT;
-    while (load(&dirty_units, RELAXED) > 0 && is_more_wanted(claim)) {
-        purge_hand = dirty_owner(purge_hand);
+    while (load(&span_dirty_units, RELAXED) > 0 && is_more_wanted(claim)) {
+        purge_hand = span_lists_dirty_owner(purge_hand);
         if (purge_hand == first)
             break;
         first = first == SPAN_OWNER_LIMIT ? purge_hand : first;
         claim_of(purge_hand, claim);
-        if (is_empty(span_lists_of(purge_hand, SPAN_DIRTY))) {
-            dirty_owners[purge_hand / 64] &= ~((uint64_t)1 << purge_hand % 64);
+        if (span_lists_are_empty(span_lists_of(purge_hand, SPAN_DIRTY))) {
+            span_lists_clear_owner(purge_hand);
             first = SPAN_OWNER_LIMIT;
         } else if (is_more_wanted(claim)) {
             purge_hand = (purge_hand + 1) % SPAN_OWNER_LIMIT;
@@ -581,15 +471,25 @@ static void claim_dirty(struct claim *claim)
     unlock();
 }
 
-/* In pieces. Returns whether the kernel took all of them. */
-static bool purge_whole(struct span span)
+/* Drops the pages of a claimed span. A piece that the kernel refuses, as pages of it are locked, is
+ * given back at once, and what is before it; the span is the rest. Returns the units dropped. */
+static size_t drop(struct span *span, unsigned *refused)
 {
-    for (size_t done = 0, units; done < span.units; done += units) {
-        units = size_min(span.units - done, PURGE_PIECE_UNITS);
-        if (region_purge(region_address(span.unit + done), units << UNIT_SHIFT) != 0)
-            return false;
+    size_t done = 0, dropped = 0, units;
+    for (; done < span->units && *refused < REFUSED_MAX; done += units) {
+        units = size_min(span->units - done, PURGE_PIECE_UNITS);
+        if (region_purge(region_address(span->unit + done), units << UNIT_SHIFT) == 0) {
+            dropped += units;
+            continue;
+        }
+        struct span parts[] = {{span->unit, done, true}, {span->unit + done, units, false}};
+        give(parts, 2);
+        *span = (struct span){span->unit + done + units, span->units - done - units, false};
+        done = units = 0;
+        (*refused)++;
     }
-    return true;
+    span->is_zero = done == span->units;
+    return dropped;
 }
 
 size_t span_purge(size_t bytes_wanted, size_t bytes_max)
@@ -597,23 +497,19 @@ size_t span_purge(size_t bytes_wanted, size_t bytes_max)
     struct claim claim = {.units_wanted = bytes_wanted >> UNIT_SHIFT,
                           .units_max = bytes_max >> UNIT_SHIFT};
     size_t purged = 0;
-    bool is_failed = false;
+    unsigned refused = 0;
     claim_dirty(&claim);
-    for (size_t i = 0; i < claim.count; i++) {
-        struct span *span = &claim.spans[i];
-        span->is_zero = !is_failed && purge_whole(*span);
-        is_failed = is_failed || !span->is_zero;
-        purged += span->is_zero ? span->units << UNIT_SHIFT : 0;
-    }
+    for (size_t i = 0; i < claim.count; i++)
+        purged += drop(&claim.spans[i], &refused);
     if (claim.count > 0)
         give(claim.spans, claim.count);
-    regret_note_purged(&in_vain, purged >> UNIT_SHIFT);
-    return purged;
+    regret_note_purged(&in_vain, purged);
+    return purged << UNIT_SHIFT;
 }
 
 size_t span_dirty_bytes(void)
 {
-    return (load(&dirty_units, RELAXED) + pending_units(SPAN_DIRTY)) << UNIT_SHIFT;
+    return (load(&span_dirty_units, RELAXED) + pending_units(SPAN_DIRTY)) << UNIT_SHIFT;
 }
 
 /* While the lock is held, what nobody has taken of what came meanwhile. */
@@ -622,7 +518,7 @@ size_t span_idle_bytes(void)
     if (!try_lock())
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
-    dirty_units_least = load(&dirty_units, RELAXED);
+    dirty_units_least = load(&span_dirty_units, RELAXED);
     size_t regrets = load(&in_vain.sum, RELAXED);
     store(&in_vain.sum, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
     unlock();
@@ -634,9 +530,13 @@ size_t span_regret_bytes(void)
     return load(&in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
 }
 
-void span_forget_purged(void)
+void span_end_window(void)
 {
     regret_end_window(&in_vain);
+    if (load(&span_slack_units, RELAXED) == 0 || !try_lock())
+        return;
+    span_lists_age_slack();
+    unlock();
 }
 
 size_t span_owned_bytes(void)
@@ -651,16 +551,20 @@ verdict span_verify(void)
 {
     if (!lock_acquire_or_fail(&span_lock, RANK_SPAN))
         return NULL;
+    mend_if_inherited();
     while (merge_pending() > 0)
         continue;
-    verdict found = span_lists_verify(owned_units, load(&dirty_units, RELAXED));
+    verdict found = span_lists_verify(owned_units);
     unlock();
     return found;
 }
 
 bool span_fork_lock(void)
 {
-    return lock_acquire_or_fail(&span_lock, RANK_SPAN);
+    if (lock_is_own(&span_lock) || !lock_acquire_or_fail(&span_lock, RANK_SPAN))
+        return false;
+    mend_if_inherited();
+    return true;
 }
 
 void span_fork_unlock(void)
@@ -668,13 +572,13 @@ void span_fork_unlock(void)
     unlock();
 }
 
-/* Lists that a thread of the parent has in hand may be half changed. They stay out of use, and
- * nobody waits for them. */
+/* Lists that another thread of the parent has in hand may be half changed, and what is kept of them
+ * is of another moment. They stay out of use, and nobody waits for them. */
 void span_fork_reset(bool is_taken)
 {
-    bool is_whole = is_taken || load(&span_lock.state, RELAXED) == LOCK_FREE;
-    if (is_whole)
-        lock_reset(&span_lock);
+    uint32_t holder = lock_holder(&span_lock);
+    if (is_taken || holder == LOCK_FREE || holder == lock_id_before)
+        lock_orphan(&span_lock, is_taken);
     else
         lock_retire(&span_lock);
 }

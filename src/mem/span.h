@@ -16,7 +16,9 @@
 
 enum { SPAN_OWNER_LIMIT = 1024 };
 
-enum span_state { SPAN_USED, SPAN_DIRTY, SPAN_CLEAN };
+/* SPAN_SLACK: clean, and kept for a while for the block before it, should that grow; of one window
+ * of time, and of the other. */
+enum span_state { SPAN_USED, SPAN_DIRTY, SPAN_CLEAN, SPAN_SLACK, SPAN_SLACK_OTHER };
 
 /* A run of units; `unit` 0 means none. */
 struct span {
@@ -41,6 +43,12 @@ extern bool (*span_on_growth)(size_t units);
  * one that `owner` has, or else nobody's. Any thread. */
 struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 
+/* The same for a block that grows: clean, and with a quarter as many units of slack behind, where
+ * that can be had, which only span_extend() of this span takes. Slack that nothing was taken of for
+ * a second or two is as any free span from then on; sooner where memory is short, or when the block
+ * before it is released. */
+struct span span_acquire_growing(size_t units, size_t align_units, unsigned owner);
+
 /* Gives a span back, to its owner; its units must be UNIT_FREE in the map already. `is_zero` as for
  * struct span.
  */
@@ -54,13 +62,14 @@ void span_release(size_t unit, size_t units, bool is_zero);
 bool span_extend(size_t unit, size_t units_old, size_t units_new);
 
 /* Splits the tail off a used span and releases it. */
-void span_shrink(size_t unit, size_t units_old, size_t units_new);
+void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero);
 
 /*
- * Purges dirty spans, a batch of the longest first, until about `bytes_wanted` are; in kernel calls
- * of at most 2 MiB each, during which no lock is held. Spans are purged whole, or not where less
- * than a half is wanted; one longer than `bytes_max` is cut. Returns the bytes purged: 0 when
- * nothing is dirty that is so short, or the kernel refuses (locked pages).
+ * Purges dirty spans, a batch of the longest first, until about `bytes_wanted` are; no lock is held
+ * during kernel calls. Spans are purged whole, or not where less
+ * than a half is wanted; one longer than `bytes_max` is cut. A piece that the kernel refuses, as
+ * pages of it are locked, stays dirty. Returns the bytes purged: 0 when nothing is dirty that is so
+ * short, or all was refused.
  */
 size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 
@@ -70,14 +79,16 @@ size_t span_dirty_bytes(void);
 size_t span_idle_bytes(void);
 
 /* How many dirty bytes the program is expected to take again soon: a half of all that were
- * purged and then taken again, each time before span_forget_purged() was called. About. */
+ * purged and then taken again, each time before span_end_window() was called. About. */
 size_t span_regret_bytes(void);
-void span_forget_purged(void);
+
+/* A window of time is over: what was purged before is forgotten, and slack grows older. */
+void span_end_window(void);
 
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);
 
-/* Invariants S1 to S6; span.c lists them. Other threads must be quiet; lists that are held by one
+/* Invariants S1 to S7; span.c lists them. Other threads must be quiet; lists that are held by one
  * that does not run are passed over. */
 verdict span_verify(void);
 

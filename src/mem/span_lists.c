@@ -1,7 +1,282 @@
 /*
- * span_lists.c: verifies the lists of free spans; see span_lists.h.
+ * span_lists.c: changes and verifies the lists of free spans; see span_lists.h.
+ *
+ * Owner: whoever has the spans' lock (span.c).
  */
 #include "mem/span_lists.h"
+
+#include "mem/undo.h"
+
+enum {
+    TRIES_IN_LIST = 8,
+    SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
+};
+
+_Atomic size_t span_dirty_units, span_slack_units;
+static struct span_lists nobodys[2];                 /* dirty, clean */
+static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
+static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
+static unsigned slack_now = SPAN_SLACK;              /* this window's                */
+static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
+
+void span_lists_start_owners(void *memory)
+{
+    owners_lists = (struct span_lists *)memory;
+}
+
+bool span_lists_have_owners(void)
+{
+    return owners_lists != NULL;
+}
+
+struct span_lists *span_lists_of(unsigned owner, unsigned state)
+{
+    if (state >= SPAN_SLACK)
+        return &slack_lists[state - SPAN_SLACK];
+    struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
+    return &lists[state - SPAN_DIRTY];
+}
+
+bool span_lists_are_empty(const struct span_lists *in)
+{
+    uint64_t used = 0;
+    for (unsigned word = 0; word < LIST_WORDS; word++)
+        used |= in->used[word];
+    return used == 0;
+}
+
+/* Lists are whole after each public call, and what a thread that ended did of one is taken back. */
+static struct undo change;
+
+void span_lists_mend(void)
+{
+    undo_take_back(&change);
+}
+
+static void keep(void *word, size_t size)
+{
+    undo_keep(&change, word, size);
+}
+
+/* What the lists write of a tag. */
+static void keep_tag(struct span_tag *tag)
+{
+    keep(tag, offsetof(struct span_tag, slab));
+}
+
+/* What is in lists of a state, where that is counted. Under the lock; others only peek. */
+static void count(unsigned state, size_t more, size_t fewer)
+{
+    _Atomic size_t *units = state == SPAN_DIRTY ? &span_dirty_units : &span_slack_units;
+    if (state == SPAN_CLEAN)
+        return;
+    keep((void *)(uintptr_t)units, sizeof *units);
+    store(units, load(units, RELAXED) + more - fewer, RELAXED);
+}
+
+static void push(size_t unit, size_t units, unsigned state)
+{
+    struct span_tag *tag = &region.tags[unit];
+    state = state == SPAN_SLACK ? slack_now : state;
+    struct span_lists *in = span_lists_of(tag->owner, state);
+    unsigned list = span_list_of(units);
+    struct span_tag *last = &region.tags[unit + units - 1];
+    uint32_t *head = &in->heads[list], next = *head;
+    uint64_t *used = &in->used[list / 64];
+    keep_tag(tag);
+    keep_tag(last);
+    keep(head, sizeof *head);
+    keep(used, sizeof *used);
+    last->units = (uint32_t)units;
+    last->state = (uint8_t)state;
+    tag->units = (uint32_t)units;
+    tag->state = (uint8_t)state;
+    tag->previous = 0;
+    store(&tag->next, next, RELAXED); /* who takes what is pending may read it, and think no more */
+    if (next != 0) {
+        keep_tag(&region.tags[next]);
+        region.tags[next].previous = (uint32_t)unit;
+    }
+    *head = (uint32_t)unit;
+    *used |= (uint64_t)1 << list % 64;
+    count(state, units, 0);
+    if (state == SPAN_DIRTY) /* of one that has none at all it does no harm */
+        dirty_owners[tag->owner / 64] |= (uint64_t)1 << tag->owner % 64;
+}
+
+void span_lists_push(size_t unit, size_t units, unsigned state)
+{
+    push(unit, units, state);
+    undo_commit(&change);
+}
+
+static void list_remove(size_t unit)
+{
+    struct span_tag *tag = &region.tags[unit], *last = &region.tags[unit + tag->units - 1];
+    unsigned state = tag->state;
+    struct span_lists *in = span_lists_of(tag->owner, state);
+    unsigned list = span_list_of(tag->units);
+    uint32_t *head = &in->heads[list], next = load(&tag->next, RELAXED), previous = tag->previous;
+    uint64_t *used = &in->used[list / 64];
+    keep_tag(tag);
+    keep_tag(last);
+    if (next != 0) {
+        keep_tag(&region.tags[next]);
+        region.tags[next].previous = previous;
+    }
+    if (previous != 0) {
+        keep_tag(&region.tags[previous]);
+        store(&region.tags[previous].next, next, RELAXED);
+    } else {
+        keep(head, sizeof *head);
+        *head = next;
+    }
+    if (*head == 0) {
+        keep(used, sizeof *used);
+        *used &= ~((uint64_t)1 << list % 64);
+    }
+    count(state, 0, tag->units);
+    tag->state = SPAN_USED;
+    last->state = SPAN_USED;
+}
+
+/* Lists a free span after merging it with neighbours of its own state and owner. */
+static void merge(size_t unit, size_t units, unsigned state)
+{
+    size_t behind = unit + units;
+    unsigned owner = region.tags[unit].owner;
+    if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner)) {
+        units += region.tags[behind].units;
+        list_remove(behind);
+    }
+    if (unit > 1 && span_is_alike(unit - 1, state, owner)) {
+        size_t before = unit - region.tags[unit - 1].units;
+        units += region.tags[before].units;
+        list_remove(before);
+        unit = before;
+    }
+    push(unit, units, state);
+}
+
+/* The slack that begins at the unit is as any clean span. */
+static void end_slack(size_t unit)
+{
+    size_t units = region.tags[unit].units;
+    list_remove(unit);
+    merge(unit, units, SPAN_CLEAN);
+}
+
+void span_lists_insert(size_t unit, size_t units, unsigned state)
+{
+    size_t behind = unit + units;
+    if (behind < load(&region.units, RELAXED) && span_is_slack(behind))
+        end_slack(behind);
+    merge(unit, units, state);
+    undo_commit(&change);
+}
+
+static unsigned list_from(const struct span_lists *in, unsigned list)
+{
+    for (unsigned word = list / 64; word < LIST_WORDS; word++) {
+        uint64_t used = in->used[word];
+        if (word == list / 64)
+            used &= ~(uint64_t)0 << list % 64;
+        if (used != 0)
+            return word * 64 + bit_lowest(used);
+    }
+    return LIST_COUNT;
+}
+
+/* The first unit of one of the first few spans of a list in which `units` fit, or 0. */
+static size_t find_in(const struct span_lists *in, unsigned list, size_t units, size_t align_units)
+{
+    size_t unit = in->heads[list];
+    for (unsigned tries = 0; tries < TRIES_IN_LIST && unit != 0; tries++) {
+        if (region_aligned(unit, align_units) + units <= unit + region.tags[unit].units)
+            return unit;
+        unit = load(&region.tags[unit].next, RELAXED);
+    }
+    return 0;
+}
+
+size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_units)
+{
+    size_t enough = units + align_units - 1; /* wherever they begin */
+    if (enough >> (5 + DOUBLINGS) != 0)
+        return 0;
+    size_t unit = find_in(in, span_list_of(units), units, align_units);
+    if (unit == 0 && align_units > 1)
+        unit = find_in(in, span_list_of(enough), units, align_units);
+    if (unit != 0)
+        return unit;
+    unsigned list = list_from(in, span_list_of(enough) + 1);
+    return list == LIST_COUNT ? 0 : in->heads[list];
+}
+
+void span_lists_cut(size_t unit, size_t first, size_t units)
+{
+    unsigned state = span_is_slack(unit) ? SPAN_SLACK : region.tags[unit].state;
+    size_t all = region.tags[unit].units;
+    list_remove(unit);
+    if (first > unit)
+        push(unit, first - unit, state);
+    if (first + units < unit + all)
+        push(first + units, unit + all - first - units, state);
+    span_tag_used(first, units);
+    undo_commit(&change);
+}
+
+unsigned span_lists_below(const struct span_lists *in, unsigned list)
+{
+    for (unsigned word = (list + 63) / 64; word-- > 0;) {
+        uint64_t used = in->used[word];
+        if (word == list / 64)
+            used &= bits_below(list % 64);
+        if (used != 0)
+            return word * 64 + bit_highest(used);
+    }
+    return LIST_COUNT;
+}
+
+/* Some of the slack of a window. */
+static size_t end_some(unsigned window)
+{
+    struct span_lists *in = span_lists_of(0, window);
+    size_t ended = 0;
+    for (unsigned list; ended < SLACKS_A_TURN && (list = list_from(in, 0)) < LIST_COUNT; ended++) {
+        end_slack(in->heads[list]);
+        undo_commit(&change);
+    }
+    return ended;
+}
+
+size_t span_lists_end_slack(void)
+{
+    return end_some(SPAN_SLACK) + end_some(SPAN_SLACK_OTHER);
+}
+
+void span_lists_age_slack(void)
+{
+    unsigned before = SPAN_SLACK + SPAN_SLACK_OTHER - slack_now;
+    if (end_some(before) < SLACKS_A_TURN)
+        slack_now = before;
+}
+
+unsigned span_lists_dirty_owner(unsigned owner)
+{
+    uint64_t here = dirty_owners[owner / 64] & ~(uint64_t)0 << owner % 64;
+    unsigned word = owner / 64;
+    while (here == 0) {
+        word = (word + 1) % (SPAN_OWNER_LIMIT / 64);
+        here = dirty_owners[word];
+    }
+    return word * 64 + bit_lowest(here);
+}
+
+void span_lists_clear_owner(unsigned owner)
+{
+    dirty_owners[owner / 64] &= ~((uint64_t)1 << owner % 64);
+}
 
 static verdict verify_free(size_t unit, unsigned owner, unsigned state)
 {
@@ -12,10 +287,12 @@ static verdict verify_free(size_t unit, unsigned owner, unsigned state)
     size_t behind = unit + tag->units;
     if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner))
         return "S2: two free neighbours were not merged";
+    if (state >= SPAN_SLACK && region.tags[unit - 1].state != SPAN_USED)
+        return "S7: slack lies behind no block";
     for (size_t u = unit; u < behind; u++) {
         if (region_kind(u) != UNIT_FREE)
             return "S1: a unit of a free span is in use";
-        if (region.tags[u].owner != owner)
+        if (state < SPAN_SLACK && region.tags[u].owner != owner)
             return "S5: a unit of a free span has another owner";
     }
     return NULL;
@@ -51,10 +328,12 @@ static verdict verify_owners(const _Atomic uint32_t *owned_units)
     return NULL;
 }
 
-verdict span_lists_verify(const _Atomic uint32_t *owned_units, size_t dirty_units)
+verdict span_lists_verify(const _Atomic uint32_t *owned_units)
 {
-    size_t dirty = 0, clean = 0;
+    size_t dirty = 0, clean = 0, slack = 0;
     verdict found = verify_owners(owned_units);
+    for (unsigned state = SPAN_SLACK; state <= SPAN_SLACK_OTHER && found == NULL; state++)
+        found = verify_lists(0, state, &slack);
     for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && found == NULL; owner++) {
         if (owner != 0 && load(&owned_units[owner], RELAXED) == 0)
             continue;
@@ -62,7 +341,9 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units, size_t dirty_unit
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
     }
-    if (found == NULL && dirty != dirty_units)
+    if (found == NULL && dirty != load(&span_dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
+    if (found == NULL && slack != load(&span_slack_units, RELAXED))
+        found = "S3: the count of slack is wrong";
     return found;
 }

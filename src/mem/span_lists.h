@@ -1,6 +1,5 @@
 /*
- * span_lists.h: the lists of free spans, for span.c, which changes them, and span_lists.c, which
- * verifies them.
+ * span_lists.h: the lists of free spans, for span.c. All under the spans' lock.
  *
  * One list for each length up to EXACT_MAX units, then EIGHTHS lists a doubling.
  */
@@ -23,7 +22,7 @@ struct span_lists {
     uint32_t heads[LIST_COUNT];
 };
 
-/* An owner's, of dirty or of clean spans. */
+/* An owner's, of dirty or of clean spans; everybody's, of slack. */
 struct span_lists *span_lists_of(unsigned owner, unsigned state);
 
 static inline unsigned span_list_of(size_t units)
@@ -40,7 +39,54 @@ static inline bool span_is_alike(size_t unit, unsigned state, unsigned owner)
     return region.tags[unit].state == state && region.tags[unit].owner == owner;
 }
 
-/* Invariants S1 to S6 (span.c). Under the spans' lock; `owned_units` by owner. */
-verdict span_lists_verify(const _Atomic uint32_t *owned_units, size_t dirty_units);
+static inline bool span_is_slack(size_t unit)
+{
+    return region.tags[unit].state >= SPAN_SLACK;
+}
+
+/* Notes that the used units from `unit` on are one span. Whoever has them, without the lock, too.
+ */
+static inline void span_tag_used(size_t unit, size_t units)
+{
+    region.tags[unit].units = (uint32_t)units;
+}
+
+/* Units in lists. Others only peek. */
+extern HIDDEN _Atomic size_t span_dirty_units, span_slack_units;
+
+/* Where owners' lists are, all zeros: two for each but nobody. */
+void span_lists_start_owners(void *memory);
+bool span_lists_have_owners(void);
+
+/* Lists units that are in no list as they are; or lists what was used, merged with neighbours of
+ * its own state and owner, and ends slack behind (S7). SPAN_SLACK is this window's. */
+void span_lists_push(size_t unit, size_t units, unsigned state);
+void span_lists_insert(size_t unit, size_t units, unsigned state);
+
+/* The first unit of a free span in which `units` fit, or 0. */
+size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_units);
+
+/* Cuts [first, first + units) out of the free span at `unit`, around it, and marks it used. */
+void span_lists_cut(size_t unit, size_t first, size_t units);
+
+/* The highest list below `list` that is not empty, or LIST_COUNT. */
+unsigned span_lists_below(const struct span_lists *in, unsigned list);
+
+bool span_lists_are_empty(const struct span_lists *in);
+
+/* Some slack is as any clean span from now on: of any age, how many; or what nothing was taken of
+ * since the window before, as this one is over. */
+size_t span_lists_end_slack(void);
+void span_lists_age_slack(void);
+
+/* The first owner from `owner` on, round and round, that may have dirty spans. Pre: one has. */
+unsigned span_lists_dirty_owner(unsigned owner);
+void span_lists_clear_owner(unsigned owner);
+
+/* Makes the lists whole again whose lock was held by a thread that ended. */
+void span_lists_mend(void);
+
+/* Invariants S1 to S7 (span.c); `owned_units` by owner. */
+verdict span_lists_verify(const _Atomic uint32_t *owned_units);
 
 #endif

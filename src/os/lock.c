@@ -82,17 +82,17 @@ static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
 
 bool lock_look(struct lock *lock)
 {
-    uint32_t held = lock_held_word(RANK_DEPOT);
+    uint32_t held = lock_own_word();
     if (look(lock, held))
         return true;
     uint32_t word = load(&lock->state, RELAXED);
     return word != LOCK_FREE && inherit(lock, word, held);
 }
 
-/* Takes a depot's lock, or sleeps so long. */
+/* Takes the lock, or sleeps so long. */
 static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
 {
-    uint32_t held = lock_held_word(RANK_DEPOT);
+    uint32_t held = lock_own_word();
     uint32_t word = take_or_mark(lock, held) | LOCK_WAITED;
     if (word == (LOCK_FREE | LOCK_WAITED))
         return true;
@@ -115,78 +115,20 @@ static bool sleep_a_while(struct lock *lock)
     for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++)
         if (take_or_sleep(lock, PATIENT_MS))
             return true;
-    return take_or_mark(lock, lock_held_word(RANK_DEPOT)) == LOCK_FREE;
+    return take_or_mark(lock, lock_own_word()) == LOCK_FREE;
 }
 
-/* Signals are blocked before the lock is taken, and let through again where it was not. */
-static bool take_quietly(struct lock *lock, bool (*take)(struct lock *))
+bool lock_wait_patiently(struct lock *lock, enum lock_patience patience)
 {
-    uint64_t signals = 0;
-    bool is_quiet = os_signals_block(&signals);
-    bool is_taken = take(lock);
-    if (is_taken) {
-        lock->is_quiet = is_quiet;
-        lock->signals = signals;
-    } else if (is_quiet) {
-        os_signals_restore(signals);
-    }
-    return is_taken;
-}
-
-static bool look_held(struct lock *lock)
-{
-    return look(lock, LOCK_HELD);
-}
-
-static bool take_after_sleep(struct lock *lock)
-{
-    return take_or_mark(lock, LOCK_HELD) == LOCK_FREE;
-}
-
-bool lock_look_quietly(struct lock *lock)
-{
-    return take_quietly(lock, look_held);
-}
-
-void lock_wait_quietly(struct lock *lock)
-{
-    if (lock_look_quietly(lock))
-        return;
-    /* For a while at a time: who was woken instead may be stopped before it looks. */
-    while (!take_quietly(lock, take_after_sleep))
-        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, LONG_MS);
-}
-
-static bool sleep_a_while_quietly(struct lock *lock)
-{
-    for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) {
-        if (sleeps == PATIENT_SLEEPS)
-            return false;
-        os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS);
-    }
-    return true;
-}
-
-bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience)
-{
-    if (load(&lock->given_up, RELAXED) >= patience)
+    if (load(&lock->given_up, RELAXED) >= patience || lock_is_own(lock))
         return false;
     uint64_t start = os_clock_ms();
     do
-        if (rank == RANK_DEPOT ? sleep_a_while(lock) : sleep_a_while_quietly(lock))
+        if (sleep_a_while(lock))
             return true;
     while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
     store(&lock->given_up, (uint8_t)patience, RELAXED);
     if (load(&lock->state, RELAXED) == LOCK_FREE) /* it was not in vain: nobody is to be given up */
         lock_forgive(lock);
     return false;
-}
-
-void lock_release_quiet(struct lock *lock)
-{
-    bool is_quiet = lock->is_quiet;
-    uint64_t signals = lock->signals;
-    lock_open(lock);
-    if (is_quiet)
-        os_signals_restore(signals);
 }

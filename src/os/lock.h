@@ -6,10 +6,9 @@
  * docs/protocols/lock.md has the table. Locks are taken in rising rank only; CHECKS 2 keeps a mask
  * of what a thread holds and stops on a wrong order.
  *
- * What a lock other than a depot's guards is not mended. So its holder takes no signals: a handler
- * that never returns, or ends the thread, cannot keep it. Who waits for it does take them. A
- * depot's lock is taken too often for that. Its word names the holder, and who waits long for a
- * holder that has ended takes the lock over, and is told.
+ * The word names the holder. Who finds that the holder has ended takes the lock over, and is told,
+ * to mend what it guards. A handler that never returns keeps its thread's lock as a thread that is
+ * stopped does.
  */
 #ifndef CALM_OS_LOCK_H
 #define CALM_OS_LOCK_H
@@ -27,11 +26,13 @@ enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_SPAN };
  * the caller could only fail, a second. */
 enum lock_patience { PATIENCE_NONE, PATIENCE_SHORT, PATIENCE_LONG };
 
-/* LOCK_HELD, or the holder's thread number for a depot's lock; LOCK_WAITED is added. Numbers of
- * threads are far below LOCK_ELSEWHERE, which is added to that of a child like vfork's. */
-enum { LOCK_FREE, LOCK_HELD, LOOKS_MAX = 100 };
+/* The holder's thread number, to which LOCK_WAITED is added. Numbers of threads are far below
+ * LOCK_ELSEWHERE, which is added to that of a child like vfork's. LOCK_RETIRED is held by nobody,
+ * and for ever. */
+enum { LOCK_FREE, LOOKS_MAX = 100 };
 #define LOCK_WAITED (UINT32_C(1) << 31)
 #define LOCK_ELSEWHERE (UINT32_C(1) << 30)
+#define LOCK_RETIRED LOCK_ELSEWHERE
 
 struct lock {
     _Atomic uint32_t state;
@@ -39,10 +40,6 @@ struct lock {
 
     /* What the lock guards may be half changed: its last holder ended. The next one clears this. */
     _Atomic bool is_inherited;
-
-    /* The holder's. */
-    bool is_quiet;
-    uint64_t signals; /* blocked before it was taken, where it is quiet */
 };
 
 extern _Thread_local uint32_t lock_ranks_held;
@@ -64,10 +61,8 @@ ALWAYS_INLINE void lock_end_lending(void)
         lock_lent--;
 }
 
-ALWAYS_INLINE uint32_t lock_held_word(enum lock_rank rank)
+ALWAYS_INLINE uint32_t lock_own_word(void)
 {
-    if (rank != RANK_DEPOT)
-        return LOCK_HELD;
     return likely(lock_holder_id != 0 && lock_lent == 0) ? lock_holder_id : lock_learn_id();
 }
 
@@ -80,40 +75,38 @@ ALWAYS_INLINE void lock_note_acquired(enum lock_rank rank)
     }
 }
 
-/* Takes a depot's lock if it is free. */
+/* Takes the lock if it is free. */
 ALWAYS_INLINE bool lock_try(struct lock *lock, enum lock_rank rank)
 {
     uint32_t expected = LOCK_FREE;
     /* L1 acquire: pairs with L3 release. */
-    if (!compare_swap(&lock->state, &expected, lock_held_word(rank), ACQUIRE, RELAXED))
+    if (!compare_swap(&lock->state, &expected, lock_own_word(), ACQUIRE, RELAXED))
         return false;
     lock_note_acquired(rank);
     return true;
 }
 
-/* Takes the lock if it becomes free within a bounded number of looks; never sleeps. The second for
- * locks that are held without signals. */
+/* Takes the lock if it becomes free within a bounded number of looks; never sleeps. */
 bool lock_look(struct lock *lock);
-bool lock_look_quietly(struct lock *lock);
 
 ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
 {
-    if (rank == RANK_DEPOT && likely(lock_try(lock, rank)))
+    if (likely(lock_try(lock, rank)))
         return true;
-    if (!(rank == RANK_DEPOT ? lock_look(lock) : lock_look_quietly(lock)))
+    if (!lock_look(lock))
         return false;
     lock_note_acquired(rank);
     return true;
 }
 
 /* Sleeps a bounded time. False: its holder does not run. A holder that outlasted as much patience
- * before is not waited for again. */
-bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience);
+ * before is not waited for again; the calling thread never waits for itself. */
+bool lock_wait_patiently(struct lock *lock, enum lock_patience patience);
 
 ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank,
                                       enum lock_patience patience)
 {
-    if (!lock_wait_patiently(lock, rank, patience))
+    if (!lock_wait_patiently(lock, patience))
         return false;
     lock_note_acquired(rank);
     return true;
@@ -126,17 +119,12 @@ ALWAYS_INLINE bool lock_acquire_or_fail(struct lock *lock, enum lock_rank rank)
 }
 
 void lock_wait(struct lock *lock);
-void lock_wait_quietly(struct lock *lock);
-void lock_release_quiet(struct lock *lock);
 
 ALWAYS_INLINE void lock_acquire(struct lock *lock, enum lock_rank rank)
 {
-    if (rank != RANK_DEPOT)
-        lock_wait_quietly(lock);
-    else if (likely(lock_try(lock, rank)))
+    if (likely(lock_try(lock, rank)))
         return;
-    else
-        lock_wait(lock);
+    lock_wait(lock);
     lock_note_acquired(rank);
 }
 
@@ -146,23 +134,15 @@ ALWAYS_INLINE void lock_forgive(struct lock *lock)
     store(&lock->given_up, PATIENCE_NONE, RELAXED);
 }
 
-ALWAYS_INLINE void lock_open(struct lock *lock)
+ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
 {
+    if (CHECKS >= 2)
+        lock_ranks_held &= ~(1u << rank);
     if (unlikely(load(&lock->given_up, RELAXED) != PATIENCE_NONE))
         lock_forgive(lock);
     /* L3 release: publishes what the lock guards; pairs with L1 and L2. */
     if (unlikely((exchange(&lock->state, LOCK_FREE, RELEASE) & LOCK_WAITED) != 0))
         os_wake(&lock->state, 1);
-}
-
-ALWAYS_INLINE void lock_release(struct lock *lock, enum lock_rank rank)
-{
-    if (CHECKS >= 2)
-        lock_ranks_held &= ~(1u << rank);
-    if (rank == RANK_DEPOT)
-        lock_open(lock);
-    else
-        lock_release_quiet(lock);
 }
 
 /* Whether the lock's last holder ended while it held it; asked by its new holder, once. */
@@ -174,18 +154,18 @@ ALWAYS_INLINE bool lock_was_inherited(struct lock *lock)
     return true;
 }
 
-/* LOCK_FREE, or the number of a depot's holder. */
+/* LOCK_FREE, or the holder's number. */
 ALWAYS_INLINE uint32_t lock_holder(const struct lock *lock)
 {
     return load(&lock->state, RELAXED) & ~LOCK_WAITED;
 }
 
-/* Whether the calling thread holds a depot's lock already: it is in a handler of a signal that came
+/* Whether the calling thread holds the lock already: it is in a handler of a signal that came
  * while it did. In a fork's child the lock stays its own, under its new number, until it goes on.
  */
 ALWAYS_INLINE bool lock_is_own(struct lock *lock)
 {
-    return lock_holder(lock) == lock_held_word(RANK_DEPOT);
+    return lock_holder(lock) == lock_own_word();
 }
 
 /* Before the first lock, and in a fork's child, where thread numbers are others. */
@@ -202,10 +182,10 @@ ALWAYS_INLINE void lock_reset(struct lock *lock)
 ALWAYS_INLINE void lock_retire(struct lock *lock)
 {
     store(&lock->given_up, PATIENCE_LONG, RELAXED);
-    store(&lock->state, LOCK_HELD, RELAXED);
+    store(&lock->state, LOCK_RETIRED, RELAXED);
 }
 
-/* As lock_reset() of a depot's lock, which the fork took, or not: then it may be the handler's that
+/* As lock_reset() of a lock that the fork took, or not: then it may be the handler's that
  * forked, who keeps it, or that of a thread of the parent, who may have been in the middle. */
 ALWAYS_INLINE void lock_orphan(struct lock *lock, bool is_taken)
 {
@@ -215,7 +195,7 @@ ALWAYS_INLINE void lock_orphan(struct lock *lock, bool is_taken)
         store(&lock->is_inherited, true, RELAXED);
     lock_reset(lock);
     if (is_own)
-        store(&lock->state, lock_held_word(RANK_DEPOT), RELAXED);
+        store(&lock->state, lock_own_word(), RELAXED);
 }
 
 #endif

@@ -36,10 +36,11 @@ void os_start(struct os_facts *out);
  * are locked. os_renew: maps committed zero pages afresh over a committed range, so that it joins
  * its neighbours' mapping. os_move: moves the pages of [from, from + size) to `to`, both committed;
  * `from` reads as zero afterwards. On failure `from` is whole and `to` reads as zero, but after
- * -EFAULT `to` may be a hole and must not be used again. os_release: returns a whole reservation.
+ * OS_HOLE `to` may be a hole and must not be used again. OS_PARTS: parts of `from` were moved there
+ * before, and each may be moved alone. os_release: returns a whole reservation.
  * -ENOMEM: no address space, no mapping left, or a limit.
  */
-enum { OS_HOLE = -14 }; /* -EFAULT */
+enum { OS_HOLE = -6 /* -ENXIO */, OS_PARTS = -14 /* -EFAULT */ };
 
 enum os_place { OS_LOW, OS_HIGH };
 

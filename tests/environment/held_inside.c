@@ -8,10 +8,9 @@
  *   held_inside CALL waiting: the others do what waits for a while: requests that cannot be served,
  *   trims, and forks, whose children use the heap
  *
- *   rt_sigprocmask  about to take the lock of the spans, or a thread's first cache
- *   mremap          the end of what is reserved for the region, or metadata, moves
- *   mprotect        the front does
- *   madvise         pages are purged, and what follows it: depots, shelves
+ *   mremap    the end of what is reserved for the region, or metadata, moves
+ *   mprotect  the front does
+ *   madvise   pages are purged, and what follows it: the lists of spans, depots, shelves
  *
  * Seen to hang with a heap that waits for the locks of the spans and of the region's front, and
  * with one whose flush waits for a depot once its stack of batches is full.
@@ -229,8 +228,6 @@ static bool run_to_call(pid_t thread, long call, unsigned long nth)
 
 static long call_of(const char *name)
 {
-    if (strcmp(name, "rt_sigprocmask") == 0)
-        return SYS_rt_sigprocmask;
     if (strcmp(name, "mremap") == 0)
         return SYS_mremap;
     return strcmp(name, "mprotect") == 0 ? SYS_mprotect : SYS_madvise;

@@ -62,13 +62,7 @@ MUTANTS = [
      "nobody was told|two threads are inside"),
     ("lock", "src/os/lock.c", "return id != 0 && os_task_has_ended(id);", "return true;",
      "two threads are inside|that lives"),
-    ("lock", "src/os/lock.c", "for (unsigned sleeps = 0; !take_quietly(lock, take_after_sleep); sleeps++) { "
-     "if (sleeps == PATIENT_SLEEPS) return false; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } "
-     "return true;",
-     "for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++) { if (take_quietly(lock, take_after_sleep)) "
-     "return true; os_wait(&lock->state, LOCK_HELD | LOCK_WAITED, PATIENT_MS); } return false;",
-     "wake-up was lost"),
-    ("lock", "src/os/lock.c", "return take_or_mark(lock, lock_held_word(RANK_DEPOT)) == LOCK_FREE;", "return false;",
+    ("lock", "src/os/lock.c", "return take_or_mark(lock, lock_own_word()) == LOCK_FREE;", "return false;",
      "wake-up was lost"),
     ("cache", "src/core/cache.h", "store(&entry->top, (uint32_t)below, RELAXED); if",
      "store(&entry->top, (uint32_t)top, RELAXED); if",

@@ -1,6 +1,6 @@
 /*
  * lock_model.c: the shipped os/lock.c under the explorer: mutual exclusion, no wake-up is lost, and
- * a depot's lock whose holder ended is taken over once, by one who is told.
+ * a lock whose holder ended is taken over once, by one who is told.
  *
  * os_wait and os_wake are the kernel's promise: a wait compares and falls asleep in one step. A
  * patient wait may end by time at once, or when nobody else can go on. Of the others only one whose
@@ -80,18 +80,6 @@ void os_wake(_Atomic uint32_t *word, uint32_t count)
     explore_wake(word, count);
 }
 
-/* Nothing interrupts a step of the model. */
-bool os_signals_block(uint64_t *before)
-{
-    *before = 0;
-    return false;
-}
-
-void os_signals_restore(uint64_t before)
-{
-    (void)before;
-}
-
 void check_stop(const char *format, ...)
 {
     explore_fail(format);
@@ -155,38 +143,38 @@ static void patient_twice(void)
     patient();
 }
 
-static void enter_depot(void)
+static void enter_or_inherit(void)
 {
     if (lock_was_inherited(&lock)) {
         inherited++;
         inside--; /* who ended there */
     }
     enter();
-    lock_release(&lock, RANK_DEPOT);
+    lock_release(&lock, RANK_SPAN);
 }
 
-static void once_depot(void)
+static void once_told(void)
 {
-    lock_acquire(&lock, RANK_DEPOT);
-    enter_depot();
+    lock_acquire(&lock, RANK_SPAN);
+    enter_or_inherit();
 }
 
-static void try_depot(void)
+static void try_told(void)
 {
-    if (lock_try_briefly(&lock, RANK_DEPOT))
-        enter_depot();
+    if (lock_try_briefly(&lock, RANK_SPAN))
+        enter_or_inherit();
 }
 
-static void patient_depot(void)
+static void patient_told(void)
 {
-    if (lock_try_patiently(&lock, RANK_DEPOT, PATIENCE_SHORT))
-        enter_depot();
+    if (lock_try_patiently(&lock, RANK_SPAN, PATIENCE_SHORT))
+        enter_or_inherit();
 }
 
 /* Ends while it holds the lock; those that sleep notice in time. */
 static void end_inside(void)
 {
-    lock_acquire(&lock, RANK_DEPOT);
+    lock_acquire(&lock, RANK_SPAN);
     if (lock_was_inherited(&lock))
         explore_fail("a lock was taken over from a thread that lives");
     inside++;
@@ -196,7 +184,7 @@ static void end_inside(void)
 }
 
 /* The others were done before it, or one of them has taken over. */
-static void end_depot(void)
+static void end_told(void)
 {
     if (inherited > 1)
         explore_fail("the lock was taken over twice");
@@ -222,31 +210,24 @@ int main(void)
         {"lock: three threads, one is patient", 3, 3, begin, {patient, once, once}, end},
         {"lock: four threads, two are patient", 2, 4, begin, {patient, patient, once, once}, end},
         {"lock: one is patient twice", 3, 3, begin, {patient_twice, once, once}, end},
-        {"lock: a depot's, three threads", 3, 3, begin, {once_depot, once_depot, once_depot}, end},
-        {"lock: a depot's, one is patient",
-         3,
-         3,
-         begin,
-         {patient_depot, once_depot, once_depot},
-         end},
         {"lock: the holder ends, one is patient",
          2,
          3,
          begin,
-         {end_inside, patient_depot, once_depot},
-         end_depot},
+         {end_inside, patient_told, once_told},
+         end_told},
         {"lock: the holder ends, two want it",
          3,
          3,
          begin,
-         {end_inside, once_depot, once_depot},
-         end_depot},
+         {end_inside, once_told, once_told},
+         end_told},
         {"lock: the holder ends, one only tries",
          3,
          3,
          begin,
-         {end_inside, once_depot, try_depot},
-         end_depot},
+         {end_inside, once_told, try_told},
+         end_told},
     };
     explore_each_step(be_self);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

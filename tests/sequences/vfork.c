@@ -76,12 +76,12 @@ static void a_child_of_clone_has_no_area(int flag)
 static void a_child_has_a_number_of_its_own_in_locks(void)
 {
     lock_start();
-    uint32_t mine = lock_held_word(RANK_DEPOT);
+    uint32_t mine = lock_own_word();
     pid_t child = vfork();
     if (child == 0)
-        _exit(lock_held_word(RANK_DEPOT) == (os_thread_id_asked() | LOCK_ELSEWHERE) ? WELL : 1);
+        _exit(lock_own_word() == (os_thread_id_asked() | LOCK_ELSEWHERE) ? WELL : 1);
     check(status_of(child) == WELL, "the child goes by its parent's number");
-    check(lock_held_word(RANK_DEPOT) == mine, "the parent goes by its child's number");
+    check(lock_own_word() == mine, "the parent goes by its child's number");
 }
 
 /* In a process that is nobody's and may have no children. */

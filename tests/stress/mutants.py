@@ -29,7 +29,8 @@ MUTANTS = {
     "calloc does not clear small blocks": (
         "core/heap.c", "        __builtin_memset(block, 0, bytes);\n", "        (void)bytes;\n", "single"),
     "free neighbours are not merged": (
-        "mem/span.c", "if (unit > 1 && span_is_alike(unit - 1, state, owner))", "if (false && state == 0)", "single"),
+        "mem/span_lists.c", "if (unit > 1 && span_is_alike(unit - 1, state, owner))", "if (false && state == 0)",
+        "single"),
     "realloc copies a byte too few": (
         "core/heap.c", "__builtin_memcpy(moved, block, size_min(have, bytes));",
         "__builtin_memcpy(moved, block, size_min(have, bytes) - 1);", "single"),
@@ -37,7 +38,7 @@ MUTANTS = {
         "core/depot_purge.c", "&& is_range_free(slab, first, last))",
         "&& (is_range_free(slab, first, last) || last > 0))", "single"),
     "dirty spans are called zero": (
-        "mem/span.c", "insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);", "(void)is_zero; insert(unit, units, "
+        "mem/span.c", "insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);", "insert(unit, units, "
         "SPAN_CLEAN);", "single"),
     "large blocks are never given back": (
         "core/large.c", "span_release(unit, units, is_zero);", "(void)is_zero;", "single"),
@@ -45,8 +46,8 @@ MUTANTS = {
         "mem/extent.c", "    if (error == 0)\n        raise(&extent->committed, target);",
         "    error = 0;\n    if (error == 0)\n        raise(&extent->committed, target);", "failing"),
     "the kernel is called under a lock": (
-        "mem/span.c", "    note_least();\n    unlock();\n}\n\n/* In pieces.",
-        "    note_least();\n}\n\n/* In pieces.", "single"),
+        "mem/span.c", "    note_least();\n    unlock();\n}\n\n/* Drops the pages of a claimed",
+        "    note_least();\n}\n\n/* Drops the pages of a claimed", "single"),
     "depots are not locked": (
         "core/depot.c", "depot_try_lock(depot)", "true", "threads"),
     "a core's array holds what lies below": (
@@ -62,7 +63,7 @@ MUTANTS = {
         "core/depot.c", "if (rows_are_apart || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))",
         "apart"),
     "free spans of two owners merge": (
-        "mem/span.c", "&& span_is_alike(behind, state, owner)", "&& region.tags[behind].state == state", "apart"),
+        "mem/span_lists.c", "&& span_is_alike(behind, state, owner)", "&& region.tags[behind].state == state", "apart"),
     "a span is another owner's": (
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),

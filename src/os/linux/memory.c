@@ -256,10 +256,10 @@ int os_renew(void *start, size_t size)
 
 int os_move(void *from, void *to, size_t size)
 {
-    if (told_mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == 0)
-        return 0;
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    int error = told_mremap(from, size, size, flags, to);
     /* Some kernels unmap the target before they find out that they cannot go on. */
-    return os_renew(to, size) == 0 ? -ENOMEM : -EFAULT;
+    return error == 0 || os_renew(to, size) == 0 ? error : OS_HOLE;
 }
 
 void os_name(void *start, size_t size, const char *name)

@@ -2,10 +2,10 @@
  * memory.c: simulated address space with real memory underneath.
  *
  * Each reservation has a bitmap of its committed pages, out of line, and one of those in which huge
- * pages are asked for. Every call is checked against
- * it: whole pages, inside one reservation, committed before it is purged, renewed or moved, never
- * committed twice. A move copies, so that it costs what it must not: tests that count resident
- * pages see exactly the pages that hold something.
+ * pages are asked for, and one of those at which a mapping begins since a move. Every call is
+ * checked against it: whole pages, inside one reservation, committed before it is purged, renewed
+ * or moved, never committed twice. A move copies, so that it costs what it must not: tests that
+ * count resident pages see exactly the pages that hold something.
  *
  * Owner: the table, under sim_lock. M1: the committed count is the sum of all bitmaps.
  */
@@ -33,6 +33,7 @@ struct reservation {
     size_t room;         /* kept behind it for os_extend                     */
     uint64_t *committed; /* of the room, too */
     uint64_t *asked;     /* which pages huge pages are asked for in */
+    uint64_t *begins;    /* at which pages a mapping begins since a move */
 };
 
 static struct reservation reservations[RESERVATIONS_MAX];
@@ -132,6 +133,7 @@ static int reserve(size_t size, size_t align, size_t room, void **out)
             .bitmap_bytes = bitmap,
             .committed = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
             .asked = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
+            .begins = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
         };
         reserved_bytes += size;
         *out = start;
@@ -249,6 +251,35 @@ int os_purge(void *start, size_t size)
     return fails ? -EINVAL : 0;
 }
 
+/* A range is a mapping of its own, or is one with its neighbours. */
+static void note_mappings(void *start, size_t size, bool is_own)
+{
+    sim_lock();
+    struct reservation *in = reservation_of("a mapping", start, size);
+    size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+    size_t end = first + size / sim_page_bytes();
+    for (size_t page = first; page <= end; page++) {
+        uint64_t bit = (uint64_t)1 << page % 64;
+        in->begins[page / 64] &= ~bit;
+        if (is_own && (page == first || page == end))
+            in->begins[page / 64] |= bit;
+    }
+    sim_unlock();
+}
+
+/* Whether a range is of several mappings. */
+static bool has_parts(void *start, size_t size)
+{
+    sim_lock();
+    struct reservation *in = reservation_of("os_move", start, size);
+    size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+    bool is_more = false;
+    for (size_t page = first + 1; page < first + size / sim_page_bytes(); page++)
+        is_more = is_more || (in->begins[page / 64] >> page % 64 & 1) != 0;
+    sim_unlock();
+    return is_more;
+}
+
 int os_renew(void *start, size_t size)
 {
     int before = errno;
@@ -256,8 +287,10 @@ int os_renew(void *start, size_t size)
     checked("os_renew", start, size, true);
     sim_unlock();
     bool fails = sim_enter_kernel(SIM_RENEW, "os_renew");
-    if (!fails)
+    if (!fails) {
         map_or_stop(start, size, PROT_READ | PROT_WRITE, FLAGS | MAP_FIXED);
+        note_mappings(start, size, false);
+    }
     errno = before;
     return fails ? -ENOMEM : 0;
 }
@@ -301,6 +334,8 @@ int os_move(void *from, void *to, size_t size)
     if ((char *)from < (char *)to + size && (char *)to < (char *)from + size)
         sim_stop("os_move: %p and %p overlap", from, to);
     int error = !sim_enter_kernel(SIM_MOVE, "os_move") ? 0 : sim_makes_holes() ? OS_HOLE : -ENOMEM;
+    if (error == 0 && has_parts(from, size))
+        error = OS_PARTS;
     for (size_t done = 0; error == 0 && done < size; done += sim_page_bytes()) {
         char *source = (char *)from + done, *target = (char *)to + done;
         madvise(target, sim_page_bytes(), MADV_DONTNEED);
@@ -310,6 +345,8 @@ int os_move(void *from, void *to, size_t size)
     }
     if (error != 0)
         madvise(to, size, MADV_DONTNEED);
+    else
+        note_mappings(to, size, true);
     if (error == OS_HOLE)
         make_hole(to, size);
     errno = before;
@@ -330,6 +367,7 @@ int os_release(void *start, size_t size)
         committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * sim_page_bytes();
     munmap(in->committed, in->bitmap_bytes);
     munmap(in->asked, in->bitmap_bytes);
+    munmap(in->begins, in->bitmap_bytes);
     munmap(start, size + in->room);
     reserved_bytes -= size;
     *in = (struct reservation){0};

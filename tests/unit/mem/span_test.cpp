@@ -180,7 +180,7 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                 auto it = std::next(live.begin(), static_cast<long>(random.below(live.size())));
                 if (it->second > 1) {
                     size_t left = 1 + random.below(it->second - 1);
-                    span_shrink(it->first, it->second, left);
+                    span_shrink(it->first, it->second, left, false);
                     model.set(it->first + left, it->second - left, DIRTY);
                     it->second = left;
                 }
@@ -378,7 +378,7 @@ TEST_F(SpanTest, AUnitBelongsForEverToTheOwnerWhoTookItFirst)
             ASSERT_NO_FATAL_FAILURE(note(any->first, units, whose));
         } else if (any->second.first > 1 && random.below(4) == 0) {
             size_t units = 1 + random.below(any->second.first - 1);
-            span_shrink(any->first, any->second.first, units);
+            span_shrink(any->first, any->second.first, units, false);
             any->second.first = units;
         } else {
             span_release(any->first, any->second.first, random.below(2) == 0);
@@ -496,7 +496,7 @@ TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
                 for (size_t u = span.unit; u < span.unit + span.units; u++)
                     *region_address(u) = 0;
                 if (span.units > 1 && random.below(4) == 0) {
-                    span_shrink(span.unit, span.units, span.units - 1);
+                    span_shrink(span.unit, span.units, span.units - 1, false);
                     live.back().units--;
                     for (size_t u = span.unit; u < span.unit + span.units - 1; u++)
                         *region_address(u) = 1;

@@ -253,21 +253,33 @@ static void fork_in_child(void)
         os_signals_restore(at_fork.signals);
 }
 
+void heap_install_fork_hooks(void)
+{
+    static _Atomic bool is_installed;
+    if (!load(&is_installed, RELAXED) && !exchange(&is_installed, true, ACQ_REL))
+        os_on_fork(fork_before, fork_in_parent, fork_in_child);
+}
+
 void heap_install_hooks(void)
 {
     static _Atomic bool is_installed;
-    if (!heap_start() || exchange(&is_installed, true, ACQ_REL))
-        return;
-    os_on_fork(fork_before, fork_in_parent, fork_in_child);
-    thread_start();
+    heap_install_fork_hooks();
+    if (heap_start() && !exchange(&is_installed, true, ACQ_REL))
+        thread_start();
 }
 
-/* A large block that no cache may hold. */
+/* A large block that no cache holds. */
+static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
+{
+    return (struct shelf_wish){large_units(bytes), offset_owner(cohort_offset),
+                               size_max(align, UNIT_BYTES)};
+}
+
 static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
         return NULL;
-    return large_acquire(large_units(bytes), 1, offset_owner(cohort_offset), NULL);
+    return shelf_take(wish(bytes, 1, cohort_offset));
 }
 
 enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */

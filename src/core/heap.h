@@ -40,6 +40,9 @@ bool heap_start(void);
 /* Installs the hooks for thread exit and fork. From the library's constructor. */
 void heap_install_hooks(void);
 
+/* Those for forks alone: before anybody else's, also before the heap has started. */
+void heap_install_fork_hooks(void);
+
 /* What heap_alloc_fast could not do: misses, medium and large sizes. */
 void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset);
 void heap_free_odd(void *block);

@@ -7,6 +7,10 @@
 
 enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
+/* How long a thread that waited long in vain waits for others only shortly: a fork whose handlers
+ * do not return holds all locks. */
+enum { LATELY_MS = 10 * PATIENT_MS_MAX };
+
 _Thread_local uint32_t lock_ranks_held;
 _Thread_local uint32_t lock_holder_id;
 _Thread_local uint32_t lock_id_before;
@@ -122,11 +126,16 @@ bool lock_wait_patiently(struct lock *lock, enum lock_patience patience)
 {
     if (load(&lock->given_up, RELAXED) >= patience || lock_is_own(lock))
         return false;
+    static _Thread_local uint64_t outlasted_ms;
     uint64_t start = os_clock_ms();
+    if (outlasted_ms != 0 && start - outlasted_ms < LATELY_MS)
+        patience = PATIENCE_SHORT;
     do
         if (sleep_a_while(lock))
             return true;
     while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
+    if (patience == PATIENCE_LONG)
+        outlasted_ms = os_clock_ms();
     store(&lock->given_up, (uint8_t)patience, RELAXED);
     if (load(&lock->state, RELAXED) == LOCK_FREE) /* it was not in vain: nobody is to be given up */
         lock_forgive(lock);

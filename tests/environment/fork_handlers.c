@@ -1,12 +1,12 @@
 /*
  * fork_handlers.c: a library whose handlers of fork allocate sizes that nobody used before. Its
- * constructor runs before calmalloc's when it is preloaded behind it, so they run while the thread
- * that forks has all of the heap's locks.
+ * constructor runs before calmalloc's when it is preloaded behind it, and asks the C library
+ * itself, so they run while the thread that forks has all of the heap's locks.
  *
  * Seen to hang when depots were made under a lock, and when a flush that found neither room nor a
  * batch waited for its depot.
  */
-#include <pthread.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,5 +34,10 @@ static void allocate(void)
 
 __attribute__((constructor)) static void install(void)
 {
-    pthread_atfork(allocate, allocate, allocate);
+    typedef void handler(void);
+    void *library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    int (*enroll)(handler *before, handler *in_parent, handler *in_child, void *whose);
+    *(void **)&enroll = dlsym(library, "__register_atfork");
+    if (enroll == NULL || enroll(allocate, allocate, allocate, NULL) != 0)
+        abort();
 }

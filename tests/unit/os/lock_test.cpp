@@ -223,6 +223,23 @@ static void end_holding(struct lock *lock)
     calm_test::run_and_end_barely([lock] { lock_acquire(lock, RANK_DEPOT); });
 }
 
+/* A fork whose handlers do not return holds all locks. Seen to fail with a second for each. */
+TEST(Lock, AThreadThatWaitedLongInVainWaitsForTheNextShortly)
+{
+    struct lock locks[3] = {};
+    for (struct lock &lock : locks)
+        lock_acquire(&lock, RANK_DEPOT);
+    std::thread([&] {
+        for (struct lock &lock : locks)
+            EXPECT_FALSE(lock_acquire_or_fail(&lock, RANK_DEPOT));
+    }).join();
+    EXPECT_EQ(locks[0].given_up, PATIENCE_LONG);
+    EXPECT_EQ(locks[1].given_up, PATIENCE_SHORT);
+    EXPECT_EQ(locks[2].given_up, PATIENCE_SHORT);
+    for (struct lock &lock : locks)
+        lock_release(&lock, RANK_DEPOT);
+}
+
 /* In a handler of a signal, for one. Seen to fail where it waits for itself, a second. */
 TEST(Lock, AThreadDoesNotWaitForItself)
 {

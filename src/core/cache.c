@@ -159,10 +159,12 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     purge_hold();
-    if (is_span_bin(bin))
-        shelf_give(span_bin_units(bin), blocks, count);
-    else
+    if (is_span_bin(bin)) {
+        for (size_t i = 0; i < count; i++)
+            shelf_give(blocks[i]);
+    } else {
         depot_give(bin_held(bin), blocks, count, user);
+    }
     purge_end_hold();
 }
 
@@ -405,7 +407,7 @@ static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
 {
     if (!is_span_bin(bin))
         return depot_take(bin, blocks, want, user);
-    blocks[0] = shelf_take(span_bin_units(bin), 0);
+    blocks[0] = shelf_take((struct shelf_wish){span_bin_units(bin), 0, UNIT_BYTES});
     return blocks[0] != NULL;
 }
 
@@ -530,7 +532,7 @@ void *cache_alloc_owned(size_t units, unsigned owner)
     if (cache != NULL)
         note_miss(cache, bin_of_span(units, owner));
     cache_done(cache);
-    void *block = shelf_take(units, owner);
+    void *block = shelf_take((struct shelf_wish){units, owner, UNIT_BYTES});
     if (CHECKS >= 1 && likely(block != NULL))
         *(block_word *)block = 0;
     return block;

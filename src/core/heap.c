@@ -407,18 +407,19 @@ static void *span_cached(size_t bytes, unsigned owner)
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
-static void *large_zeroed(size_t bytes, unsigned owner)
+static void *large_zeroed(size_t bytes, uint32_t cohort_offset)
 {
-    void *block = bytes <= HEAP_SPAN_MAX ? span_cached(bytes, owner) : NULL;
-    if (block == NULL && bytes <= HEAP_SPAN_MAX)
-        block = shelf_find(large_units(bytes), owner);
-    return block != NULL ? __builtin_memset(block, 0, bytes) : large_alloc_zeroed(bytes, owner);
+    struct shelf_wish wanted = wish(bytes, 1, cohort_offset);
+    void *block = bytes <= HEAP_SPAN_MAX ? span_cached(bytes, wanted.owner) : NULL;
+    if (block == NULL)
+        block = shelf_find(wanted);
+    return block != NULL ? large_clear(block, bytes) : large_alloc_zeroed(bytes, wanted.owner);
 }
 
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > MEDIUM_MAX)
-        return heap_start() ? large_zeroed(bytes, offset_owner(cohort_offset)) : NULL;
+        return bytes <= PTRDIFF_MAX && heap_start() ? large_zeroed(bytes, cohort_offset) : NULL;
     void *block = cache_alloc(cohort_offset + home_offset(bytes));
     if (likely(block != NULL))
         __builtin_memset(block, 0, bytes);
@@ -432,9 +433,9 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
         return cache_alloc(cohort_offset + home_class_offset(class));
     if (align <= UNIT_BYTES) /* each large block begins at a unit */
         return heap_alloc_slow(size_max(bytes, MEDIUM_MAX + 1), cohort_offset);
-    if (align > PTRDIFF_MAX || !heap_start())
+    if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX || !heap_start())
         return NULL;
-    return large_alloc_aligned(bytes, align, offset_owner(cohort_offset));
+    return shelf_take(wish(bytes, align, cohort_offset));
 }
 
 /* Whether a block lies free: its slab's bitmap has it, or it has the mark, by chance or copied
@@ -481,7 +482,7 @@ NOINLINE void heap_free_odd(void *block)
         if (kind == UNIT_HEAD)
             kind = large_tell_free(block);
         if (kind == UNIT_HEAD)
-            large_release(block);
+            shelf_give(block);
         else
             free_cached(block, kind, "free of");
         break;

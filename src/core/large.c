@@ -19,14 +19,18 @@
 #include "mem/span.h"
 #include "os/os.h"
 
-/* Are cleared by the kernel, page by page as the program comes to them. */
-enum { DROP_MIN_UNITS = 512 };
+enum {
+    DROP_MIN_UNITS = 512, /* are cleared by the kernel, page by page as the program comes to them */
+    MOVED_MAX = 1024,     /* some ten mappings each, of the 65,530 that a process may have */
+};
 
 /* Every large request writes these. */
 static struct {
     _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks;
     _Atomic size_t units;
 } live;
+
+static _Atomic size_t moved; /* blocks that have mappings of their own */
 
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
@@ -84,8 +88,10 @@ static void release(void *block, bool is_zero)
     size_t unit = region_unit(block);
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
-    if (tag->is_moved)
+    if (tag->is_moved) {
         is_zero = region_renew(unit, units) == 0 || is_zero;
+        fetch_sub(&moved, 1, RELAXED);
+    }
     mark(unit, 0, units, UNIT_FREE);
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
@@ -98,6 +104,18 @@ void large_release(void *block)
     release(block, false);
 }
 
+void large_lay_aside(void *block)
+{
+    mark(region_unit(block), 0, 1, UNIT_FREE);
+}
+
+void large_take_up(void *block, size_t units)
+{
+    size_t unit = region_unit(block);
+    mark(unit, 0, 1, head_kind(unit, region.tags[unit].units));
+    large_note_asked(block, units);
+}
+
 /* Drops a used block's pages, where it is so large that what it takes must not depend on what was
  * there before: the program may use little of it. False: it must be written. */
 static bool is_dropped(void *block, size_t units)
@@ -105,19 +123,18 @@ static bool is_dropped(void *block, size_t units)
     return units >= DROP_MIN_UNITS && region_purge(block, units << UNIT_SHIFT) == 0;
 }
 
-void *large_alloc_zeroed(size_t bytes, unsigned owner)
+void *large_clear(void *block, size_t bytes)
 {
-    bool is_zero;
-    size_t units = large_units(bytes);
-    void *block = large_acquire(units, 1, owner, &is_zero);
-    if (block != NULL && !is_zero && !is_dropped(block, units))
+    if (!is_dropped(block, large_length(block)))
         __builtin_memset(block, 0, bytes);
     return block;
 }
 
-void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner)
+void *large_alloc_zeroed(size_t bytes, unsigned owner)
 {
-    return large_acquire(large_units(bytes), size_max(align >> UNIT_SHIFT, 1), owner, NULL);
+    bool is_zero;
+    void *block = large_acquire(large_units(bytes), 1, owner, &is_zero);
+    return block == NULL || is_zero ? block : large_clear(block, bytes);
 }
 
 /* A new block of `units`, more than caches may hold, whose first pages are the old block's. Moved
@@ -126,10 +143,13 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
 {
     void *target = block_of(span_acquire_growing(units, HUGE_UNITS, owner));
     size_t from = region_unit(block), to = region_unit(target);
-    bool is_zero;
-    if (target == NULL || region_move(from, to, units_old, &is_zero) != 0)
+    bool is_zero, is_copied = fetch_add(&moved, 1, RELAXED) >= MOVED_MAX;
+    bool is_done = target != NULL && region_move(from, to, units_old, is_copied, &is_zero) == 0;
+    if (!is_done || is_copied)
+        fetch_sub(&moved, 1, RELAXED);
+    if (!is_done)
         return NULL; /* a hole must never be handed out again: it is lost */
-    region.tags[to].is_moved = true;
+    region.tags[to].is_moved = !is_copied;
     large_tell_free(block);
     release(block, is_zero);
     return target;

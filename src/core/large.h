@@ -25,10 +25,10 @@ ALWAYS_INLINE size_t large_units(size_t bytes)
 void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_zero);
 void large_release(void *block);
 
-/* Allocates `bytes` zeroed, or aligned to `align`, which is more than a unit or else not needed,
- * straight from the spans. NULL: no memory. */
+/* Clears the first `bytes` of a block, and returns it; or allocates as many that are zero, straight
+ * from the spans. NULL: no memory. */
+void *large_clear(void *block, size_t bytes);
 void *large_alloc_zeroed(size_t bytes, unsigned owner);
-void *large_alloc_aligned(size_t bytes, size_t align, unsigned owner);
 
 /* Changes the size of a large block in place, if it is the owner's, or by moving its pages to a
  * span of the owner, if `bytes` are more than caches hold. NULL: neither can be done; nothing
@@ -49,6 +49,11 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
 {
     return region.tags[region_unit(block)].owner;
 }
+
+/* A block is put where it waits for a request, and is free for all the map says; or it is taken
+ * there for a request of `units`. */
+void large_lay_aside(void *block);
+void large_take_up(void *block, size_t units);
 
 /* Notes how many units were asked for: a request may be given a longer block. Written only when it
  * changes, as others read the line. */

@@ -197,8 +197,7 @@ static bool is_found(unsigned bin, struct search *search)
         return true;
     if (search->left == 0)
         return false;
-    if (bin_class(bin) == CLASS_SPAN ? shelf_holds(span_bin_units(bin), search->block)
-                                     : depot_search(bin, search))
+    if (bin_class(bin) != CLASS_SPAN && depot_search(bin, search))
         return true;
     return is_cached(bin, search);
 }

@@ -1,12 +1,12 @@
 /*
- * shelf.c: a few freed large blocks of each size, or of each owner, kept for reuse.
+ * shelf.c: a few freed large blocks of each length, or of each owner, kept for reuse.
  *
- * Nobody waits for a shelf that is held: its blocks come from the spans, and go there, until it is
- * free.
+ * A shelf for each length up to SPAN_UNITS_MAX units, then EIGHTHS a doubling. The map says of a
+ * block on a shelf that it is free. Nobody waits for a shelf that is held: its blocks come from the
+ * spans, and go there, until it is free.
  *
  * Owner: any thread, under the lock of the shelf (RANK_DEPOT: a shelf is a depot of spans).
- * Invariant H1: shelved == sum of the units of blocks on shelves, at most SHELVED_UNITS_MAX.
- * Design: docs/design/large.md
+ * Invariant H1: shelved == sum of the units of blocks on shelves. Design: docs/design/large.md
  */
 #include "core/shelf.h"
 
@@ -20,11 +20,14 @@
 
 enum {
     BLOCKS_A_SHELF = 28,
-    SHELVED_UNITS_MAX = 512, /* 32 MiB on all shelves */
-    KEY_UNITS_BITS = 8,
+    EIGHTHS = 8,
+    SHELVES = SPAN_UNITS_MAX + 4 * EIGHTHS + 1, /* up to SHELF_UNITS_MAX */
+    KEY_UNITS_BITS = 11,
     TRIES_FOR_OWNER = 8, /* the newest blocks of a shelf that are looked at */
     GROWTH_SHARE = 16,   /* of the region, on shelves when it would grow: `bench/rust`, json */
 };
+_Static_assert(SHELF_UNITS_MAX == SPAN_UNITS_MAX << 4, "the last shelf is of this length alone");
+_Static_assert(SHELF_UNITS_MAX < 1 << KEY_UNITS_BITS, "a key has a length");
 
 static struct shelf {
     _Alignas(2 * CACHE_LINE_BYTES) struct lock lock;
@@ -32,22 +35,40 @@ static struct shelf {
     bool is_touched;        /* since the purger looked last */
     bool is_taken;          /* by whoever forks: not its own before */
     void *blocks[BLOCKS_A_SHELF];
-    uint32_t keys[BLOCKS_A_SHELF]; /* of the blocks, where cohorts are apart: key_of() */
-} shelves[SPAN_UNITS_MAX];
+    uint32_t keys[BLOCKS_A_SHELF]; /* of the blocks: key_of() */
+} shelves[SHELVES];
 
 static _Atomic size_t shelved; /* units */
 
+static size_t shelf_of_length(size_t units)
+{
+    if (units <= SPAN_UNITS_MAX)
+        return units - 1;
+    unsigned top = bit_highest(units);
+    return SPAN_UNITS_MAX + (top - bit_highest(SPAN_UNITS_MAX)) * EIGHTHS +
+           (units >> (top - 3) & (EIGHTHS - 1));
+}
+
 /* Where blocks of a length lie; where cohorts are apart, those of an owner, and of others like it.
  */
-static struct shelf *shelf_of(size_t units, unsigned owner)
+static size_t shelf_of(size_t units, unsigned owner)
 {
-    return &shelves[rows_are_apart ? owner % SPAN_UNITS_MAX : units - 1];
+    return rows_are_apart ? owner % SPAN_UNITS_MAX : shelf_of_length(units);
 }
 
 /* Orders blocks by owner, then by length. */
 static uint32_t key_of(unsigned owner, size_t units)
 {
     return (uint32_t)(owner << KEY_UNITS_BITS | units);
+}
+
+/* The longest block that a request for `units` is given. Of the very long ones few are of one
+ * length, and much would be lost. */
+static size_t longest_given(size_t units)
+{
+    if (units <= SPAN_UNITS_MAX)
+        return span_units_given(units);
+    return size_min(units + units / EIGHTHS, SHELF_UNITS_MAX);
 }
 
 /* Under the shelf's lock; others only peek. Release: a fork's child may find it so, in the hand of
@@ -57,30 +78,28 @@ static void set_count(struct shelf *shelf, size_t count)
     store(&shelf->count, (uint32_t)count, RELEASE);
 }
 
-/* The newest block of the owner's that has `units` or more, up to `longest`, as how many blocks
- * there are with it below it; 0: none of the last few. Under the lock. */
-static size_t newest_of(const struct shelf *shelf, size_t units, size_t longest, unsigned owner)
+/* The newest block that is wished for and not longer than `longest`, as how many blocks there are
+ * with it below it; 0: none of the last few. Under the lock. */
+static size_t newest_of(const struct shelf *shelf, const struct shelf_wish *wish, size_t longest)
 {
-    size_t count = load(&shelf->count, RELAXED);
-    if (!rows_are_apart)
-        return count;
-    uint32_t least = key_of(owner, units), range = (uint32_t)(longest - units);
+    size_t count = load(&shelf->count, RELAXED), units = wish->units;
+    uint32_t least = key_of(wish->owner, units), range = (uint32_t)(longest - units);
     size_t at = count, end = count - size_min(count, TRIES_FOR_OWNER);
-    while (at > end && shelf->keys[at - 1] - least > range)
+    while (at > end && (shelf->keys[at - 1] - least > range ||
+                        ((uintptr_t)shelf->blocks[at - 1] & (wish->align - 1)) != 0))
         at--;
     /* In a fork's child a key may be that of the block that was there before. */
-    bool is_found = at > end && large_owner(shelf->blocks[at - 1]) == owner &&
+    bool is_found = at > end && large_owner(shelf->blocks[at - 1]) == wish->owner &&
                     large_length(shelf->blocks[at - 1]) - units <= range;
     return is_found ? at : 0;
 }
 
-static void *pop(size_t units, size_t longest, unsigned owner)
+static void *pop(struct shelf *shelf, const struct shelf_wish *wish, size_t longest)
 {
-    struct shelf *shelf = shelf_of(units, owner);
     void *block = NULL;
     if (load(&shelf->count, RELAXED) == 0 || !lock_try_briefly(&shelf->lock, RANK_DEPOT))
         return NULL;
-    size_t at = newest_of(shelf, units, longest, owner);
+    size_t at = newest_of(shelf, wish, longest);
     shelf->is_touched = true;
     if (at > 0) { /* first the count: no block is ever there twice */
         size_t count = load(&shelf->count, RELAXED);
@@ -92,86 +111,57 @@ static void *pop(size_t units, size_t longest, unsigned owner)
     }
     lock_release(&shelf->lock, RANK_DEPOT);
     if (block != NULL)
-        fetch_sub(&shelved, rows_are_apart ? large_length(block) : units, RELAXED);
+        fetch_sub(&shelved, large_length(block), RELAXED);
     return block;
 }
 
-void *shelf_find(size_t units, unsigned owner)
+void *shelf_find(struct shelf_wish wish)
 {
-    size_t longest = span_units_given(units);
-    void *block = rows_are_apart ? pop(units, longest, owner) : NULL;
-    for (size_t given = units; block == NULL && !rows_are_apart && given <= longest; given++)
-        block = pop(given, given, owner);
+    void *block = NULL;
+    if (wish.units > SHELF_UNITS_MAX)
+        return NULL;
+    size_t longest = longest_given(wish.units), end = shelf_of(longest, wish.owner);
+    for (size_t at = shelf_of(wish.units, wish.owner); block == NULL && at <= end; at++)
+        block = pop(&shelves[at], &wish, longest);
     if (block != NULL)
-        large_note_asked(block, units);
+        large_take_up(block, wish.units);
     return block;
 }
 
-void *shelf_take(size_t units, unsigned owner)
+void *shelf_take(struct shelf_wish wish)
 {
-    void *block = shelf_find(units, owner);
-    return block != NULL ? block : large_acquire(units, 1, owner, NULL);
+    void *block = shelf_find(wish);
+    return block != NULL ? block
+                         : large_acquire(wish.units, wish.align >> UNIT_SHIFT, wish.owner, NULL);
 }
 
-/* How many of `count` blocks may lie on shelves beside what does; these are counted. */
-static size_t reserve(size_t units, size_t count)
+void shelf_give(void *block)
 {
-    size_t before = fetch_add(&shelved, count * units, RELAXED);
-    size_t room = (SHELVED_UNITS_MAX - size_min(before, SHELVED_UNITS_MAX)) / units;
-    if (room >= count)
-        return count;
-    fetch_sub(&shelved, (count - room) * units, RELAXED);
-    return room;
-}
-
-/* As shelf_give, of blocks of one shelf; where cohorts are apart, of one block. */
-static void give(size_t units, void *const *blocks, size_t count)
-{
-    struct shelf *shelf = shelf_of(units, large_owner(blocks[0]));
-    size_t reserved = reserve(units, count), put = 0;
-    if (lock_try_briefly(&shelf->lock, RANK_DEPOT)) {
-        size_t before = load(&shelf->count, RELAXED);
-        put = size_min(reserved, BLOCKS_A_SHELF - before);
+    size_t units = large_length(block), count = BLOCKS_A_SHELF;
+    unsigned owner = large_owner(block);
+    struct shelf *shelf = &shelves[units <= SHELF_UNITS_MAX ? shelf_of(units, owner) : 0];
+    if (units <= SHELF_UNITS_MAX && lock_try_briefly(&shelf->lock, RANK_DEPOT)) {
+        count = load(&shelf->count, RELAXED);
         shelf->is_touched = true;
-        for (size_t i = 0; i < put; i++)
-            shelf->blocks[before + i] = blocks[i];
-        if (rows_are_apart && put > 0)
-            shelf->keys[before] = key_of(large_owner(blocks[0]), units);
-        set_count(shelf, before + put);
+        if (count < BLOCKS_A_SHELF) {
+            large_lay_aside(block);
+            fetch_add(&shelved, units, RELAXED);
+            shelf->blocks[count] = block;
+            shelf->keys[count] = key_of(owner, units);
+            set_count(shelf, count + 1);
+        }
         lock_release(&shelf->lock, RANK_DEPOT);
     }
-    if (put < reserved)
-        fetch_sub(&shelved, (reserved - put) * units, RELAXED);
-    if (put > 0)
-        purge_note(put * units << UNIT_SHIFT);
-    for (size_t i = put; i < count; i++)
-        large_release(blocks[i]);
-}
-
-void shelf_give(size_t units, void *const *blocks, size_t count)
-{
-    size_t step = rows_are_apart ? 1 : count;
-    for (size_t i = 0; i < count; i += step)
-        give(units, blocks + i, step);
-}
-
-bool shelf_holds(size_t units, const void *block)
-{
-    struct shelf *shelf = shelf_of(units, large_owner(block));
-    bool is_here = false;
-    /* What looks like a second free may wait. */
-    if (!lock_acquire_or_fail(&shelf->lock, RANK_DEPOT))
-        return false;
-    for (uint32_t i = 0; i < load(&shelf->count, RELAXED); i++)
-        is_here = is_here || shelf->blocks[i] == block;
-    lock_release(&shelf->lock, RANK_DEPOT);
-    return is_here;
+    if (count < BLOCKS_A_SHELF)
+        purge_note(units << UNIT_SHIFT);
+    else
+        large_release(block);
 }
 
 size_t shelf_drain(bool is_all)
 {
     size_t drained = 0;
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+    for (size_t i = 0; i < SHELVES; i++) {
         struct shelf *shelf = &shelves[i];
         void *blocks[BLOCKS_A_SHELF];
         if (!lock_try_briefly(&shelf->lock, RANK_DEPOT))
@@ -207,14 +197,14 @@ size_t shelf_bytes(void)
 /* As depot_fork_lock() and so on. A shelf is whole after any store to it. */
 void shelf_fork_lock(void)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++)
+    for (size_t i = 0; i < SHELVES; i++)
         shelves[i].is_taken = !lock_is_own(&shelves[i].lock) &&
                               lock_acquire_or_fail(&shelves[i].lock, RANK_DEPOT);
 }
 
 void shelf_fork_unlock(void)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+    for (size_t i = 0; i < SHELVES; i++) {
         bool is_taken = shelves[i].is_taken;
         shelves[i].is_taken = false;
         if (is_taken)
@@ -224,7 +214,7 @@ void shelf_fork_unlock(void)
 
 void shelf_fork_reset(bool is_locked)
 {
-    for (size_t i = 0; i < SPAN_UNITS_MAX; i++) {
+    for (size_t i = 0; i < SHELVES; i++) {
         lock_orphan(&shelves[i].lock, is_locked && shelves[i].is_taken);
         shelves[i].is_taken = false;
     }

@@ -1,29 +1,36 @@
 /*
- * shelf.h: large blocks of up to SPAN_UNITS_MAX units that were freed and are kept whole for a
- * while: one shelf for each length, or, where cohorts are apart, for the owners of some rows.
+ * shelf.h: large blocks of up to SHELF_UNITS_MAX units that were freed and are kept whole for a
+ * while: a shelf for each length, or, where cohorts are apart, for the owners of some rows.
  *
- * A program that frees a block of some hundred KiB often asks for one of the same size next; on the
- * shelf it keeps its pages and is not merged and cut again. What all shelves hold is bounded, and
- * the purger empties those that lie idle.
+ * A program that frees a large block often asks for one of the same size next; on the shelf it
+ * keeps its pages and is not merged and cut again. The purger empties shelves that hold more than
+ * is taken again, and those that lie idle.
  */
 #ifndef CALM_CORE_SHELF_H
 #define CALM_CORE_SHELF_H
 
 #include "base/facts.h"
 
-/* Takes a block of `units` <= SPAN_UNITS_MAX and of `owner` (mem/span.h) off a shelf, or a longer
- * one (span_units_given), marked in the map; NULL: there is none. Its contents are unspecified. */
-void *shelf_find(size_t units, unsigned owner);
+enum { SHELF_UNITS_MAX = 1024 };
+
+/* A block of so many units, of an owner (mem/span.h), at a multiple of `align`, a power of two that
+ * is a unit or more. */
+struct shelf_wish {
+    size_t units;
+    unsigned owner;
+    size_t align;
+};
+
+/* Takes such a block off a shelf, or a longer one: span_units_given(), or an eighth more of those
+ * that caches do not hold. Marked in the map; NULL: there is none. Its contents are unspecified. */
+void *shelf_find(struct shelf_wish wish);
 
 /* The same, or else from the spans. NULL: no memory. */
-void *shelf_take(size_t units, unsigned owner);
+void *shelf_take(struct shelf_wish wish);
 
-/* Puts blocks of `units` on the shelf, each of its owner, or back to the spans where it is full.
- * Needs no memory. */
-void shelf_give(size_t units, void *const *blocks, size_t count);
-
-/* Whether `block`, of `units`, lies on its shelf. */
-bool shelf_holds(size_t units, const void *block);
+/* Puts a block on its shelf, as a free one, or back to the spans where it is too long or the shelf
+ * full. Needs no memory. */
+void shelf_give(void *block);
 
 /* Gives back what lies on the shelves; all, or what was not touched since the last call. Returns
  * blocks given back. */

@@ -165,10 +165,22 @@ int region_purge(void *start, size_t size)
     return error;
 }
 
-/* Copies a piece, and drops what was copied. Returns whether it is dropped. */
+static bool is_zero_page(const char *page)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)page;
+    uint64_t any = 0;
+    for (size_t i = 0; i < page_bytes / sizeof *words && any == 0; i++)
+        any = words[i];
+    return any == 0;
+}
+
+/* Copies a piece to where all is zero, and drops what was copied. What nobody has written stays
+ * without memory. Returns whether it is dropped. */
 static bool copy(char *from, char *to, size_t size)
 {
-    __builtin_memcpy(to, from, size);
+    for (size_t at = 0; at < size; at += page_bytes)
+        if (!is_zero_page(from + at))
+            __builtin_memcpy(to + at, from + at, page_bytes);
     return region_purge(from, size) == 0;
 }
 
@@ -189,13 +201,14 @@ static ptrdiff_t move_piece(size_t from, size_t to, size_t units, bool *is_zero)
     return (ptrdiff_t)units;
 }
 
-int region_move(size_t from, size_t to, size_t units, bool *is_zero)
+int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_zero)
 {
+    const size_t piece_max = is_copied ? PURGE_PIECE_UNITS : MOVE_PIECE_UNITS;
     ptrdiff_t moved;
     *is_zero = true;
     huge_leave(from + units); /* moved pages take what is asked with them */
     for (size_t done = 0; done < units; done += (size_t)moved) {
-        size_t piece = size_min(units - done, MOVE_PIECE_UNITS);
+        size_t piece = size_min(units - done, piece_max);
         moved = move_piece(from + done, to + done, piece, is_zero);
         if (moved > 0)
             continue;

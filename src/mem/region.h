@@ -89,11 +89,11 @@ int region_purge(void *start, size_t size);
 /*
  * Moves the pages of the used range [from, from + units) to `to`, which reads as zero and is not to
  * be touched meanwhile; what was at `from` reads as zero then, and *is_zero says whether that holds
- * for all of it. Page tables are moved where the kernel does that, and bytes copied where not, a
- * piece at a time. Returns 0, or OS_HOLE: nothing was moved, and `to` must never be used again.
- * `to` has mappings of its own from now on, until region_renew().
+ * for all of it. Page tables are moved where the kernel does that, and bytes copied where not, or
+ * if `is_copied`, a piece at a time. Returns 0, or OS_HOLE: nothing was moved, and `to` must never
+ * be used again. `to` has mappings of its own from now on, until region_renew().
  */
-int region_move(size_t from, size_t to, size_t units, bool *is_zero);
+int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_zero);
 
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);

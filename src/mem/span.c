@@ -36,7 +36,7 @@ enum {
     REFUSED_MAX = 4,      /* pieces, and then a purge is over */
     MERGE_MAX = 16,       /* pending spans, each time the lock is taken */
     MERGE_TURNS = 256,    /* before the front moves */
-    SLACK_SHARE = 4,      /* of a block that grows: each byte is moved five times, on average */
+    SLACK_SHARE = 2,      /* of a block that grows: each byte is moved three times at most */
     REGRETS_BELIEVED = 2, /* times that a unit is purged in vain before it stays: a program that
                            * does the same twice and then sleeps keeps a half */
 };

@@ -43,7 +43,7 @@ extern bool (*span_on_growth)(size_t units);
  * one that `owner` has, or else nobody's. Any thread. */
 struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 
-/* The same for a block that grows: clean, and with a quarter as many units of slack behind, where
+/* The same for a block that grows: clean, and with half as many units of slack behind, where
  * that can be had, which only span_extend() of this span takes. Slack that nothing was taken of for
  * a second or two is as any free span from then on; sooner where memory is short, or when the block
  * before it is released. */

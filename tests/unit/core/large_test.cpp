@@ -126,16 +126,16 @@ TEST(Large, UsedZeroedMemoryOfManyMiBIsNotTouchedUnlessItIsLocked)
 TEST(Large, AnyAlignmentIsKept)
 {
     ASSERT_TRUE(heap_start());
-    for (size_t align = 1; align <= 64 * mib; align *= 2) {
-        void *first = large_alloc_aligned(100000, align, 0),
-             *second = large_alloc_aligned(1, align, 0);
+    for (size_t align = UNIT_BYTES; align <= 64 * mib; align *= 2) {
+        void *first = large_acquire(2, align >> UNIT_SHIFT, 0, nullptr),
+             *second = large_acquire(1, align >> UNIT_SHIFT, 0, nullptr);
         ASSERT_EQ(reinterpret_cast<uintptr_t>(first) % align, 0u);
         ASSERT_EQ(reinterpret_cast<uintptr_t>(second) % align, 0u);
         large_release(first);
         large_release(second);
     }
-    EXPECT_EQ(large_alloc_aligned(1, static_cast<size_t>(1) << 62, 0), nullptr);
-    EXPECT_EQ(large_alloc_aligned(PTRDIFF_MAX, 1, 0), nullptr);
+    EXPECT_EQ(large_acquire(1, static_cast<size_t>(1) << 46, 0, nullptr), nullptr);
+    EXPECT_EQ(large_acquire(large_units(PTRDIFF_MAX), 1, 0, nullptr), nullptr);
 }
 
 TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)

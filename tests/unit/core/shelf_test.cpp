@@ -5,36 +5,46 @@
 
 #include "../heap_support.h"
 
+static void *take(size_t units, size_t align = UNIT_BYTES)
+{
+    return shelf_take({units, 0, align});
+}
+
+static bool is_free(const void *block)
+{
+    return region_kind(region_unit(block)) == UNIT_FREE;
+}
+
 TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
 {
     ASSERT_TRUE(heap_start());
     shelf_drain(true);
-    void *block = shelf_take(5, 0);
+    void *block = take(5);
     ASSERT_NE(block, nullptr);
-    EXPECT_FALSE(shelf_holds(5, block));
-    shelf_give(5, &block, 1);
-    EXPECT_TRUE(shelf_holds(5, block));
-    EXPECT_FALSE(shelf_holds(6, block));
+    EXPECT_FALSE(is_free(block));
+    shelf_give(block);
+    EXPECT_TRUE(is_free(block)) << "to free it again is a double free";
     EXPECT_EQ(shelf_bytes(), 5u * UNIT_BYTES);
-    EXPECT_EQ(shelf_take(5, 0), block);
+    EXPECT_EQ(take(5), block);
+    EXPECT_FALSE(is_free(block));
     EXPECT_EQ(shelf_bytes(), 0u);
     large_release(block);
 }
 
-/* Seen to fail with shelf_take() that looks at its own shelf only, and at all longer ones. */
+/* Seen to fail with shelf_find() that looks at its own shelf only, and at all longer ones. */
 TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
 {
     ASSERT_TRUE(heap_start());
     large_release(large_acquire(1000, 1, 0, nullptr)); /* so that the region need not grow */
     shelf_drain(true);
     void *twelve = large_acquire(12, 1, 0, nullptr), *eleven = large_acquire(11, 1, 0, nullptr);
-    shelf_give(12, &twelve, 1);
-    shelf_give(11, &eleven, 1);
-    void *seven = shelf_take(7, 0); /* is given 10 units at most */
+    shelf_give(twelve);
+    shelf_give(eleven);
+    void *seven = take(7); /* is given 10 units at most */
     EXPECT_NE(seven, eleven);
     EXPECT_EQ(large_usable(seven), 7u * UNIT_BYTES);
-    EXPECT_EQ(shelf_take(8, 0), eleven);
-    EXPECT_EQ(shelf_take(8, 0), twelve);
+    EXPECT_EQ(take(8), eleven);
+    EXPECT_EQ(take(8), twelve);
     EXPECT_EQ(large_usable(twelve), 8u * UNIT_BYTES);
     EXPECT_EQ(large_length(twelve), 12u);
     EXPECT_EQ(shelf_bytes(), 0u);
@@ -43,25 +53,84 @@ TEST(Shelf, WhereItsOwnIsEmptyTheNextLongerOneServesUpToHalfAsLongAgain)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* Seen to fail with reserve() that always returns `count`. */
-TEST(Shelf, WhatAllShelvesHoldIsBoundedAndADrainEmptiesThem)
+TEST(Shelf, AShelfKeepsAFewBlocksOfEachLengthAndADrainEmptiesAll)
 {
     ASSERT_TRUE(heap_start());
-    size_t count_before = large_count(), most = 0;
-    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-        void *blocks[40];
+    purge_settings.is_idle_wanted = false;
+    shelf_drain(true);
+    large_release(large_acquire(120000, 1, 0, nullptr)); /* so that the region need not grow */
+    size_t count_before = large_count();
+    for (size_t units : {1, 2, 63, 64, 65, 72, 128, 1000, 1024}) {
+        std::vector<void *> blocks(40);
+        size_t before = shelf_bytes();
         for (void *&block : blocks)
             ASSERT_NE(block = large_acquire(units, 1, 0, nullptr), nullptr);
-        shelf_give(units, blocks, 40);
-        most = std::max(most, shelf_bytes());
+        for (void *block : blocks)
+            shelf_give(block);
+        size_t kept = (shelf_bytes() - before) >> UNIT_SHIFT;
+        EXPECT_EQ(kept % units, 0u);
+        EXPECT_GE(kept / units, 20u);
+        EXPECT_LT(kept / units, 40u);
+        for (void *block : blocks)
+            EXPECT_TRUE(is_free(block));
     }
-    EXPECT_LE(most, static_cast<size_t>(128) << 20);
-    EXPECT_GT(most, static_cast<size_t>(8) << 20);
     EXPECT_GT(large_count(), count_before);
     shelf_drain(true);
     EXPECT_EQ(shelf_bytes(), 0u);
     EXPECT_EQ(large_count(), count_before);
     EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* Seen to fail with shelves by exact length, and with one that gives whatever it has. */
+TEST(Shelf, AVeryLongBlockServesARequestForUpToAnEighthLessAndOneThatIsTooLongNone)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.is_idle_wanted = false;
+    shelf_drain(true);
+    for (size_t units = 65; units <= 1024; units += units / 20) {
+        void *block = large_acquire(units, 1, 0, nullptr);
+        for (size_t wanted : {units, units - units / 10, units - units / 7 - 2, units + 1}) {
+            bool is_given = wanted <= units && units <= wanted + wanted / 8 && wanted > 64;
+            bool is_short = wanted <= 64;
+            if (is_short)
+                continue;
+            shelf_give(block);
+            void *taken = shelf_find({wanted, 0, UNIT_BYTES});
+            ASSERT_EQ(taken, is_given ? block : nullptr) << units << " for " << wanted;
+            if (taken != nullptr) {
+                EXPECT_EQ(large_usable(block), wanted * UNIT_BYTES);
+                EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));
+            } else {
+                ASSERT_EQ(shelf_find({units, 0, UNIT_BYTES}), block);
+            }
+        }
+        large_release(block);
+    }
+    void *longer = large_acquire(1025, 1, 0, nullptr);
+    shelf_give(longer);
+    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(shelf_find({1025, 0, UNIT_BYTES}), nullptr);
+}
+
+/* Seen to fail with the alignment left out of the look. */
+TEST(Shelf, AnAlignedRequestTakesABlockThatIsAligned)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.is_idle_wanted = false;
+    shelf_drain(true);
+    const size_t align = static_cast<size_t>(2) << 20;
+    void *odd = large_acquire(70, 1, 0, nullptr), *even = large_acquire(70, 32, 0, nullptr);
+    while (reinterpret_cast<uintptr_t>(odd) % align == 0)
+        odd = large_acquire(70, 1, 0, nullptr);
+    shelf_give(even);
+    shelf_give(odd);
+    EXPECT_EQ(take(70, align), even);
+    void *other = take(70, align);
+    EXPECT_NE(other, odd);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(other) % align, 0u);
+    EXPECT_EQ(take(70), odd);
+    for (void *block : {odd, even, other})
+        large_release(block);
 }
 
 /* With nothing on the shelves, and nobody who empties them meanwhile. */
@@ -76,12 +145,11 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatWasTouchedSinceTheLastOne)
 {
     start_without_purges();
     void *busy = large_acquire(7, 1, 0, nullptr), *idle = large_acquire(8, 1, 0, nullptr);
-    shelf_give(8, &idle, 1);
+    shelf_give(idle);
     shelf_drain(false);
-    shelf_give(7, &busy, 1);
+    shelf_give(busy);
     EXPECT_EQ(shelf_drain(false), 1u);
-    EXPECT_TRUE(shelf_holds(7, busy));
-    EXPECT_FALSE(shelf_holds(8, idle));
+    EXPECT_EQ(shelf_bytes(), 7u * UNIT_BYTES);
     EXPECT_EQ(shelf_drain(false), 1u);
     EXPECT_EQ(shelf_bytes(), 0u);
 }
@@ -102,11 +170,12 @@ TEST(Shelf, WhatIsMuchBesideTheRegionGoesBackBeforeTheRegionGrows)
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
     move_front(units, 1);
-    shelf_give(1, &units.back(), 1);
+    shelf_give(units.back());
     units.pop_back();
     move_front(units, 1);
     EXPECT_EQ(shelf_bytes(), UNIT_BYTES) << "so little stays for who asks for it";
-    shelf_give(8, eights.data(), eights.size());
+    for (void *block : eights)
+        shelf_give(block);
     ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 4);
     size_t front = region.units;
     for (size_t taken = 0; shelf_bytes() > 0 && taken < 2 * front; taken++)
@@ -127,7 +196,8 @@ TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
     move_front(longs, 16);
-    shelf_give(8, eights.data(), eights.size());
+    for (void *block : eights)
+        shelf_give(block);
     ASSERT_GE(shelf_bytes() >> UNIT_SHIFT, region.units / 16);
     size_t front = region.units;
     for (size_t taken = 0; shelf_bytes() > 0 && taken < front; taken++)
@@ -150,16 +220,17 @@ TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
             std::vector<void *> mine;
             for (unsigned step = 0; step < 5000; step++) {
                 if (mine.size() < 20 && random.below(2) == 0) {
-                    mine.push_back(shelf_take(3, 0));
+                    mine.push_back(take(3));
                     *static_cast<size_t *>(mine.back()) = t;
                 } else if (!mine.empty()) {
                     if (*static_cast<size_t *>(mine.back()) != t)
                         is_shared = true;
-                    shelf_give(3, &mine.back(), 1);
+                    shelf_give(mine.back());
                     mine.pop_back();
                 }
             }
-            shelf_give(3, mine.data(), mine.size());
+            for (void *block : mine)
+                shelf_give(block);
         });
     }
     for (std::thread &thread : threads)

@@ -33,17 +33,17 @@ TEST_F(SlackTest, OnlyTheSpanBeforeItTakesOfItsSlack)
         ASSERT_TRUE(span.is_zero);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(region_address(span.unit)) % (32 * UNIT_BYTES), 0u);
         ASSERT_TRUE(is_slack(span.unit + 100));
-        ASSERT_EQ(region.tags[span.unit + 100].units, 25u);
-        for (size_t units : {1u, 25u, 3u, 20u, 1u})
+        ASSERT_EQ(region.tags[span.unit + 100].units, 50u);
+        for (size_t units : {1u, 50u, 3u, 40u, 1u})
             for (unsigned whose : {0u, 7u}) {
                 struct span other = span_acquire(units, 1, whose);
-                EXPECT_TRUE(other.unit + units <= span.unit || other.unit >= span.unit + 125);
+                EXPECT_TRUE(other.unit + units <= span.unit || other.unit >= span.unit + 150);
             }
         ASSERT_TRUE(span_extend(span.unit, 100, 110));
-        ASSERT_EQ(region.tags[span.unit + 110].units, 15u);
-        ASSERT_TRUE(span_extend(span.unit, 110, 125));
+        ASSERT_EQ(region.tags[span.unit + 110].units, 40u);
+        ASSERT_TRUE(span_extend(span.unit, 110, 150));
         EXPECT_STREQ(span_verify(), nullptr);
-        span_release(span.unit, 125, false);
+        span_release(span.unit, 150, false);
         EXPECT_STREQ(span_verify(), nullptr);
     }
 }
@@ -102,7 +102,7 @@ TEST_F(SlackTest, ManySlacksEndSomeInEachWindow)
 }
 
 /* Blocks that grow a little, side by side, each move seldom: what they were moved for is not more
- * than five times what they have. */
+ * than three times what they have. */
 TEST_F(SlackTest, ManySpansThatGrowByOneUnitMoveSeldom)
 {
     enum { SPANS = 10, UNITS = 1000 };
@@ -123,7 +123,7 @@ TEST_F(SlackTest, ManySpansThatGrowByOneUnitMoveSeldom)
         if (units % 10 == 0)
             span_acquire(1 + units % 3, 1, 0);
     }
-    EXPECT_LE(moved, static_cast<size_t>(5) * SPANS * UNITS);
+    EXPECT_LE(moved, static_cast<size_t>(3) * SPANS * UNITS);
     for (const struct span &span : spans)
         span_release(span.unit, span.units, true);
     EXPECT_STREQ(span_verify(), nullptr);

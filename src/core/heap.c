@@ -268,13 +268,13 @@ void heap_install_hooks(void)
         thread_start();
 }
 
-/* A large block that no cache holds. */
 static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
 {
     return (struct shelf_wish){large_units(bytes), offset_owner(cohort_offset),
                                size_max(align, UNIT_BYTES)};
 }
 
+/* A large block that no cache holds. */
 static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes > PTRDIFF_MAX || !heap_start())
@@ -617,8 +617,7 @@ static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t coh
  * the front of a range that the next such request needs whole. */
 enum { SHRINK_MAX = 8 };
 
-/* A large block that grows by less than this part of its bytes, and is copied for it, is given as
- * much, so that steps of any size cost a bounded number of copies for each byte. */
+/* One that grows by less than this part, and is copied for it, is given as much: steps are few. */
 enum { GROWTH_MIN = 4 };
 
 static size_t grown_bytes(size_t have, size_t bytes)
@@ -627,7 +626,6 @@ static size_t grown_bytes(size_t have, size_t bytes)
     return bytes > have ? size_max(bytes, wanted) : bytes;
 }
 
-/* In place of one that realloc copies. */
 static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
 {
     void *moved = heap_alloc_slow(wanted, cohort_offset);

@@ -7,8 +7,8 @@
 
 enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
-/* How long a thread that waited long in vain waits for others only shortly: a fork whose handlers
- * do not return holds all locks. */
+/* How long a thread that waited long in vain waits for depots only shortly: a fork whose handlers
+ * do not return holds all of them. */
 enum { LATELY_MS = 10 * PATIENT_MS_MAX };
 
 _Thread_local uint32_t lock_ranks_held;
@@ -122,13 +122,13 @@ static bool sleep_a_while(struct lock *lock)
     return take_or_mark(lock, lock_own_word()) == LOCK_FREE;
 }
 
-bool lock_wait_patiently(struct lock *lock, enum lock_patience patience)
+bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience)
 {
     if (load(&lock->given_up, RELAXED) >= patience || lock_is_own(lock))
         return false;
     static _Thread_local uint64_t outlasted_ms;
     uint64_t start = os_clock_ms();
-    if (outlasted_ms != 0 && start - outlasted_ms < LATELY_MS)
+    if (rank == RANK_DEPOT && outlasted_ms != 0 && start - outlasted_ms < LATELY_MS)
         patience = PATIENCE_SHORT;
     do
         if (sleep_a_while(lock))

@@ -101,12 +101,12 @@ ALWAYS_INLINE bool lock_try_briefly(struct lock *lock, enum lock_rank rank)
 
 /* Sleeps a bounded time. False: its holder does not run. A holder that outlasted as much patience
  * before is not waited for again; the calling thread never waits for itself. */
-bool lock_wait_patiently(struct lock *lock, enum lock_patience patience);
+bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience);
 
 ALWAYS_INLINE bool lock_try_patiently(struct lock *lock, enum lock_rank rank,
                                       enum lock_patience patience)
 {
-    if (!lock_wait_patiently(lock, patience))
+    if (!lock_wait_patiently(lock, rank, patience))
         return false;
     lock_note_acquired(rank);
     return true;

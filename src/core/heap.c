@@ -33,19 +33,6 @@ enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
 
-/* Forks take turns; one that does not get its turn in time takes no lock. */
-static struct lock fork_lock;
-static _Atomic uint32_t fork_turns;
-
-/* Of the thread that forks. */
-static _Thread_local struct {
-    unsigned depth; /* a handler may fork inside */
-    bool has_turn;
-    bool has_purge, has_spans; /* locks it took */
-    bool is_quiet;
-    uint64_t signals; /* blocked before */
-} at_fork;
-
 /* The last request that failed after all was brought together, and what there was then. */
 static struct {
     _Atomic size_t units;
@@ -169,95 +156,12 @@ void heap_apply(const struct heap_settings *settings)
 {
     store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
     store(&purge_settings.delay_ms, settings->purge_delay_ms, RELAXED);
+    span_limit(settings->limit_bytes);
+    store(&purge_settings.soft_limit, settings->soft_limit_bytes, RELAXED);
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);
     store(&misuse_policy.stops_on_foreign, settings->stops_on_foreign, RELAXED);
     thread_set_budget(settings->cache_bytes_each, cpu_count);
     batch_set_limit(cpu_count);
-}
-
-/* Waits while others have their turns. False: one does not come back. */
-static bool fork_turn_begin(void)
-{
-    for (;;) { /* each turn is another thread's progress */
-        uint32_t turns = load(&fork_turns, RELAXED);
-        if (lock_acquire_or_fail(&fork_lock, RANK_FORK)) {
-            fetch_add(&fork_turns, 1, RELAXED);
-            return true;
-        }
-        if (turns == load(&fork_turns, RELAXED))
-            return false;
-        lock_forgive(&fork_lock); /* whoever waited in a long queue gave a holder up */
-    }
-}
-
-/*
- * Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest.
- * Whoever has a lock and does not run is waited for a while; what he has is the child's to mend.
- */
-static void fork_before(void)
-{
-    uint64_t signals = 0;
-    bool is_quiet = os_signals_block(&signals);
-    if (at_fork.depth++ > 0) {
-        if (is_quiet)
-            os_signals_restore(signals);
-        return;
-    }
-    at_fork.is_quiet = is_quiet;
-    at_fork.signals = signals;
-    lock_own_word(); /* known to the child */
-    at_fork.has_turn = fork_turn_begin();
-    if (!at_fork.has_turn)
-        return;
-    at_fork.has_purge = purge_fork_lock();
-    depot_fork_lock();
-    shelf_fork_lock();
-    at_fork.has_spans = span_fork_lock();
-}
-
-static void fork_in_parent(void)
-{
-    if (at_fork.depth > 1) { /* the locks are those of the fork that a handler came into */
-        at_fork.depth--;
-        return;
-    }
-    if (at_fork.has_turn) {
-        if (at_fork.has_spans)
-            span_fork_unlock();
-        shelf_fork_unlock();
-        depot_fork_unlock();
-        if (at_fork.has_purge)
-            purge_fork_unlock();
-        lock_release(&fork_lock, RANK_FORK);
-    }
-    bool is_quiet = at_fork.is_quiet;
-    uint64_t signals = at_fork.signals;
-    at_fork.depth = 0;
-    if (is_quiet)
-        os_signals_restore(signals);
-}
-
-static void fork_in_child(void)
-{
-    bool is_locked = at_fork.has_turn;
-    lock_start();
-    if (--at_fork.depth > 0)
-        return;
-    lock_reset(&fork_lock);
-    span_fork_reset(is_locked && at_fork.has_spans);
-    depot_fork_reset(is_locked);
-    shelf_fork_reset(is_locked);
-    purge_fork_reset(is_locked && at_fork.has_purge);
-    thread_fork_adopt();
-    if (at_fork.is_quiet)
-        os_signals_restore(at_fork.signals);
-}
-
-void heap_install_fork_hooks(void)
-{
-    static _Atomic bool is_installed;
-    if (!load(&is_installed, RELAXED) && !exchange(&is_installed, true, ACQ_REL))
-        os_on_fork(fork_before, fork_in_parent, fork_in_child);
 }
 
 void heap_install_hooks(void)

@@ -19,6 +19,7 @@ struct heap_settings {
     bool purges_when_idle;
     uint32_t purge_delay_ms;
     size_t cache_bytes_each;
+    size_t limit_bytes, soft_limit_bytes; /* 0: none */
     enum cores_use cores;
     unsigned shards;        /* 0: as the machine has them */
     size_t huge_from_bytes; /* 0: no huge pages           */

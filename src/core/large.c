@@ -141,7 +141,7 @@ void *large_alloc_zeroed(size_t bytes, unsigned owner)
  * pages come to a place where page tables can be moved whole the next time. */
 static void *move(void *block, size_t units_old, size_t units, unsigned owner)
 {
-    void *target = block_of(span_acquire_growing(units, HUGE_UNITS, owner));
+    void *target = block_of(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
     size_t from = region_unit(block), to = region_unit(target);
     bool is_zero, is_copied = fetch_add(&moved, 1, RELAXED) >= MOVED_MAX;
     bool is_done = target != NULL && region_move(from, to, units_old, is_copied, &is_zero) == 0;

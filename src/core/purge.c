@@ -211,11 +211,20 @@ size_t purge_bytes(void)
     return load(&purged_bytes, RELAXED);
 }
 
+/* Whether the heap has more than the program wants, so that what is free goes back at once. */
+static bool is_too_much(void)
+{
+    size_t limit = load(&purge_settings.soft_limit, RELAXED);
+    return unlikely(limit != 0) && span_charged_bytes() > limit;
+}
+
 /* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice more than
  * were left the last time. */
 static size_t excess_bytes(void)
 {
     size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
+    if (is_too_much())
+        return dirty >= SLICE_BYTES ? dirty : 0;
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);
@@ -239,9 +248,9 @@ static void purge_excess(size_t bytes)
 static void sweep_begin(void)
 {
     size_t free_bytes = depot_free_bytes();
-    size_t share = size_max(depot_slab_bytes() / SWEEP_SHARE, SLICE_BYTES);
+    size_t share = size_max(depot_slab_bytes() / SWEEP_SHARE, SLICE_BYTES) + slab_regret_bytes();
     at.slab_free_least = size_min(at.slab_free_least, free_bytes);
-    if (free_bytes - at.slab_free_least < share + slab_regret_bytes())
+    if (free_bytes - at.slab_free_least < (is_too_much() ? SLICE_BYTES : share))
         return;
     at.slab_free_least = free_bytes;
     store(&sweep_left, load(&region.units, RELAXED), RELAXED);

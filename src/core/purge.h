@@ -10,6 +10,7 @@
 struct purge_settings {
     _Atomic bool is_idle_wanted; /* unasked; else only on trim      */
     _Atomic uint32_t delay_ms;   /* between two looks, by the clock */
+    _Atomic size_t soft_limit;   /* of charged bytes, beyond which nothing is kept; 0: none */
 };
 extern struct purge_settings purge_settings;
 

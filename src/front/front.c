@@ -37,6 +37,8 @@ static struct heap_settings settings_now(void)
         .purges_when_idle = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
+        .limit_bytes = (size_t)option_value(OPTION_limit_mb) << 20,
+        .soft_limit_bytes = (size_t)option_value(OPTION_soft_limit_mb) << 20,
         .cores = (enum cores_use)option_value(OPTION_cores),
         .shards = (unsigned)option_value(OPTION_shards),
         .huge_from_bytes = (size_t)option_value(OPTION_huge_from_mb) << 20,

@@ -47,7 +47,10 @@ static unsigned purge_hand;                            /* the owner whose spans 
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
 static size_t dirty_units_least; /* since span_idle_bytes was asked last */
-static struct regret in_vain;    /* in units; its window ends with span_end_window() */
+static _Atomic size_t limit_units = SIZE_MAX;
+static _Atomic size_t promised_units; /* that are being taken of clean spans, or fresh; where there
+                                         is a limit */
+static struct regret in_vain;         /* in units; its window ends with span_end_window() */
 
 int span_start_owners(size_t page_bytes)
 {
@@ -248,10 +251,42 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
         give(spans, parts);
 }
 
+static size_t charged_units(void)
+{
+    size_t free_units = load(&span_clean_units, RELAXED) + load(&span_slack_units, RELAXED) +
+                        pending_units(SPAN_CLEAN);
+    size_t front = size_max(load(&region.units, RELAXED), 1) - 1;
+    return front - size_min(front, free_units);
+}
+
+/* Before units are taken that are not dirty: whether the limit allows it. */
+static bool promise(size_t units)
+{
+    size_t limit = load(&limit_units, RELAXED);
+    if (likely(limit == SIZE_MAX))
+        return true;
+    size_t promised = fetch_add(&promised_units, units, RELAXED) + units;
+    if (promised <= limit && charged_units() <= limit - promised)
+        return true;
+    fetch_sub(&promised_units, units, RELAXED);
+    return false;
+}
+
+/* They are taken, or not. */
+static void end_promise(size_t units)
+{
+    size_t promised = load(&promised_units, RELAXED);
+    while (unlikely(promised > 0) &&
+           !compare_swap(&promised_units, &promised, promised - size_min(promised, units), RELAXED,
+                         RELAXED))
+        continue; /* each turn is another thread's progress */
+}
+
 /* No huge pages where the front moves for a large block: not all of it may ever be touched. */
 static bool grow(size_t units, bool is_for_large, bool is_more_wanted, size_t *first, size_t *count)
 {
     *count = units;
+    is_more_wanted = is_more_wanted && load(&limit_units, RELAXED) == SIZE_MAX;
     if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
     regret_note_taken(&in_vain, units);
@@ -284,12 +319,43 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     return (struct span){aligned, units, true};
 }
 
+/* At the limit: of what is dirty, and so charged already. */
+static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = {0, units, false};
+    unsigned from = owner;
+    if (!try_lock() && !wait_lock(PATIENCE_LONG))
+        return span;
+    span.unit = span_lists_find(span_lists_of(from, SPAN_DIRTY), units, align_units);
+    if (span.unit == 0 && owner != 0)
+        span.unit = span_lists_find(span_lists_of(from = 0, SPAN_DIRTY), units, align_units);
+    if (span.unit != 0) {
+        size_t first = region_aligned(span.unit, align_units);
+        span_lists_cut(span.unit, first, units);
+        span.unit = first;
+        note_least();
+    }
+    unlock();
+    if (span.unit != 0 && from != owner)
+        own(span.unit, units, owner);
+    return span;
+}
+
+static struct span take(size_t units, size_t align_units, unsigned owner)
+{
+    if (!promise(units))
+        return take_dirty(units, align_units, owner);
+    struct span span = take_or_grow(units, align_units, owner);
+    end_promise(units);
+    return span;
+}
+
 struct span span_acquire(size_t units, size_t align_units, unsigned owner)
 {
-    struct span span = take_or_grow(units, align_units, owner);
+    struct span span = take(units, align_units, owner);
     size_t enough = units + align_units - 1;
     if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
-        span = take_or_grow(units, align_units, owner);
+        span = take(units, align_units, owner);
         if (span.unit == 0)
             span_on_shortage(enough, true);
     }
@@ -323,12 +389,17 @@ static size_t cut_front(size_t units, size_t align_units)
     return first;
 }
 
-struct span span_acquire_growing(size_t units, size_t align_units, unsigned owner)
+struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units, unsigned owner)
 {
-    size_t slack = units / SLACK_SHARE;
-    size_t first = cut_clean(units + slack, align_units, owner);
-    if (first == 0)
-        first = cut_front(units + slack, align_units);
+    size_t slack = units / SLACK_SHARE, first = 0;
+    size_t more = units - units_old; /* what moves is charged already */
+    if (promise(more) ||
+        (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
+        first = cut_clean(units + slack, align_units, owner);
+        if (first == 0)
+            first = cut_front(units + slack, align_units);
+        end_promise(more);
+    }
     if (first == 0)
         return span_acquire(units, align_units, owner);
     if (region.tags[first].owner != owner)
@@ -370,13 +441,11 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
     return is_ours;
 }
 
-bool span_extend(size_t unit, size_t units_old, size_t units_new)
+/* Takes from the free span behind. */
+static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
 {
-    size_t behind = unit + units_old;
-    size_t more = units_new - units_old;
+    size_t behind = unit + units_old, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (behind == load(&region.units, RELAXED))
-        return extend_front(unit, units_old, units_new);
     if (!try_lock())
         return false;
     const struct span_tag *tag = &region.tags[behind];
@@ -394,6 +463,18 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     if (is_room && is_nobodys)
         own(behind, more, owner);
     return is_room;
+}
+
+bool span_extend(size_t unit, size_t units_old, size_t units_new)
+{
+    size_t more = units_new - units_old;
+    if (!promise(more))
+        return false;
+    bool is_extended = unit + units_old == load(&region.units, RELAXED)
+                           ? extend_front(unit, units_old, units_new)
+                           : extend_inside(unit, units_old, units_new);
+    end_promise(more);
+    return is_extended;
 }
 
 void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero)
@@ -528,6 +609,16 @@ size_t span_idle_bytes(void)
 size_t span_regret_bytes(void)
 {
     return load(&in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
+}
+
+size_t span_charged_bytes(void)
+{
+    return charged_units() << UNIT_SHIFT;
+}
+
+void span_limit(size_t bytes)
+{
+    store(&limit_units, bytes == 0 ? SIZE_MAX : bytes >> UNIT_SHIFT, RELAXED);
 }
 
 void span_end_window(void)

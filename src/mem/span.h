@@ -43,11 +43,12 @@ extern bool (*span_on_growth)(size_t units);
  * one that `owner` has, or else nobody's. Any thread. */
 struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 
-/* The same for a block that grows: clean, and with half as many units of slack behind, where
- * that can be had, which only span_extend() of this span takes. Slack that nothing was taken of for
- * a second or two is as any free span from then on; sooner where memory is short, or when the block
- * before it is released. */
-struct span span_acquire_growing(size_t units, size_t align_units, unsigned owner);
+/* The same for a block of `units_old` that is to move there as it grows: clean, and with half as
+ * many units of slack behind, where that can be had, which only span_extend() of this span takes.
+ * Slack that nothing was taken of for a second or two is as any free span from then on; sooner
+ * where memory is short, or when the block before it is released. */
+struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units,
+                                 unsigned owner);
 
 /* Gives a span back, to its owner; its units must be UNIT_FREE in the map already. `is_zero` as for
  * struct span.
@@ -84,6 +85,14 @@ size_t span_regret_bytes(void);
 
 /* A window of time is over: what was purged before is forgotten, and slack grows older. */
 void span_end_window(void);
+
+/* Bytes of spans that may be resident: all that are not clean, nor slack, nor above the front. In
+ * constant time. */
+size_t span_charged_bytes(void);
+
+/* From now on no span is given that would bring the charged bytes above so many; 0: any number.
+ * What is charged already stays. Any thread. */
+void span_limit(size_t bytes);
 
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);

@@ -12,7 +12,7 @@ enum {
     SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
 };
 
-_Atomic size_t span_dirty_units, span_slack_units;
+_Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
 static struct span_lists nobodys[2];                 /* dirty, clean */
 static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
 static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
@@ -48,11 +48,6 @@ bool span_lists_are_empty(const struct span_lists *in)
 /* Lists are whole after each public call, and what a thread that ended did of one is taken back. */
 static struct undo change;
 
-void span_lists_mend(void)
-{
-    undo_take_back(&change);
-}
-
 static void keep(void *word, size_t size)
 {
     undo_keep(&change, word, size);
@@ -64,14 +59,28 @@ static void keep_tag(struct span_tag *tag)
     keep(tag, offsetof(struct span_tag, slab));
 }
 
-/* What is in lists of a state, where that is counted. Under the lock; others only peek. */
+/* What is in lists by state; slack is counted as one. Others see it when a change is whole. */
+static size_t counts[SPAN_SLACK + 1];
+
 static void count(unsigned state, size_t more, size_t fewer)
 {
-    _Atomic size_t *units = state == SPAN_DIRTY ? &span_dirty_units : &span_slack_units;
-    if (state == SPAN_CLEAN)
-        return;
-    keep((void *)(uintptr_t)units, sizeof *units);
-    store(units, load(units, RELAXED) + more - fewer, RELAXED);
+    size_t *units = &counts[state < SPAN_SLACK ? state : SPAN_SLACK];
+    keep(units, sizeof *units);
+    *units += more - fewer;
+}
+
+static void commit(void)
+{
+    store(&span_dirty_units, counts[SPAN_DIRTY], RELAXED);
+    store(&span_clean_units, counts[SPAN_CLEAN], RELAXED);
+    store(&span_slack_units, counts[SPAN_SLACK], RELAXED);
+    undo_commit(&change);
+}
+
+void span_lists_mend(void)
+{
+    undo_take_back(&change);
+    commit();
 }
 
 static void push(size_t unit, size_t units, unsigned state)
@@ -107,7 +116,7 @@ static void push(size_t unit, size_t units, unsigned state)
 void span_lists_push(size_t unit, size_t units, unsigned state)
 {
     push(unit, units, state);
-    undo_commit(&change);
+    commit();
 }
 
 static void list_remove(size_t unit)
@@ -172,7 +181,7 @@ void span_lists_insert(size_t unit, size_t units, unsigned state)
     if (behind < load(&region.units, RELAXED) && span_is_slack(behind))
         end_slack(behind);
     merge(unit, units, state);
-    undo_commit(&change);
+    commit();
 }
 
 static unsigned list_from(const struct span_lists *in, unsigned list)
@@ -223,7 +232,7 @@ void span_lists_cut(size_t unit, size_t first, size_t units)
     if (first + units < unit + all)
         push(first + units, unit + all - first - units, state);
     span_tag_used(first, units);
-    undo_commit(&change);
+    commit();
 }
 
 unsigned span_lists_below(const struct span_lists *in, unsigned list)
@@ -245,7 +254,7 @@ static size_t end_some(unsigned window)
     size_t ended = 0;
     for (unsigned list; ended < SLACKS_A_TURN && (list = list_from(in, 0)) < LIST_COUNT; ended++) {
         end_slack(in->heads[list]);
-        undo_commit(&change);
+        commit();
     }
     return ended;
 }
@@ -345,5 +354,7 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units)
         found = "S3: the count of dirty units is wrong";
     if (found == NULL && slack != load(&span_slack_units, RELAXED))
         found = "S3: the count of slack is wrong";
+    if (found == NULL && clean != load(&span_clean_units, RELAXED))
+        found = "S3: the count of clean units is wrong";
     return found;
 }

@@ -52,7 +52,7 @@ static inline void span_tag_used(size_t unit, size_t units)
 }
 
 /* Units in lists. Others only peek. */
-extern HIDDEN _Atomic size_t span_dirty_units, span_slack_units;
+extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
 
 /* Where owners' lists are, all zeros: two for each but nobody. */
 void span_lists_start_owners(void *memory);

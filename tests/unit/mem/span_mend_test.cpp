@@ -135,7 +135,7 @@ TEST_F(SpanMendTest, SlackThatIsMadeAndEndsIsTakenBack)
     end_everywhere([](const Row &row) { span_release(row.at(1), 3 * Row::LENGTH, true); },
                    [](const Row &row) {
                        (void)row;
-                       struct span growing = span_acquire_growing(Row::LENGTH, 1, 0);
+                       struct span growing = span_acquire_growing(Row::LENGTH, 0, 1, 0);
                        span_extend(growing.unit, growing.units, growing.units + 1);
                        span_release(growing.unit, growing.units + 1, true);
                    });

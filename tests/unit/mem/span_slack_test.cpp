@@ -28,7 +28,7 @@ static bool is_slack(size_t unit)
 TEST_F(SlackTest, OnlyTheSpanBeforeItTakesOfItsSlack)
 {
     for (unsigned owner : {0u, 7u}) {
-        struct span span = span_acquire_growing(100, 32, owner);
+        struct span span = span_acquire_growing(100, 0, 32, owner);
         ASSERT_EQ(span.units, 100u);
         ASSERT_TRUE(span.is_zero);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(region_address(span.unit)) % (32 * UNIT_BYTES), 0u);
@@ -52,7 +52,7 @@ TEST_F(SlackTest, OnlyTheSpanBeforeItTakesOfItsSlack)
 TEST_F(SlackTest, SlackEndsWithItsSpan)
 {
     for (bool is_shrunk : {false, true}) {
-        struct span span = span_acquire_growing(40, 1, 0);
+        struct span span = span_acquire_growing(40, 0, 1, 0);
         ASSERT_TRUE(is_slack(span.unit + 40));
         if (is_shrunk)
             span_shrink(span.unit, 40, 30, false);
@@ -68,7 +68,7 @@ TEST_F(SlackTest, SlackEndsWithItsSpan)
 /* Seen to fail with one set of lists: what was taken of a moment ago ended, too. */
 TEST_F(SlackTest, SlackThatNothingIsTakenOfForAWindowEnds)
 {
-    struct span idle = span_acquire_growing(40, 1, 0), busy = span_acquire_growing(80, 1, 0);
+    struct span idle = span_acquire_growing(40, 0, 1, 0), busy = span_acquire_growing(80, 0, 1, 0);
     ASSERT_TRUE(is_slack(idle.unit + 40));
     span_end_window();
     EXPECT_TRUE(is_slack(idle.unit + 40)) << "it may have been made a moment ago";
@@ -91,7 +91,7 @@ TEST_F(SlackTest, ManySlacksEndSomeInEachWindow)
 {
     std::vector<struct span> spans;
     for (unsigned i = 0; i < 200; i++)
-        spans.push_back(span_acquire_growing(8, 1, 0));
+        spans.push_back(span_acquire_growing(8, 0, 1, 0));
     for (unsigned i = 0; i < 8; i++)
         span_end_window();
     for (const struct span &span : spans) {
@@ -113,7 +113,7 @@ TEST_F(SlackTest, ManySpansThatGrowByOneUnitMoveSeldom)
     for (size_t units = 5; units <= UNITS; units++) {
         for (struct span &span : spans) {
             if (!span_extend(span.unit, span.units, units)) {
-                struct span target = span_acquire_growing(units, 1, 0);
+                struct span target = span_acquire_growing(units, 0, 1, 0);
                 moved += span.units;
                 span_release(span.unit, span.units, true);
                 span = target;

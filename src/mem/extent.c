@@ -13,7 +13,7 @@
 
 enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
-enum { TOGETHER_ALIGN = 64 * 1024 };
+enum { TOGETHER_ALIGN = 64 * 1024, LOOKS_FOR_OTHERS = 20 /* a millisecond apart */ };
 
 static int reserve_most(const struct extent *extent, void **start)
 {
@@ -89,6 +89,19 @@ static void raise(_Atomic size_t *word, size_t to)
         continue; /* each turn is another thread's progress */
 }
 
+/* Whether another thread extends what it has mapped already, and needs a moment to say so; for a
+ * kernel that cannot tell. Bounded: it may be stopped there. */
+static bool is_extended_soon(const struct extent *extent, size_t reserved)
+{
+    static _Atomic uint32_t nobody_wakes;
+    for (unsigned looks = 0; looks < LOOKS_FOR_OTHERS; looks++) {
+        if (load(&extent->reserved, ACQUIRE) != reserved)
+            return true;
+        os_wait(&nobody_wakes, 0, 1);
+    }
+    return false;
+}
+
 /* E1 to E3: reserves what is needed to commit `target` bytes with a guard behind them. */
 static int reserve_to(struct extent *extent, size_t target)
 {
@@ -102,7 +115,8 @@ static int reserve_to(struct extent *extent, size_t target)
             reach = os_reach(extent->start + before, extent->guard,
                              extent->guard + extent->most - before);
         raise(&extent->reserved, before + reach); /* E3 */
-        if (load(&extent->reserved, RELAXED) == reserved)
+        if (load(&extent->reserved, RELAXED) == reserved &&
+            (error != OS_TAKEN || !is_extended_soon(extent, reserved)))
             return os_counted(error);
     }
 }

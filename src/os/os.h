@@ -30,17 +30,17 @@ void os_start(struct os_facts *out);
  * the kernel puts nothing, so that it can be extended: OS_LOW, a multiple of 64 KiB, has terabytes
  * behind it. Fails where there is no such place. os_extend: has the inaccessible range [last, last
  * + size), the end of a reservation, be `larger` bytes. Fails also when something lies behind, as
- * when another thread has extended it. os_reach: how many bytes it is by now; at most `most`.
- * os_commit: makes [start, start + size) of a reservation readable and writable, reading as zero.
- * os_purge: drops the pages of a committed range; it reads as zero afterwards. Fails where pages
- * are locked. os_renew: maps committed zero pages afresh over a committed range, so that it joins
- * its neighbours' mapping. os_move: moves the pages of [from, from + size) to `to`, both committed;
- * `from` reads as zero afterwards. On failure `from` is whole and `to` reads as zero, but after
- * OS_HOLE `to` may be a hole and must not be used again. OS_PARTS: parts of `from` were moved there
- * before, and each may be moved alone. os_release: returns a whole reservation.
- * -ENOMEM: no address space, no mapping left, or a limit.
+ * when another thread has extended it; OS_TAKEN: then os_reach cannot tell. os_reach: how many
+ * bytes it is by now; at most `most`. os_commit: makes [start, start + size) of a reservation
+ * readable and writable, reading as zero. os_purge: drops the pages of a committed range; it reads
+ * as zero afterwards. Fails where pages are locked. os_renew: maps committed zero pages afresh over
+ * a committed range, so that it joins its neighbours' mapping. os_move: moves the pages of [from,
+ * from + size) to `to`, both committed; `from` reads as zero afterwards. On failure `from` is whole
+ * and `to` reads as zero, but after OS_HOLE `to` may be a hole and must not be used again.
+ * OS_PARTS: parts of `from` were moved there before, and each may be moved alone. os_release:
+ * returns a whole reservation. -ENOMEM: no address space, no mapping left, or a limit.
  */
-enum { OS_HOLE = -6 /* -ENXIO */, OS_PARTS = -14 /* -EFAULT */ };
+enum { OS_TAKEN = -17 /* -EEXIST */, OS_HOLE = -6 /* -ENXIO */, OS_PARTS = -14 /* -EFAULT */ };
 
 enum os_place { OS_LOW, OS_HIGH };
 

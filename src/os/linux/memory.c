@@ -258,8 +258,9 @@ int os_move(void *from, void *to, size_t size)
 {
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     int error = told_mremap(from, size, size, flags, to);
-    /* Some kernels unmap the target before they find out that they cannot go on. */
-    return error == 0 || os_renew(to, size) == 0 ? error : OS_HOLE;
+    /* Kernels that cannot go on for these reasons may have unmapped the target before they knew. */
+    bool may_be_hole = error == -ENOMEM || error == -EFAULT || error == -EAGAIN;
+    return !may_be_hole || os_renew(to, size) == 0 ? error : OS_HOLE;
 }
 
 void os_name(void *start, size_t size, const char *name)

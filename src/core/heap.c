@@ -7,6 +7,7 @@
  */
 #include "core/heap.h"
 
+#include "core/cores.h"
 #include "core/depot.h"
 #include "core/large.h"
 #include "core/misuse.h"
@@ -29,6 +30,12 @@ enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
 enum { START_PATIENCE_MS = 5000 };
 
 enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
+
+enum {
+    CACHE_SHARE =
+        128, /* of a limit, for the small blocks of a cache; large ones have 12 times it */
+    CACHE_LEAST = 16 * 1024,
+};
 
 static _Atomic uint32_t start_state;
 static unsigned cpu_count = 1;
@@ -84,6 +91,8 @@ static bool collect(size_t units, bool was_in_vain)
     is_collecting = true;
     if (of_thread.cache != &cache_none)
         cache_empty(of_thread.cache);
+    if (span_is_limited())
+        cores_cool();
     purge_collect();
     is_collecting = false;
     return true; /* also when another thread was faster: what it brought together is there for all
@@ -152,6 +161,14 @@ bool heap_start(void)
     return state == START_DONE;
 }
 
+/* What one cache may hold of small blocks: where there is a limit, a small part of it. */
+static size_t cache_bytes_each(const struct heap_settings *settings)
+{
+    size_t soft = settings->soft_limit_bytes, hard = settings->limit_bytes;
+    size_t limit = size_min(soft == 0 ? SIZE_MAX : soft, hard == 0 ? SIZE_MAX : hard);
+    return size_min(settings->cache_bytes_each, size_max(limit / CACHE_SHARE, CACHE_LEAST));
+}
+
 void heap_apply(const struct heap_settings *settings)
 {
     store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
@@ -160,7 +177,7 @@ void heap_apply(const struct heap_settings *settings)
     store(&purge_settings.soft_limit, settings->soft_limit_bytes, RELAXED);
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);
     store(&misuse_policy.stops_on_foreign, settings->stops_on_foreign, RELAXED);
-    thread_set_budget(settings->cache_bytes_each, cpu_count);
+    thread_set_budget(cache_bytes_each(settings), cpu_count);
     batch_set_limit(cpu_count);
 }
 

@@ -621,6 +621,11 @@ void span_limit(size_t bytes)
     store(&limit_units, bytes == 0 ? SIZE_MAX : bytes >> UNIT_SHIFT, RELAXED);
 }
 
+bool span_is_limited(void)
+{
+    return load(&limit_units, RELAXED) != SIZE_MAX;
+}
+
 void span_end_window(void)
 {
     regret_end_window(&in_vain);

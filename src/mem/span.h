@@ -93,6 +93,7 @@ size_t span_charged_bytes(void);
 /* From now on no span is given that would bring the charged bytes above so many; 0: any number.
  * What is charged already stays. Any thread. */
 void span_limit(size_t bytes);
+bool span_is_limited(void);
 
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);

@@ -32,9 +32,8 @@ enum { START_PATIENCE_MS = 5000 };
 enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
 enum {
-    CACHE_SHARE =
-        128, /* of a limit, for the small blocks of a cache; large ones have 12 times it */
-    CACHE_LEAST = 16 * 1024,
+    CACHE_SHARE = 128,       /* of a limit, of small blocks in a cache; of large ones 12 times it */
+    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is                                   */
 };
 
 static _Atomic uint32_t start_state;

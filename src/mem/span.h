@@ -67,10 +67,9 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero);
 
 /*
  * Purges dirty spans, a batch of the longest first, until about `bytes_wanted` are; no lock is held
- * during kernel calls. Spans are purged whole, or not where less
- * than a half is wanted; one longer than `bytes_max` is cut. A piece that the kernel refuses, as
- * pages of it are locked, stays dirty. Returns the bytes purged: 0 when nothing is dirty that is so
- * short, or all was refused.
+ * during kernel calls. Spans are purged whole, or not where less than a half is wanted; one longer
+ * than `bytes_max` is cut. A piece that the kernel refuses, as pages of it are locked, stays dirty.
+ * Returns the bytes purged: 0 when nothing is dirty that is so short, or all was refused.
  */
 size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 

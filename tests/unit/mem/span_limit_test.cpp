@@ -5,16 +5,14 @@
 
 #include <atomic>
 
-#include "../support.h"
+#include "span_support.h"
 
 class SpanLimit : public testing::Test
 {
   protected:
     void SetUp() override
     {
-        struct os_facts facts;
-        os_start(&facts);
-        ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
+        start_spans();
         while (span_purge(SIZE_MAX, SIZE_MAX) > 0)
             continue;
     }

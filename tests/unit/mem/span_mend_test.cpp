@@ -10,7 +10,7 @@
 
 #include <functional>
 
-#include "../support.h"
+#include "span_support.h"
 
 #if defined(__x86_64__)
 
@@ -91,10 +91,7 @@ class SpanMendTest : public testing::Test
     {
         if (calm_test::is_sanitized)
             GTEST_SKIP() << "a sanitizer's own code would be stepped through";
-        struct os_facts facts;
-        os_start(&facts);
-        ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
-        ASSERT_EQ(span_start_owners(facts.page_bytes), 0);
+        start_spans();
         lock_start();
         signal(SIGTRAP, on_step);
     }

@@ -5,17 +5,14 @@
 
 #include <map>
 
-#include "../support.h"
+#include "span_support.h"
 
 class SlackTest : public testing::Test
 {
   protected:
     static void SetUpTestSuite()
     {
-        struct os_facts facts;
-        os_start(&facts);
-        ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
-        ASSERT_EQ(span_start_owners(facts.page_bytes), 0);
+        start_spans();
     }
 };
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../support.h"
+#include "span_support.h"
 
 enum Mark : char { USED = 'u', DIRTY = 'd', CLEAN = 'c' };
 
@@ -89,10 +89,7 @@ class SpanTest : public testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        struct os_facts facts;
-        os_start(&facts);
-        ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
-        ASSERT_EQ(span_start_owners(facts.page_bytes), 0);
+        start_spans();
     }
 
     void SetUp() override

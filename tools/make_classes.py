@@ -6,6 +6,7 @@ A slab is one unit of 64 KiB. For a block size d the check constants are M = flo
 which is not 0: an offset n < 2^16 is the start of one of the first k blocks exactly when (n * M mod 2^32) <
 (k - 1) * e + 1 (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block that counts). Limits have 16 bits.
 """
+
 import sys
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def main():
         facts.append(f"    {{{size}, {capacity}, {cached}, {words}, {shift}, {multiplier}u, {limit}}},")
         checks.append(f"    {{{multiplier}u, {limit}}},")
     facts += [nothing] * (64 - count)
-    checks += ["    {0, 0},"] * (63 - count) + ["    {1u, 1},"]
+    checks += ["    {0, 0},"] * (64 - count)
     # Sizes that a free may be told: what the class serves, and what realloc shrinks to in place, down to a half.
     least = [0] + [0 if at == 0 else min(size // 2, sizes[at - 1] + 1) for at, size in enumerate(sizes)]
     told = [0] + [size - low + 1 for size, low in zip(sizes, least[1:])]

@@ -70,8 +70,7 @@ void armed_drop(struct cache *cache);
 /* Whether a bin names armed entries. */
 ALWAYS_INLINE bool bin_is_armed(unsigned bin)
 {
-    return !rows_are_apart && bin_class(bin) != CLASS_SPAN &&
-           bin_row(bin) % COHORT_LIMIT - COHORT_ARMED < ARMED_COHORTS;
+    return !rows_are_apart && bin_row(bin) % COHORT_LIMIT - COHORT_ARMED < ARMED_COHORTS;
 }
 
 /* The same of those of one turn. */
@@ -83,8 +82,7 @@ ALWAYS_INLINE bool bin_is_armed_in(unsigned bin, unsigned turn)
 /* Whether armed entries may have a bin's blocks. */
 ALWAYS_INLINE bool bin_is_armable(unsigned bin)
 {
-    return !rows_are_apart && bin_class(bin) != CLASS_SPAN &&
-           bin_row(bin) % COHORT_LIMIT == COHORT_FIRST;
+    return !rows_are_apart && bin_row(bin) % COHORT_LIMIT == COHORT_FIRST;
 }
 
 /* The armed entries of a bin that may have them, in their turn below ARMED_COHORTS. */

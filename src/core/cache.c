@@ -17,12 +17,10 @@
 #include "core/cache_sizes.h"
 #include "core/depot.h"
 #include "core/heap.h"
-#include "core/large.h"
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/run.h"
 #include "core/sampled.h"
-#include "core/shelf.h"
 #include "core/thread.h"
 
 enum {
@@ -44,14 +42,13 @@ enum {
     FALLING_MIN = BLOCKS_FIXED == 0 ? 15 : BLOCKS_FIXED,
     FALLING_MAX = BLOCKS_FIXED == 0 ? BATCH_BLOCKS : BLOCKS_FIXED,
     FALLING_STEP = 8,
-    SPANS_FREED_SHARE = 24,
 };
 
 _Static_assert(SLOTS_LOG2_MAX - SLOTS_LOG2_MIN <= LOG2_MASK,
                "an array's size fits an entry's low bits");
 
 struct cache cache_none;
-struct cache_budget cache_budgets[2];
+struct cache_budget caches_budget;
 void (*_Atomic cache_on_refill)(size_t bytes);
 
 static struct cache_row *row_of(struct cache *cache, unsigned bin)
@@ -109,10 +106,10 @@ static uint32_t arena_take(struct cache *cache, unsigned log2)
 }
 
 /* Counts `more` bytes, which wrap when they are less. */
-static void count_capacity(struct cache *cache, unsigned bin, size_t more)
+static void count_capacity(struct cache *cache, size_t more)
 {
-    cache->capacity_bytes[is_span_bin(bin)] += more;
-    fetch_add(&cache_budgets[is_span_bin(bin)].in_use, more, RELAXED);
+    cache->capacity_bytes += more;
+    fetch_add(&caches_budget.in_use, more, RELAXED);
     if (cache == of_thread.cache)
         thread_weigh(cache);
 }
@@ -125,8 +122,8 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     struct array old = array_of(entry->limit);
     size_t more = (blocks - old.blocks) * bin_bytes(bin); /* wraps when it is less */
     bool is_luxury = blocks > BLOCKS_PLAIN && (blocks > BLOCKS_SHARED || !depot_is_shared(bin));
-    size_t budget = is_luxury ? luxury_now(is_span_bin(bin)) : budget_for(bin);
-    if (blocks > old.blocks && cache->capacity_bytes[is_span_bin(bin)] + more > budget)
+    size_t budget = is_luxury ? luxury_now() : budget_for(bin);
+    if (blocks > old.blocks && cache->capacity_bytes + more > budget)
         return false;
     unsigned log2 = (unsigned)size_max(bit_highest(blocks) + 1u, SLOTS_LOG2_MIN);
     edit_begin(cache); /* before a piece of the arena is in no place, or in two */
@@ -147,7 +144,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
     entry->limit = (at + (uint32_t)blocks * SLOT_BYTES) | (log2 - SLOTS_LOG2_MIN);
     if (old.log2 != 0 && at != old.start)
         arena_link(cache, old.start, old.log2);
-    count_capacity(cache, bin, more);
+    count_capacity(cache, more);
     cache->armed[bin_class(bin)].worth = ARMED_NEVER;
     row_of(cache, bin)->used_bins |= class_bit(bin);
     cache->used_rows[bin_row(bin) / 64] |= row_bit(bin);
@@ -159,12 +156,7 @@ static bool array_resize(struct cache *cache, unsigned bin, size_t blocks)
 static void give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     purge_hold();
-    if (is_span_bin(bin)) {
-        for (size_t i = 0; i < count; i++)
-            shelf_give(blocks[i]);
-    } else {
-        depot_give(bin_held(bin), blocks, count, user);
-    }
+    depot_give(bin_held(bin), blocks, count, user);
     purge_end_hold();
 }
 
@@ -220,7 +212,7 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
 static size_t flush_runs(struct cache *cache, unsigned bin, size_t count)
 {
     size_t bytes = bin_bytes(bin), left = count, run = count;
-    if (count < RUN_PUT_MIN || is_span_bin(bin) || depot_is_shared(bin))
+    if (count < RUN_PUT_MIN || depot_is_shared(bin))
         return 0;
     for (void *_Atomic *end = flush_end(cache, bin, count); left >= RUN_PUT_MIN; end -= run) {
         run = run_length(end, left, bytes);
@@ -264,7 +256,7 @@ void cache_close_bin(struct cache *cache, unsigned bin)
     entry->limit = 0;
     store(&entry->top, 0, RELEASE);
     arena_link(cache, array.start, array.log2);
-    count_capacity(cache, bin, -(array.blocks * bin_bytes(bin)));
+    count_capacity(cache, -(array.blocks * bin_bytes(bin)));
     row_of(cache, bin)->used_bins &= ~class_bit(bin);
     if (row_of(cache, bin)->used_bins == 0)
         cache->used_rows[bin_row(bin) / 64] &= ~row_bit(bin);
@@ -289,7 +281,7 @@ static void bin_shrink(struct cache *cache, unsigned bin)
  * when other threads want some, too. */
 static bool is_over(const struct cache *cache, unsigned bin, size_t more_bytes)
 {
-    return cache->capacity_bytes[is_span_bin(bin)] + more_bytes > budget_for(bin);
+    return cache->capacity_bytes + more_bytes > budget_for(bin);
 }
 
 /* Shrinks the bins of a row that have not missed since the hand passed, or all of a cache that is
@@ -330,13 +322,12 @@ static void follow_heap(struct cache *cache)
     if (likely(cache->tick == tick))
         return;
     cache->tick = tick;
-    size_t bytes = cache->capacity_bytes[false];
-    if (load(&cache_budgets[false].in_use, RELAXED) > bytes && bytes > share_of_heap())
+    size_t bytes = cache->capacity_bytes;
+    if (load(&caches_budget.in_use, RELAXED) > bytes && bytes > share_of_heap())
         shrink_bins(cache, 0);
 }
 
-/* Doubles what a bin may hold, up to its class's limit; by one block where blocks are large. False:
- * no room. */
+/* Doubles what a bin may hold, up to its class's limit. False: no room. */
 static bool grow(struct cache *cache, unsigned bin)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;
@@ -344,8 +335,6 @@ static bool grow(struct cache *cache, unsigned bin)
     if (blocks >= most)
         return true;
     size_t wanted = size_min(blocks == 0 ? BLOCKS_FIRST : 2 * blocks + 1, most);
-    if (is_span_bin(bin))
-        wanted = size_min(blocks + 1, most);
     return array_resize(cache, bin, wanted) ||
            (blocks == 0 && array_resize(cache, bin, size_min(2, most)));
 }
@@ -402,15 +391,6 @@ static void stow(struct cache *cache, unsigned bin, void **blocks, size_t count)
         give(bin, blocks + 1 + stowed, count - 1 - stowed, cache->number);
 }
 
-/* A bin's blocks from the middle tier: at least one, or none when there is no memory. */
-static size_t fetch(unsigned bin, void **blocks, size_t want, uint32_t user)
-{
-    if (!is_span_bin(bin))
-        return depot_take(bin, blocks, want, user);
-    blocks[0] = shelf_take((struct shelf_wish){span_bin_units(bin), 0, UNIT_BYTES});
-    return blocks[0] != NULL;
-}
-
 static uint8_t *flushes_of(struct cache *cache, unsigned bin)
 {
     return &row_of(cache, bin)->flushes[bin_class(bin)];
@@ -448,8 +428,6 @@ static bool is_enough(struct cache *cache, unsigned bin)
  */
 static bool is_miss_spared(struct cache *cache, unsigned bin, unsigned flushes)
 {
-    if (is_span_bin(bin))
-        return flushes > 0;
     if (!is_ample(cache, bin))
         return flushes > 0 || !is_enough(cache, bin);
     return flushes > 0 && flushes <= FLUSHES_SPARED;
@@ -474,10 +452,8 @@ static unsigned note_miss(struct cache *cache, unsigned bin)
     unsigned flushes = forget_flushes(flushes_of(cache, bin));
     if (is_miss_spared(cache, bin, flushes))
         cache_grow_after_miss(cache, bin);
-    else if (!is_span_bin(bin))
+    else
         row_of(cache, bin)->recent_bins |= class_bit(bin);
-    if (is_span_bin(bin))
-        forget_flushes(&cache->span_flushes);
     return flushes;
 }
 
@@ -489,7 +465,8 @@ static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most,
     size_t want = 1;
     if (cache != NULL)
         want = size_min(refill_count(cache, bin, note_miss(cache, bin)), most);
-    size_t count = fetch(bin, blocks, want, cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    size_t count = depot_take(bin, blocks, want,
+                              cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     *fetched = count;
     if (unlikely(count == 0))
         return NULL;
@@ -512,8 +489,6 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     /* It may have one, where a sequence was aborted or the thread is on another core by now. */
     if (cache != NULL && cache->is_for_cores)
         block = cache_pop_from(cache, cache_entry_at(cache, entry_offset));
-    if (block != NULL && is_span_bin(bin))
-        large_note_asked(block, span_bin_units(bin));
     if (block == NULL)
         block = refill(cache, bin, bin, REFILL_MAX, &fetched);
     cache_done(cache);
@@ -521,20 +496,6 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
         on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL) && unlikely(!cache_unmark(block, bin)))
         return cache_alloc_slow(entry_offset);
-    return block;
-}
-
-void *cache_alloc_owned(size_t units, unsigned owner)
-{
-    struct cache *cache = cache_here();
-    if (cache == NULL && !heap_start())
-        return NULL;
-    if (cache != NULL)
-        note_miss(cache, bin_of_span(units, owner));
-    cache_done(cache);
-    void *block = shelf_take((struct shelf_wish){units, owner, UNIT_BYTES});
-    if (CHECKS >= 1 && likely(block != NULL))
-        *(block_word *)block = 0;
     return block;
 }
 
@@ -557,8 +518,6 @@ void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size
  * what is quickly done. */
 static size_t flush_most(unsigned bin)
 {
-    if (is_span_bin(bin))
-        return FLUSH_MAX;
     return depot_is_shared(bin) ? batch_blocks_of(bin_bytes(bin)) : FLUSH_PLAIN;
 }
 
@@ -603,36 +562,11 @@ static void flush_full(struct cache *cache, unsigned bin, bool is_less)
         flush_some(cache, bin, size_min(count - gone, flush_most(bin)));
 }
 
-/*
- * As make_room, for a full bin of large blocks. Frees let such bins grow only while the cache may
- * hold a share of its budget, the rest is for misses after flushes (refill), and many flushes
- * without a miss have them hold less: what is freed and not asked for again is to go back.
- */
-static bool make_room_for_span(struct cache *cache, unsigned bin)
-{
-    struct cache_entry *entry = &cache->entries[bin];
-    bool is_less = cache->span_flushes == FLUSHES_MAX;
-    if (!is_less && cache->capacity_bytes[true] < budget_now(true) / SPANS_FREED_SHARE)
-        cache_grow_after_miss(cache, bin);
-    if (!is_full(entry))
-        return true;
-    if (!is_less)
-        cache->span_flushes++;
-    *flushes_of(cache, bin) = 1;
-    if (entry->limit != 0 && is_less)
-        bin_shrink(cache, bin);
-    else if (entry->limit != 0)
-        flush_full(cache, bin, false);
-    return entry->limit != 0 && !is_less;
-}
-
 /* Makes room for one block more in a bin's array. False: it has none. */
 static bool make_room(struct cache *cache, unsigned bin)
 {
     struct cache_entry *entry = &cache->entries[bin];
     bool is_less = false;
-    if (is_full(entry) && is_span_bin(bin))
-        return make_room_for_span(cache, bin);
     if (is_full(entry)) {
         unsigned flushes = count_flush(cache, bin);
         bool is_wanted = flushes >= FLUSHES_STEADY || !is_enough(cache, bin);

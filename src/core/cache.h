@@ -30,7 +30,6 @@
 enum {
     CACHE_BYTES = (BLOCKS_FIXED == 0 ? 3 : 12) * 512 * 1024,
     SLOTS_LOG2_MIN = 3, /* an array is at least a line */
-    SPAN_BLOCKS_MAX = (1 << SLOTS_LOG2_MIN) - 1,
     SLOTS_LOG2_MAX = 10,
     SLOT_BYTES = 8,
 };
@@ -54,11 +53,9 @@ struct cache_row {
     uint64_t used_bins;           /* classes that have an array                  */
     uint64_t recent_bins;         /* classes that missed since the hand last passed */
     uint8_t flushes[CLASS_LIMIT]; /* by class: in a row, without a miss          */
-    char unused[(CLASS_SPAN - CLASS_COUNT) * ENTRY_BYTES - 2 * 8 - CLASS_LIMIT];
-    struct cache_entry span;
+    char unused[(CLASS_LIMIT - CLASS_COUNT) * ENTRY_BYTES - 2 * 8 - CLASS_LIMIT];
 };
-_Static_assert(sizeof(struct cache_row) == CLASS_LIMIT * ENTRY_BYTES &&
-                   offsetof(struct cache_row, span) == CLASS_SPAN * ENTRY_BYTES,
+_Static_assert(sizeof(struct cache_row) == CLASS_LIMIT * ENTRY_BYTES,
                "entries and rows are the same memory");
 
 /* What core/armed.h knows of a class. `starts` is the sum of where the arrays of its armed entry
@@ -92,18 +89,17 @@ struct cache {
     _Atomic uint32_t below_unused; /* of core/thread.c, as a number of metadata */
 
     /* The owner's. */
-    uint32_t core;            /* in whose slot it is                                       */
-    uint32_t arena_used;      /* offset of the first byte no array ever used */
-    uint32_t hand;            /* the row where the search for idle bins goes on */
-    uint32_t refusals;        /* of growth so far                         */
-    uint32_t tick;            /* of the purger's look that it saw last    */
-    _Atomic uint32_t edits;   /* not 0 while arrays are being changed, for fork */
-    size_t capacity_bytes[2]; /* of small and of large blocks that the arrays may hold */
+    uint32_t core;          /* in whose slot it is                                       */
+    uint32_t arena_used;    /* offset of the first byte no array ever used */
+    uint32_t hand;          /* the row where the search for idle bins goes on */
+    uint32_t refusals;      /* of growth so far                         */
+    uint32_t tick;          /* of the purger's look that it saw last    */
+    _Atomic uint32_t edits; /* not 0 while arrays are being changed, for fork */
+    size_t capacity_bytes;  /* that the arrays may hold */
     uint32_t free_arrays[SLOTS_LOG2_MAX + 1]; /* by log2 of slots; linked by their first word */
     uint64_t used_rows[ROW_LIMIT / 64];       /* rows whose used bins are not 0 */
 
     uint32_t forks;        /* of the process that knows who has it, by core/thread.c */
-    uint8_t span_flushes;  /* of all large blocks, in a row, without a miss */
     bool is_counted_large; /* by core/thread.c */
     bool has_sampled;      /* of core/sampled.h: blocks were put on entries without arrays */
 
@@ -135,13 +131,8 @@ void cache_free_slow(void *block);
 NEVER_NULL void *cache_replace(void *spoiled, size_t entry_offset);
 NEVER_NULL void *cache_replace_first(size_t entry_offset);
 
-/* Clears the mark of a block that a slow path hands out. False, and says so: it had none. Large
- * ones may come straight from the spans. */
+/* Clears the mark of a block that a slow path hands out. False, and says so: it had none. */
 bool cache_unmark(void *block, unsigned bin);
-
-/* Where cohorts are apart: a large block of `units` <= SPAN_UNITS_MAX and of an owner, which the
- * cache has none of. NULL: no memory. */
-void *cache_alloc_owned(size_t units, unsigned owner);
 
 /* Gives every block of the cache to the depots and forgets all arrays. Owner, or when nobody owns
  * it. */
@@ -183,7 +174,7 @@ struct cache_budget {
     _Atomic size_t fair;
     _Atomic size_t in_use; /* what all arrays may hold now */
 };
-extern struct cache_budget cache_budgets[2]; /* of small and of large blocks */
+extern struct cache_budget caches_budget;
 
 /* Called with the bytes that a refill brought, with nothing held. Set once, at any time. */
 extern void (*_Atomic cache_on_refill)(size_t bytes);
@@ -196,14 +187,6 @@ ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t ent
 ALWAYS_INLINE void *_Atomic *cache_slot(struct cache *cache, size_t offset)
 {
     return (void *_Atomic *)(void *)((char *)cache + offset);
-}
-
-/* Whether a core has no large block of an entry: its newest would be in the lowest slot of the
- * array, which is one of the smallest. Needs no slot, and is a guess while another thread works on
- * the entry. */
-ALWAYS_INLINE bool cache_lacks_span(struct cache_entry *entry)
-{
-    return load(&entry->top, RELAXED) % (SLOT_BYTES << SLOTS_LOG2_MIN) == 0;
 }
 
 /* Takes the newest block of an owned cache's entry, or NULL. */

@@ -33,7 +33,7 @@ void cache_abandon(struct cache *cache)
             cache->rows[row].used_bins = 0;
     __builtin_memset(cache->used_rows, 0, sizeof cache->used_rows);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
-    __builtin_memset(cache->capacity_bytes, 0, sizeof cache->capacity_bytes);
+    cache->capacity_bytes = 0;
     cache->arena_used = offsetof(struct cache, arena);
     cache->armed_start = 0;
     store(&cache->edits, 0, RELAXED);

@@ -10,16 +10,10 @@
 
 enum {
     BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
-    SPAN_BYTES_A_BIN = 4 * 1024 * 1024,
     LUXURY_SHARE = 16,
-    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold of small blocks */
-    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have                    */
+    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold */
+    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have   */
 };
-
-static inline bool is_span_bin(unsigned bin)
-{
-    return bin_class(bin) == CLASS_SPAN;
-}
 
 /* What frees alone let a bin hold where caches hand batches to each other, which others take as
  * they are: two batches, or as many bytes as one may have. */
@@ -32,8 +26,6 @@ static inline size_t blocks_ample(unsigned bin)
 /* What a bin of so many blocks may grow to. */
 static inline size_t blocks_max(unsigned bin, size_t blocks)
 {
-    if (is_span_bin(bin))
-        return size_min(size_max(SPAN_BYTES_A_BIN / bin_bytes(bin), 1), SPAN_BLOCKS_MAX);
     if (BLOCKS_FIXED != 0)
         return BLOCKS_FIXED;
     size_t alone = class_facts[bin_class(bin)].cached;
@@ -44,37 +36,34 @@ static inline size_t blocks_max(unsigned bin, size_t blocks)
     return size_max(alone, 2 * batch_blocks_of(bin_bytes(bin)) + 1);
 }
 
-/* What one of several caches may hold of small blocks. */
+/* What one of several caches may hold. */
 static inline size_t share_of_heap(void)
 {
     return size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES);
 }
 
 /* What a cache may hold at the moment. */
-static inline size_t budget_now(bool is_span)
+static inline size_t budget_now(void)
 {
-    struct cache_budget *budget = &cache_budgets[is_span];
-    bool is_room = load(&budget->in_use, RELAXED) < load(&budget->all, RELAXED);
-    return load(is_room ? &budget->each : &budget->fair, RELAXED);
+    bool is_room = load(&caches_budget.in_use, RELAXED) < load(&caches_budget.all, RELAXED);
+    return load(is_room ? &caches_budget.each : &caches_budget.fair, RELAXED);
 }
 
 /* The same with a bin that it may let grow. What several caches use each of them holds beside what
  * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
 static inline size_t budget_for(unsigned bin)
 {
-    bool is_span = is_span_bin(bin);
-    size_t budget = budget_now(is_span);
-    if (is_span || BLOCKS_FIXED != 0 || !depot_is_shared(bin))
+    size_t budget = budget_now();
+    if (BLOCKS_FIXED != 0 || !depot_is_shared(bin))
         return budget;
     return size_min(budget, share_of_heap());
 }
 
 /* The same with a bin that has more than plenty: a share of what is everybody's, however many of
  * them sleep. */
-static inline size_t luxury_now(bool is_span)
+static inline size_t luxury_now(void)
 {
-    size_t fair = load(&cache_budgets[is_span].fair, RELAXED);
-    return size_min(budget_now(is_span), fair) / LUXURY_SHARE;
+    return size_min(budget_now(), load(&caches_budget.fair, RELAXED)) / LUXURY_SHARE;
 }
 
 #endif

@@ -4,9 +4,7 @@
  * A class is a number from 1 to CLASS_COUNT - 1; class 0 is no class, and every question about it
  * is answered no. A bin is a row and a class: row * CLASS_LIMIT + class. A row is a cohort, and a
  * home where blocks are so small that several share a cache line (core/home.h): home * COHORT_LIMIT
- * + cohort; or a cohort alone (core/rows.h). CLASS_SPAN, the last number, is that of large blocks
- * that caches may hold; they have no cohort, and the row of a bin of theirs is their count of
- * units, less one, and above it a group of owners: nobody's is 0.
+ * + cohort; or a cohort alone (core/rows.h). Large blocks have no class (core/large.h).
  */
 #ifndef CALM_CORE_CLASS_H
 #define CALM_CORE_CLASS_H
@@ -25,9 +23,6 @@ enum {
     SMALL_MAX = 4096,                           /* looked up in steps of 8   */
     MEDIUM_MAX = 32768,                         /* looked up in steps of 256 */
     ENTRY_BYTES = 16,                           /* of a cache entry          */
-    CLASS_SPAN = CLASS_LIMIT - 1,
-    SPAN_UNITS_MAX = COHORT_LIMIT,
-    SPAN_GROUPS = ROW_LIMIT / SPAN_UNITS_MAX,
 };
 
 struct class_facts {
@@ -83,33 +78,9 @@ ALWAYS_INLINE unsigned class_rows(unsigned class)
     return class_has_homes(class) ? ROWS_SHARED : COHORT_LIMIT;
 }
 
-/* The bin of large blocks of `units` <= SPAN_UNITS_MAX that have an owner (mem/span.h). Other
- * owners' blocks of that length may be of the same bin. */
-ALWAYS_INLINE unsigned bin_of_span(size_t units, unsigned owner)
-{
-    size_t row = owner % SPAN_GROUPS * SPAN_UNITS_MAX + units - 1;
-    return (unsigned)(row << CLASS_BITS | CLASS_SPAN);
-}
-
-/* Units of the large blocks of a bin. */
-ALWAYS_INLINE size_t span_bin_units(unsigned bin)
-{
-    return bin_row(bin) % SPAN_UNITS_MAX + 1;
-}
-
-/* The longest block that a request for `units` <= SPAN_UNITS_MAX is given, so that a free one whose
- * pages are there goes round, rather than that one is cut elsewhere. */
-ALWAYS_INLINE size_t span_units_given(size_t units)
-{
-    size_t longest = units + units / 2;
-    return longest < SPAN_UNITS_MAX ? longest : SPAN_UNITS_MAX;
-}
-
 /* Bytes of a bin's blocks. */
 ALWAYS_INLINE size_t bin_bytes(unsigned bin)
 {
-    if (unlikely(bin_class(bin) == CLASS_SPAN))
-        return span_bin_units(bin) << UNIT_SHIFT;
     return class_facts[bin_class(bin)].bytes;
 }
 

@@ -137,7 +137,7 @@ const struct class_check class_checks[CLASS_LIMIT] = {
     {0, 0},
     {0, 0},
     {0, 0},
-    {1u, 1},
+    {0, 0},
 };
 
 /* By class: the least size that a free may be told, and how many sizes from there on. */

@@ -6,7 +6,6 @@
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/purge.h"
-#include "core/shelf.h"
 #include "core/thread.h"
 #include "mem/span.h"
 #include "os/lock.h"
@@ -61,7 +60,6 @@ static void fork_before(void)
         return;
     at_fork.has_purge = purge_fork_lock();
     depot_fork_lock();
-    shelf_fork_lock();
     at_fork.has_spans = span_fork_lock();
 }
 
@@ -74,7 +72,6 @@ static void fork_in_parent(void)
     if (at_fork.has_turn) {
         if (at_fork.has_spans)
             span_fork_unlock();
-        shelf_fork_unlock();
         depot_fork_unlock();
         if (at_fork.has_purge)
             purge_fork_unlock();
@@ -96,7 +93,6 @@ static void fork_in_child(void)
     lock_reset(&fork_lock);
     span_fork_reset(is_locked && at_fork.has_spans);
     depot_fork_reset(is_locked);
-    shelf_fork_reset(is_locked);
     purge_fork_reset(is_locked && at_fork.has_purge);
     thread_fork_adopt();
     if (at_fork.is_quiet)

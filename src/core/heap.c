@@ -32,8 +32,8 @@ enum { START_PATIENCE_MS = 5000 };
 enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
 enum {
-    CACHE_SHARE = 128,       /* of a limit, of small blocks in a cache; of large ones 12 times it */
-    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is                                   */
+    CACHE_SHARE = 128,       /* of a limit, in a cache         */
+    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is */
 };
 
 static _Atomic uint32_t start_state;
@@ -51,8 +51,7 @@ static struct {
 static size_t free_units_most(void)
 {
     size_t front = load(&region.units, RELAXED) << UNIT_SHIFT;
-    size_t cached = load(&cache_budgets[false].in_use, RELAXED) +
-                    load(&cache_budgets[true].in_use, RELAXED) + shelf_bytes() +
+    size_t cached = load(&caches_budget.in_use, RELAXED) + shelf_bytes() +
                     SAMPLED_KEPT_BYTES * registry_count();
     size_t out = depot_sums().out_bytes + large_bytes();
     return (front - size_min(front, out - size_min(out, cached))) >> UNIT_SHIFT;
@@ -194,145 +193,32 @@ static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset
                                size_max(align, UNIT_BYTES)};
 }
 
-/* A large block that no cache holds. */
-static NOINLINE void *large_straight(size_t bytes, uint32_t cohort_offset)
+/* From a shelf, or else from the spans. The shelves are empty before the heap has started. */
+static void *large_alloc(struct shelf_wish wish)
 {
-    if (bytes > PTRDIFF_MAX || !heap_start())
-        return NULL;
-    return shelf_take(wish(bytes, 1, cohort_offset));
-}
-
-enum { NEXT_LONGER = CLASS_LIMIT * ENTRY_BYTES }; /* from an entry to that of one unit more */
-
-/* A large block that was found for a request of the entry `first`. */
-ALWAYS_INLINE void *span_for(void *block, uint32_t first)
-{
-    large_note_asked(block, span_bin_units(first / ENTRY_BYTES));
-    return block;
-}
-
-/* The first block of the entries from `first` on that the cache of this thread's core has. NULL:
- * none. A look comes before a sequence, which is longer; the cache may be another's by then. */
-ALWAYS_INLINE void *span_of_core(uint32_t first, uint32_t end)
-{
-    struct cache *cache = (struct cache *)load(&core_slots[of_thread.area->core].base, RELAXED);
-    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
-        bool is_empty = cache_lacks_span(cache_entry_at(cache, offset));
-        void *block = is_empty ? NULL : cache_pop_core(offset);
-        if (block != NULL)
-            return span_for(block, first);
-    }
-    return NULL;
-}
-
-/* As large_cached, with the cache of this thread's core. */
-static NOINLINE void *large_of_core(uint32_t first, uint32_t end)
-{
-    void *block = span_of_core(first, end);
-    return block != NULL ? block : cache_alloc_slow(first);
-}
-
-/* Where an owner's blocks of `units` are, and the longest ones that may be given instead. */
-ALWAYS_INLINE void span_entries(size_t units, unsigned owner, uint32_t *first, uint32_t *end)
-{
-    *first = bin_of_span(units, owner) * ENTRY_BYTES;
-    *end = bin_of_span(span_units_given(units), owner) * ENTRY_BYTES;
-}
-
-/* Nobody looks whose a block is where cohorts are not apart. */
-enum { OWNER_ANY = SPAN_OWNER_LIMIT };
-
-/* The first of these blocks that the thread's own cache has and that is the owner's: others may
- * have put theirs on top. NULL: none. */
-ALWAYS_INLINE void *span_of_thread(uint32_t first, uint32_t end, unsigned owner)
-{
-    struct cache *cache = of_thread.cache;
-    for (uint32_t offset = first; offset <= end; offset += NEXT_LONGER) {
-        struct cache_entry *entry = cache_entry_at(cache, offset);
-        void *block = load(&entry->first, RELAXED);
-        if (block != NULL && (owner == OWNER_ANY || likely(large_owner(block) == owner)))
-            return span_for(cache_pop_known(cache, entry, block), first);
-    }
-    return NULL;
-}
-
-/* The same of the cache of this thread's core, which gives its newest block before anybody can look
- * whose it is: another's goes back at once. */
-static NOINLINE void *owned_of_core(uint32_t first, uint32_t end, unsigned owner)
-{
-    void *block = span_of_core(first, end);
-    if (block == NULL || large_owner(block) == owner)
+    void *block = shelf_find(wish);
+    if (likely(block != NULL) || !heap_start())
         return block;
-    block_mark(block);
-    cache_free(block, region_kind(region_unit(block)));
-    return NULL;
-}
-
-void *heap_pop_owned(size_t bytes, unsigned owner)
-{
-    uint32_t first, end;
-    span_entries(large_units(bytes), owner, &first, &end);
-    return unlikely(of_thread.area != NULL) ? owned_of_core(first, end, owner)
-                                            : span_of_thread(first, end, owner);
-}
-
-/* As large_cached, where cohorts are apart. */
-static NOINLINE void *large_owned(size_t bytes, unsigned owner)
-{
-    void *block = heap_pop_owned(bytes, owner);
-    return block != NULL ? block : cache_alloc_owned(large_units(bytes), owner);
-}
-
-/* A block of `units`, or else the next longer one that may be given and that the cache has, or one
- * from elsewhere. */
-static void *large_cached(size_t units)
-{
-    uint32_t first, end;
-    span_entries(units, 0, &first, &end);
-    if (of_thread.area != NULL)
-        return large_of_core(first, end);
-    void *block = span_of_thread(first, end, OWNER_ANY);
-    return block != NULL ? block : cache_alloc_slow(first);
-}
-
-void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset))
-{
-    uint32_t first, end;
-    span_entries(large_units(bytes), 0, &first, &end);
-    if (unlikely(of_thread.area != NULL))
-        return large_of_core(first, end);
-    void *block = span_of_thread(first, end, OWNER_ANY);
-    return likely(block != NULL) ? block : otherwise(bytes, first);
+    return large_acquire(wish.units, wish.align >> UNIT_SHIFT, wish.owner, NULL);
 }
 
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + home_offset(bytes));
-    if (bytes > HEAP_SPAN_MAX)
-        return large_straight(bytes, cohort_offset);
-    return rows_are_apart ? large_owned(bytes, offset_owner(cohort_offset))
-                          : large_cached(large_units(bytes));
+    return bytes <= PTRDIFF_MAX ? large_alloc(wish(bytes, 1, cohort_offset)) : NULL;
 }
 
-/* A large block that a cache has. NULL: none. */
-static void *span_cached(size_t bytes, unsigned owner)
+void *heap_find_large(size_t bytes, uint32_t cohort_offset)
 {
-    if (rows_are_apart)
-        return heap_pop_owned(bytes, owner);
-    uint32_t first, end;
-    span_entries(large_units(bytes), 0, &first, &end);
-    return of_thread.area != NULL ? span_of_core(first, end)
-                                  : span_of_thread(first, end, OWNER_ANY);
+    return bytes <= PTRDIFF_MAX ? shelf_find(wish(bytes, 1, cohort_offset)) : NULL;
 }
 
 /* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
 static void *large_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     struct shelf_wish wanted = wish(bytes, 1, cohort_offset);
-    void *block = bytes <= HEAP_SPAN_MAX ? span_cached(bytes, wanted.owner) : NULL;
-    if (block == NULL)
-        block = shelf_find(wanted);
+    void *block = shelf_find(wanted);
     return block != NULL ? large_clear(block, bytes) : large_alloc_zeroed(bytes, wanted.owner);
 }
 
@@ -353,9 +239,9 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
         return cache_alloc(cohort_offset + home_class_offset(class));
     if (align <= UNIT_BYTES) /* each large block begins at a unit */
         return heap_alloc_slow(size_max(bytes, MEDIUM_MAX + 1), cohort_offset);
-    if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX || !heap_start())
+    if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    return shelf_take(wish(bytes, align, cohort_offset));
+    return large_alloc(wish(bytes, align, cohort_offset));
 }
 
 /* Whether a block lies free: its slab's bitmap has it, or it has the mark, by chance or copied
@@ -366,8 +252,7 @@ static bool is_free_already(const void *block)
     unsigned kind = region_kind(unit), class = bin_class(kind);
     if (CHECKS == 0 || kind == UNIT_HEAD)
         return false;
-    if (class != CLASS_SPAN &&
-        slab_is_free(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block)))
+    if (slab_is_free(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block)))
         return true;
     return block_is_marked(block) && misuse_is_free(block, kind);
 }
@@ -375,8 +260,7 @@ static bool is_free_already(const void *block)
 /* Usable bytes of a block of the kind that the unit map says. */
 static size_t bytes_of(const void *block, unsigned kind)
 {
-    bool is_large = kind == UNIT_HEAD || bin_class(kind) == CLASS_SPAN;
-    return is_large ? large_usable(block) : bin_bytes(kind);
+    return kind == UNIT_HEAD ? large_usable(block) : bin_bytes(kind);
 }
 
 /* A block that a cache may hold. */
@@ -390,25 +274,22 @@ static void free_cached(void *block, unsigned bin, const char *verb)
     cache_free(block, bin);
 }
 
+static void free_large(void *block)
+{
+    large_tell_free(block);
+    if (!shelf_give(block))
+        misuse_classify(block, "free of");
+}
+
 NOINLINE void heap_free_odd(void *block)
 {
-    if (block == NULL || pooled_free(block))
-        return;
-    unsigned kind;
-    switch (misuse_classify(block, "free of")) {
-    case POINTER_SMALL:
-    case POINTER_LARGE:
-        kind = region_kind(region_unit(block));
-        if (kind == UNIT_HEAD)
-            kind = large_tell_free(block);
-        if (kind == UNIT_HEAD)
-            shelf_give(block);
-        else
-            free_cached(block, kind, "free of");
-        break;
-    case POINTER_BAD:
-    case POINTER_FOREIGN: break;
-    }
+    size_t unit = region_unit(block);
+    if (likely(region_holds(unit)) && region_kind(unit) == UNIT_HEAD &&
+        (uintptr_t)block % UNIT_BYTES == 0)
+        free_large(block);
+    else if (block != NULL && !pooled_free(block) &&
+             misuse_classify(block, "free of") == POINTER_SMALL)
+        free_cached(block, region_kind(unit), "free of");
 }
 
 /*
@@ -420,9 +301,9 @@ static bool fits_in_place(size_t have, size_t bytes)
 {
     if (bytes > have)
         return false;
-    bool is_span = bytes > MEDIUM_MAX && have <= HEAP_SPAN_MAX;
+    bool is_short = bytes > MEDIUM_MAX && have >> UNIT_SHIFT <= LARGE_SHORT_UNITS;
     return bytes >= have / 2 || heap_good_size(bytes) == have ||
-           (is_span && have >> UNIT_SHIFT <= span_units_given(large_units(bytes)));
+           (is_short && have >> UNIT_SHIFT <= large_units_given(large_units(bytes)));
 }
 
 /* Whether an allocation of that alignment may have given the block: all that begin as it does are
@@ -431,8 +312,7 @@ static bool fits_alignment(const void *block, unsigned kind, size_t align)
 {
     if (align <= ALIGN_NATURAL)
         return true;
-    size_t step = bin_class(kind) != 0 && bin_class(kind) < CLASS_COUNT ? bin_bytes(kind)
-                                                                        : (uintptr_t)block;
+    size_t step = bin_class(kind) != 0 ? bin_bytes(kind) : (uintptr_t)block;
     return (align & (align - 1)) == 0 && (step & (align - 1)) == 0;
 }
 
@@ -447,9 +327,8 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
         bool fits = fits_in_place(have, bytes);
         if (!fits && align > 1 &&
             bytes <= have) /* an alignment may have asked for a larger class, or for units */
-            fits = bin_class(kind) < CLASS_COUNT && bin_class(kind) != 0
-                       ? bin_class(kind) == class_aligned(bytes, align)
-                       : align >= UNIT_BYTES && have == UNIT_BYTES;
+            fits = bin_class(kind) != 0 ? bin_class(kind) == class_aligned(bytes, align)
+                                        : align >= UNIT_BYTES && have == UNIT_BYTES;
         /* A small block that was sampled where cohorts are apart. */
         fits = fits || (kind == UNIT_HEAD && bytes <= MEDIUM_MAX && rows_are_apart &&
                         large_is_sampled(block));
@@ -542,7 +421,7 @@ enum { GROWTH_MIN = 4 };
 
 static size_t grown_bytes(size_t have, size_t bytes)
 {
-    size_t wanted = size_min(have + have / GROWTH_MIN, HEAP_SPAN_MAX);
+    size_t wanted = size_min(have + have / GROWTH_MIN, LARGE_SHORT_UNITS << UNIT_SHIFT);
     return bytes > have ? size_max(bytes, wanted) : bytes;
 }
 

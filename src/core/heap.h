@@ -48,14 +48,9 @@ void heap_install_fork_hooks(void);
 void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset);
 void heap_free_odd(void *block);
 
-/* A large block that a cache has; `otherwise` is asked when it has none, and told the entry, for
- * cache_alloc_slow. Pre: MEDIUM_MAX < bytes <= HEAP_SPAN_MAX, and cohorts are not apart. */
-enum { HEAP_SPAN_MAX = SPAN_UNITS_MAX << UNIT_SHIFT };
-void *heap_alloc_span(size_t bytes, void *(*otherwise)(size_t bytes, uint32_t entry_offset));
-
-/* Where cohorts are apart: a large block that a cache has and that only `owner` had before. NULL:
- * none. Pre: MEDIUM_MAX < bytes <= HEAP_SPAN_MAX. */
-void *heap_pop_owned(size_t bytes, unsigned owner);
+/* A request above MEDIUM_MAX where a shelf has a block; NULL says nothing but that heap_alloc_slow
+ * must be asked. */
+void *heap_find_large(size_t bytes, uint32_t cohort_offset);
 
 /* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset);

@@ -18,7 +18,7 @@ enum table_state { TABLE_NONE, TABLE_BEING_MADE, TABLE_READY };
 
 static uint32_t tables[HOME_LIMIT - 1][SMALL_COUNT]; /* of homes from 1 on */
 static _Atomic uint32_t table_states[HOME_LIMIT];
-static unsigned home_count = 1;
+unsigned home_count = 1;
 static _Atomic unsigned homes_given;
 static _Thread_local bool is_entered;
 
@@ -57,6 +57,7 @@ void home_enter(unsigned home)
 {
     const uint32_t *table = home == 0 ? NULL : table_of(home);
     is_entered = true;
+    of_thread.home = home;
     of_thread.small = table != NULL ? table : class_small;
 }
 

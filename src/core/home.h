@@ -22,6 +22,9 @@ enum { HOME_ENTRY_BYTES = COHORT_LIMIT * CLASS_LIMIT * ENTRY_BYTES };
  * the heap starts. */
 void home_start(unsigned cpu_count);
 
+/* How many there are. Constant once the heap has started; 1 before. */
+extern HIDDEN unsigned home_count;
+
 /* The next home in turn. Any thread. */
 unsigned home_next(void);
 

@@ -35,17 +35,8 @@ static _Atomic size_t moved; /* blocks that have mappings of their own */
 static void mark(size_t unit, size_t from, size_t to, unsigned kind)
 {
     struct unit_entry *map = region.map + unit; /* read once: the stores might change it */
-    if (from == 0)
-        store(&map[0].limit, bin_class(kind) == CLASS_SPAN, RELAXED);
     for (size_t i = from; i < to; i++)
         store(&map[i].kind, (uint16_t)kind, RELAXED);
-}
-
-static unsigned head_kind(size_t unit, size_t units)
-{
-    const struct span_tag *tag = &region.tags[unit];
-    bool is_cacheable = units <= SPAN_UNITS_MAX && !tag->is_sampled;
-    return is_cacheable ? bin_of_span(units, tag->owner) : UNIT_HEAD;
 }
 
 /* Makes a span a block. */
@@ -57,7 +48,7 @@ static void *block_of(struct span span)
     region.tags[span.unit].is_moved = false;
     region.tags[span.unit].is_sampled = false;
     mark(span.unit, 1, span.units, UNIT_BODY);
-    mark(span.unit, 0, 1, head_kind(span.unit, span.units));
+    mark(span.unit, 0, 1, UNIT_HEAD);
     fetch_add(&live.blocks, 1, RELAXED);
     fetch_add(&live.units, span.units, RELAXED);
     return region_address(span.unit);
@@ -71,16 +62,13 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     return block_of(span);
 }
 
-unsigned large_tell_free(void *block)
+void large_tell_free(void *block)
 {
-    size_t unit = region_unit(block);
-    struct span_tag *tag = &region.tags[unit];
-    if (unlikely(tag->is_sampled)) {
-        tag->is_sampled = false;
-        sampled_on_free(block);
-        mark(unit, 0, 1, head_kind(unit, tag->units));
-    }
-    return region_kind(unit);
+    struct span_tag *tag = &region.tags[region_unit(block)];
+    if (likely(!tag->is_sampled))
+        return;
+    tag->is_sampled = false;
+    sampled_on_free(block);
 }
 
 static void release(void *block, bool is_zero)
@@ -104,15 +92,14 @@ void large_release(void *block)
     release(block, false);
 }
 
-void large_lay_aside(void *block)
+bool large_lay_aside(void *block)
 {
-    mark(region_unit(block), 0, 1, UNIT_FREE);
+    return exchange(&region.map[region_unit(block)].kind, UNIT_FREE, ACQ_REL) == UNIT_HEAD;
 }
 
 void large_take_up(void *block, size_t units)
 {
-    size_t unit = region_unit(block);
-    mark(unit, 0, 1, head_kind(unit, region.tags[unit].units));
+    mark(region_unit(block), 0, 1, UNIT_HEAD);
     large_note_asked(block, units);
 }
 
@@ -159,7 +146,6 @@ static void shrink(size_t unit, size_t units_old, size_t units)
 {
     bool is_zero = region.tags[unit].is_moved && region_renew(unit + units, units_old - units) == 0;
     mark(unit, units, units_old, UNIT_FREE);
-    mark(unit, 0, 1, head_kind(unit, units));
     span_shrink(unit, units_old, units, is_zero);
     fetch_sub(&live.units, units_old - units, RELAXED);
     purge_note((units_old - units) << UNIT_SHIFT);
@@ -170,7 +156,6 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     if (!span_extend(unit, units_old, units))
         return false;
     mark(unit, units_old, units, UNIT_BODY);
-    mark(unit, 0, 1, head_kind(unit, units));
     fetch_add(&live.units, units - units_old, RELAXED);
     return true;
 }
@@ -178,8 +163,8 @@ static bool extend(size_t unit, size_t units_old, size_t units)
 /* Whether a request for `units` would be given a block of so many. */
 static bool is_given(size_t units, size_t units_old)
 {
-    return units <= units_old && (units == units_old || (units_old <= SPAN_UNITS_MAX &&
-                                                         units_old <= span_units_given(units)));
+    return units == units_old || (units < units_old && units_old <= LARGE_SHORT_UNITS &&
+                                  units_old <= large_units_given(units));
 }
 
 /* As large_resize, but for what was asked for. */
@@ -194,7 +179,7 @@ static void *resize(void *block, size_t units, unsigned owner)
         shrink(unit, units_old, units);
     if (is_owners && (units < units_old || extend(unit, units_old, units)))
         return block;
-    bool is_moved = units > units_old && units > SPAN_UNITS_MAX;
+    bool is_moved = units > units_old && units > LARGE_SHORT_UNITS;
     return is_moved ? move(block, units_old, units, owner) : NULL;
 }
 
@@ -209,9 +194,7 @@ void *large_resize(void *block, size_t bytes, unsigned owner)
 
 void large_mark_sampled(void *block)
 {
-    size_t unit = region_unit(block);
-    region.tags[unit].is_sampled = true;
-    mark(unit, 0, 1, UNIT_HEAD);
+    region.tags[region_unit(block)].is_sampled = true;
 }
 
 bool large_is_sampled(const void *block)

@@ -2,8 +2,7 @@
  * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, or moved by the
  * kernel.
  *
- * The map marks the first unit of a block with its bin (CLASS_SPAN) when caches and shelves may
- * hold it, else with UNIT_HEAD, and the others UNIT_BODY.
+ * The map marks the first unit of a block UNIT_HEAD, and the others UNIT_BODY.
  */
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
@@ -11,10 +10,22 @@
 #include "base/facts.h"
 #include "core/class.h"
 
+enum {
+    LARGE_SHORT_UNITS =
+        64, /* longer blocks move as they grow; of shorter ones many are of one length */
+};
+
 /* Units that `bytes` <= PTRDIFF_MAX need. */
 ALWAYS_INLINE size_t large_units(size_t bytes)
 {
     return bytes <= UNIT_BYTES ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
+
+/* The longest block that a request for `units` <= LARGE_SHORT_UNITS is given, so that a free one
+ * whose pages are there goes round, rather than that one is cut elsewhere. */
+ALWAYS_INLINE size_t large_units_given(size_t units)
+{
+    return size_min(units + units / 2, LARGE_SHORT_UNITS);
 }
 
 /*
@@ -31,17 +42,15 @@ void *large_clear(void *block, size_t bytes);
 void *large_alloc_zeroed(size_t bytes, unsigned owner);
 
 /* Changes the size of a large block in place, if it is the owner's, or by moving its pages to a
- * span of the owner, if `bytes` are more than caches hold. NULL: neither can be done; nothing
- * changed. */
+ * span of the owner, if it is longer than LARGE_SHORT_UNITS then. NULL: neither can be done;
+ * nothing changed. */
 void *large_resize(void *block, size_t bytes, unsigned owner);
 
-/* Has the free of a live large block told (core/sampled.h): from now on the map has UNIT_HEAD for
- * it, so that its free comes to large_tell_free(). */
+/* Has the free of a live large block told (core/sampled.h). */
 void large_mark_sampled(void *block);
 
-/* Tells the free of a large block whose kind is UNIT_HEAD, if that is wanted; then it is as any
- * other. Its kind from now on. */
-unsigned large_tell_free(void *block);
+/* Tells the free of a large block, if that is wanted; then it is as any other. */
+void large_tell_free(void *block);
 bool large_is_sampled(const void *block);
 
 /* Whose units the large block has; 0 is nobody. */
@@ -50,9 +59,9 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
     return region.tags[region_unit(block)].owner;
 }
 
-/* A block is put where it waits for a request, and is free for all the map says; or it is taken
- * there for a request of `units`. */
-void large_lay_aside(void *block);
+/* From now on the map says that a block is free, though its units are in no span. False: it was
+ * free, also where several threads come at once. Or it is taken up for a request of `units`. */
+bool large_lay_aside(void *block);
 void large_take_up(void *block, size_t units);
 
 /* Notes how many units were asked for: a request may be given a longer block. Written only when it
@@ -74,7 +83,7 @@ size_t large_length(const void *block);
  * its head. */
 size_t large_around(const void *address, size_t *inside);
 
-/* Large blocks that are out, and their bytes; what caches and shelves hold is among them. */
+/* Large blocks that are out, and their bytes; what shelves hold is among them. */
 size_t large_count(void);
 size_t large_bytes(void);
 

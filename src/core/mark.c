@@ -6,8 +6,6 @@
 #include "core/mark.h"
 
 #include "core/cache.h"
-#include "core/cache_sizes.h"
-#include "core/large.h"
 #include "core/misuse.h"
 
 uint64_t cache_mark = 0x6d6c61636d6c61 | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
@@ -17,20 +15,15 @@ bool cache_unmark(void *block, unsigned bin)
 {
     if (likely(block_unmark(block)) || block_is_excused(block))
         return true;
-    if (is_span_bin(bin)) {
-        *(block_word *)block = 0;
-        return true;
-    }
     misuse_report_spoiled(block, bin_bytes(bin));
     return false;
 }
 
 NOINLINE void *cache_replace(void *spoiled, size_t entry_offset)
 {
-    unsigned bin = region_kind(region_unit(spoiled));
     if (block_is_excused(spoiled))
         return spoiled;
-    misuse_report_spoiled(spoiled, is_span_bin(bin) ? large_usable(spoiled) : bin_bytes(bin));
+    misuse_report_spoiled(spoiled, bin_bytes((unsigned)(entry_offset / ENTRY_BYTES)));
     void *block = cache_alloc_slow((uint32_t)entry_offset);
     return block != NULL ? block : spoiled;
 }

@@ -147,10 +147,9 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
         return POINTER_FOREIGN;
     }
     unsigned kind = region_kind(unit);
-    bool is_head = kind == UNIT_HEAD || bin_class(kind) == CLASS_SPAN;
-    if (is_head && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
+    if (kind == UNIT_HEAD && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
         return POINTER_LARGE;
-    if (!is_head && bin_class(kind) != 0)
+    if (bin_class(kind) != 0)
         return classify_small(block, kind, verb);
     if (kind == UNIT_FREE) {
         report_free_unit(block, unit, verb);
@@ -166,8 +165,6 @@ enum pointer_kind misuse_classify(const void *block, const char *verb)
  * entries. Entries of other rows may be in pages that nobody has touched. */
 static bool is_in_cache(const struct cache *cache, unsigned bin, struct search *search)
 {
-    if (bin_class(bin) == CLASS_SPAN)
-        return cache_search(cache, bin, search);
     unsigned first, end = rows_of(bin, &first);
     bool is_here = false;
     end += first;
@@ -197,7 +194,7 @@ static bool is_found(unsigned bin, struct search *search)
         return true;
     if (search->left == 0)
         return false;
-    if (bin_class(bin) != CLASS_SPAN && depot_search(bin, search))
+    if (depot_search(bin, search))
         return true;
     return is_cached(bin, search);
 }

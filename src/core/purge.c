@@ -27,7 +27,6 @@
 #include "os/os.h"
 
 enum {
-    STEP_BYTES = 16 * 1024,         /* become free between two steps                         */
     SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
     SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
     SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
@@ -356,7 +355,7 @@ void purge_note(size_t bytes)
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
     size_t passed = before ^ (before + bytes); /* the multiples that were reached */
     owed.bytes += bytes;
-    if (likely(passed < STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
+    if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
         return;
     owed.is_step = true;
     owed.is_sweep = owed.is_sweep || passed >= SWEEP_STEP_BYTES;

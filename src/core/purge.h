@@ -20,6 +20,9 @@ extern struct purge_settings purge_settings;
  */
 void purge_note(size_t bytes);
 
+/* So many bytes that become free are a step of the purger's. */
+enum { PURGE_STEP_BYTES = 16 * 1024 };
+
 /*
  * Between these what is noted only adds up, for a thread in the middle of a change to its cache:
  * who is told of a purge (os/linux/told.h) may allocate and free. purge_settle() does a step for

@@ -72,12 +72,10 @@ void registry_adopt(struct cache *cache)
 
 void registry_recount(void)
 {
-    size_t in_use[2] = {0, 0};
+    size_t in_use = 0;
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
-        for (unsigned is_span = 0; is_span < 2; is_span++)
-            in_use[is_span] += cache->capacity_bytes[is_span];
-    for (unsigned is_span = 0; is_span < 2; is_span++)
-        store(&cache_budgets[is_span].in_use, in_use[is_span], RELAXED);
+        in_use += cache->capacity_bytes;
+    store(&caches_budget.in_use, in_use, RELAXED);
 }
 
 const struct watch_fact registry_facts[] = {

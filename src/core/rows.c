@@ -17,7 +17,7 @@ verdict rows_verify(void)
 {
     for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
         unsigned kind = region_kind(unit), owner = region.tags[unit].owner;
-        bool is_slab = bin_class(kind) != 0 && bin_class(kind) != CLASS_SPAN;
+        bool is_slab = bin_class(kind) != 0;
         if (is_slab && owner != row_owner(kind))
             return "R1: a slab's unit is another cohort's";
         if (kind == UNIT_BODY && owner != region.tags[unit - 1].owner)

@@ -55,7 +55,7 @@ void sampled_drop_own(void);
 /* Whether a bin's blocks are sampled ones. */
 ALWAYS_INLINE bool bin_is_sampled(unsigned bin)
 {
-    return bin_row(bin) == COHORT_SAMPLED && bin_class(bin) != CLASS_SPAN;
+    return bin_row(bin) == COHORT_SAMPLED && bin_class(bin) != 0;
 }
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * shelf.h: large blocks of up to SHELF_UNITS_MAX units that were freed and are kept whole for a
- * while: a shelf for each length, or, where cohorts are apart, for the owners of some rows.
+ * while: eight of each length in each home (core/home.h).
  *
  * A program that frees a large block often asks for one of the same size next; on the shelf it
- * keeps its pages and is not merged and cut again. The purger empties shelves that hold more than
- * is taken again, and those that lie idle.
+ * keeps its pages and is not merged and cut again. No thread owns a shelf, so what lies there is
+ * anybody's to take and to give back, however long the thread that freed it sleeps. The purger
+ * empties shelves that hold more than is taken again, and those that lie idle.
  */
 #ifndef CALM_CORE_SHELF_H
 #define CALM_CORE_SHELF_H
@@ -21,16 +22,15 @@ struct shelf_wish {
     size_t align;
 };
 
-/* Takes such a block off a shelf, or a longer one: span_units_given(), or an eighth more of those
- * that caches do not hold. Marked in the map; NULL: there is none. Its contents are unspecified. */
+/* Takes such a block off a shelf, or a longer one: large_units_given(), or an eighth more above
+ * LARGE_SHORT_UNITS. Live in the map; NULL: there is none. Its contents are unspecified. Any
+ * thread, also before the heap has started. */
 void *shelf_find(struct shelf_wish wish);
 
-/* The same, or else from the spans. NULL: no memory. */
-void *shelf_take(struct shelf_wish wish);
-
-/* Puts a block on its shelf, as a free one, or back to the spans where it is too long or the shelf
- * full. Needs no memory. */
-void shelf_give(void *block);
+/* Frees a large block: puts it on a shelf, or back to the spans where it is too long or the shelves
+ * of its length are full. Needs no memory. False: it was free already, and is untouched; of threads
+ * that free one block at once all but one are told so. */
+bool shelf_give(void *block);
 
 /* Gives back what lies on the shelves; all, or what was not touched since the last call. Returns
  * blocks given back. */
@@ -40,13 +40,10 @@ size_t shelf_drain(bool is_all);
  * region. Whether it was. */
 bool shelf_drain_for_growth(size_t units);
 
-/* Bytes on all shelves. */
+/* Bytes on all shelves, as far as it can be read while others work. Cost: a look at each slot of
+ * those that have blocks. */
 size_t shelf_bytes(void);
 
 extern const struct watch_fact shelf_facts[];
-
-void shelf_fork_lock(void);
-void shelf_fork_unlock(void);
-void shelf_fork_reset(bool is_locked);
 
 #endif

@@ -26,9 +26,8 @@
 
 enum {
     ATTACHES_MAX = 4,
-    FAIR_MIN = 64 * 1024,         /* of small blocks, for each cache, however many there are */
+    FAIR_MIN = 64 * 1024,         /* for each cache, however many there are */
     CACHES_A_CPU = 1,             /* that may be full at the same time                       */
-    SPANS_PER_SMALL = 12,         /* bytes of large blocks for each byte of small ones       */
     LARGE_CACHE = 64 * 1024,      /* bytes that it may hold: its thread counts in full       */
     UNUSED_WARM = 4,              /* caches of ended threads kept as they are                */
     WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
@@ -73,14 +72,9 @@ static size_t halves(void)
     return load(&attached, RELAXED) + load(&large_caches, RELAXED);
 }
 
-static size_t capacity_of(const struct cache *cache)
-{
-    return cache->capacity_bytes[false] + cache->capacity_bytes[true];
-}
-
 void thread_weigh(struct cache *cache)
 {
-    bool is_large = capacity_of(cache) >= LARGE_CACHE;
+    bool is_large = cache->capacity_bytes >= LARGE_CACHE;
     if (is_large == cache->is_counted_large)
         return;
     cache->is_counted_large = is_large;
@@ -90,12 +84,10 @@ void thread_weigh(struct cache *cache)
 
 static void share(size_t threads)
 {
-    for (unsigned is_span = 0; is_span < 2; is_span++) {
-        struct cache_budget *budget = &cache_budgets[is_span];
-        size_t each = size_min(load(&budget->each, RELAXED),
-                               load(&budget->all, RELAXED) / size_max(threads, 1));
-        atomic_store(&budget->fair, is_span ? each : size_max(each, FAIR_MIN));
-    }
+    struct cache_budget *budget = &caches_budget;
+    size_t each = size_min(load(&budget->each, RELAXED),
+                           load(&budget->all, RELAXED) / size_max(threads, 1));
+    atomic_store(&budget->fair, size_max(each, FAIR_MIN));
 }
 
 /* What each thread has however much the others hold. Whoever stores last has looked afterwards
@@ -113,22 +105,15 @@ static void share_budget(void)
 void thread_set_budget(size_t bytes_each, unsigned cpu_count)
 {
     store(&cpus, cpu_count, RELAXED);
-    for (unsigned is_span = 0; is_span < 2; is_span++) {
-        size_t each = is_span ? bytes_each * SPANS_PER_SMALL : bytes_each;
-        store(&cache_budgets[is_span].each, each, RELAXED);
-        store(&cache_budgets[is_span].all, each * CACHES_A_CPU * cpu_count, RELAXED);
-    }
+    store(&caches_budget.each, bytes_each, RELAXED);
+    store(&caches_budget.all, bytes_each * CACHES_A_CPU * cpu_count, RELAXED);
     share_budget();
 }
 
 size_t thread_cache_bytes_limit(void)
 {
-    size_t limit = 0;
-    for (unsigned is_span = 0; is_span < 2; is_span++) {
-        struct cache_budget *budget = &cache_budgets[is_span];
-        limit += load(&budget->all, RELAXED) + load(&budget->fair, RELAXED) * registry_count();
-    }
-    return limit;
+    return load(&caches_budget.all, RELAXED) +
+           load(&caches_budget.fair, RELAXED) * registry_count();
 }
 
 static _Atomic uint32_t *below_of(uint32_t number)
@@ -174,7 +159,7 @@ static struct cache *warm_pop(void)
     if (cache == NULL)
         return NULL;
     fetch_sub(&warm_count, 1, RELAXED);
-    fetch_sub(&warm_bytes, capacity_of(cache), RELAXED);
+    fetch_sub(&warm_bytes, cache->capacity_bytes, RELAXED);
     if (unlikely(is_inherited(cache))) {
         cache->forks = forks;
         store(&cache->state, CACHE_SPARE, RELAXED);
@@ -237,7 +222,7 @@ static void retire(struct cache *cache)
  * kept. */
 static bool detach_quietly(struct cache *cache)
 {
-    size_t bytes = capacity_of(cache);
+    size_t bytes = cache->capacity_bytes;
     bool is_kept = fetch_add(&warm_count, 1, RELAXED) < UNUSED_WARM &&
                    !load(&cores_are_used, RELAXED);
     is_kept = fetch_add(&warm_bytes, bytes, RELAXED) + bytes <= WARM_BYTES && is_kept;
@@ -267,7 +252,7 @@ static bool is_mostly_free(void)
 static void detach(struct cache *cache)
 {
     uint64_t signals;
-    size_t capacity = capacity_of(cache);
+    size_t capacity = cache->capacity_bytes;
     bool is_quiet = os_signals_block(&signals);
     hand_begin();
     bool is_kept = detach_quietly(cache);
@@ -355,7 +340,7 @@ static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes
         struct cache *cache = (struct cache *)meta_at(number);
         cache->forks = forks;
         *count += 1;
-        *bytes += capacity_of(cache);
+        *bytes += cache->capacity_bytes;
     }
 }
 
@@ -384,7 +369,7 @@ void thread_fork_adopt(void)
     for (struct cache *cache = newest; cache != NULL; cache = cache->below)
         if (is_inherited(cache)) {
             count++;
-            bytes += capacity_of(cache);
+            bytes += cache->capacity_bytes;
         }
     store(&inherited, newest, RELAXED);
     store(&warm_count, count, RELAXED);

@@ -20,6 +20,8 @@ struct thread_words {
 
     /* As class_small, with its home added where the class has homes (core/home.h). */
     const uint32_t *small;
+
+    unsigned home; /* below home_count (core/home.h) */
 };
 
 extern HIDDEN _Thread_local struct thread_words of_thread;

@@ -86,21 +86,10 @@ static size_t resident_now(void)
            sample_resident_bytes() + learned_resident_bytes();
 }
 
-/* Large blocks that caches hold, in bytes; few are in any. */
-static size_t cached_span_bytes(void)
-{
-    size_t bytes = 0;
-    for (unsigned row = 0; row < (rows_are_apart ? ROW_LIMIT : SPAN_UNITS_MAX); row++) {
-        unsigned bin = row << CLASS_BITS | CLASS_SPAN;
-        bytes += cached_in_bin(bin) * bin_bytes(bin);
-    }
-    return bytes;
-}
-
 struct stats_totals stats_read_totals(void)
 {
     struct depot_sums small = depot_sums();
-    size_t waiting_spans = cached_span_bytes() + shelf_bytes();
+    size_t waiting_spans = shelf_bytes();
     size_t large = large_bytes();
     size_t mapped = region_mapped_bytes();
     size_t used = size_min(small.out_bytes + large - size_min(large, waiting_spans), mapped);
@@ -125,15 +114,13 @@ static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LI
         cached += classes[class].cached_blocks * classes[class].block_bytes;
         slabs += classes[class].slabs;
     }
-    size_t small_cached = cached;
     size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
-    cached += cached_span_bytes();
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
                       learned_mapped_bytes();
     struct profile_facts profile = profile_facts();
     struct intern_counts interned = intern_counts();
     *out = (struct calm_stats){
-        .allocated_bytes = live + small_cached + large,
+        .allocated_bytes = live + cached + large,
         .cached_bytes = cached,
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
                               SAMPLED_KEPT_BYTES * registry_count() + depot_stray_bytes(),

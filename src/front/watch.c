@@ -31,8 +31,6 @@ static const struct watch_fact region_facts[] = {
     FACT_NUMBER("unit.body", UNIT_BODY),
     FACT_NUMBER("unit.head", UNIT_HEAD),
     FACT_NUMBER("class.bits", CLASS_BITS),
-    FACT_NUMBER("class.span", CLASS_SPAN),
-    FACT_NUMBER("span.units_max", SPAN_UNITS_MAX),
     FACT_NUMBER("class.count", CLASS_COUNT),
     FACT_AT("class.facts", class_facts),
     FACT_NUMBER("class.facts_bytes", sizeof(struct class_facts)),

@@ -86,8 +86,8 @@ NOINLINE void *second_alloc_owned(size_t bytes, const void *site, const void *fr
 {
     remote_look();
     uint32_t known = intern_look(load(&intern_quick, RELAXED), site);
-    bool is_quick = known != 0 && bytes <= HEAP_SPAN_MAX && !wrapper_is_due(WRAPPER_CALL);
-    void *block = is_quick ? heap_pop_owned(bytes, offset_owner(known)) : NULL;
+    bool is_quick = known != 0 && !wrapper_is_due(WRAPPER_CALL);
+    void *block = is_quick ? heap_find_large(bytes, known) : NULL;
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }
 
@@ -101,23 +101,6 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
     void *block = is_sampled ? sample_alloc(bytes, 1, is_zeroed, site, frame, OWN_OFFSET_FIRST)
                              : NULL;
     return block != NULL ? block : plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site);
-}
-
-void *second_alloc_large(size_t bytes, uint32_t entry_offset)
-{
-    remote_look();
-    sample_look(bytes);
-    return cache_alloc_slow(entry_offset);
-}
-
-NOINLINE void *second_alloc_longer(size_t bytes, uint32_t offset, const void *site,
-                                   const void *frame)
-{
-    if (bytes > PTRDIFF_MAX)
-        return NULL;
-    if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
-        return second_alloc_stopped(bytes, false, offset, site, frame);
-    return second_alloc_missed(bytes, site);
 }
 
 NOINLINE void *second_alloc_missed(size_t bytes, const void *site)
@@ -149,8 +132,8 @@ NOINLINE void *second_alloc_armed(size_t bytes, uint32_t offset, const void *sit
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame)
 {
-    if (bytes > HEAP_SPAN_MAX)
-        return second_alloc(bytes, 1, is_zeroed, site, frame);
+    if (bytes > PTRDIFF_MAX)
+        return NULL;
     if (bytes > ARMED_MAX)
         return sample_passes(bytes, offset, stream_of(bytes))
                    ? plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site)

@@ -41,10 +41,6 @@ void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const 
 
 /* A request that was counted and that no cache has a block for. */
 void *second_alloc_missed(size_t bytes, const void *site);
-void *second_alloc_large(size_t bytes, uint32_t entry_offset);
-
-/* A request above HEAP_SPAN_MAX, to be counted. */
-void *second_alloc_longer(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
 /* As heap_realloc. */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
@@ -143,11 +139,12 @@ ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void 
 ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *site,
                                      const void *frame)
 {
-    if (unlikely(bytes > HEAP_SPAN_MAX))
-        return second_alloc_longer(bytes, offset, site, frame);
+    if (unlikely(bytes > PTRDIFF_MAX))
+        return NULL;
     if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
         return second_alloc_stopped(bytes, false, offset, site, frame);
-    return heap_alloc_span(bytes, second_alloc_large);
+    void *block = heap_find_large(bytes, OWN_OFFSET_FIRST);
+    return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
 }
 
 /* A plain request of any size. */

@@ -309,17 +309,11 @@ bool cache_unmark(void *block, unsigned bin)
 }
 
 /* Nothing is purged. */
-void purge_hold(void)
-{
-}
+void purge_hold(void) {}
 
-void purge_end_hold(void)
-{
-}
+void purge_end_hold(void) {}
 
-void purge_settle(void)
-{
-}
+void purge_settle(void) {}
 
 /* The block that was taken when the run began, and whose pointer still lies above the top. */
 static void look_for_live(void)
@@ -395,9 +389,8 @@ static void begin_with(unsigned in_first, unsigned in_second)
                          offsetof(struct cache, arena) - offsetof(struct cache, below));
         clear_arrays(cache);
     }
-    for (unsigned is_span = 0; is_span < 2; is_span++)
-        cache_budgets[is_span] = (struct cache_budget){
-            .each = BLOCKS_FIRST * bin_bytes(BIN), .all = SIZE_MAX, .fair = SIZE_MAX};
+    caches_budget = (struct cache_budget){
+        .each = BLOCKS_FIRST * bin_bytes(BIN), .all = SIZE_MAX, .fair = SIZE_MAX};
     __builtin_memset((void *)caches, 0, sizeof caches);
     atomic_store(&made, 0);
     memory_used = 0;
@@ -455,7 +448,7 @@ static void begin_full(void)
 static void begin_with_room_to_grow(void)
 {
     begin_with(BLOCKS_FIRST, 0);
-    atomic_store(&cache_budgets[0].each, SIZE_MAX);
+    atomic_store(&caches_budget.each, SIZE_MAX);
 }
 
 static void begin_moving(void)

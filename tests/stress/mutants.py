@@ -68,19 +68,8 @@ MUTANTS = {
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
     "a shelf hands out anybody's block where cohorts are apart": (
-        "core/shelf.c",
-        "    while (at > end && (shelf->keys[at - 1] - least > range ||\n"
-        "                        ((uintptr_t)shelf->blocks[at - 1] & (wish->align - 1)) != 0))\n"
-        "        at--;\n"
-        "    /* In a fork's child a key may be that of the block that was there before. */\n"
-        "    bool is_found = at > end && large_owner(shelf->blocks[at - 1]) == wish->owner &&\n"
-        "                    large_length(shelf->blocks[at - 1]) - units <= range;\n",
-        "    bool is_found = least + range + 1 != 0;\n"
-        "    at -= end * 0;\n",
-        "apart"),
-    "a cache's large block is anybody's where cohorts are apart": (
-        "core/heap.c", "likely(large_owner(block) == owner)", "likely(large_owner(block) != 0)",
-        "apart"),
+        "core/shelf.c", "return key - wished->least <= wished->range &&",
+        "return ((key - wished->least) & bits_below(KEY_UNITS_BITS)) <= wished->range &&", "apart"),
     "sampled blocks of all sites are one cohort's": (
         "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),
     "realloc stays where another site's block was": (

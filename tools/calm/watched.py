@@ -13,7 +13,7 @@ from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
 from process_memory import Gone, Process
 from trouble import Trouble
 
-VERSION = 3  # WATCH_VERSION of src/front/watch.h
+VERSION = 4  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
@@ -123,7 +123,7 @@ class Watched:
         self.read_caches(frame)
         frame.large_blocks = self.number("large.blocks")
         frame.large_bytes = self.number("large.units") << facts["unit.shift"]
-        frame.large_cached_bytes += self.number("shelf.units") << facts["unit.shift"]
+        frame.large_cached_bytes = self.shelved_units() << facts["unit.shift"]
         frame.cohorts_now = self.number("site.cohorts")
         frame.overflow_sites = self.number("intern.overflow")
         frame.by_cores = self.number("cache.by_cores", size=1) != 0
@@ -169,6 +169,13 @@ class Watched:
                 holding.bytes += taken * self.class_bytes[size_class]
                 holding.cached_blocks += batched
                 holding.cached_bytes += batched * self.class_bytes[size_class]
+
+    def shelved_units(self):
+        """Units of the large blocks that wait for a request, on the shelves of all homes."""
+        facts, mask = self.facts, (1 << self.facts["shelf.units_bits"]) - 1
+        first, size = facts["shelf.sets"] + facts["shelf.slots"], 8 * facts["shelf.slot_count"]
+        sets = [(first + i * facts["shelf.set_bytes"], size) for i in range(facts["shelf.set_count"])]
+        return sum(word & mask for data in self.process.read_all(sets) for (word,) in struct.iter_unpack("<Q", data))
 
     def tops_of(self, data):
         """The words of a depot's stacks of batches, one for each shard; all but the first's lie elsewhere."""
@@ -242,11 +249,7 @@ class Watched:
             return
         size_class = self.class_of(number)
         cache.blocks += blocks
-        if size_class == facts["class.span"]:
-            units = (number >> facts["class.bits"]) % facts["span.units_max"] + 1
-            size = units << facts["unit.shift"]
-            frame.large_cached_bytes += blocks * size
-        elif 0 < size_class < len(self.class_bytes):
+        if 0 < size_class < len(self.class_bytes):
             size = self.class_bytes[size_class]
             for holding in self.holdings(frame, number):
                 holding.cached_blocks += blocks

@@ -22,11 +22,11 @@ template <class Body> static void with_cache(Body body)
     }).join();
 }
 
-static size_t held_bytes(const struct cache *cache, bool is_large)
+static size_t held_bytes(const struct cache *cache)
 {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < BIN_LIMIT; bin++)
-        if (bin_exists(bin) && (bin_class(bin) == CLASS_SPAN) == is_large)
+        if (bin_exists(bin))
             bytes += cache_count(cache, bin) * bin_bytes(bin);
     return bytes;
 }
@@ -64,10 +64,7 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
             if (live.size() < 3000 && random.below(2) == 0) {
                 unsigned number = 1 + static_cast<unsigned>(random.below(CLASS_COUNT - 1));
                 unsigned cohort = static_cast<unsigned>(random.below(8));
-                bool is_large = random.below(100) == 0;
-                unsigned bin = is_large ? bin_of_span(1 + random.below(10), 0)
-                                        : (COHORT_FIRST + cohort) * CLASS_LIMIT + number;
-                live.push_back(alloc_in(bin));
+                live.push_back(alloc_in((COHORT_FIRST + cohort) * CLASS_LIMIT + number));
                 ASSERT_NE(live.back(), nullptr);
             } else if (!live.empty()) {
                 std::swap(live[random.below(live.size())], live.back());
@@ -75,102 +72,13 @@ TEST(Cache, WhateverIsFreedTheCacheHoldsNoMoreThanItsBudget)
                 live.pop_back();
             }
             if (step % 1000 == 0) {
-                ASSERT_LE(held_bytes(cache, false), cache->capacity_bytes[false]);
-                ASSERT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
-                ASSERT_LE(cache->capacity_bytes[false], cache_budgets[false].each);
-                ASSERT_LE(cache->capacity_bytes[true], cache_budgets[true].each);
+                ASSERT_LE(held_bytes(cache), cache->capacity_bytes);
+                ASSERT_LE(cache->capacity_bytes, caches_budget.each);
             }
         }
         for (void *block : live)
             heap_free(block);
         EXPECT_EQ(heap_verify(), nullptr);
-    });
-}
-
-static void *alloc_units(size_t units)
-{
-    return heap_alloc_slow(units * UNIT_BYTES - 100, COHORT_FIRST * COHORT_ENTRY_BYTES);
-}
-
-/* Bytes of large blocks that a cache has room for while they are only freed. */
-static size_t freed_limit()
-{
-    return cache_budgets[true].each / 24;
-}
-
-/* Seen to fail with a search that begins at the next longer one, that takes any longer one, and
- * with fits_in_place() as for small blocks. */
-TEST(Cache, ALargeRequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellWhatWasAsked)
-{
-    with_cache([](struct cache *) {
-        shelf_drain(true);
-        for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-            size_t longest = span_units_given(units);
-            void *exact = alloc_units(units), *longer = alloc_units(longest);
-            heap_free(longer);
-            heap_free(exact);
-            void *first = alloc_units(units), *second = alloc_units(units);
-            EXPECT_EQ((std::set<void *>{first, second}), (std::set<void *>{exact, longer}));
-            bool is_shelved = (units + longest) * UNIT_BYTES > freed_limit();
-            EXPECT_TRUE(first == exact || is_shelved) << units;
-            size_t misuses = misuse_count();
-            heap_free_sized(second, std::max<size_t>((units - 1) * UNIT_BYTES, MEDIUM_MAX) + 1, 1);
-            EXPECT_EQ(misuse_count(), misuses);
-            large_release(first);
-            if (longest < SPAN_UNITS_MAX) { /* one unit more is too long */
-                cache_empty(of_thread.cache);
-                shelf_drain(true);
-                void *too_long = alloc_units(longest + 1);
-                heap_free(too_long);
-                first = alloc_units(units);
-                EXPECT_NE(first, too_long) << units;
-                large_release(first);
-            }
-            cache_empty(of_thread.cache);
-            shelf_drain(true);
-        }
-        EXPECT_EQ(heap_verify(), nullptr);
-    });
-}
-
-/* Seen to fail with is_falling() always false, and with frees that let bins grow without end. */
-TEST(Cache, LargeBlocksThatAreFreedAndNotAskedForAgainDoNotStayInTheCache)
-{
-    with_cache([](struct cache *cache) {
-        std::vector<void *> live;
-        for (unsigned i = 0; i < 400; i++)
-            live.push_back(alloc_units(1 + i % 16));
-        EXPECT_EQ(cache->capacity_bytes[true], 0u) << "a miss before any flush is no sign";
-        size_t most = 0;
-        for (void *block : live) {
-            heap_free(block);
-            most = std::max(most, held_bytes(cache, true));
-        }
-        EXPECT_GT(most, 2u << 20);
-        EXPECT_LE(most, freed_limit() + (1u << 20));
-        EXPECT_LE(held_bytes(cache, true), 2u << 20);
-        EXPECT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
-    });
-}
-
-/* Seen to fail with refills that never let a bin of large blocks grow. */
-TEST(Cache, WhereLargeBlocksAreFlushedAndMissedInTurnTheCacheHoldsMore)
-{
-    with_cache([](struct cache *cache) {
-        calm_test::Random random(9);
-        std::vector<void *> live(200);
-        for (void *&block : live)
-            block = alloc_units(1 + random.below(16));
-        for (unsigned step = 0; step < 100000; step++) {
-            void *&block = live[random.below(live.size())];
-            heap_free(block);
-            block = alloc_units(1 + random.below(16));
-        }
-        EXPECT_GT(cache->capacity_bytes[true], cache_budgets[true].each / 2);
-        EXPECT_LE(cache->capacity_bytes[true], cache_budgets[true].each);
-        for (void *block : live)
-            heap_free(block);
-        EXPECT_LE(held_bytes(cache, true), cache->capacity_bytes[true]);
     });
 }
 
@@ -223,25 +131,25 @@ TEST(Cache, OfWhatSeveralUseEachHoldsAShareOfTheHeapAndOneAloneWhatItMay)
         heap_trim();
         for (unsigned i = 10; i < 30; i++)
             turn(i * 100);
-        EXPECT_GT(alone->capacity_bytes[false], modest_limit());
+        EXPECT_GT(alone->capacity_bytes, modest_limit());
         with_cache([](struct cache *cache) {
             const size_t homes_own = 16 * 1024; /* of the smallest, which no other cache uses */
             size_t limit = 0;
             for (unsigned i = 10; i < 30; i++) {
                 limit = std::max(limit, turn(i * 100));
-                ASSERT_LE(cache->capacity_bytes[false], limit + homes_own);
+                ASSERT_LE(cache->capacity_bytes, limit + homes_own);
             }
-            EXPECT_GT(cache->capacity_bytes[false], modest_limit() / 2);
+            EXPECT_GT(cache->capacity_bytes, modest_limit() / 2);
             {
                 LargeHeap heap(48 * 1024 * 1024);
                 for (unsigned i = 30; i < 60; i++)
                     turn(i * 100);
-                EXPECT_GT(cache->capacity_bytes[false], 2u * 512 * 1024);
+                EXPECT_GT(cache->capacity_bytes, 2u * 512 * 1024);
             }
             heap_trim();
             for (unsigned i = 0; i < 100; i++)
                 limit = turn(1000 + i);
-            EXPECT_LE(cache->capacity_bytes[false], limit + homes_own);
+            EXPECT_LE(cache->capacity_bytes, limit + homes_own);
         });
     });
 }
@@ -251,18 +159,18 @@ TEST(Cache, OfWhatSeveralUseEachHoldsAShareOfTheHeapAndOneAloneWhatItMay)
 TEST(Cache, WhenTheBudgetFallsTheArraysFollow)
 {
     with_cache([](struct cache *cache) {
-        size_t before = cache_budgets[false].each;
-        cache_budgets[false].each = 1024 * 1024;
+        size_t before = caches_budget.each;
+        caches_budget.each = 1024 * 1024;
         for (unsigned i = 20; i < 40; i++)
             turn(i * 100); /* more each time, so that the bins miss */
-        size_t full = cache->capacity_bytes[false];
-        EXPECT_GT(full, cache_budgets[false].each / 2);
-        cache_budgets[false].each = full / 8;
+        size_t full = cache->capacity_bytes;
+        EXPECT_GT(full, caches_budget.each / 2);
+        caches_budget.each = full / 8;
         for (unsigned i = 40; i < 80; i++)
             turn(i * 100);
-        EXPECT_LE(cache->capacity_bytes[false], full / 8);
-        EXPECT_LE(held_bytes(cache, false), full / 8);
-        cache_budgets[false].each = before;
+        EXPECT_LE(cache->capacity_bytes, full / 8);
+        EXPECT_LE(held_bytes(cache), full / 8);
+        caches_budget.each = before;
     });
 }
 
@@ -270,19 +178,19 @@ TEST(Cache, WhenTheBudgetFallsTheArraysFollow)
 TEST(Cache, OnceAllCachesTogetherAreFullEachHasItsFairShareOnly)
 {
     with_cache([](struct cache *cache) {
-        struct cache_budget *budget = &cache_budgets[false];
+        struct cache_budget *budget = &caches_budget;
         size_t all = budget->all, fair = budget->fair;
         turn(300);
-        size_t alone = cache->capacity_bytes[false];
+        size_t alone = cache->capacity_bytes;
         EXPECT_GE(budget->in_use, alone);
         budget->fair = alone / 4;
         budget->all = +budget->in_use; /* the others hold all that is left */
         for (unsigned i = 40; i < 100; i++)
             turn(i * 100);
-        EXPECT_LE(cache->capacity_bytes[false], alone + alone / 8) << "what one shrinks, one takes";
+        EXPECT_LE(cache->capacity_bytes, alone + alone / 8) << "what one shrinks, one takes";
         budget->fair = fair;
         budget->all = all;
-        size_t others = budget->in_use - cache->capacity_bytes[false];
+        size_t others = budget->in_use - cache->capacity_bytes;
         cache_empty(cache);
         EXPECT_EQ(budget->in_use, others);
     });
@@ -307,7 +215,7 @@ static size_t room_after(struct cache *cache, unsigned cohort, size_t count)
 TEST(Cache, WhereThreadsAreManyAnArrayGrowsNoFurtherThanPlenty)
 {
     with_cache([](struct cache *cache) {
-        struct cache_budget *budget = &cache_budgets[false];
+        struct cache_budget *budget = &caches_budget;
         size_t fair = budget->fair;
         budget->fair = 64 * 1024;
         EXPECT_EQ(room_after(cache, 41, 2000), 127u);
@@ -322,10 +230,10 @@ TEST(Cache, AThreadOfOneBinTouchesTwoPagesOfItsCache)
 {
     calm_trim(); /* caches that wait have only their heads then */
     with_cache([](struct cache *cache) {
-        size_t fair = cache_budgets[false].fair;
-        cache_budgets[false].fair = 64 * 1024;
+        size_t fair = caches_budget.fair;
+        caches_budget.fair = 64 * 1024;
         EXPECT_EQ(room_after(cache, 0, 2000), 127u);
-        cache_budgets[false].fair = fair;
+        caches_budget.fair = fair;
         std::vector<unsigned char> pages(CACHE_BYTES / depot_page_bytes);
         ASSERT_EQ(mincore(cache, CACHE_BYTES, pages.data()), 0);
         EXPECT_EQ(std::count_if(pages.begin(), pages.end(), [](auto page) { return page & 1; }), 2);
@@ -434,8 +342,8 @@ template <class Body> static void with_shared_bin(unsigned row, Body body)
     with_cache([&](struct cache *cache) {
         unsigned bin = row * CLASS_LIMIT + class_of(64);
         share(bin);
-        size_t others = cache->capacity_bytes[false];
-        body(bin, [&] { return (cache->capacity_bytes[false] - others) / bin_bytes(bin); });
+        size_t others = cache->capacity_bytes;
+        body(bin, [&] { return (cache->capacity_bytes - others) / bin_bytes(bin); });
         EXPECT_EQ(heap_verify(), nullptr);
     });
 }
@@ -485,24 +393,24 @@ TEST(Cache, WhoAsksForBlocksAndFreesAThousandKeepsAPlainArrayUntilItGoesOn)
 TEST(Cache, WhereBatchesChangeHandsRoomForTwoIsNoLuxury)
 {
     with_cache([](struct cache *cache) {
-        size_t fair = cache_budgets[false].fair, others = 0;
+        size_t fair = caches_budget.fair, others = 0;
         unsigned small = 75 * CLASS_LIMIT + class_of(64), large = 75 * CLASS_LIMIT + class_of(2048);
         auto room_of = [&](unsigned bin, unsigned rounds, size_t count) {
             for (unsigned round = 0; round < rounds; round++)
                 swing(bin, count);
-            return (cache->capacity_bytes[false] - others) / bin_bytes(bin);
+            return (cache->capacity_bytes - others) / bin_bytes(bin);
         };
         share(small);
         share(large);
-        others = cache->capacity_bytes[false];
-        cache_budgets[false].fair = 1024;
+        others = cache->capacity_bytes;
+        caches_budget.fair = 1024;
         EXPECT_EQ(room_of(small, 20, 5000), 2u * BATCH_BLOCKS + 1);
         EXPECT_EQ(room_of(small, 8, 1000), 2u * BATCH_BLOCKS + 1) << "more is luxury";
-        others = cache->capacity_bytes[false];
+        others = cache->capacity_bytes;
         EXPECT_EQ(room_of(large, 20, 5000), BATCH_BYTES / 2048u) << "many flushes in a row";
         EXPECT_EQ(room_of(large, 8, 100), 2 * batch_blocks_of(2048) + 1)
             << "a few, which it spares";
-        cache_budgets[false].fair = fair;
+        caches_budget.fair = fair;
         EXPECT_EQ(heap_verify(), nullptr);
     });
 }
@@ -612,9 +520,9 @@ TEST(Cache, AnAbandonedCacheIsEmptyAndWorksOn)
             blocks.push_back(calm_test::alloc_in_cohort(64, 0));
         for (void *block : blocks)
             heap_free(block);
-        EXPECT_GT(held_bytes(cache, false), 0u);
+        EXPECT_GT(held_bytes(cache), 0u);
         cache_abandon(cache);
-        EXPECT_EQ(held_bytes(cache, false), 0u);
+        EXPECT_EQ(held_bytes(cache), 0u);
         std::set<void *> fresh;
         for (unsigned i = 0; i < 2000; i++)
             EXPECT_TRUE(fresh.insert(calm_test::alloc_in_cohort(64, 0)).second);

@@ -65,38 +65,12 @@ TEST(Class, ForEveryClassAndOffsetTheProductSaysWhatDivisionSays)
 
 TEST(Class, NoOffsetBeginsABlockOfAClassThatDoesNotExist)
 {
-    for (unsigned number = 0; number < CLASS_SPAN; number++) {
+    for (unsigned number = 0; number < CLASS_LIMIT; number++) {
         if (number != 0 && number < CLASS_COUNT)
             continue;
         for (size_t offset = 0; offset < UNIT_BYTES; offset++)
             ASSERT_FALSE(class_begins_block(number, static_cast<uint16_t>(offset)))
                 << number << " " << offset;
-    }
-}
-
-TEST(Class, ALargeBlockBeginsAtTheStartOfItsUnitOnly)
-{
-    for (size_t offset = 0; offset < UNIT_BYTES; offset++)
-        ASSERT_EQ(class_begins_block(CLASS_SPAN, static_cast<uint16_t>(offset)), offset == 0)
-            << offset;
-    for (unsigned owner : {0u, 1u, 15u, 16u, 517u, SPAN_OWNER_LIMIT - 1u})
-        for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-            unsigned bin = bin_of_span(units, owner);
-            EXPECT_EQ(bin_class(bin), static_cast<unsigned>(CLASS_SPAN));
-            EXPECT_EQ(bin_bytes(bin), units * UNIT_BYTES);
-            EXPECT_LT(bin, static_cast<unsigned>(BIN_LIMIT));
-        }
-}
-
-TEST(Class, ALargeRequestIsGivenABlockOfUpToHalfAsManyUnitsMoreThatHasABin)
-{
-    EXPECT_EQ(span_units_given(1), 1u);
-    EXPECT_EQ(span_units_given(2), 3u);
-    EXPECT_EQ(span_units_given(16), 24u);
-    for (size_t units = 1; units <= SPAN_UNITS_MAX; units++) {
-        EXPECT_GE(span_units_given(units), units);
-        EXPECT_LE(2 * span_units_given(units), 3 * units);
-        EXPECT_LE(span_units_given(units), static_cast<size_t>(SPAN_UNITS_MAX));
     }
 }
 

@@ -231,14 +231,14 @@ TEST(Cores, ATrimEmptiesAllCachesOfCores)
     with_cores(CORES_ALWAYS, [] {
         for (size_t bytes : {100u, 3000u}) /* a new cache, then the same from its slot */
             heap_free(calm_test::alloc_in_cohort(bytes, 0));
-        EXPECT_GT(cache_budgets[false].in_use, 0u);
+        EXPECT_GT(caches_budget.in_use, 0u);
         cores_cool();
-        EXPECT_EQ(cache_budgets[false].in_use, 0u);
+        EXPECT_EQ(caches_budget.in_use, 0u);
         cores_cool();
         heap_free(calm_test::alloc_in_cohort(100, 0));
-        EXPECT_GT(cache_budgets[false].in_use, 0u);
+        EXPECT_GT(caches_budget.in_use, 0u);
         cores_cool();
-        EXPECT_EQ(cache_budgets[false].in_use, 0u);
+        EXPECT_EQ(caches_budget.in_use, 0u);
     });
 }
 

@@ -41,6 +41,18 @@ TEST(Large, UnitsAreRoundedUp)
     EXPECT_EQ(large_units(PTRDIFF_MAX), (static_cast<size_t>(PTRDIFF_MAX) >> UNIT_SHIFT) + 1);
 }
 
+TEST(Large, AShortRequestIsGivenABlockOfUpToHalfAsManyUnitsMore)
+{
+    EXPECT_EQ(large_units_given(1), 1u);
+    EXPECT_EQ(large_units_given(2), 3u);
+    EXPECT_EQ(large_units_given(16), 24u);
+    for (size_t units = 1; units <= LARGE_SHORT_UNITS; units++) {
+        EXPECT_GE(large_units_given(units), units);
+        EXPECT_LE(2 * large_units_given(units), 3 * units);
+        EXPECT_LE(large_units_given(units), static_cast<size_t>(LARGE_SHORT_UNITS));
+    }
+}
+
 TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
 {
     ASSERT_TRUE(heap_start());
@@ -50,9 +62,7 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         char *block = static_cast<char *>(large_acquire(units, 1, 0, &is_zero));
         ASSERT_NE(block, nullptr);
         size_t unit = region_unit(block);
-        unsigned head = units <= SPAN_UNITS_MAX ? bin_of_span(units, 0)
-                                                : static_cast<unsigned>(UNIT_HEAD);
-        EXPECT_EQ(region_kind(unit), head);
+        EXPECT_EQ(region_kind(unit), static_cast<unsigned>(UNIT_HEAD));
         for (size_t i = 1; i < units; i++)
             ASSERT_EQ(region_kind(unit + i), static_cast<unsigned>(UNIT_BODY));
         EXPECT_EQ(large_usable(block), units * UNIT_BYTES);
@@ -146,7 +156,6 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     ASSERT_EQ(large_resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
-    EXPECT_EQ(region_kind(region_unit(block)), bin_of_span(10, 0));
     ASSERT_EQ(large_resize(block, 90 * UNIT_BYTES - 5, 0), block);
     EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));

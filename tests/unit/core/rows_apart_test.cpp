@@ -95,13 +95,13 @@ TEST_F(Apart, ReallocMovesABlockToTheCohortThatAsksAndLeavesItThere)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Blocks of one size and of rows that share both a shelf and the caches' entries, freed in turn. */
+/* Blocks of one size, and so of one shelf, freed in turn. */
 enum { OTHERS_BYTES = 300000 };
 
 static std::map<unsigned, void *> free_of_several()
 {
     std::map<unsigned, void *> freed;
-    for (unsigned row : {5u, 5u + SPAN_UNITS_MAX, 5u + 2 * SPAN_UNITS_MAX}) {
+    for (unsigned row : {5u, 69u, 133u}) {
         freed[row] = heap_alloc_slow(OTHERS_BYTES, offset_of(row));
         EXPECT_EQ(owner_of(freed[row]), row);
     }
@@ -113,8 +113,8 @@ static std::map<unsigned, void *> free_of_several()
 /* Frees each again, so that it is the newest of those that wait. */
 static void expect_own_again(const std::map<unsigned, void *> &freed)
 {
-    void *others = heap_alloc_slow(OTHERS_BYTES, offset_of(5 + 3 * SPAN_UNITS_MAX));
-    EXPECT_EQ(owner_of(others), 5u + 3 * SPAN_UNITS_MAX);
+    void *others = heap_alloc_slow(OTHERS_BYTES, offset_of(197));
+    EXPECT_EQ(owner_of(others), 197u);
     for (const auto &[row, block] : freed) {
         auto *again = static_cast<uint64_t *>(heap_alloc_slow(OTHERS_BYTES, offset_of(row)));
         EXPECT_EQ(owner_of(again), row);
@@ -127,45 +127,22 @@ static void expect_own_again(const std::map<unsigned, void *> &freed)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Seen to fail with span_of_thread() that asks no block's owner. */
-TEST_F(Apart, OwnersWhoseLargeBlocksAreInOneEntryOfACacheHaveTheirOwnAgain)
+/* Seen to fail with is_wished() that asks no block's owner. */
+TEST_F(Apart, OwnersWhoseLargeBlocksAreOnOneShelfHaveTheirOwnAgain)
 {
     heap_trim();
     std::map<unsigned, void *> freed = free_of_several();
-    EXPECT_EQ(shelf_bytes(), 0u) << "a cache has them";
     expect_own_again(freed);
     heap_trim();
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* The same with what a core's cache gives, which is looked at once it is taken. Seen to fail with
- * owned_of_core() that asks no owner, and with one that does not put another's block back. */
-TEST_F(Apart, OfACoresCacheEachOwnerHasItsOwnAgainToo)
-{
-    std::thread([&] {
-        cores_start(CORES_ALWAYS, CORES_MAX);
-        if (cores_refusal() != nullptr)
-            GTEST_SKIP() << cores_refusal();
-        heap_trim();
-        size_t before = large_bytes();
-        std::map<unsigned, void *> freed = free_of_several();
-        ASSERT_NE(of_thread.area, nullptr);
-        for (unsigned i = 0; i < 100; i++)
-            expect_own_again(freed);
-        cores_cool();
-        shelf_drain(true);
-        EXPECT_EQ(large_bytes(), before) << "none is lost";
-    }).join();
-    EXPECT_EQ(heap_verify(), nullptr);
-}
-
-/* Seen to fail with newest_of() that asks no block's owner, and with one that looks at the newest
- * block only. */
+/* Seen to fail with is_wished() that asks no block's owner, and with shelf_pop() that looks at the
+ * first slot only. */
 TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheShelfToItsCohortAlone)
 {
     heap_trim();
     std::map<unsigned, void *> freed = free_of_several();
-    cache_empty(of_thread.cache);
     EXPECT_EQ(shelf_bytes(), 3 * align_up(OTHERS_BYTES, UNIT_BYTES));
     for (const auto &[row, block] : freed)
         EXPECT_EQ(heap_alloc_slow(OTHERS_BYTES, offset_of(row)), block) << "row " << row;
@@ -177,7 +154,6 @@ TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheShelfToItsCohortAlone)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* In a cache, and on a shelf. */
 TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndWaitsOnce)
 {
     misuse_policy.stops_on_misuse = false;
@@ -189,7 +165,6 @@ TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndWaitsOnce)
     EXPECT_EQ(misuse_count(), before + 1);
     EXPECT_EQ(heap_realloc(block, 200000, offset_of(700), false), nullptr);
     EXPECT_EQ(misuse_count(), before + 2);
-    cache_empty(of_thread.cache);
     EXPECT_EQ(shelf_bytes(), align_up(300000, UNIT_BYTES));
     heap_free(block);
     EXPECT_EQ(misuse_count(), before + 3);
@@ -200,7 +175,7 @@ TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndWaitsOnce)
 }
 
 /* Seen to fail with stats_read() that counts nobody's blocks only. */
-TEST_F(Apart, LargeBlocksThatWaitInCachesAreCounted)
+TEST_F(Apart, LargeBlocksThatWaitAreDirtyAndNotAllocated)
 {
     struct calm_stats before, after;
     heap_trim();
@@ -211,7 +186,8 @@ TEST_F(Apart, LargeBlocksThatWaitInCachesAreCounted)
         heap_free(block);
     calm_stats_read(&after);
     size_t bytes = align_up(300000, UNIT_BYTES) + align_up(1000000, UNIT_BYTES);
-    EXPECT_EQ(after.cached_bytes - before.cached_bytes, bytes);
+    EXPECT_EQ(after.dirty_bytes - before.dirty_bytes, bytes);
+    EXPECT_EQ(after.allocated_bytes, before.allocated_bytes);
 }
 
 TEST_F(Apart, ASampledBlockIsItsCohortsAndItsFreeIsTold)

@@ -7,7 +7,8 @@
 
 static void *take(size_t units, size_t align = UNIT_BYTES)
 {
-    return shelf_take({units, 0, align});
+    void *block = shelf_find({units, 0, align});
+    return block != nullptr ? block : large_acquire(units, align / UNIT_BYTES, 0, nullptr);
 }
 
 static bool is_free(const void *block)
@@ -238,4 +239,85 @@ TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
     EXPECT_FALSE(is_shared);
     shelf_drain(true);
     EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* Seen to fail with large_lay_aside() that loads and stores. */
+TEST(Shelf, OfThreadsThatFreeOneBlockAtOnceOneIsToldThatItDid)
+{
+    start_without_purges();
+    for (unsigned round = 0; round < 2000; round++) {
+        void *block = large_acquire(3, 1, 0, nullptr);
+        std::atomic<unsigned> ready{0}, freed{0};
+        auto free_it = [&] {
+            ready++;
+            while (ready < 2)
+                ;
+            freed += shelf_give(block);
+        };
+        std::thread other(free_it);
+        free_it();
+        other.join();
+        ASSERT_EQ(freed, 1u);
+        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), block);
+        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), nullptr);
+        large_release(block);
+    }
+}
+
+/* Seen to fail with shelf_find() that looks at the thread's own home only. */
+TEST(Shelf, WhatAThreadFreedThatSleepsAnotherTakesAndATrimGivesBack)
+{
+    start_without_purges();
+    std::atomic<bool> has_freed{false}, is_over{false};
+    std::vector<void *> blocks(6);
+    for (void *&block : blocks)
+        ASSERT_NE(block = heap_alloc_slow(1000000, 0), nullptr);
+    std::thread sleeper([&] {
+        home_enter(home_count - 1);
+        for (void *block : blocks)
+            heap_free(block);
+        has_freed = true;
+        while (!is_over)
+            usleep(1000);
+    });
+    while (!has_freed)
+        usleep(1000);
+    EXPECT_EQ(shelf_bytes(), 6u * 16 * UNIT_BYTES);
+    void *taken = heap_alloc_slow(1000000, 0);
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), taken), 1);
+    heap_free(taken);
+    calm_trim();
+    EXPECT_EQ(shelf_bytes(), 0u);
+    is_over = true;
+    sleeper.join();
+}
+
+/* Seen to fail with a search that begins at the next longer one, that takes any longer one, and
+ * with fits_in_place() as for small blocks. */
+TEST(Shelf, ARequestTakesTheNextLongerBlockThatMayBeGivenAndItsFreeMayTellWhatWasAsked)
+{
+    start_without_purges();
+    auto alloc = [](size_t units) { return heap_alloc_slow(units * UNIT_BYTES - 100, 0); };
+    for (size_t units = 1; units <= LARGE_SHORT_UNITS; units++) {
+        size_t longest = large_units_given(units);
+        void *exact = alloc(units), *longer = alloc(longest);
+        heap_free(longer);
+        heap_free(exact);
+        void *first = alloc(units), *second = alloc(units);
+        EXPECT_EQ((std::set<void *>{first, second}), (std::set<void *>{exact, longer}));
+        size_t misuses = misuse_count();
+        heap_free_sized(second, std::max<size_t>((units - 1) * UNIT_BYTES, MEDIUM_MAX) + 1, 1);
+        EXPECT_EQ(misuse_count(), misuses);
+        large_release(first);
+        shelf_drain(true);
+        if (longest < LARGE_SHORT_UNITS) { /* one unit more is too long */
+            void *too_long = alloc(longest + 1);
+            heap_free(too_long);
+            first = alloc(units);
+            EXPECT_NE(first, too_long) << units;
+            large_release(first);
+            shelf_drain(true);
+        }
+    }
+    EXPECT_EQ(heap_verify(), nullptr);
 }

@@ -74,7 +74,7 @@ TEST(Thread, ManyThreadsAtOnceShareOneBudget)
 {
     use_no_cores();
     ASSERT_TRUE(heap_start());
-    size_t alone = load(&cache_budgets[false].fair, RELAXED);
+    size_t alone = load(&caches_budget.fair, RELAXED);
     std::atomic<unsigned> ready{0};
     std::atomic<bool> is_done{false};
     std::vector<std::thread> threads;
@@ -89,11 +89,11 @@ TEST(Thread, ManyThreadsAtOnceShareOneBudget)
     while (ready < 60)
         std::this_thread::yield();
     EXPECT_GE(thread_count(), 60u);
-    EXPECT_LT(load(&cache_budgets[false].fair, RELAXED), alone);
+    EXPECT_LT(load(&caches_budget.fair, RELAXED), alone);
     is_done = true;
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_EQ(load(&cache_budgets[false].fair, RELAXED), alone);
+    EXPECT_EQ(load(&caches_budget.fair, RELAXED), alone);
 }
 
 static pthread_key_t late_key;

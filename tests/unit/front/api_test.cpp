@@ -116,7 +116,7 @@ TEST(Api, AnOptionThatMayChangeAnyTimeTakesEffect)
 {
     calm_free(calm_malloc(10));
     EXPECT_EQ(calm_option_set("cache_kb", 128), 0);
-    EXPECT_LE(cache_budgets[false].each, 128u * 1024u);
+    EXPECT_LE(caches_budget.each, 128u * 1024u);
     EXPECT_EQ(calm_option_set("purge_delay_ms", 33), 0);
     EXPECT_EQ(purge_settings.delay_ms, 33u);
     EXPECT_EQ(calm_option_set("misuse", 0), 0);

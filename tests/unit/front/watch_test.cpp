@@ -75,13 +75,24 @@ TEST(Watch, TheFactsSayWhereTheNumbersAre)
 {
     ASSERT_TRUE(heap_start());
     void *small = calm_malloc(100), *large = calm_malloc(9 << 20);
+    calm_free(calm_malloc(1 << 20));
     auto facts = facts_of(&watch_table);
-    auto word = [&](const char *name) { return *static_cast<const size_t *>(facts[name]); };
+    auto number = [&](const char *name) { return reinterpret_cast<uintptr_t>(facts[name]); };
+    auto word = [&](const char *name, size_t offset = 0) {
+        return *reinterpret_cast<const size_t *>(number(name) + offset);
+    };
     EXPECT_EQ(word("depot.newest"), reinterpret_cast<size_t>(depot_newest()));
     EXPECT_EQ(word("cache.newest"), reinterpret_cast<size_t>(registry_newest()));
     EXPECT_EQ(word("large.blocks"), large_count());
     EXPECT_EQ(word("large.units") << UNIT_SHIFT, large_bytes());
-    EXPECT_EQ(word("shelf.units") << UNIT_SHIFT, shelf_bytes());
+    size_t shelved = 0;
+    for (size_t i = 0; i < number("shelf.set_count"); i++)
+        for (size_t slot = 0; slot < number("shelf.slot_count"); slot++)
+            shelved += word("shelf.sets",
+                            i * number("shelf.set_bytes") + number("shelf.slots") + 8 * slot) &
+                       ((1u << number("shelf.units_bits")) - 1);
+    EXPECT_EQ(shelved << UNIT_SHIFT, shelf_bytes());
+    EXPECT_GT(shelved, 0u);
     EXPECT_EQ(word("site.cohorts"), site_cohorts());
     calm_free(large);
     calm_free(small);

@@ -94,6 +94,27 @@ size_t calm_good_size(size_t size);
  */
 bool calm_trim(void);
 
+/*
+ * Whether moving `block` would help to empty its slab, 64 KiB of blocks of one size. True when the
+ * slab is partly filled, by no more than 9/8 of what the partly filled slabs of its size and cohort
+ * are on average, and is not the one that the next block comes from; so never of the fullest. Once
+ * it is false of all blocks of a size and a cohort at most 8 of their slabs are partly filled.
+ * False for blocks above 32 KiB, which have pages of their own, for sampled ones, for what is not a
+ * block, and while another thread has the slab's lock. Free blocks that wait in caches count as
+ * used: calm_trim() first empties the caller's. Cost: constant, one lock; some 20 ns.
+ */
+bool calm_should_move(const void *block);
+
+/*
+ * Where calm_should_move(block) is true: moves its usable bytes to the slab that the next block
+ * comes from, frees `block`, and returns the new address; else returns `block`. Caches are passed
+ * by: what malloc returns after a free is the block that was freed. Nobody may use `block`
+ * meanwhile. The new one has its size class, cohort and natural alignment; NULL gives NULL. Needs
+ * no memory; a bad pointer is reported as by calm_usable_size. Cost: constant but for the copy: two
+ * locks.
+ */
+void *calm_move(void *block);
+
 /* What the heap holds. Bytes unless said. allocated <= active <= mapped. */
 struct calm_stats {
     size_t

@@ -9,7 +9,8 @@
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
  * a system call. D1: free_blocks == sum of free_count.   D2: a slab is in the list of its
- * free_count.   Checked by depot_verify(). Design: docs/design/depots.md
+ * free_count.   D5: `listed` counts the slabs in lists.   Checked by depot_verify().
+ * Design: docs/design/depots.md
  */
 #include "core/depot.h"
 
@@ -60,6 +61,7 @@ size_t depot_slab_bytes(void)
 
 static void list_remove(struct depot *depot, struct slab *slab)
 {
+    depot->listed[slab->list == LIST_EMPTY]--;
     if (slab->next != 0)
         slab_of_unit(slab->next)->previous = slab->previous;
     if (slab->previous != 0)
@@ -79,6 +81,7 @@ void depot_relist(struct depot *depot, struct slab *slab)
     if (list == SLAB_UNLISTED)
         return;
     slab->list = (uint8_t)list;
+    depot->listed[list == LIST_EMPTY]++;
     slab->previous = 0;
     slab->next = depot->lists[list];
     if (slab->next != 0)
@@ -149,7 +152,7 @@ void depot_retire(struct slab *const *slabs, size_t count)
     purge_note(count << UNIT_SHIFT);
 }
 
-static size_t take_listed(struct depot *depot, void **out, size_t want)
+size_t depot_take_listed(struct depot *depot, void **out, size_t want)
 {
     size_t taken = 0;
     for (unsigned list = 0; list < DEPOT_LISTS && taken < want; list++) {
@@ -290,7 +293,8 @@ static size_t take_locked(struct depot *depot, void **out, size_t want)
     /* What others left, or put aside while the lock was held, comes before another's slab. */
     if (load(&depot->free_blocks, RELAXED) == 0 && depot_batch_count(depot) == 0)
         borrow(depot);
-    size_t taken = load(&depot->free_blocks, RELAXED) == 0 ? 0 : take_listed(depot, out, want);
+    bool has_any = load(&depot->free_blocks, RELAXED) != 0;
+    size_t taken = has_any ? depot_take_listed(depot, out, want) : 0;
     lock_release(&depot->lock, RANK_DEPOT);
     return taken > 0 ? taken : depot_batch_take(depot, out);
 }
@@ -422,7 +426,7 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
 
 static verdict verify_one(struct depot *depot)
 {
-    size_t free_blocks = 0;
+    size_t free_blocks = 0, listed[2] = {0, 0};
     for (unsigned list = 0; list < DEPOT_LISTS; list++) {
         for (size_t unit = depot->lists[list]; unit != 0; unit = slab_of_unit(unit)->next) {
             const struct slab *slab = slab_of_unit(unit);
@@ -434,8 +438,11 @@ static verdict verify_one(struct depot *depot)
                 slab->bin != depot->bin)
                 return "D2: a slab is in the wrong list";
             free_blocks += slab->free_count;
+            listed[list == LIST_EMPTY]++;
         }
     }
+    if (listed[false] != depot->listed[false] || listed[true] != depot->listed[true])
+        return "D5: a depot's count of slabs in its lists is wrong";
     return free_blocks == load(&depot->free_blocks, RELAXED)
                ? NULL
                : "D1: a depot's count of free blocks is wrong";

@@ -37,6 +37,7 @@ struct depot {
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
     _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                         */
     uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks: 0 the fullest, the last wholly free */
+    uint32_t listed[2];          /* D5: how many are in the lists, but for the last; in the last */
     bool is_taken;               /* by whoever forks: not in a handler that interrupted it      */
 };
 

@@ -20,6 +20,7 @@ static void mend(struct depot *depot)
     uint32_t slabs_counted = load(&depot->slab_count, ACQUIRE), slabs = 0; /* before the map */
     size_t counted = load(&depot->free_blocks, RELAXED), free_blocks = 0;
     __builtin_memset(depot->lists, 0, sizeof depot->lists);
+    __builtin_memset(depot->listed, 0, sizeof depot->listed);
     for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
         struct slab *slab = depot_own_slab(depot, unit);
         if (slab == NULL)

@@ -22,6 +22,9 @@ ALWAYS_INLINE unsigned depot_list_for(unsigned class, unsigned free_count)
 /* Puts a slab whose count of free blocks changed into the list it belongs to. */
 void depot_relist(struct depot *depot, struct slab *slab);
 
+/* Takes at most `want` blocks: of the fullest slabs, the lowest addresses first. */
+size_t depot_take_listed(struct depot *depot, void **out, size_t want);
+
 /* Keeps D1 when blocks became free, or are free no longer. */
 void depot_count_free(struct depot *depot, size_t more, size_t fewer);
 

@@ -4,6 +4,7 @@
 #include "calmalloc/adapter.h"
 
 #include "base/text.h"
+#include "core/compact.h"
 #include "front/cohorts.h"
 #include "front/front.h"
 #include "front/options.h"
@@ -104,6 +105,16 @@ EXPORT size_t calm_good_size(size_t size)
 EXPORT bool calm_trim(void)
 {
     return heap_trim();
+}
+
+EXPORT bool calm_should_move(const void *block)
+{
+    return compact_helps(block);
+}
+
+EXPORT void *calm_move(void *block)
+{
+    return compact_move(block);
 }
 
 EXPORT void calm_stats_read(struct calm_stats *out)

@@ -276,6 +276,17 @@ void oracle_free(struct oracle *oracle, size_t index, unsigned how)
     drop(oracle, index);
 }
 
+/* Moves a block if its slab is sparse. */
+static void move(struct oracle *oracle, size_t index)
+{
+    struct shadow *shadow = &oracle->blocks[index];
+    size_t usable = usable_of(shadow);
+    shadow->start = calm_move(shadow->start);
+    check(shadow, shadow->filled, "after a move");
+    if (usable_of(shadow) != usable)
+        stress_fail("a block of %zu bytes has %zu after a move", usable, usable_of(shadow));
+}
+
 /* Puts a block where another thread finds it, and takes over what lay there. */
 static void trade(struct oracle *oracle, size_t index)
 {
@@ -358,6 +369,8 @@ void oracle_step(struct oracle *oracle)
     } else {
         oracle_malloc(oracle, random_size(oracle), (unsigned)below(oracle, SITES));
     }
+    if (oracle->count > 0 && lot % 4 == 0)
+        move(oracle, below(oracle, oracle->count));
     if (below(oracle, 4096) == 0)
         calm_trim();
 }

@@ -15,6 +15,7 @@ extern "C" {
 #include "core/batch.h"
 #include "core/cache.h"
 #include "core/class.h"
+#include "core/compact.h"
 #include "core/cores.h"
 #include "core/depot.h"
 #include "core/heap.h"

@@ -132,6 +132,10 @@ extern "C" {
 
     /// Gives free pages back to the kernel; whether there were any.
     pub fn calm_trim() -> bool;
+    /// Whether moving `block` would help to empty its slab.
+    pub fn calm_should_move(block: *const c_void) -> bool;
+    /// Moves `block` where that would help; where it is now.
+    pub fn calm_move(block: *mut c_void) -> *mut c_void;
     /// Fills `out`.
     pub fn calm_stats_read(out: *mut calm_stats);
     /// Fills `out` with at most `capacity` cohorts, the largest first. Returns how many there are.

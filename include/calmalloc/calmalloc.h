@@ -115,6 +115,24 @@ bool calm_should_move(const void *block);
  */
 void *calm_move(void *block);
 
+/*
+ * Sends memory of live blocks that nobody has touched for `age_ms` milliseconds to swap; what is
+ * touched later comes back by itself, at a page fault each. Returns the bytes that left memory.
+ *
+ * 0: all of it now, as before a long sleep. Else what is untouched is found by trial, since no
+ * kernel tells: a call sends one page of each 64 KiB out; a later one, `age_ms` after its end,
+ * sends the rest of each 64 KiB whose page has not come back, and begins other trials. A call that
+ * comes sooner does nothing. So memory in use pays one fault for each 64 KiB and call, and a page
+ * that is used beside 15 that are not may have to come back.
+ *
+ * Where the kernel has no swap, or keeps pages (locked ones, those shared with a forked child),
+ * nothing leaves; they are marked as the first to go (MADV_COLD). Needs a kernel from 5.4 on; reads
+ * /proc/self/pagemap, or asks mincore. Option `cold_ms` does the same unasked, while the program
+ * frees. Cost: system calls, 10 microseconds for each 64 KiB in memory, and some 200 for each that
+ * leaves; other threads go on meanwhile.
+ */
+size_t calm_page_out_cold(uint64_t age_ms);
+
 /* What the heap holds. Bytes unless said. allocated <= active <= mapped. */
 struct calm_stats {
     size_t

@@ -171,6 +171,7 @@ void heap_apply(const struct heap_settings *settings)
 {
     store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
     store(&purge_settings.delay_ms, settings->purge_delay_ms, RELAXED);
+    store(&purge_settings.cold_ms, settings->cold_ms, RELAXED);
     span_limit(settings->limit_bytes);
     store(&purge_settings.soft_limit, settings->soft_limit_bytes, RELAXED);
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);

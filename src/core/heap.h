@@ -17,7 +17,7 @@
 /* What the options decide; filled before heap_start. */
 struct heap_settings {
     bool purges_when_idle;
-    uint32_t purge_delay_ms;
+    uint32_t purge_delay_ms, cold_ms;
     size_t cache_bytes_each;
     size_t limit_bytes, soft_limit_bytes; /* 0: none */
     enum cores_use cores;

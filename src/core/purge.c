@@ -22,6 +22,7 @@
 #include "core/shelf.h"
 #include "core/slab.h"
 #include "core/thread.h"
+#include "mem/cold.h"
 #include "mem/span.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -55,7 +56,7 @@ static _Thread_local struct {
     bool is_held, is_step, is_sweep;
 } owed;
 
-enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS };
+enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS, LOOK_COLD };
 static _Atomic uint64_t look_due_ms; /* 0 while a look is under way          */
 static _Atomic size_t sweep_left;    /* slabs, of the sweep that is under way */
 
@@ -294,8 +295,21 @@ static void look_begin(uint64_t now)
     store(&look_due_ms, 0, RELAXED);
 }
 
+size_t purge_cold(uint64_t age_ms)
+{
+    size_t left = 0;
+    for (bool goes_on = true; goes_on && turn_begin(); age_ms = UINT64_MAX) { /* one pass begins */
+        uint64_t now = os_clock_ms();
+        goes_on = cold_begin(now, age_ms, depot_page_bytes);
+        if (goes_on)
+            left += cold_some(now);
+        turn_end(true);
+    }
+    return left;
+}
+
 /* A part of the look under way. */
-static void look_some(void)
+static void look_some(uint64_t now)
 {
     if (at.part == LOOK_CACHES) {
         thread_cool_one();
@@ -311,10 +325,16 @@ static void look_some(void)
         }
         if (at.depot == NULL)
             at.part = LOOK_SLABS;
-    } else {
+    } else if (at.part == LOOK_SLABS) {
         size_t units = size_min(at.units_left, UNITS_A_STEP);
         at.units_left -= purge_slabs(units, load(&depot_tick, RELAXED) - SLAB_LOOKS, CALLS_A_STEP);
         if (at.units_left == 0)
+            at.part = LOOK_COLD;
+    } else {
+        size_t age_ms = load(&purge_settings.cold_ms, RELAXED);
+        if (age_ms != 0 && cold_begin(now, age_ms, depot_page_bytes))
+            cold_some(now);
+        else
             store(&look_due_ms, at.look_ms + load(&purge_settings.delay_ms, RELAXED), RELAXED);
     }
 }
@@ -330,7 +350,7 @@ static void step(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t now
     if (is_look_due && load(&look_due_ms, RELAXED) != 0)
         look_begin(now);
     else if (is_look_due)
-        look_some();
+        look_some(now);
 }
 
 /* Who does not get the turn leaves it to others, but for many dirty spans. */

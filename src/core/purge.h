@@ -10,6 +10,7 @@
 struct purge_settings {
     _Atomic bool is_idle_wanted; /* unasked; else only on trim      */
     _Atomic uint32_t delay_ms;   /* between two looks, by the clock */
+    _Atomic size_t cold_ms;      /* after which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* of charged bytes, beyond which nothing is kept; 0: none */
 };
 extern struct purge_settings purge_settings;
@@ -44,6 +45,9 @@ size_t purge_noted(void);
 
 /* Moves what lies in batches and in empty slabs to the bitmaps and the spans. */
 void purge_tidy(void);
+
+/* As calm_page_out_cold. */
+size_t purge_cold(uint64_t age_ms);
 
 /* Bytes given back since the start. */
 size_t purge_bytes(void);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "core/compact.h"
+#include "core/purge.h"
 #include "front/cohorts.h"
 #include "front/front.h"
 #include "front/options.h"
@@ -115,6 +116,11 @@ EXPORT bool calm_should_move(const void *block)
 EXPORT void *calm_move(void *block)
 {
     return compact_move(block);
+}
+
+EXPORT size_t calm_page_out_cold(uint64_t age_ms)
+{
+    return heap_start() ? purge_cold(age_ms) : 0;
 }
 
 EXPORT void calm_stats_read(struct calm_stats *out)

@@ -36,6 +36,7 @@ static struct heap_settings settings_now(void)
     return (struct heap_settings){
         .purges_when_idle = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
+        .cold_ms = (uint32_t)option_value(OPTION_cold_ms),
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .limit_bytes = (size_t)option_value(OPTION_limit_mb) << 20,
         .soft_limit_bytes = (size_t)option_value(OPTION_soft_limit_mb) << 20,

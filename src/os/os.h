@@ -72,6 +72,17 @@ uint64_t os_touch_ns(void *page);
  * any more, so that purging it gives the memory back and does not only unmap it. */
 void os_part_huge(void *start, size_t size);
 
+/*
+ * Sends the pages of a committed range to swap: 0 also where they stay, since there is no swap, or
+ * others have them, too; -EINVAL: a kernel before 5.4, or pages are locked. What is touched comes
+ * back by itself. os_cool: pages of the range are the first to go when memory is short. os_present:
+ * a byte for each page of a committed range, 1 if it is in memory, else 0; on failure `out` is
+ * undefined.
+ */
+int os_page_out(void *start, size_t size);
+int os_cool(void *start, size_t size);
+int os_present(const void *start, size_t size, uint8_t *out);
+
 /* Names a reservation for /proc/PID/maps, where the kernel supports it; what it is extended by has
  * the name, too. `name` is static. Only while the process starts: a filter of system calls that it
  * sets later need not know of it. */

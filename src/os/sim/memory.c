@@ -95,6 +95,13 @@ static struct reservation *checked(const char *call, const void *start, size_t s
     return in;
 }
 
+void sim_check_committed(const char *call, const void *start, size_t size)
+{
+    sim_lock();
+    checked(call, start, size, true);
+    sim_unlock();
+}
+
 static struct reservation *entry_unused(void)
 {
     for (size_t i = 0; i < reservation_count; i++)

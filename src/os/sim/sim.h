@@ -34,6 +34,9 @@ enum sim_call {
     SIM_POPULATE,
     SIM_LOCK,
     SIM_HUGE, /* any call about huge pages */
+    SIM_PAGE_OUT,
+    SIM_COOL,
+    SIM_PRESENT,
     SIM_FALLIBLE_COUNT,
     SIM_NAME = SIM_FALLIBLE_COUNT,
     SIM_RESIDENT,
@@ -75,6 +78,13 @@ size_t sim_resident_bytes(void);
  * of one takes from now on. */
 size_t sim_huge_bytes(void);
 void sim_touch_takes(uint64_t ns);
+
+/* Whether pages can go to swap; at the start they cannot. A page is touched, and comes back. Bytes
+ * that are in swap; and that were to be the first to go, since sim_swap(). */
+void sim_swap(bool is_there);
+void sim_touch(const void *address);
+size_t sim_swapped_bytes(void);
+size_t sim_cooled_bytes(void);
 
 /* Bytes that claim_map gave and that were not returned, and that are locked. */
 size_t sim_claimed_bytes(void);

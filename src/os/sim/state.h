@@ -18,6 +18,9 @@ void sim_lock(void);
 void sim_unlock(void);
 void sim_lock_reset(void);
 
+/* Stops the program unless these are committed pages of one reservation. */
+void sim_check_committed(const char *call, const void *start, size_t size);
+
 /* Limits in force. */
 size_t sim_reserved_max(void);
 size_t sim_committed_max(void);

@@ -136,6 +136,8 @@ extern "C" {
     pub fn calm_should_move(block: *const c_void) -> bool;
     /// Moves `block` where that would help; where it is now.
     pub fn calm_move(block: *mut c_void) -> *mut c_void;
+    /// Sends memory of live blocks that lay untouched for so long to swap. Returns the bytes that left memory.
+    pub fn calm_page_out_cold(age_ms: u64) -> usize;
     /// Fills `out`.
     pub fn calm_stats_read(out: *mut calm_stats);
     /// Fills `out` with at most `capacity` cohorts, the largest first. Returns how many there are.

@@ -49,7 +49,7 @@ class WithoutCalmalloc(Scripts):
     def test_everything_but_is_active_says_how_to_start_it(self):
         self.assertFalse(calmalloc.is_active())
         for call in (calmalloc.enable, calmalloc.stats, calmalloc.version, calmalloc.trim, calmalloc.profile_start,
-                     calmalloc.profile_stop, lambda: calmalloc.profile_dump(os.devnull)):
+                     calmalloc.profile_stop, calmalloc.page_out_cold, lambda: calmalloc.profile_dump(os.devnull)):
             with self.assertRaisesRegex(calmalloc.NotActive, "start it so: .* -m calmalloc run "):
                 call()
 
@@ -85,6 +85,13 @@ class OnCalmalloc(Scripts):
                            "print(json.dumps([calmalloc.trim(), full, calmalloc.stats()]))\n", PYTHONMALLOC="malloc")
         self.assertTrue(said[0])
         self.assertGreater(said[1]["resident_bytes"] - said[2]["resident_bytes"], 15_000_000)
+
+    def test_what_was_sent_to_swap_is_whole(self):
+        said = self.script("import calmalloc, json\n" + HOLDS + "before = hash(tuple(map(str, held)))\n"
+                           "print(json.dumps([calmalloc.page_out_cold(), calmalloc.stats()['failed_os_calls'],\n"
+                           "                  before == hash(tuple(map(str, held)))]))\n", PYTHONMALLOC="malloc")
+        self.assertGreaterEqual(said[0], 0)
+        self.assertEqual(said[1:], [0, True])
 
     def test_a_profile_counts_what_lives_at_its_end(self):
         said = self.script("import calmalloc, json\n"

@@ -4,6 +4,7 @@ pub extern fn calm_version() [*:0]const u8;
 pub extern fn calm_malloc(bytes: usize) ?*anyopaque;
 pub extern fn calm_free(block: ?*anyopaque) void;
 pub extern fn calm_trim() bool;
+pub extern fn calm_page_out_cold(age_ms: u64) usize;
 pub extern fn calm_stats_read(out: *Stats) void;
 pub extern fn calm_verify() ?[*:0]const u8;
 pub extern fn calm_option_get(name: [*:0]const u8, out: *u64) c_int;

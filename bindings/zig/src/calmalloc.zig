@@ -70,6 +70,12 @@ pub fn trim() bool {
     return c.calm_trim();
 }
 
+/// Sends memory of live blocks that lay untouched for `age_ms` to swap, found by trial: what one call tries, a later one
+/// sends. 0 sends all at once. What is touched comes back by itself. The bytes that left memory; calmalloc.h says more.
+pub fn pageOutCold(age_ms: u64) usize {
+    return c.calm_page_out_cold(age_ms);
+}
+
 /// What is wrong with the heap, null if nothing is. Only while no other thread uses it.
 pub fn verify() ?[]const u8 {
     return std.mem.span(c.calm_verify() orelse return null);

@@ -95,6 +95,7 @@ test "statistics, options and memory that goes back" {
     try expect(calmalloc.stats().allocated_bytes >= before.allocated_bytes + (1 << 20));
     gpa.free(memory);
     _ = calmalloc.trim();
+    _ = calmalloc.pageOutCold(0);
     try calmalloc.setOption("purge_delay_ms", 77);
     try expectEqual(77, try calmalloc.option("purge_delay_ms"));
     try std.testing.expectError(error.UnknownOption, calmalloc.option("no such option"));

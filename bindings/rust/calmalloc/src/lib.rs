@@ -44,7 +44,9 @@ pub mod pool;
 pub mod profile;
 
 pub use calmalloc_sys::calm_stats as Stats;
-pub use heap::{option, set_option, stats, trim, version, write_stats_json, OptionError};
+pub use heap::{
+    option, page_out_cold, set_option, stats, trim, version, write_stats_json, OptionError,
+};
 
 use calmalloc_sys as sys;
 use std::alloc::{GlobalAlloc, Layout};

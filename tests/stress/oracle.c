@@ -373,6 +373,8 @@ void oracle_step(struct oracle *oracle)
         move(oracle, below(oracle, oracle->count));
     if (below(oracle, 4096) == 0)
         calm_trim();
+    if (below(oracle, 4096) == 0)
+        calm_page_out_cold(below(oracle, 2));
 }
 
 void oracle_steps(struct oracle *oracle, uint64_t count)

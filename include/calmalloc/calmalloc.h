@@ -101,7 +101,7 @@ bool calm_trim(void);
  * it is false of all blocks of a size and a cohort at most 8 of their slabs are partly filled.
  * False for blocks above 32 KiB, which have pages of their own, for sampled ones, for what is not a
  * block, and while another thread has the slab's lock. Free blocks that wait in caches count as
- * used: calm_trim() first empties the caller's. Cost: constant, one lock; some 20 ns.
+ * used: calm_trim() first empties the caller's. Cost: constant, one lock; some 15 ns.
  */
 bool calm_should_move(const void *block);
 
@@ -128,7 +128,7 @@ void *calm_move(void *block);
  * Where the kernel has no swap, or keeps pages (locked ones, those shared with a forked child),
  * nothing leaves; they are marked as the first to go (MADV_COLD). Needs a kernel from 5.4 on; reads
  * /proc/self/pagemap, or asks mincore. Option `cold_ms` does the same unasked, while the program
- * frees. Cost: system calls, 10 microseconds for each 64 KiB in memory, and some 200 for each that
+ * frees. Cost: system calls, 20 microseconds for each 64 KiB in memory, and some 200 for each that
  * leaves; other threads go on meanwhile.
  */
 size_t calm_page_out_cold(uint64_t age_ms);

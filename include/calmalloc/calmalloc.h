@@ -133,6 +133,47 @@ void *calm_move(void *block);
  */
 size_t calm_page_out_cold(uint64_t age_ms);
 
+/*
+ * Says that the calling thread is about to sleep, as an event loop does before it waits: what its
+ * cache holds goes to the depots, and what is due by now goes back to the kernel, all of it and not
+ * a step with each free: free memory beyond what the program takes again within a second, and what
+ * was idle for `purge_delay_ms`. The next requests refill the cache. Waits for no other thread.
+ * With the option purge=trim only the cache is emptied. Cost: microseconds, and system calls in
+ * proportion to what is due. A thread that will sleep for long wants calm_trim().
+ */
+void calm_idle(void);
+
+/*
+ * Has `callback` called when a request passes the soft limit (`soft_limit_mb`, or what limit=cgroup
+ * makes of the group's limits; else the hard one), by how many bytes. NULL: no more. Before that
+ * the heap empties the calling thread's cache, batches and what ended threads left, and gives back
+ * what is free; where that is enough nobody is called. It runs at the end of the request, in the
+ * thread that asked, which holds nothing of the heap: it may free, allocate, trim and take locks
+ * that no caller of the heap holds. A request that was refused is then tried once more; one that
+ * was granted has its block. The callback must return, and must not free or resize the block that
+ * a `realloc` is about. Not called from within itself, in the same thread; several threads may be
+ * in it at once. While more is charged than the limit it comes again after 100 ms, or when a 64th
+ * of the limit more is charged. Cost, while one is set: some twenty instructions each time a
+ * cache asks for more.
+ */
+void calm_on_limit(void (*callback)(size_t bytes_over));
+
+/*
+ * Returns the bytes that the heap has committed: readable and writable, touched or not, the books
+ * included. It is what the kernel counts of the heap against RLIMIT_DATA and its rules of
+ * overcommit, to 1 % at any moment; memory that goes back to the kernel stays committed. Of pools,
+ * static data, and what a profile is written from, nothing. Cost: one load.
+ */
+size_t calm_committed(void);
+
+/*
+ * Returns the bytes that blocks and dirty free memory take, which options `limit_mb` and
+ * `soft_limit_mb` bound: no more than so many may be resident, and the books, some 2 %. A block
+ * counts whether it is touched or not, above 32 KiB in units of 64 KiB; free pages between small
+ * blocks count though they went back. Cost: some five loads.
+ */
+size_t calm_charged(void);
+
 /* What the heap holds. Bytes unless said. allocated <= active <= mapped. */
 struct calm_stats {
     size_t

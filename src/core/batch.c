@@ -19,6 +19,7 @@
 enum {
     CHUNK_BATCHES = 16,
     CHUNKS = BATCHES_MAX / CHUNK_BATCHES,
+    BATCHES_A_CPU_LEAST = 16,
     TRIES_MAX = 16,
 };
 
@@ -123,9 +124,11 @@ static bool chunk_ready(uint32_t number)
     return true;
 }
 
-void batch_set_limit(unsigned cpu_count)
+void batch_set_limit(unsigned cpu_count, size_t bytes_most)
 {
-    store(&numbers_limit, (uint32_t)size_min((size_t)cpu_count * BATCHES_A_CPU, BATCHES_MAX),
+    size_t least = (size_t)cpu_count * BATCHES_A_CPU_LEAST;
+    size_t most = size_min((size_t)cpu_count * BATCHES_A_CPU, BATCHES_MAX);
+    store(&numbers_limit, (uint32_t)size_min(size_max(bytes_most / BATCH_BYTES, least), most),
           RELAXED);
 }
 

@@ -52,8 +52,9 @@ ALWAYS_INLINE uint32_t batches_for(size_t block_bytes, bool is_urgent)
     return (uint32_t)(room >= most ? most : room == 0 ? 1 : room);
 }
 
-/* How many batches there may be; no fewer than there are. */
-void batch_set_limit(unsigned cpu_count);
+/* How many batches there may be, by the CPUs and by what they may hold together, some for each CPU
+ * at least; no fewer than there are. */
+void batch_set_limit(unsigned cpu_count, size_t bytes_most);
 
 /* Blocks of a size that go into one batch. */
 ALWAYS_INLINE size_t batch_blocks_of(size_t block_bytes)

@@ -17,6 +17,7 @@
 #include "core/cache_sizes.h"
 #include "core/depot.h"
 #include "core/heap.h"
+#include "core/limit.h"
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/run.h"
@@ -492,6 +493,8 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (block == NULL)
         block = refill(cache, bin, bin, REFILL_MAX, &fetched);
     cache_done(cache);
+    if (limit_ends(block))
+        block = refill(NULL, bin, bin, 1, &fetched);
     if (unlikely(on_refill != NULL))
         on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL) && unlikely(!cache_unmark(block, bin)))
@@ -507,6 +510,7 @@ void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size
     if (unlikely(block == NULL))
         return NULL;
     cache->armed[bin_class(bin)].unarmed -= entry_count(&cache->entries[armed]);
+    limit_ends(block);
     if (unlikely(on_refill != NULL)) /* which may take the cache from the thread */
         on_refill(fetched * bin_bytes(bin));
     if (CHECKS >= 1 && unlikely(!cache_unmark(block, bin)))

@@ -10,6 +10,7 @@
 #include "core/cores.h"
 #include "core/depot.h"
 #include "core/large.h"
+#include "core/limit.h"
 #include "core/misuse.h"
 #include "core/pooled.h"
 #include "core/purge.h"
@@ -31,13 +32,7 @@ enum { START_PATIENCE_MS = 5000 };
 
 enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
-enum {
-    CACHE_SHARE = 128,       /* of a limit, in a cache         */
-    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is */
-};
-
 static _Atomic uint32_t start_state;
-static unsigned cpu_count = 1;
 
 /* The last request that failed after all was brought together, and what there was then. */
 static struct {
@@ -104,12 +99,12 @@ static void start_now(void)
     os_start(&facts);
     struct heap_settings settings;
     heap_configure(&facts, &settings);
-    cpu_count = facts.cpu_count;
-    home_start(cpu_count);
-    shard_start(settings.shards, cpu_count);
+    home_start(facts.cpu_count);
+    shard_start(settings.shards, facts.cpu_count);
     cores_start(settings.cores, facts.core_limit);
     if (settings.huge_from_bytes != 0)
         huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
+    limit_start(facts.cpu_count, facts.memory_limit_bytes);
     heap_apply(&settings);
     span_on_shortage = collect;
     span_on_growth = shelf_drain_for_growth;
@@ -159,25 +154,14 @@ bool heap_start(void)
     return state == START_DONE;
 }
 
-/* What one cache may hold of small blocks: where there is a limit, a small part of it. */
-static size_t cache_bytes_each(const struct heap_settings *settings)
-{
-    size_t soft = settings->soft_limit_bytes, hard = settings->limit_bytes;
-    size_t limit = size_min(soft == 0 ? SIZE_MAX : soft, hard == 0 ? SIZE_MAX : hard);
-    return size_min(settings->cache_bytes_each, size_max(limit / CACHE_SHARE, CACHE_LEAST));
-}
-
 void heap_apply(const struct heap_settings *settings)
 {
     store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
     store(&purge_settings.delay_ms, settings->purge_delay_ms, RELAXED);
     store(&purge_settings.cold_ms, settings->cold_ms, RELAXED);
-    span_limit(settings->limit_bytes);
-    store(&purge_settings.soft_limit, settings->soft_limit_bytes, RELAXED);
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);
     store(&misuse_policy.stops_on_foreign, settings->stops_on_foreign, RELAXED);
-    thread_set_budget(cache_bytes_each(settings), cpu_count);
-    batch_set_limit(cpu_count);
+    limit_apply(settings);
 }
 
 void heap_install_hooks(void)
@@ -200,7 +184,9 @@ static void *large_alloc(struct shelf_wish wish)
     void *block = shelf_find(wish);
     if (likely(block != NULL) || !heap_start())
         return block;
-    return large_acquire(wish.units, wish.align >> UNIT_SHIFT, wish.owner, NULL);
+    size_t align_units = wish.align >> UNIT_SHIFT;
+    block = large_acquire(wish.units, align_units, wish.owner, NULL);
+    return limit_ends(block) ? large_acquire(wish.units, align_units, wish.owner, NULL) : block;
 }
 
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
@@ -220,7 +206,10 @@ static void *large_zeroed(size_t bytes, uint32_t cohort_offset)
 {
     struct shelf_wish wanted = wish(bytes, 1, cohort_offset);
     void *block = shelf_find(wanted);
-    return block != NULL ? large_clear(block, bytes) : large_alloc_zeroed(bytes, wanted.owner);
+    if (block != NULL)
+        return large_clear(block, bytes);
+    block = large_alloc_zeroed(bytes, wanted.owner);
+    return limit_ends(block) ? large_alloc_zeroed(bytes, wanted.owner) : block;
 }
 
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
@@ -489,6 +478,15 @@ bool heap_trim(void)
     if (of_thread.cache != &cache_none)
         cache_empty(of_thread.cache);
     return purge_all() > 0;
+}
+
+void heap_idle(void)
+{
+    if (!heap_start())
+        return;
+    thread_empty_cache();
+    limit_look();
+    purge_due();
 }
 
 verdict heap_verify(void)

@@ -20,6 +20,7 @@ struct heap_settings {
     uint32_t purge_delay_ms, cold_ms;
     size_t cache_bytes_each;
     size_t limit_bytes, soft_limit_bytes; /* 0: none */
+    bool is_limited_by_group;             /* as well    */
     enum cores_use cores;
     unsigned shards;        /* 0: as the machine has them */
     size_t huge_from_bytes; /* 0: no huge pages           */
@@ -79,6 +80,9 @@ size_t heap_good_size(size_t bytes);
 
 /* Purges all it can reach; whether anything went back. */
 bool heap_trim(void);
+
+/* Empties the calling thread's cache, and gives back all that is due. */
+void heap_idle(void);
 
 verdict heap_verify(void);
 

@@ -43,7 +43,10 @@ enum {
     SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
 };
 
-struct purge_settings purge_settings = {.is_idle_wanted = true, .delay_ms = 50};
+struct purge_settings purge_settings = {
+    .is_idle_wanted = true,
+    .delay_ms = 50,
+};
 
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* became free since the start */
@@ -73,6 +76,12 @@ static struct {
 static bool turn_begin(void)
 {
     return lock_acquire_or_fail(&purge_lock, RANK_PURGE);
+}
+
+static bool turn_begin_soon(void)
+{
+    return load(&purge_lock.state, RELAXED) == LOCK_FREE &&
+           lock_try_briefly(&purge_lock, RANK_PURGE);
 }
 
 static void turn_end(bool has_turn)
@@ -223,8 +232,11 @@ static bool is_too_much(void)
 static size_t excess_bytes(void)
 {
     size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
-    if (is_too_much())
-        return dirty >= SLICE_BYTES ? dirty : 0;
+    if (unlikely(load(&purge_settings.is_scaled, RELAXED))) {
+        if (is_too_much())
+            return dirty >= SLICE_BYTES ? dirty : 0;
+        kept = size_min(kept, SLACK_BYTES + load(&purge_settings.dirty_most, RELAXED));
+    }
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);
@@ -361,12 +373,50 @@ static NOINLINE void purge_some(size_t bytes, bool is_sweep_due)
     bool is_look_due = now >= load(&look_due_ms, RELAXED);
     if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
         return;
-    if (load(&purge_lock.state, RELAXED) == LOCK_FREE &&
-        lock_try_briefly(&purge_lock, RANK_PURGE)) {
+    if (turn_begin_soon()) {
         step(bytes, is_sweep_due, is_look_due, now);
-        lock_release(&purge_lock, RANK_PURGE);
+        turn_end(true);
     } else if (excess >= HELP_BYTES) {
         purge_excess(bytes);
+    }
+}
+
+/* All of the excess, a turn for each few slices. */
+static void purge_whole_excess(void)
+{
+    size_t left = excess_bytes(), done = 1;
+    if (left > span_dirty_bytes())
+        shelf_drain(true);
+    while (left > 0 && done > 0 && turn_begin_soon()) {
+        done = count_purged(span_purge(left, HELP_BYTES));
+        turn_end(true);
+        left -= size_min(left, done);
+    }
+}
+
+/* Under the lock. Returns whether a sweep or a look is under way. */
+static bool step_due(bool is_first, uint64_t now)
+{
+    if (is_first && load(&sweep_left, RELAXED) == 0)
+        sweep_begin();
+    if (is_first && load(&look_due_ms, RELAXED) != 0 && now >= load(&look_due_ms, RELAXED))
+        look_begin(now);
+    if (load(&sweep_left, RELAXED) > 0)
+        sweep_some(0);
+    if (load(&look_due_ms, RELAXED) == 0)
+        look_some(now);
+    return load(&sweep_left, RELAXED) > 0 || load(&look_due_ms, RELAXED) == 0;
+}
+
+void purge_due(void)
+{
+    uint64_t now = os_clock_ms();
+    if (!load(&purge_settings.is_idle_wanted, RELAXED))
+        return;
+    purge_whole_excess();
+    for (bool is_first = true, is_more = true; is_more && turn_begin_soon(); is_first = false) {
+        is_more = step_due(is_first, now);
+        turn_end(true);
     }
 }
 

@@ -12,6 +12,8 @@ struct purge_settings {
     _Atomic uint32_t delay_ms;   /* between two looks, by the clock */
     _Atomic size_t cold_ms;      /* after which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* of charged bytes, beyond which nothing is kept; 0: none */
+    _Atomic size_t dirty_most;   /* for what is taken again                                 */
+    _Atomic bool is_scaled;      /* there is a limit, and these two words count             */
 };
 extern struct purge_settings purge_settings;
 
@@ -35,6 +37,10 @@ void purge_settle(void);
 
 /* Purges everything that is free now: batches, slabs, spans. Returns bytes given back. */
 size_t purge_all(void);
+
+/* Gives back all that is due, by bytes and by the clock, not only a step of it; without waiting for
+ * another thread that does. */
+void purge_due(void);
 
 /* Moves what lies in batches, on shelves, in empty slabs and ended threads' caches to the spans,
  * and purges those. */

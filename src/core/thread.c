@@ -102,11 +102,11 @@ static void share_budget(void)
     } while (threads != seen); /* each turn is another thread's progress */
 }
 
-void thread_set_budget(size_t bytes_each, unsigned cpu_count)
+void thread_set_budget(size_t bytes_each, size_t bytes_all, unsigned cpu_count)
 {
     store(&cpus, cpu_count, RELAXED);
     store(&caches_budget.each, bytes_each, RELAXED);
-    store(&caches_budget.all, bytes_each * CACHES_A_CPU * cpu_count, RELAXED);
+    store(&caches_budget.all, size_min(bytes_each * CACHES_A_CPU * cpu_count, bytes_all), RELAXED);
     share_budget();
 }
 
@@ -314,6 +314,17 @@ struct cache *thread_cache(void)
         return cores_take();
     }
     return of_thread.cache != &cache_none ? of_thread.cache : attach();
+}
+
+void thread_empty_cache(void)
+{
+    struct cache *cache = of_thread.cache;
+    if (cache != &cache_none) {
+        cache_empty(cache);
+    } else if (of_thread.area != NULL && (cache = cores_take()) != NULL) {
+        cache_empty(cache);
+        cores_return(cache);
+    }
 }
 
 /* `value` may be what another thread left that ended: where no C library runs a hook at its end, a

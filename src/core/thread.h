@@ -14,6 +14,9 @@ struct cache *thread_cache(void);
 /* Installs the hook for thread exit; from the library's constructor. */
 void thread_start(void);
 
+/* Empties the calling thread's own cache, or its core's. Waits for nobody. */
+void thread_empty_cache(void);
+
 /* Empties one cache that an ended thread left warm. False: there is none. */
 bool thread_cool_one(void);
 
@@ -23,8 +26,9 @@ void thread_weigh(struct cache *cache);
 /* Threads that have a cache of their own. */
 size_t thread_count(void);
 
-/* Sets how much a cache may hold at most; all together hold at most twice that for each CPU. */
-void thread_set_budget(size_t bytes_each, unsigned cpu_count);
+/* Sets how much a cache may hold at most: all together as much for each CPU, and at most
+ * `bytes_all`; and each thread its fair share of that, beside it. */
+void thread_set_budget(size_t bytes_each, size_t bytes_all, unsigned cpu_count);
 
 /* What all caches may hold at most, with as many as there are now. */
 size_t thread_cache_bytes_limit(void);

@@ -11,6 +11,8 @@
 #include "front/options.h"
 #include "front/sites.h"
 #include "front/stats.h"
+#include "mem/extent.h"
+#include "mem/span.h"
 #include "site/profile_write.h"
 #include "site/sample.h"
 
@@ -121,6 +123,26 @@ EXPORT void *calm_move(void *block)
 EXPORT size_t calm_page_out_cold(uint64_t age_ms)
 {
     return heap_start() ? purge_cold(age_ms) : 0;
+}
+
+EXPORT void calm_idle(void)
+{
+    heap_idle();
+}
+
+EXPORT void calm_on_limit(void (*callback)(size_t bytes_over))
+{
+    limit_tell(callback);
+}
+
+EXPORT size_t calm_committed(void)
+{
+    return extent_committed_all();
+}
+
+EXPORT size_t calm_charged(void)
+{
+    return span_charged_bytes();
 }
 
 EXPORT void calm_stats_read(struct calm_stats *out)

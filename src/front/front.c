@@ -40,6 +40,7 @@ static struct heap_settings settings_now(void)
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,
         .limit_bytes = (size_t)option_value(OPTION_limit_mb) << 20,
         .soft_limit_bytes = (size_t)option_value(OPTION_soft_limit_mb) << 20,
+        .is_limited_by_group = option_value(OPTION_limit) != 0,
         .cores = (enum cores_use)option_value(OPTION_cores),
         .shards = (unsigned)option_value(OPTION_shards),
         .huge_from_bytes = (size_t)option_value(OPTION_huge_from_mb) << 20,
@@ -120,6 +121,8 @@ void *front_realloc(void *block, size_t bytes, const void *site, const void *fra
         return NULL;
     }
     void *result = site_realloc(block, bytes, site, frame);
+    if (limit_ends(result))
+        result = site_realloc(block, bytes, site, frame);
     return result != NULL ? result : front_fail();
 }
 

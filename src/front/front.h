@@ -8,6 +8,7 @@
 #ifndef CALM_FRONT_FRONT_H
 #define CALM_FRONT_FRONT_H
 
+#include "core/limit.h"
 #include "site/second.h"
 
 /* The address the enclosing exported function returns to. */

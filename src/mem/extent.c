@@ -13,6 +13,8 @@
 
 enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
+static _Atomic size_t committed_all; /* of all extents */
+
 enum { TOGETHER_ALIGN = 64 * 1024, LOOKS_FOR_OTHERS = 20 /* a millisecond apart */ };
 
 static int reserve_most(const struct extent *extent, void **start)
@@ -78,15 +80,23 @@ int extent_make_fixed(struct extent *extent, size_t bytes, size_t guard, const c
 void extent_release(struct extent *extent)
 {
     size_t bytes = extent->guard + load(&extent->reserved, RELAXED);
+    fetch_sub(&committed_all, load(&extent->committed, RELAXED), RELAXED);
     os_counted(os_release(extent->start - extent->guard, bytes));
 }
 
-/* Release: whoever sees the word may use what lies below; pairs with loads of it. */
-static void raise(_Atomic size_t *word, size_t to)
+size_t extent_committed_all(void)
+{
+    return load(&committed_all, RELAXED);
+}
+
+/* Release: whoever sees the word may use what lies below; pairs with loads of it. Returns by how
+ * much this thread raised it. */
+static size_t raise(_Atomic size_t *word, size_t to)
 {
     size_t seen = load(word, RELAXED);
     while (seen < to && !compare_swap(word, &seen, to, RELEASE, RELAXED))
         continue; /* each turn is another thread's progress */
+    return to - size_min(seen, to);
 }
 
 /* Whether another thread extends what it has mapped already, and needs a moment to say so; for a
@@ -128,7 +138,7 @@ static int commit_to(struct extent *extent, size_t committed, size_t target)
     if (error == 0)
         error = os_counted(os_commit(extent->start + committed, target - committed)); /* F1 */
     if (error == 0)
-        raise(&extent->committed, target); /* F2 */
+        fetch_add(&committed_all, raise(&extent->committed, target), RELAXED); /* F2 */
     return error;
 }
 

@@ -43,4 +43,7 @@ void extent_release(struct extent *extent);
  * waits for none. 0 or -ENOMEM. */
 int extent_commit(struct extent *extent, size_t needed, size_t step);
 
+/* What is committed of all extents, in constant time. */
+size_t extent_committed_all(void);
+
 #endif

@@ -41,13 +41,16 @@ enum {
                            * does the same twice and then sleeps keeps a half */
 };
 
+#define UNLIMITED SIZE_MAX
+
 static struct lock span_lock;
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
-static size_t dirty_units_least; /* since span_idle_bytes was asked last */
-static _Atomic size_t limit_units = SIZE_MAX;
+static size_t dirty_units_least;              /* since span_idle_bytes was asked last */
+static _Atomic size_t limit_units = SIZE_MAX; /* UNLIMITED, or one less: somebody is to be told */
+static void (*_Atomic on_charge)(size_t units);
 static _Atomic size_t promised_units; /* that are being taken of clean spans, or fresh; where there
                                          is a limit */
 static struct regret in_vain;         /* in units; its window ends with span_end_window() */
@@ -259,17 +262,30 @@ static size_t charged_units(void)
     return front - size_min(front, free_units);
 }
 
-/* Before units are taken that are not dirty: whether the limit allows it. */
-static bool promise(size_t units)
+bool span_is_limited(void)
 {
+    return load(&limit_units, RELAXED) < UNLIMITED - 1;
+}
+
+static NOINLINE bool promise_limited(size_t units)
+{
+    void (*tell)(size_t) = load(&on_charge, ACQUIRE);
+    if (tell != NULL)
+        tell(units);
     size_t limit = load(&limit_units, RELAXED);
-    if (likely(limit == SIZE_MAX))
+    if (limit >= UNLIMITED - 1)
         return true;
     size_t promised = fetch_add(&promised_units, units, RELAXED) + units;
     if (promised <= limit && charged_units() <= limit - promised)
         return true;
     fetch_sub(&promised_units, units, RELAXED);
     return false;
+}
+
+/* Before units are taken that are not dirty: whether the limit allows it. */
+static bool promise(size_t units)
+{
+    return likely(load(&limit_units, RELAXED) == UNLIMITED) || promise_limited(units);
 }
 
 /* They are taken, or not. */
@@ -286,7 +302,7 @@ static void end_promise(size_t units)
 static bool grow(size_t units, bool is_for_large, bool is_more_wanted, size_t *first, size_t *count)
 {
     *count = units;
-    is_more_wanted = is_more_wanted && load(&limit_units, RELAXED) == SIZE_MAX;
+    is_more_wanted = is_more_wanted && !span_is_limited();
     if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
     regret_note_taken(&in_vain, units);
@@ -618,12 +634,15 @@ size_t span_charged_bytes(void)
 
 void span_limit(size_t bytes)
 {
-    store(&limit_units, bytes == 0 ? SIZE_MAX : bytes >> UNIT_SHIFT, RELAXED);
+    size_t unlimited = UNLIMITED - (load(&on_charge, RELAXED) != NULL);
+    store(&limit_units, bytes == 0 ? unlimited : bytes >> UNIT_SHIFT, RELAXED);
 }
 
-bool span_is_limited(void)
+void span_tell(void (*tell)(size_t units))
 {
-    return load(&limit_units, RELAXED) != SIZE_MAX;
+    size_t expected = UNLIMITED;
+    store(&on_charge, tell, RELEASE);
+    compare_swap(&limit_units, &expected, UNLIMITED - 1, RELAXED, RELAXED);
 }
 
 void span_end_window(void)

@@ -94,6 +94,10 @@ size_t span_charged_bytes(void);
 void span_limit(size_t bytes);
 bool span_is_limited(void);
 
+/* Has `tell` called from now on each time before units are taken that may have to be charged, and
+ * before the limit is asked; not under a lock. */
+void span_tell(void (*tell)(size_t units));
+
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);
 

@@ -12,15 +12,32 @@
 #include "base/atomic.h"
 #include "base/attr.h"
 
+/* What the control groups of the process allow, the least along their paths. */
+struct os_limits {
+    size_t memory_max;  /* bytes, beyond which the kernel kills; SIZE_MAX: any number     */
+    size_t memory_high; /* bytes, beyond which it presses; SIZE_MAX: any number           */
+    unsigned cpus;      /* worth of time, rounded up, at least 1; UINT_MAX: all           */
+};
+
 /* What the machine is. Constant after os_start. */
 struct os_facts {
     size_t page_bytes;
-    size_t memory_bytes; /* of RAM                                                     */
-    unsigned cpu_count;  /* that this process may use, at least 1                      */
-    unsigned core_limit; /* every core's number is below; see os/rseq.h                */
-    bool is_secure;      /* set-uid and the like: the environment is not to be trusted */
+    size_t memory_bytes;       /* of RAM                                                     */
+    unsigned cpu_count;        /* that this process may use, and its groups allow, at least 1  */
+    size_t memory_limit_bytes; /* of its groups, at the start; SIZE_MAX: none          */
+    unsigned core_limit;       /* every core's number is below; see os/rseq.h                */
+    bool is_secure;            /* set-uid and the like: the environment is not to be trusted */
 };
 void os_start(struct os_facts *out);
+
+/*
+ * Reads the limits as they are now; no file stays open. For the start, of which every file is a
+ * part, not what version 1 calls a soft limit; later memory's alone. False: they cannot be read, or
+ * nothing is said of memory; no limits then. Any thread. Cost: three system calls, some 6 us, for
+ * each file.
+ */
+enum os_limits_use { OS_LIMITS_START, OS_LIMITS_MEMORY };
+bool os_limits_read(struct os_limits *out, enum os_limits_use use);
 
 /*
  * Address space. All sizes and addresses are multiples of the page.

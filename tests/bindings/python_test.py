@@ -48,8 +48,9 @@ class Scripts(unittest.TestCase):
 class WithoutCalmalloc(Scripts):
     def test_everything_but_is_active_says_how_to_start_it(self):
         self.assertFalse(calmalloc.is_active())
-        for call in (calmalloc.enable, calmalloc.stats, calmalloc.version, calmalloc.trim, calmalloc.profile_start,
-                     calmalloc.profile_stop, calmalloc.page_out_cold, lambda: calmalloc.profile_dump(os.devnull)):
+        for call in (calmalloc.enable, calmalloc.stats, calmalloc.version, calmalloc.trim, calmalloc.idle,
+                     calmalloc.committed, calmalloc.charged, calmalloc.profile_start, calmalloc.profile_stop,
+                     calmalloc.page_out_cold, lambda: calmalloc.profile_dump(os.devnull)):
             with self.assertRaisesRegex(calmalloc.NotActive, "start it so: .* -m calmalloc run "):
                 call()
 
@@ -92,6 +93,12 @@ class OnCalmalloc(Scripts):
                            "                  before == hash(tuple(map(str, held)))]))\n", PYTHONMALLOC="malloc")
         self.assertGreaterEqual(said[0], 0)
         self.assertEqual(said[1:], [0, True])
+
+    def test_a_list_is_charged_and_what_is_committed_is_more(self):
+        said = self.script("import calmalloc, json\nbefore = calmalloc.charged()\n" + HOLDS + "calmalloc.idle()\n"
+                           "print(json.dumps([before, calmalloc.charged(), calmalloc.committed()]))\n")
+        self.assertGreater(said[1] - said[0], 20_000_000)
+        self.assertGreater(said[2], said[1])
 
     def test_a_profile_counts_what_lives_at_its_end(self):
         said = self.script("import calmalloc, json\n"

@@ -26,6 +26,7 @@ struct thread_words *words_place(void);
 #include "core/cores.c"
 
 bool rows_are_apart;
+_Thread_local size_t limit_passed_by;
 _Atomic uint32_t depot_tick;
 #undef _Thread_local
 

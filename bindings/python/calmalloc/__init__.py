@@ -7,8 +7,8 @@
 The functions here speak to the calmalloc that this interpreter runs on. Without one, is_active() says so and the
 others raise NotActive.
 """
-from ._heap import (NotActive, enable, is_active, page_out_cold, profile, profile_dump, profile_start, profile_stop,
-                    stats, trim, version)
+from ._heap import (NotActive, charged, committed, enable, idle, is_active, page_out_cold, profile, profile_dump,
+                    profile_start, profile_stop, stats, trim, version)
 
-__all__ = ["NotActive", "enable", "is_active", "page_out_cold", "profile", "profile_dump", "profile_start",
-           "profile_stop", "stats", "trim", "version"]
+__all__ = ["NotActive", "charged", "committed", "enable", "idle", "is_active", "page_out_cold", "profile",
+           "profile_dump", "profile_start", "profile_stop", "stats", "trim", "version"]

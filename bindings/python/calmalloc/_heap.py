@@ -18,6 +18,9 @@ CALLS = {
     "calm_usable_size": (SIZE, ctypes.c_void_p),
     "calm_trim": (ctypes.c_bool,),
     "calm_page_out_cold": (SIZE, ctypes.c_uint64),
+    "calm_idle": (None,),
+    "calm_committed": (SIZE,),
+    "calm_charged": (SIZE,),
     "calm_stats_json": (ctypes.c_int, ctypes.c_int),
     "calm_profile_start": (ctypes.c_int, SIZE, ctypes.c_uint64),
     "calm_profile_stop": (None,),
@@ -107,6 +110,21 @@ def page_out_cold(age_ms=0):
     if not 0 <= age_ms < 1 << 64:
         raise ValueError("age_ms is a number from 0 that fits 64 bits.")
     return active_call("calm_page_out_cold")(age_ms)
+
+
+def idle():
+    """Says that this thread is about to sleep: its cache is emptied, and what is due goes back to the kernel."""
+    active_call("calm_idle")()
+
+
+def committed():
+    """How many bytes are readable and writable, as the kernel counts them against RLIMIT_DATA. Cheap."""
+    return active_call("calm_committed")()
+
+
+def charged():
+    """How many bytes blocks and dirty free memory take, which limit_mb and soft_limit_mb bound. Cheap."""
+    return active_call("calm_charged")()
 
 
 def profile_start(bytes_a_sample=0, seed=0):

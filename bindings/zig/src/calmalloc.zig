@@ -76,6 +76,27 @@ pub fn pageOutCold(age_ms: u64) usize {
     return c.calm_page_out_cold(age_ms);
 }
 
+/// Says that the calling thread is about to sleep: its cache is emptied, and what is due goes back to the kernel.
+pub fn idle() void {
+    c.calm_idle();
+}
+
+/// Has `callback` called when a request passes the soft limit, by how many bytes; null: no more. It runs in the thread
+/// that asked, at the end of the request, and may free and allocate.
+pub fn onLimit(callback: ?*const fn (bytes_over: usize) callconv(.c) void) void {
+    c.calm_on_limit(callback);
+}
+
+/// How many bytes are readable and writable, as the kernel counts them against RLIMIT_DATA. One load.
+pub fn committed() usize {
+    return c.calm_committed();
+}
+
+/// How many bytes blocks and dirty free memory take, which the options `limit_mb` and `soft_limit_mb` bound.
+pub fn charged() usize {
+    return c.calm_charged();
+}
+
 /// What is wrong with the heap, null if nothing is. Only while no other thread uses it.
 pub fn verify() ?[]const u8 {
     return std.mem.span(c.calm_verify() orelse return null);

@@ -96,6 +96,9 @@ test "statistics, options and memory that goes back" {
     gpa.free(memory);
     _ = calmalloc.trim();
     _ = calmalloc.pageOutCold(0);
+    calmalloc.idle();
+    calmalloc.onLimit(null);
+    try expect(calmalloc.committed() >= calmalloc.charged());
     try calmalloc.setOption("purge_delay_ms", 77);
     try expectEqual(77, try calmalloc.option("purge_delay_ms"));
     try std.testing.expectError(error.UnknownOption, calmalloc.option("no such option"));

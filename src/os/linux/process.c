@@ -41,10 +41,13 @@ void os_start(struct os_facts *out)
     long result = system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0);
     unsigned core_limit;
     unsigned cpu_count = usable_cpus(&core_limit);
+    struct os_limits limits;
+    os_limits_read(&limits, OS_LIMITS_START);
     *out = (struct os_facts){
         .page_bytes = auxiliary_value(AT_PAGESZ),
         .memory_bytes = result == 0 ? (size_t)info.totalram * info.mem_unit : (size_t)1 << 32,
-        .cpu_count = cpu_count,
+        .cpu_count = (unsigned)size_min(cpu_count, limits.cpus),
+        .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = core_limit,
         .is_secure = auxiliary_value(AT_SECURE) != 0,
     };

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "os/sim/state.h"
 
@@ -23,12 +24,50 @@ enum { SIM_CPUS = 2 };
 static _Atomic uint64_t now_ms = 1000;
 static _Atomic uint64_t random_state = 1;
 
+static _Atomic size_t memory_max = SIZE_MAX;
+static _Atomic size_t memory_high = SIZE_MAX;
+static _Atomic bool limits_are_hidden;
+static _Atomic uint64_t limits_read;
+
+void sim_limit_group(size_t max, size_t high)
+{
+    store(&memory_max, max, RELAXED);
+    store(&memory_high, high, RELAXED);
+}
+
+void sim_hide_group(bool is_hidden)
+{
+    store(&limits_are_hidden, is_hidden, RELAXED);
+}
+
+uint64_t sim_group_reads(void)
+{
+    return load(&limits_read, RELAXED);
+}
+
+bool os_limits_read(struct os_limits *out, enum os_limits_use use)
+{
+    (void)use;
+    bool is_hidden = load(&limits_are_hidden, RELAXED);
+    fetch_add(&limits_read, 1, RELAXED);
+    *out = (struct os_limits){
+        .memory_max = is_hidden ? SIZE_MAX : load(&memory_max, RELAXED),
+        .memory_high = is_hidden ? SIZE_MAX : load(&memory_high, RELAXED),
+        .cpus = UINT32_MAX,
+    };
+    return !is_hidden;
+}
+
 void os_start(struct os_facts *out)
 {
+    struct os_limits limits;
+    store(&memory_max, sim_environment("CALM_SIM_GROUP_BYTES", SIZE_MAX), RELAXED);
+    os_limits_read(&limits, OS_LIMITS_START);
     *out = (struct os_facts){
         .page_bytes = sim_page_bytes(),
         .memory_bytes = (size_t)2 << 30,
         .cpu_count = SIM_CPUS,
+        .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = SIM_CPUS,
         .is_secure = false,
     };

@@ -10,7 +10,8 @@
  *   CALM_SIM_FAIL_NTH=n     the n-th fallible call fails, once
  *   CALM_SIM_FAIL_FROM=n    every fallible call from the n-th on fails, until sim_recover
  *   CALM_SIM_SPACE=bytes    the limit on reservations
- * And CALM_SIM_PAGE_BYTES=bytes simulates pages larger than the real machine's.
+ * CALM_SIM_GROUP_BYTES=bytes is the limit of the control group at the start, and
+ * CALM_SIM_PAGE_BYTES=bytes simulates pages larger than the real machine's.
  */
 #ifndef CALM_OS_SIM_SIM_H
 #define CALM_OS_SIM_SIM_H
@@ -60,6 +61,12 @@ void sim_limit_committed(size_t bytes);
 
 /* Whether a move that fails leaves a hole, as some kernels do. */
 void sim_make_holes(bool is_wanted);
+
+/* What the control groups say from now on: bytes, SIZE_MAX for no limit; whether nothing can be
+ * read of them; and how often they were read. */
+void sim_limit_group(size_t max, size_t high);
+void sim_hide_group(bool is_hidden);
+uint64_t sim_group_reads(void);
 
 /* Takes back every failure and limit. */
 void sim_recover(void);

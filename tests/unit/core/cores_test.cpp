@@ -138,7 +138,7 @@ static void expect_own_caches()
 TEST(Cores, AThreadWhoseCacheIsSmallCountsHalf)
 {
     with_cores(CORES_AUTO, [] {
-        thread_set_budget(1024 * 1024, 4);
+        thread_set_budget(1024 * 1024, SIZE_MAX, 4);
         at_once(9, 100, expect_own_caches);
         at_once(10, 1, expect_own_caches);
         at_once(10, 100, [] { EXPECT_TRUE(cores_are_used); });

@@ -20,7 +20,10 @@ TEST(Process, FactsAgreeWithWhatTheCLibrarySays)
     cpu_set_t mask;
     ASSERT_EQ(sched_getaffinity(0, sizeof mask, &mask), 0);
     EXPECT_GE(facts.cpu_count, 1u);
-    EXPECT_EQ(facts.cpu_count, static_cast<unsigned>(CPU_COUNT(&mask)));
+    struct os_limits limits;
+    os_limits_read(&limits, OS_LIMITS_START);
+    EXPECT_EQ(facts.cpu_count, std::min(static_cast<unsigned>(CPU_COUNT(&mask)), limits.cpus));
+    EXPECT_EQ(facts.memory_limit_bytes, std::min(limits.memory_max, limits.memory_high));
     EXPECT_FALSE(facts.is_secure);
 }
 

@@ -138,6 +138,14 @@ extern "C" {
     pub fn calm_move(block: *mut c_void) -> *mut c_void;
     /// Sends memory of live blocks that lay untouched for so long to swap. Returns the bytes that left memory.
     pub fn calm_page_out_cold(age_ms: u64) -> usize;
+    /// Says that the calling thread is about to sleep: its cache is emptied, and what is due goes back to the kernel.
+    pub fn calm_idle();
+    /// Has `callback` called when a request passes the soft limit, by how many bytes; `None`: no more.
+    pub fn calm_on_limit(callback: Option<extern "C" fn(bytes_over: usize)>);
+    /// Bytes that are readable and writable, as the kernel counts them.
+    pub fn calm_committed() -> usize;
+    /// Bytes that blocks and dirty free memory take, which the limits bound.
+    pub fn calm_charged() -> usize;
     /// Fills `out`.
     pub fn calm_stats_read(out: *mut calm_stats);
     /// Fills `out` with at most `capacity` cohorts, the largest first. Returns how many there are.

@@ -69,6 +69,62 @@ pub fn page_out_cold(age: std::time::Duration) -> usize {
     unsafe { sys::calm_page_out_cold(age_ms) }
 }
 
+/// Says that the calling thread is about to sleep, as an event loop does before it waits: its cache is emptied, and
+/// what is due goes back to the kernel.
+///
+/// ```
+/// drop(vec![1u8; 10_000_000]);
+/// calmalloc::idle();
+/// ```
+pub fn idle() {
+    // SAFETY: the function may be called at any time.
+    unsafe { sys::calm_idle() }
+}
+
+/// Has `callback` called when a request passes the soft limit and giving back what is free was not enough, by how many
+/// bytes; `None`: no more. It runs in the thread that asked, at the end of the request, and may free and allocate. It
+/// must not take a lock that its caller may hold, nor panic: that ends the program.
+///
+/// ```
+/// extern "C" fn shrink(bytes_over: usize) {
+///     let _ = bytes_over; // drop what can be made again
+/// }
+/// calmalloc::on_limit(Some(shrink));
+/// calmalloc::on_limit(None);
+/// ```
+pub fn on_limit(callback: Option<extern "C" fn(bytes_over: usize)>) {
+    // SAFETY: the function may be called at any time, and the callback lives as long as the program.
+    unsafe { sys::calm_on_limit(callback) }
+}
+
+/// How many bytes of the heap are readable and writable, as the kernel counts them against `RLIMIT_DATA`. One load.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOC: calmalloc::CalMalloc = calmalloc::CalMalloc;
+///
+/// let held = vec![1u8; 10_000_000];
+/// assert!(calmalloc::committed() >= held.len());
+/// ```
+pub fn committed() -> usize {
+    // SAFETY: the function may be called at any time.
+    unsafe { sys::calm_committed() }
+}
+
+/// How many bytes blocks and dirty free memory take, which the options `limit_mb` and `soft_limit_mb` bound.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOC: calmalloc::CalMalloc = calmalloc::CalMalloc;
+///
+/// let held = vec![1u8; 10_000_000];
+/// assert!(calmalloc::charged() >= held.len());
+/// ```
+pub fn charged() -> usize {
+    // SAFETY: the function may be called at any time.
+    unsafe { sys::calm_charged() }
+}
+
 /// Why an option cannot be read or set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionError {

@@ -45,7 +45,8 @@ pub mod profile;
 
 pub use calmalloc_sys::calm_stats as Stats;
 pub use heap::{
-    option, page_out_cold, set_option, stats, trim, version, write_stats_json, OptionError,
+    charged, committed, idle, on_limit, option, page_out_cold, set_option, stats, trim, version,
+    write_stats_json, OptionError,
 };
 
 use calmalloc_sys as sys;

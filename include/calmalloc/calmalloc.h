@@ -152,9 +152,9 @@ void calm_idle(void);
  * that no caller of the heap holds. A request that was refused is then tried once more; one that
  * was granted has its block. The callback must return, and must not free or resize the block that
  * a `realloc` is about. Not called from within itself, in the same thread; several threads may be
- * in it at once. While more is charged than the limit it comes again after 100 ms, or when a 64th
- * of the limit more is charged. Cost, while one is set: some twenty instructions each time a
- * cache asks for more.
+ * in it at once, and while one is about to call it another's request may be refused. While more is
+ * charged than the limit it comes again after 100 ms, or when a 64th of the limit more is charged.
+ * Cost, while one is set: some twenty instructions each time a cache asks for more.
  */
 void calm_on_limit(void (*callback)(size_t bytes_over));
 

@@ -50,6 +50,7 @@ static void (*_Atomic told)(size_t bytes_over);
 static _Atomic size_t told_from = SIZE_MAX; /* more is charged than so many bytes */
 static _Atomic size_t told_at; /* so many were charged when it was told the last time */
 static _Atomic uint64_t told_ms;
+static _Atomic bool is_untold; /* what was free was enough then: a refusal does not wait */
 static _Thread_local bool is_telling;
 _Thread_local size_t limit_passed_by;
 
@@ -128,16 +129,16 @@ static void on_charge(size_t units)
         return;
     size_t bytes = units << UNIT_SHIFT;
     if (unlikely(bytes_over(bytes) > 0) &&
-        is_telling_due(span_charged_bytes() + bytes, os_clock_ms()))
+        (load(&is_untold, RELAXED) || is_telling_due(span_charged_bytes() + bytes, os_clock_ms())))
         limit_passed_by = bytes;
 }
 
 /* Of threads that come at once one tells. */
-static bool begin_telling(void)
+static bool begin_telling(bool is_refused)
 {
     size_t charged = span_charged_bytes();
     uint64_t now = os_clock_ms(), last = load(&told_ms, RELAXED);
-    if (!is_telling_due(charged, now))
+    if (!is_telling_due(charged, now) && !(is_refused && load(&is_untold, RELAXED)))
         return false;
     if (!compare_swap(&told_ms, &last, now, RELAXED, RELAXED))
         return false;
@@ -150,12 +151,13 @@ NOINLINE bool limit_settle(bool is_refused)
     void (*callback)(size_t) = load(&told, ACQUIRE);
     size_t more = is_refused ? limit_passed_by : 0;
     limit_passed_by = 0;
-    if (callback == NULL || is_telling || bytes_over(more) == 0 || !begin_telling())
+    if (callback == NULL || is_telling || bytes_over(more) == 0 || !begin_telling(is_refused))
         return false;
     is_telling = true;
     thread_empty_cache();
     purge_collect();
     size_t over = bytes_over(more);
+    store(&is_untold, over == 0, RELAXED);
     if (over > 0)
         callback(over);
     is_telling = false;

@@ -58,6 +58,49 @@ def _fragmenting(metric: str, name: str, wait: int, **more) -> Row:
     return Row(name, "memory", metric, ("fragmenting", "{seed}", 100_000, N(1_000_000), 2048, wait), **more)
 
 
+def _asleep(name: str, threads: int, live: int, least: int, most: int, replacements: int, why: str) -> Row:
+    return _resident(
+        "resident_11s_kib",
+        name,
+        "asleep",
+        threads,
+        live,
+        least,
+        most,
+        N(replacements),
+        1,
+        fields=_GIVEN_BACK + ("above_start_trimmed_kib",),
+        why=why,
+    )
+
+
+ASLEEP = (
+    _asleep("burst-asleep-1", 1, 40_000, 16, 4096, 400_000, "a thread that freed 80 MB of 16 to 4096 B, and sleeps"),
+    _asleep("burst-asleep-8", 8, 5_000, 16, 4096, 50_000, "8 threads that freed 80 MB of 16 to 4096 B, and sleep"),
+    _asleep(
+        "large-asleep-3", 3, 48, 40 << 10, 1 << 20, 3_000, "3 threads that freed 77 MB of 40 KiB to 1 MiB, and sleep"
+    ),
+)
+
+# What a large block costs that grows: CPU time.
+GROW = (
+    Row(
+        "grow-steps",
+        "memory",
+        "cpu",
+        ("grow_steps", "{seed}", N(240 << 20), 16 << 10),
+        why="CPU time of a buffer filled to 240 MiB, 16 KiB more at a time, beside other blocks",
+    ),
+    Row(
+        "grow-many",
+        "memory",
+        "cpu",
+        ("grow_many", "{seed}", 28, 1 << 20, N(260 << 20)),
+        why="CPU time of 28 buffers that grow in turn to 260 MiB by a tenth, hardly touched",
+        timeout=60,
+    ),
+)
+
 IDLE_BLOCKS = tuple(_idle_blocks(count) for count in (1, 8, 64, 512, 4096))
 
 ROWS = (
@@ -227,4 +270,31 @@ ROWS = (
     _idle_threads(64, "64 threads that allocate once"),
     _idle_threads(512, "512 threads that allocate once"),
     *IDLE_BLOCKS,
+    *ASLEEP,
+    _resident(
+        "resident_1s_kib",
+        "hole-churn",
+        "hole_churn",
+        4,
+        N(100_000),
+        2_000,
+        why="120 MB, nine of ten blocks freed at random, 2 s idle: four times",
+        repeats_max=3,
+        fields=(
+            "resident_full_kib",
+            "resident_1s_kib",
+            "resident_idle_kib",
+            "resident_trimmed_kib",
+            "wholly_free_kib",
+            "live_kib",
+            "back_1s_share",
+            "back_idle_share",
+            "back_trimmed_share",
+            "cpu_seconds",
+        ),
+    ),
+    *GROW,
 )
+
+# Those that every run of the group has.
+MEASURED = tuple(row.name for row in ROWS if row.default)

@@ -19,6 +19,10 @@ WORKLOADS = {
     "sites": ((1,), (1, 3, 4)),
     "idle_threads": ((512, 64), (1, 4)),
     "idle_threads, blocks": ((64, 64, 0, 500), (1, 4)),
+    "asleep": ((1, 500, 16, 8_192, 20_000, 0), (1, 3, 4)),
+    "asleep, pages": ((2, 500, 8_192, 8_192, 20_000, 0), (1, 2, 4)),
+    "hole_churn": ((1, 8_000, 1_000), (1, 2, 3, 4)),
+    "grow_steps": ((8 << 20, 4_096), (1, 2, 3, 4)),
 }
 
 
@@ -69,6 +73,25 @@ class Resident(unittest.TestCase):
         self.assertGreater(memory["trimmed_over_live"], 1)
         memory = faulty.result("cold_data", 8_192, 1_000, 1)
         self.assertGreater(memory["resident_asked_kib"], memory["live_kib"])
+
+
+class WhollyFreePages(unittest.TestCase):
+    """The C library keeps all but the end of its heap until it is asked, and then gives every whole page back."""
+
+    @any_of(tries=3)
+    def test_are_those_that_go_when_asked_for_no_more_and_no_less(self):
+        memory = faulty.result("hole_churn", 2, 20_000, 1_000)
+        self.assertAlmostEqual(memory["back_trimmed_share"], 1, delta=0.05)
+        self.assertLess(memory["back_1s_share"], 0.1)
+        self.assertLess(memory["back_idle_share"], 0.1)
+
+
+class Asleep(unittest.TestCase):
+    @any_of(tries=3)
+    def test_threads_have_freed_all_when_their_memory_is_read(self):
+        memory = faulty.result("asleep", 3, 2_000, 4_096, 4_096, 2_000, 0)
+        self.assertGreater(memory["resident_full_kib"] - memory["resident_start_kib"], 3 * 2_000 * 4)
+        self.assertLess(memory["above_start_trimmed_kib"], 3 * 2_000 * 4 / 4)
 
 
 if __name__ == "__main__":

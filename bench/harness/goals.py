@@ -66,32 +66,30 @@ def _over_best(results: Results, ours: str, name: str, metric: Optional[str] = N
     )
 
 
-def _group_time(results: Results, ours: str, group: str) -> Outcome:
-    gap = _gap(results, ours, (group,))
-    if gap:
-        return None, gap
-    means = [(group_mean(results, ours, peer, (group,), "row"), peer) for peer in _peers(results, ours)]
-    means = [pair for pair in means if pair[0]]
-    if not means:
-        return MISSING
-    worst = max(means)
-    return worst[0], f"against {worst[1]}"
-
-
-def _group_peak(results: Results, ours: str, groups) -> Outcome:
+def _group_over(results: Results, ours: str, groups, metric: str, peers) -> Outcome:
+    """The geometric mean over the rows, against that of the peers that is ahead."""
     gap = _gap(results, ours, groups)
     if gap:
         return None, gap
-    means = [
-        (group_mean(results, ours, peer, groups, "peak"), peer)
-        for peer in ("snmalloc", "rpmalloc")
-        if peer in results.libraries
-    ]
+    means = [(group_mean(results, ours, peer, groups, metric), peer) for peer in peers]
     means = [pair for pair in means if pair[0]]
     if not means:
         return MISSING
     worst = max(means)
     return worst[0], f"against {worst[1]}"
+
+
+def _group_time(results: Results, ours: str, group: str) -> Outcome:
+    return _group_over(results, ours, (group,), "row", _peers(results, ours))
+
+
+def _group_peak(results: Results, ours: str, groups) -> Outcome:
+    peers = [peer for peer in ("snmalloc", "rpmalloc") if peer in results.libraries]
+    return _group_over(results, ours, groups, "peak", peers)
+
+
+def _group_peak_best(results: Results, ours: str, groups) -> Outcome:
+    return _group_over(results, ours, groups, "peak", _peers(results, ours))
 
 
 def _rows_over_best(results: Results, ours: str, names, metric: Optional[str], ties_aside: bool) -> Outcome:
@@ -188,14 +186,23 @@ def _peak_of_fast(results: Results, ours: str, names) -> Outcome:
     return max(found)
 
 
-def _most(results: Results, ours: str, argument) -> Outcome:
-    """The largest of a number of the workload's own over the rows."""
+def _numbers_of_rows(results: Results, ours: str, argument, choose) -> Outcome:
     field, names = argument
     gap = _gap(results, ours, names=names)
     if gap:
         return None, gap
     found = [(results.number(results.row(name), ours, field), name) for name in names]
-    return max(found) if None not in [value for value, _ in found] else MISSING
+    return choose(found) if None not in [value for value, _ in found] else MISSING
+
+
+def _most(results: Results, ours: str, argument) -> Outcome:
+    """The largest of a number of the workload's own over the rows."""
+    return _numbers_of_rows(results, ours, argument, max)
+
+
+def _least(results: Results, ours: str, argument) -> Outcome:
+    """The smallest of them, for what should be large."""
+    return _numbers_of_rows(results, ours, argument, min)
 
 
 def _kib_a_thread(results: Results, ours: str, argument) -> Outcome:
@@ -215,6 +222,7 @@ def _kib_a_thread(results: Results, ours: str, argument) -> Outcome:
 KINDS = {
     "group_time": _group_time,
     "group_peak": _group_peak,
+    "group_peak_best": _group_peak_best,
     "row_time": _row_time,
     "row_peak": _row_peak,
     "worst_row": _worst_row,
@@ -226,8 +234,9 @@ KINDS = {
     "kib_a_thread": _kib_a_thread,
     "peak_of_fast": _peak_of_fast,
     "most": _most,
+    "least": _least,
 }
-AT_LEAST = {"given_back"}
+AT_LEAST = {"given_back", "least"}
 
 
 def render(goals, results: Results, ours: str) -> List[str]:

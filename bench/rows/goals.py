@@ -1,9 +1,11 @@
 """What the report holds the results against."""
 
-from .memory import IDLE_BLOCKS
+from .memory import ASLEEP, GROW, IDLE_BLOCKS, MEASURED
 from .threads import HZ3_ROWS
 
 IDLE_BLOCKS_ROWS = tuple(row.name for row in IDLE_BLOCKS)
+ASLEEP_ROWS = tuple(row.name for row in ASLEEP)
+GROW_ROWS = tuple(row.name for row in GROW)
 
 # (text, kind, argument, limit). Kinds are explained in harness/goals.py.
 GOALS = (
@@ -85,4 +87,14 @@ GOALS = (
         (HZ3_ROWS, ("fixed256", "fixed1024")),
         1.00,
     ),
+    ("every memory row's peak RSS over the best peer's", "row_peak", MEASURED, 1.10),
+    ("peak RSS of the memory rows, geometric mean, over the best peer's", "group_peak_best", ("memory",), 0.95),
+    (
+        "threads that freed all and sleep: KiB above the start after being asked to give back",
+        "most",
+        ("above_start_trimmed_kib", ASLEEP_ROWS),
+        1024,
+    ),
+    ("hole-churn: share of the wholly free pages back after 1 s", "least", ("back_1s_share", ("hole-churn",)), 0.90),
+    ("large blocks that grow: CPU time over the best peer's, ties aside", "row_time", GROW_ROWS, 1.10),
 )

@@ -346,12 +346,41 @@ class Goals(unittest.TestCase):
         self.assertEqual(self.outcome(made, "most", ("others_p999_ratio", names)), (1.3, "stopped-ptrace"))
         self.assertIn("no verdict", self.outcome(made[1:], "most", ("others_p999_ratio", names))[1])
 
+    def test_a_number_that_should_be_large_is_that_of_the_row_where_it_is_smallest(self):
+        shares = {"free-all": 0.7, "hole-churn": 0.8}
+        back = lambda share: {"seconds": 1, "cpu_seconds": 1, "back_1s_share": share, "resident_1s_kib": 9}
+        made = [sample(name, "calm", 0, 1, result=back(share)) for name, share in shares.items()]
+        self.assertEqual(self.outcome(made, "least", ("back_1s_share", tuple(shares))), (0.7, "free-all"))
+        verdict = lambda limit: goals.render(
+            [("back", "least", ("back_1s_share", ("hole-churn",)), limit)], digest(made), "calm"
+        )[-1]
+        self.assertIn("| holds", verdict(0.75))
+        self.assertIn("| falls short", verdict(0.85))
+
+    def test_the_memory_of_a_group_is_held_against_the_peer_whose_mean_is_lowest(self):
+        cost = lambda kib: {"user": 1.0, "system": 0.0, "wall": 1.0, "peak_kib": kib}
+        names = [row.name for row in rows_module.ROWS if row.default and row.group == "memory"]
+        result = {row.metric[len("number:") :]: 1 for row in rows_module.ROWS if row.metric.startswith("number:")}
+        result.update(seconds=1, cpu_seconds=1)
+        made = [
+            sample(name, library, 0, 1, cost=cost(kib * (2 if name == "tiny" else 1)), result=result)
+            for name in names
+            for library, kib in (("calm", 1000), ("glibc", 2000), ("jemalloc", 1250), ("variant", 500))
+        ]
+        found = lambda samples: goals.KINDS["group_peak_best"](
+            digest(samples, ("calm", "glibc", "jemalloc", "variant")), "calm", ("memory",)
+        )
+        value, words = found(made)
+        self.assertAlmostEqual(value, 0.8)
+        self.assertEqual(words, "against jemalloc")
+        self.assertIn("no verdict", found([each for each in made if each["row"] != "tiny"])[1])
+
     def test_every_goal_has_a_kind_and_names_rows_and_peers_that_exist(self):
         known = {row.name for row in rows_module.ROWS} | set(rows_module.GROUPS)
         flat = lambda part: [name for each in part for name in flat(each)] if isinstance(part, tuple) else [part]
         for text, kind, argument, _ in rows_module.GOALS:
             has_libraries = kind in ("over_variants", "over_peer", "kib_a_thread")
-            named = flat(argument[1] if kind == "most" else (argument[0],) if has_libraries else argument)
+            named = flat(argument[1] if kind in ("most", "least") else (argument[0],) if has_libraries else argument)
             self.assertEqual(set(named) - known, set(), text)
             self.assertIn(kind, goals.KINDS, text)
             if kind == "over_peer":

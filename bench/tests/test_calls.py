@@ -55,8 +55,8 @@ ALONE = {
     "pairs": (("pairs", 64, 20_000), NO_MEMORY, "malloc.64. returned NULL"),
     "large, in turn": (("large", 0, 100), NO_MEMORY, "malloc.* returned NULL"),
     "large, grown": (("large", 1, 2), NO_COPY, "realloc lost byte"),
-    "grow_steps": (("grow_steps", 8 << 20, 16_384), NO_COPY, "realloc lost byte"),
-    "grow_many": (("grow_many", 3, 1 << 20, 4 << 20), NO_COPY, "realloc lost byte"),
+    "grow_steps": (("grow_steps", 8 << 20, 16_384, 256), NO_COPY, "realloc lost byte"),
+    "grow_many": (("grow_many", 3, 1 << 20, 4 << 20, 256), NO_COPY, "realloc lost byte"),
     "vectors": (("vectors", 50, 10, 4_096, 65_536), NO_COPY, "realloc lost byte"),
 }
 # What allocates nothing that could be wrong: the loop alone, and one block.

@@ -22,7 +22,7 @@ WORKLOADS = {
     "asleep": ((1, 500, 16, 8_192, 20_000, 0), (1, 3, 4)),
     "asleep, pages": ((2, 500, 8_192, 8_192, 20_000, 0), (1, 2, 4)),
     "hole_churn": ((1, 8_000, 1_000), (1, 2, 3, 4)),
-    "grow_steps": ((8 << 20, 4_096), (1, 2, 3, 4)),
+    "grow_steps": ((8 << 20, 4_096, 256), (1, 2, 3, 4)),
 }
 
 
@@ -73,6 +73,16 @@ class Resident(unittest.TestCase):
         self.assertGreater(memory["trimmed_over_live"], 1)
         memory = faulty.result("cold_data", 8_192, 1_000, 1)
         self.assertGreater(memory["resident_asked_kib"], memory["live_kib"])
+
+
+class TooMuch(unittest.TestCase):
+    def test_resident_ends_the_runs_of_blocks_that_grow(self):
+        for name, args in {"grow_steps": (16 << 20, 16_384), "grow_many": (60, 16_384, 1 << 20)}.items():
+            with self.subTest(workload=name):
+                faulty.result(name, *args, 64)
+                done = faulty.run(name, *args, 5)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("more than 5 MiB are resident", done.stderr)
 
 
 class WhollyFreePages(unittest.TestCase):

@@ -1,32 +1,20 @@
 /*
- * grow_many SEED BUFFERS LEAST MOST: BUFFERS buffers of LEAST bytes that grow in turn by realloc,
- * each time by a tenth, until each has MOST. Of what a step adds only the first byte is written.
+ * grow_many SEED BUFFERS LEAST MOST MIB: BUFFERS buffers of LEAST bytes that grow in turn by
+ * realloc, each time by a tenth, until each has MOST. Of what a step adds only the first byte is
+ * written.
  *
  * Measures whether a large block's pages are moved when it grows, for how many blocks at once, and
  * what that costs when there is next to nothing in them: who copies pays for all bytes. A run that
- * has more than 8 GiB resident ends there, as a failure: BUFFERS times MOST should be less. Does
- * not measure buffers that are filled (`grow_steps`; `large`, MODE 1).
+ * has more than MIB resident ends there, as a failure: BUFFERS times MOST should be less. Does not
+ * measure buffers that are filled (`grow_steps`; `large`, MODE 1).
  */
 #include "workload.h"
 
-enum { BUFFERS_MAX = 64, STEPS_MAX = 256, PAGE = 4096, RESIDENT_MIB_MAX = 8 << 10 };
+enum { BUFFERS_MAX = 64, STEPS_MAX = 256, PAGE = 4096 };
 
 static unsigned char *buffers[BUFFERS_MAX];
 static size_t begins[STEPS_MAX];
 static unsigned steps;
-
-/* The count that costs nothing to read and may lag by a few pages. */
-static void check_resident(int statm)
-{
-    char text[128];
-    ssize_t got = pread(statm, text, sizeof text - 1, 0);
-    if (got <= 0)
-        fail("/proc/self/statm cannot be read");
-    text[got] = '\0';
-    const char *resident = strchr(text, ' ');
-    if (resident != NULL && strtoul(resident, NULL, 10) / ((1 << 20) / PAGE) > RESIDENT_MIB_MAX)
-        fail("more than %d MiB are resident", RESIDENT_MIB_MAX);
-}
 
 static unsigned char tag_of(uint64_t seed, unsigned buffer, unsigned step)
 {
@@ -34,7 +22,7 @@ static unsigned char tag_of(uint64_t seed, unsigned buffer, unsigned step)
 }
 
 /* All buffers, one after the other, to `bytes`. */
-static void grow_all(uint64_t seed, unsigned count, size_t bytes, int statm)
+static void grow_all(uint64_t seed, unsigned count, size_t bytes, uint64_t mib)
 {
     for (unsigned i = 0; i < count; i++) {
         start_clock();
@@ -43,7 +31,7 @@ static void grow_all(uint64_t seed, unsigned count, size_t bytes, int statm)
             fail("realloc to %zu returned NULL", bytes);
         *(volatile unsigned char *)(buffers[i] + begins[steps]) = tag_of(seed, i, steps);
         stop_clock();
-        check_resident(statm);
+        fail_above(mib);
     }
     steps++;
 }
@@ -65,7 +53,7 @@ int main(int argc, char **argv)
     uint64_t check = 0, seed = argument(argc, argv, 1, "seed");
     unsigned count = (unsigned)argument(argc, argv, 2, "buffers");
     size_t bytes = argument(argc, argv, 3, "least"), most = argument(argc, argv, 4, "most");
-    int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    uint64_t mib = argument(argc, argv, 5, "MiB at most");
     if (count == 0 || count > BUFFERS_MAX || bytes < PAGE || bytes > most)
         fail("1 to %d buffers, and lengths from %d bytes on", BUFFERS_MAX, PAGE);
     for (size_t before = 0; before < most; before = bytes, bytes += bytes / 10) {
@@ -73,10 +61,9 @@ int main(int argc, char **argv)
             fail("at most %d steps", STEPS_MAX);
         bytes = bytes < most ? bytes : most;
         begins[steps] = before;
-        grow_all(seed, count, bytes, statm);
+        grow_all(seed, count, bytes, mib);
     }
     for (unsigned i = 0; i < count; i++)
         check = check * 31 + drop(seed, i);
-    close(statm);
     return result_print(check);
 }

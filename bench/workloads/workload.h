@@ -239,6 +239,24 @@ static inline struct memory read_memory(void)
                            field_of(text, "\nAnonHugePages:"), field_of(text, "\nAnonymous:")};
 }
 
+/* Ends a run that has more than `mib` MiB resident, to spare the machine. Reads the count that is
+ * cheap, and may lag by a few pages. */
+static inline void fail_above(uint64_t mib)
+{
+    static int file = -1;
+    char text[128];
+    if (file < 0)
+        file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t got = pread(file, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    const char *resident = strchr(text, ' ');
+    if (resident == NULL)
+        fail("/proc/self/statm cannot be read");
+    uint64_t pages = strtoull(resident, NULL, 10);
+    if (pages * (uint64_t)sysconf(_SC_PAGESIZE) >> 20 > mib)
+        fail("more than %llu MiB are resident", (unsigned long long)mib);
+}
+
 static inline void sleep_until(double wall)
 {
     for (double left = wall - read_clocks().wall; left > 0; left = wall - read_clocks().wall) {

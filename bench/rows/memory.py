@@ -97,7 +97,8 @@ GROW = (
         "cpu",
         ("grow_many", "{seed}", 28, 1 << 20, N(260 << 20), 8 << 10),
         why="CPU time of 28 buffers that grow in turn to 260 MiB by a tenth, hardly touched",
-        timeout=60,
+        repeats_max=3,
+        timeout=120,
     ),
 )
 

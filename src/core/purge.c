@@ -23,6 +23,7 @@
 #include "core/slab.h"
 #include "core/thread.h"
 #include "mem/cold.h"
+#include "mem/regret.h"
 #include "mem/span.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -33,7 +34,6 @@ enum {
     SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
     SLICES_A_STEP = 4,              /* beside four times what the caller freed                   */
     HELP_BYTES = 4 * SLICE_BYTES,   /* of dirty spans, that nobody waits with for a turn    */
-    WINDOW_MS = 1000,               /* what is taken again so soon was purged in vain       */
     SWEEP_SHARE = 8,                /* of what slabs hold                                   */
     UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock         */
     UNITS_A_STEP = 128,
@@ -266,7 +266,6 @@ static void sweep_begin(void)
         return;
     at.slab_free_least = free_bytes;
     store(&sweep_left, load(&region.units, RELAXED), RELAXED);
-    fetch_add(&depot_tick, 1, RELAXED);
 }
 
 /* So many slabs that a sweep is over before as much as it waited for has become free again. */
@@ -274,7 +273,7 @@ static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);
     size_t units = size_min(left, UNITS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
-    left -= purge_slabs(units, load(&depot_tick, RELAXED), CALLS_A_STEP);
+    left -= purge_slabs(units, load(&depot_tick, RELAXED) + 1, CALLS_A_STEP);
     store(&sweep_left, left, RELAXED);
 }
 
@@ -282,14 +281,14 @@ static void sweep_some(size_t bytes)
 static void purge_idle_spans(uint64_t now)
 {
     size_t delay = load(&purge_settings.delay_ms, RELAXED);
-    bool is_window_over = now - at.window_ms >= WINDOW_MS;
+    bool is_window_over = now - at.window_ms >= REGRET_WINDOW_MS;
     if (is_window_over) {
         at.window_ms = now;
         span_end_window();
         slab_forget_dropped();
     }
     if (span_regret_bytes() > 0)
-        delay = size_max(delay, WINDOW_MS);
+        delay = size_max(delay, REGRET_WINDOW_MS);
     if (now - at.idle_ms < delay)
         return;
     at.idle_ms = now;

@@ -1,6 +1,7 @@
 /*
- * regret.h: how much is purged and then taken again before the window ends, in pages or in units:
- * purged in vain.
+ * regret.h: how much is purged and then taken again within a second, in pages or in units: purged
+ * in vain. A program that slept in between purged for a reason, so who takes looks at the clock,
+ * where something was purged lately.
  *
  * Owner: any thread. All of it is a guess: what is taken is held against what was purged lately,
  * whichever pages those were, and threads may count over each other.
@@ -10,15 +11,22 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "os/os.h"
+
+enum { REGRET_WINDOW_MS = 1000 };
 
 struct regret {
     _Atomic size_t lately; /* purged in this window, and not taken again yet */
     _Atomic size_t sum;    /* purged in vain                                 */
+    _Atomic uint64_t purged_ms;
 };
 
 static inline void regret_note_purged(struct regret *regret, size_t count)
 {
+    if (count == 0)
+        return;
     fetch_add(&regret->lately, count, RELAXED);
+    store(&regret->purged_ms, os_clock_ms(), RELAXED);
 }
 
 static inline void regret_note_taken(struct regret *regret, size_t count)
@@ -26,8 +34,10 @@ static inline void regret_note_taken(struct regret *regret, size_t count)
     size_t lately = load(&regret->lately, RELAXED), again = size_min(lately, count);
     if (likely(again == 0))
         return;
-    store(&regret->lately, lately - again, RELAXED);
-    fetch_add(&regret->sum, again, RELAXED);
+    bool is_late = os_clock_ms() - load(&regret->purged_ms, RELAXED) >= REGRET_WINDOW_MS;
+    store(&regret->lately, is_late ? 0 : lately - again, RELAXED);
+    if (!is_late)
+        fetch_add(&regret->sum, again, RELAXED);
 }
 
 static inline void regret_end_window(struct regret *regret)

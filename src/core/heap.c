@@ -466,7 +466,10 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
         return resize_large(block, bytes, owner, is_sampled);
     if (moved == NULL)
         return is_fine ? block : NULL;
-    __builtin_memcpy(moved, block, size_min(have, bytes));
+    if (is_large)
+        region_copy((char *)moved, (const char *)block, size_min(have, bytes));
+    else
+        __builtin_memcpy(moved, block, size_min(have, bytes));
     heap_free(block);
     return moved;
 }

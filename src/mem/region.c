@@ -174,6 +174,17 @@ static bool is_zero_page(const char *page)
     return any == 0;
 }
 
+void region_copy(char *to, const char *from, size_t size)
+{
+    size_t copied = 0; /* or left out, so far */
+    for (size_t at = 0; at + page_bytes <= size; at += page_bytes)
+        if (is_zero_page(from + at) && is_zero_page(to + at)) {
+            __builtin_memcpy(to + copied, from + copied, at - copied);
+            copied = at + page_bytes;
+        }
+    __builtin_memcpy(to + copied, from + copied, size - copied);
+}
+
 /* Copies a piece to where all is zero, and drops what was copied. What nobody has written stays
  * without memory. Returns whether it is dropped. */
 static bool copy(char *from, char *to, size_t size)

@@ -95,6 +95,10 @@ int region_purge(void *start, size_t size);
  */
 int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_zero);
 
+/* As memcpy, from one unit's start to another's, but that pages that are zero in both stay without
+ * memory where nobody has written them. */
+void region_copy(char *to, const char *from, size_t size);
+
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);
 

@@ -8,6 +8,7 @@
  */
 #include "check.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ int main(void)
     run(1, 240 * MIB, STEP);
     run(BUFFERS, 48 * MIB, STEP);
     run(3, 200 * MIB, 3 * MIB);
+    malloc_trim(0); /* a moved block that waits for a request keeps its mappings */
     size_t grown = mapping_count();
     CHECK(grown < mappings + 12, "%zu mappings, and %zu before", grown, mappings);
     check_heap();

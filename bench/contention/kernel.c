@@ -121,6 +121,7 @@ void os_start(struct os_facts *out)
     *out = (struct os_facts){
         .page_bytes = PAGE_BYTES,
         .memory_bytes = (size_t)MEMORY_GIB << 30,
+        .memory_limit_bytes = SIZE_MAX,
         .cpu_count = processors,
         .core_limit = processors,
     };

@@ -70,7 +70,7 @@ class Program:
         for layer in ("base", "mem", "core"):
             folder = os.path.join(source, layer)
             watched += [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".c")]
-        kernel = ("auxiliary.c", "memory.c", "claim.c", "clock.c", "lines.c")
+        kernel = ("auxiliary.c", "memory.c", "claim.c", "clock.c", "lines.c", "swap.c", "cgroup.c")
         plain = [os.path.join(source, "os", "linux", name) for name in kernel]
         plain.append(os.path.join(source, "front", "options.c"))
         pools = os.path.join(source, "pool")

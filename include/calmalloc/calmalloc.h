@@ -144,16 +144,16 @@ size_t calm_page_out_cold(uint64_t age_ms);
 void calm_idle(void);
 
 /*
- * Has `callback` called when a request passes the soft limit (`soft_limit_mb`, or what limit=cgroup
- * makes of the group's limits; else the hard one), by how many bytes. NULL: no more. Before that
- * the heap empties the calling thread's cache, batches and what ended threads left, and gives back
- * what is free; where that is enough nobody is called. It runs at the end of the request, in the
- * thread that asked, which holds nothing of the heap: it may free, allocate, trim and take locks
- * that no caller of the heap holds. A request that was refused is then tried once more; one that
- * was granted has its block. The callback must return, and must not free or resize the block that
- * a `realloc` is about. Not called from within itself, in the same thread; several threads may be
- * in it at once, and while one is about to call it another's request may be refused. While more is
- * charged than the limit it comes again after 100 ms, or when a 64th of the limit more is charged.
+ * Has `callback` called, by how many bytes, before a request is refused for a limit, each time, and
+ * when one passes the soft limit (`soft_limit_mb`, or what limit=cgroup makes of the group's
+ * limits; else the hard one). NULL: no more. Before that the heap gives back what is free; where
+ * that is enough nobody is called, nor for a request that is longer than the limit. It runs at the
+ * end of the request, in the thread that asked, which holds nothing of the heap: it may free,
+ * allocate, trim and take locks that no caller of the heap holds. A request that was refused is
+ * then tried once more; one that was granted has its block. The callback must return, and must not
+ * free or resize the block that a `realloc` is about. Not called from within itself, in the same
+ * thread; several threads may be in it at once. While more is charged than the soft limit and
+ * nothing is refused it comes again after 100 ms, or when a 64th of the limit more is charged.
  * Cost, while one is set: some twenty instructions each time a cache asks for more.
  */
 void calm_on_limit(void (*callback)(size_t bytes_over));

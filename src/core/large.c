@@ -131,9 +131,14 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
     void *target = block_of(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
     size_t from = region_unit(block), to = region_unit(target);
     bool is_zero, is_copied = fetch_add(&moved, 1, RELAXED) >= MOVED_MAX;
-    bool is_done = target != NULL && region_move(from, to, units_old, is_copied, &is_zero) == 0;
+    bool is_ours = target != NULL && large_lay_aside(block); /* else it was freed meanwhile */
+    bool is_done = is_ours && region_move(from, to, units_old, is_copied, &is_zero) == 0;
     if (!is_done || is_copied)
         fetch_sub(&moved, 1, RELAXED);
+    if (is_ours && !is_done)
+        mark(from, 0, 1, UNIT_HEAD);
+    if (target != NULL && !is_ours)
+        large_release(target);
     if (!is_done)
         return NULL; /* a hole must never be handed out again: it is lost */
     region.tags[to].is_moved = !is_copied;

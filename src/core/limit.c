@@ -50,7 +50,6 @@ static void (*_Atomic told)(size_t bytes_over);
 static _Atomic size_t told_from = SIZE_MAX; /* more is charged than so many bytes */
 static _Atomic size_t told_at; /* so many were charged when it was told the last time */
 static _Atomic uint64_t told_ms;
-static _Atomic bool is_untold; /* what was free was enough then: a refusal does not wait */
 static _Thread_local bool is_telling;
 _Thread_local size_t limit_passed_by;
 
@@ -127,37 +126,41 @@ static void on_charge(size_t units)
     limit_look();
     if (load(&told, RELAXED) == NULL || is_telling)
         return;
-    size_t bytes = units << UNIT_SHIFT;
-    if (unlikely(bytes_over(bytes) > 0) &&
-        (load(&is_untold, RELAXED) || is_telling_due(span_charged_bytes() + bytes, os_clock_ms())))
+    size_t bytes = units << UNIT_SHIFT, from = load(&told_from, RELAXED);
+    if (unlikely(bytes_over(bytes) > 0))
         limit_passed_by = bytes;
+    else if (span_charged_bytes() + bytes <= from - from / TOLD_SHARE &&
+             load(&told_at, RELAXED) != 0)
+        store(&told_at, 0, RELAXED);
 }
 
-/* Of threads that come at once one tells. */
-static bool begin_telling(bool is_refused)
+/* Of a limit that was passed and refused nothing: of threads that come at once one tells. */
+static bool begin_telling(void)
 {
     size_t charged = span_charged_bytes();
     uint64_t now = os_clock_ms(), last = load(&told_ms, RELAXED);
-    if (!is_telling_due(charged, now) && !(is_refused && load(&is_untold, RELAXED)))
-        return false;
-    if (!compare_swap(&told_ms, &last, now, RELAXED, RELAXED))
+    if (!is_telling_due(charged, now) || !compare_swap(&told_ms, &last, now, RELAXED, RELAXED))
         return false;
     store(&told_at, charged, RELAXED);
     return true;
 }
 
+/* Before a refusal the heap has brought together what is free. A request for more than the whole
+ * limit is nobody's to help. */
 NOINLINE bool limit_settle(bool is_refused)
 {
     void (*callback)(size_t) = load(&told, ACQUIRE);
     size_t more = is_refused ? limit_passed_by : 0;
     limit_passed_by = 0;
-    if (callback == NULL || is_telling || bytes_over(more) == 0 || !begin_telling(is_refused))
+    if (callback == NULL || is_telling || more > load(&told_from, RELAXED) ||
+        !(is_refused || begin_telling()))
         return false;
     is_telling = true;
-    thread_empty_cache();
-    purge_collect();
+    if (!is_refused) {
+        thread_empty_cache();
+        purge_collect();
+    }
     size_t over = bytes_over(more);
-    store(&is_untold, over == 0, RELAXED);
     if (over > 0)
         callback(over);
     is_telling = false;

@@ -43,8 +43,10 @@ MUTANTS = {
     "large blocks are never given back": (
         "core/large.c", "span_release(unit, units, is_zero);", "(void)is_zero;", "single"),
     "a commit that failed is believed": (
-        "mem/extent.c", "    if (error == 0)\n        raise(&extent->committed, target);",
-        "    error = 0;\n    if (error == 0)\n        raise(&extent->committed, target);", "failing"),
+        "mem/extent.c",
+        "    if (error == 0)\n        fetch_add(&committed_all, raise(&extent->committed, target)",
+        "    error = 0;\n    if (error == 0)\n        fetch_add(&committed_all, raise(&extent->committed, target)",
+        "failing"),
     "the kernel is called under a lock": (
         "mem/span.c", "    note_least();\n    unlock();\n}\n\n/* Drops the pages of a claimed",
         "    note_least();\n}\n\n/* Drops the pages of a claimed", "single"),

@@ -81,8 +81,8 @@ pub fn idle() {
     unsafe { sys::calm_idle() }
 }
 
-/// Has `callback` called when a request passes the soft limit and giving back what is free was not enough, by how many
-/// bytes; `None`: no more. It runs in the thread that asked, at the end of the request, and may free and allocate. It
+/// Has `callback` called before a request is refused for a limit, and when one passes the soft limit and giving back what
+/// is free was not enough, by how many bytes; `None`: no more. It runs in the thread that asked, at the end of the request, and may free and allocate. It
 /// must not take a lock that its caller may hold, nor panic: that ends the program.
 ///
 /// ```

@@ -332,33 +332,3 @@ TEST(Large, RandomResizesKeepTheCommonPrefixOfEveryBlock)
         large_release(one.block);
     EXPECT_EQ(span_verify(), nullptr);
 }
-
-/* Seen to fail with a move that does not claim the block. */
-TEST(Large, OfAReallocThatMovesAndAFreeAtTheSameMomentOneIsToldThatItWasFree)
-{
-    ASSERT_TRUE(heap_start());
-    misuse_policy.stops_on_misuse = false;
-    for (unsigned round = 0; round < 400; round++) {
-        void *block = heap_alloc_slow(9000000, 0), *behind = heap_alloc_slow(100000, 0);
-        std::atomic<unsigned> ready{0};
-        size_t misuses = misuse_count();
-        auto wait = [&] {
-            ready++;
-            while (ready < 2)
-                ;
-        };
-        std::thread other([&] {
-            wait();
-            heap_free(block);
-        });
-        wait();
-        void *moved = heap_realloc(block, 30000000, 0, false);
-        other.join();
-        if (moved != block && moved != nullptr) {
-            EXPECT_EQ(misuse_count(), misuses + 1) << round;
-            heap_free(moved);
-        }
-        heap_free(behind);
-    }
-    EXPECT_EQ(heap_verify(), nullptr);
-}

@@ -42,9 +42,8 @@ static bool is_sparse(const struct depot *depot, const struct slab *slab)
 static struct depot *lock_if_sparse(const void *block)
 {
     size_t unit = region_unit(block);
-    unsigned bin = region_holds(unit) ? region_kind(unit) : 0, class = bin_class(bin);
-    if (class == 0 || class >= CLASS_COUNT || bin_is_sampled(bin) ||
-        !class_begins_block(class, (uint16_t)(uintptr_t)block))
+    unsigned bin = region_holds(unit) ? region_kind(unit) : 0;
+    if (bin_is_sampled(bin) || !class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block))
         return NULL;
     struct depot *depot = depot_of(bin);
     if (depot == NULL || load(&depot->free_blocks, RELAXED) == 0 || !depot_try_lock(depot))

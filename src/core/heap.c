@@ -478,8 +478,7 @@ bool heap_trim(void)
 {
     if (!heap_start())
         return false;
-    if (of_thread.cache != &cache_none)
-        cache_empty(of_thread.cache);
+    thread_empty_cache();
     return purge_all() > 0;
 }
 

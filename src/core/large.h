@@ -10,10 +10,8 @@
 #include "base/facts.h"
 #include "core/class.h"
 
-enum {
-    LARGE_SHORT_UNITS =
-        64, /* longer blocks move as they grow; of shorter ones many are of one length */
-};
+/* Longer blocks move as they grow; of shorter ones many are of one length. */
+enum { LARGE_SHORT_UNITS = 64 };
 
 /* Units that `bytes` <= PTRDIFF_MAX need. */
 ALWAYS_INLINE size_t large_units(size_t bytes)

@@ -81,7 +81,6 @@ static void scale(size_t least)
                       cpus);
     batch_set_limit(cpus, least / BATCH_SHARE);
     store(&purge_settings.dirty_most, least / DIRTY_SHARE, RELAXED);
-    store(&purge_settings.is_scaled, least != SIZE_MAX, RELAXED);
 }
 
 static void put_in_force(void)

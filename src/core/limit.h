@@ -21,29 +21,24 @@ void limit_apply(const struct heap_settings *settings);
  * and puts them in force. Any thread; it waits for none. */
 void limit_look(void);
 
-/* Has `callback` told, by how many bytes, when the soft limit is passed, or the hard one where
- * there is no other; NULL: nobody. */
+/* Has `callback` told, by how many bytes, before a refusal, and when the soft limit is passed, or
+ * the hard one where there is no other; NULL: nobody. */
 void limit_tell(void (*callback)(size_t bytes_over));
 
 /* Bytes of the calling thread's request that passed it; 0: none did since limit_settle(). */
 extern HIDDEN _Thread_local size_t limit_passed_by;
 
-ALWAYS_INLINE bool limit_is_passed(void)
-{
-    return unlikely(limit_passed_by != 0);
-}
-
 /*
  * At the end of a request, when the thread has nothing in hand: gives back what is free, and, where
- * that is not enough, calls who is to be told. `is_refused`: the request got nothing. Returns
- * whether it is worth another try.
+ * that is not enough, calls who is to be told. `is_refused`: the request got nothing, and what is
+ * free went back before. Returns whether it is worth another try.
  */
 bool limit_settle(bool is_refused);
 
 /* At the end of a request that got `block`: whether it is to be tried again. */
 ALWAYS_INLINE bool limit_ends(const void *block)
 {
-    return limit_is_passed() && limit_settle(block == NULL) && block == NULL;
+    return unlikely(limit_passed_by != 0) && limit_settle(block == NULL) && block == NULL;
 }
 
 #endif

@@ -44,9 +44,7 @@ enum {
 };
 
 struct purge_settings purge_settings = {
-    .is_idle_wanted = true,
-    .delay_ms = 50,
-};
+    .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2};
 
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* became free since the start */
@@ -232,24 +230,29 @@ static bool is_too_much(void)
 static size_t excess_bytes(void)
 {
     size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
-    if (unlikely(load(&purge_settings.is_scaled, RELAXED))) {
-        if (is_too_much())
-            return dirty >= SLICE_BYTES ? dirty : 0;
-        kept = size_min(kept, SLACK_BYTES + load(&purge_settings.dirty_most, RELAXED));
-    }
+    if (is_too_much())
+        return dirty >= SLICE_BYTES ? dirty : 0;
+    kept = size_min(kept, SLACK_BYTES + load(&purge_settings.dirty_most, RELAXED));
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);
     return dirty >= size_max(kept, left) + SLICE_BYTES ? dirty - kept : 0;
 }
 
+/* The same, of which shelves have none any more. */
+static size_t excess_of_spans(void)
+{
+    size_t excess = excess_bytes();
+    if (excess > span_dirty_bytes())
+        shelf_drain(true);
+    return excess;
+}
+
 /* The caller freed `bytes`: several threads that shrink at once keep pace with what they free. */
 static void purge_excess(size_t bytes)
 {
     size_t budget = 4 * bytes + SLICES_A_STEP * SLICE_BYTES;
-    size_t excess = excess_bytes();
-    if (excess > span_dirty_bytes())
-        shelf_drain(true);
+    size_t excess = excess_of_spans();
     purge_spans(size_min(excess, budget), budget);
     if (excess > 0)
         store(&dirty_left, span_dirty_bytes() + shelf_bytes(), RELAXED);
@@ -273,6 +276,7 @@ static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);
     size_t units = size_min(left, UNITS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
+    /* Also those that have changed since the sweep began. */
     left -= purge_slabs(units, load(&depot_tick, RELAXED) + 1, CALLS_A_STEP);
     store(&sweep_left, left, RELAXED);
 }
@@ -350,18 +354,19 @@ static void look_some(uint64_t now)
     }
 }
 
-/* A step of everything that is due. */
-static void step(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t now)
+/* A part of the sweep and of the look that are under way, or are to begin. Returns whether one is
+ * under way. */
+static bool go_on(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t now)
 {
-    purge_excess(bytes);
     if (is_sweep_due && load(&sweep_left, RELAXED) == 0)
         sweep_begin();
     if (load(&sweep_left, RELAXED) > 0)
         sweep_some(bytes);
-    if (is_look_due && load(&look_due_ms, RELAXED) != 0)
-        look_begin(now);
-    else if (is_look_due)
+    if (load(&look_due_ms, RELAXED) == 0)
         look_some(now);
+    else if (is_look_due)
+        look_begin(now);
+    return load(&sweep_left, RELAXED) > 0 || load(&look_due_ms, RELAXED) == 0;
 }
 
 /* Who does not get the turn leaves it to others, but for many dirty spans. */
@@ -373,7 +378,8 @@ static NOINLINE void purge_some(size_t bytes, bool is_sweep_due)
     if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
         return;
     if (turn_begin_soon()) {
-        step(bytes, is_sweep_due, is_look_due, now);
+        purge_excess(bytes);
+        go_on(bytes, is_sweep_due, is_look_due, now);
         turn_end(true);
     } else if (excess >= HELP_BYTES) {
         purge_excess(bytes);
@@ -383,28 +389,12 @@ static NOINLINE void purge_some(size_t bytes, bool is_sweep_due)
 /* All of the excess, a turn for each few slices. */
 static void purge_whole_excess(void)
 {
-    size_t left = excess_bytes(), done = 1;
-    if (left > span_dirty_bytes())
-        shelf_drain(true);
+    size_t left = excess_of_spans(), done = 1;
     while (left > 0 && done > 0 && turn_begin_soon()) {
         done = count_purged(span_purge(left, HELP_BYTES));
         turn_end(true);
         left -= size_min(left, done);
     }
-}
-
-/* Under the lock. Returns whether a sweep or a look is under way. */
-static bool step_due(bool is_first, uint64_t now)
-{
-    if (is_first && load(&sweep_left, RELAXED) == 0)
-        sweep_begin();
-    if (is_first && load(&look_due_ms, RELAXED) != 0 && now >= load(&look_due_ms, RELAXED))
-        look_begin(now);
-    if (load(&sweep_left, RELAXED) > 0)
-        sweep_some(0);
-    if (load(&look_due_ms, RELAXED) == 0)
-        look_some(now);
-    return load(&sweep_left, RELAXED) > 0 || load(&look_due_ms, RELAXED) == 0;
 }
 
 void purge_due(void)
@@ -413,8 +403,9 @@ void purge_due(void)
     if (!load(&purge_settings.is_idle_wanted, RELAXED))
         return;
     purge_whole_excess();
+    bool is_look_due = now >= load(&look_due_ms, RELAXED);
     for (bool is_first = true, is_more = true; is_more && turn_begin_soon(); is_first = false) {
-        is_more = step_due(is_first, now);
+        is_more = go_on(0, is_first, is_first && is_look_due, now);
         turn_end(true);
     }
 }

@@ -13,7 +13,6 @@ struct purge_settings {
     _Atomic size_t cold_ms;      /* after which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* of charged bytes, beyond which nothing is kept; 0: none */
     _Atomic size_t dirty_most;   /* for what is taken again                                 */
-    _Atomic bool is_scaled;      /* there is a limit, and these two words count             */
 };
 extern struct purge_settings purge_settings;
 

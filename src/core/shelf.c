@@ -192,7 +192,7 @@ void *shelf_find(struct shelf_wish wish)
     if (word == 0)
         return NULL;
     void *block = region_address(word_unit(word));
-    if (CHECKS >= 1 && unlikely(!block_unmark(block)) && !block_is_excused(block))
+    if (unlikely(!block_unmark(block)) && !block_is_excused(block))
         misuse_report_spoiled(block, word_units(word) << UNIT_SHIFT);
     large_take_up(block, wish.units);
     return block;
@@ -236,8 +236,7 @@ bool shelf_give(void *block)
     size_t units = large_length(block);
     bool is_put = false;
     if (units <= SHELF_UNITS_MAX) {
-        if (CHECKS >= 1)
-            block_mark(block);
+        block_mark(block);
         uint64_t word = word_of(region_unit(block), large_owner(block), units);
         for (unsigned i = 0; !is_put && i < home_count; i++)
             is_put = set_push(set_after(i), shelf_of(units), word);

@@ -26,7 +26,7 @@
 
 enum {
     ATTACHES_MAX = 4,
-    FAIR_MIN = 64 * 1024,         /* for each cache, however many there are */
+    FAIR_MIN = 64 * 1024,         /* for each cache, however many there are                   */
     CACHES_A_CPU = 1,             /* that may be full at the same time                       */
     LARGE_CACHE = 64 * 1024,      /* bytes that it may hold: its thread counts in full       */
     UNUSED_WARM = 4,              /* caches of ended threads kept as they are                */

@@ -174,24 +174,29 @@ static bool is_zero_page(const char *page)
     return any == 0;
 }
 
-void region_copy(char *to, const char *from, size_t size)
+/* Copies, but for pages that are zero on both sides; with `is_zero_there` the target is not read,
+ * so that it needs no page tables. */
+static void copy_pages(char *to, const char *from, size_t size, bool is_zero_there)
 {
     size_t copied = 0; /* or left out, so far */
     for (size_t at = 0; at + page_bytes <= size; at += page_bytes)
-        if (is_zero_page(from + at) && is_zero_page(to + at)) {
+        if (is_zero_page(from + at) && (is_zero_there || is_zero_page(to + at))) {
             __builtin_memcpy(to + copied, from + copied, at - copied);
             copied = at + page_bytes;
         }
     __builtin_memcpy(to + copied, from + copied, size - copied);
 }
 
+void region_copy(char *to, const char *from, size_t size)
+{
+    copy_pages(to, from, size, false);
+}
+
 /* Copies a piece to where all is zero, and drops what was copied. What nobody has written stays
  * without memory. Returns whether it is dropped. */
 static bool copy(char *from, char *to, size_t size)
 {
-    for (size_t at = 0; at < size; at += page_bytes)
-        if (!is_zero_page(from + at))
-            __builtin_memcpy(to + at, from + at, page_bytes);
+    copy_pages(to, from, size, true);
     return region_purge(from, size) == 0;
 }
 

@@ -27,6 +27,14 @@ class Compact : public DepotTest
             write(blocks_[i], i);
     }
 
+    /* A block that is to move. */
+    void *sparse_block()
+    {
+        auto found = std::find_if(blocks_.begin(), blocks_.end(), compact_helps);
+        EXPECT_NE(found, blocks_.end());
+        return found == blocks_.end() ? nullptr : *found;
+    }
+
     /* Moves until nothing wants to; how many moves. */
     size_t settle()
     {
@@ -171,10 +179,7 @@ TEST_F(Compact, AMendedDepotCountsItsSlabsAnew)
 TEST_F(Compact, NobodyWaitsForADepotThatIsHeld)
 {
     fill(44, 64, 12, 50);
-    void *block = nullptr;
-    for (void *candidate : blocks_)
-        if (compact_helps(candidate))
-            block = candidate;
+    void *block = sparse_block();
     ASSERT_NE(block, nullptr);
     while_held(depot_of(bin_), 2000, [&] {
         EXPECT_FALSE(compact_helps(block));
@@ -187,10 +192,7 @@ TEST_F(Compact, NobodyWaitsForADepotThatIsHeld)
 TEST_F(Compact, WhatIsNoSmallBlockStays)
 {
     fill(45, 64, 12, 20);
-    void *sparse = nullptr;
-    for (void *block : blocks_)
-        if (compact_helps(block))
-            sparse = block;
+    void *sparse = sparse_block();
     ASSERT_NE(sparse, nullptr);
     int local = 0;
     void *large = calm_malloc(100000);

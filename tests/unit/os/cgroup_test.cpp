@@ -2,11 +2,7 @@
  * cgroup_test.cpp: os/linux/cgroup.h: the least limit along the path of a group, in trees of files
  * as kernels have them.
  */
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include <unistd.h>
+#include "folder_support.h"
 
 #include "../support.h"
 
@@ -19,21 +15,9 @@ namespace
 
 constexpr size_t mib = 1024 * 1024;
 
-class Cgroup : public testing::Test
+class Cgroup : public FolderTest
 {
   protected:
-    void SetUp() override
-    {
-        char path[] = "/tmp/calm-cgroup-XXXXXX";
-        ASSERT_NE(mkdtemp(path), nullptr);
-        folder_ = path;
-    }
-
-    void TearDown() override
-    {
-        std::filesystem::remove_all(folder_);
-    }
-
     /* A file of the file system of groups. */
     void write(const std::string &name, const std::string &words)
     {
@@ -60,7 +44,6 @@ class Cgroup : public testing::Test
         EXPECT_EQ(limits.cpus, UINT32_MAX) << groups;
     }
 
-    std::string folder_;
     bool is_known_ = false;
 };
 

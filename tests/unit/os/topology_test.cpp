@@ -2,11 +2,7 @@
  * topology_test.cpp: os/linux/topology.h: groups as the kernel's files have them, and one group
  * where they make no sense.
  */
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include <unistd.h>
+#include "folder_support.h"
 
 #include "../support.h"
 
@@ -20,25 +16,18 @@ namespace
 constexpr unsigned cpus = 256;
 
 /* A tree of files like /sys/devices/system/cpu. */
-class Topology : public testing::Test
+class Topology : public FolderTest
 {
   protected:
     void SetUp() override
     {
-        char path[] = "/tmp/calm-topology-XXXXXX";
-        ASSERT_NE(mkdtemp(path), nullptr);
-        root_ = path;
+        FolderTest::SetUp();
         use(0, cpus - 1);
-    }
-
-    void TearDown() override
-    {
-        std::filesystem::remove_all(root_);
     }
 
     void write(unsigned cpu, unsigned cache, const std::string &list)
     {
-        std::string folder = root_ + "/cpu" + std::to_string(cpu) + "/cache/index" +
+        std::string folder = folder_ + "/cpu" + std::to_string(cpu) + "/cache/index" +
                              std::to_string(cache);
         std::filesystem::create_directories(folder);
         std::ofstream(folder + "/shared_cpu_list") << list << "\n";
@@ -63,7 +52,7 @@ class Topology : public testing::Test
     unsigned read()
     {
         std::fill(groups_, groups_ + cpus, 99);
-        return topology_read(root_.c_str(), usable_, groups_, cpus);
+        return topology_read(folder_.c_str(), usable_, groups_, cpus);
     }
 
     void expect_one_group()
@@ -73,7 +62,6 @@ class Topology : public testing::Test
             ASSERT_EQ(groups_[cpu], 0) << cpu;
     }
 
-    std::string root_;
     uint64_t usable_[cpus / 64] = {};
     uint8_t groups_[cpus] = {};
 };
@@ -168,10 +156,10 @@ TEST_F(Topology, MoreGroupsThanAByteCountsAreOne)
 
 TEST_F(Topology, ALongPathIsOneGroup)
 {
-    std::string root = root_;
-    root_ += std::string(300, 'x');
+    std::string root = folder_;
+    folder_ += std::string(300, 'x');
     expect_one_group();
-    root_ = root;
+    folder_ = root;
 }
 
 /* Whatever this machine is, each usable CPU's group exists. */

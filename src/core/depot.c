@@ -296,6 +296,7 @@ static size_t take_locked(struct depot *depot, void **out, size_t want)
     bool has_any = load(&depot->free_blocks, RELAXED) != 0;
     size_t taken = has_any ? depot_take_listed(depot, out, want) : 0;
     lock_release(&depot->lock, RANK_DEPOT);
+    slab_settle_taken();
     return taken > 0 ? taken : depot_batch_take(depot, out);
 }
 

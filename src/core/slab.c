@@ -145,6 +145,11 @@ static void note_touched(struct slab *slab, unsigned first, unsigned last)
     slab->dropped &= ~touched;
 }
 
+void slab_settle_taken(void)
+{
+    regret_settle(&in_vain);
+}
+
 void slab_note_dropped(size_t pages)
 {
     regret_note_purged(&in_vain, pages);

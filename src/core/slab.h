@@ -99,6 +99,9 @@ void slab_note_dropped(size_t pages);
 size_t slab_regret_bytes(void);
 void slab_forget_dropped(void);
 
+/* After slab_take(), without a lock: holds dropped pages that were taken against the clock. */
+void slab_settle_taken(void);
+
 /* Without the lock it is exact for a block that nobody else frees. */
 ALWAYS_INLINE bool slab_is_free(const struct slab *slab, unsigned block)
 {

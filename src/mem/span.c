@@ -42,7 +42,6 @@ enum {
 };
 
 #define UNLIMITED SIZE_MAX
-
 static struct lock span_lock;
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
 static unsigned purge_hand;                            /* the owner whose spans are purged next */
@@ -363,6 +362,7 @@ static struct span take(size_t units, size_t align_units, unsigned owner)
         return take_dirty(units, align_units, owner);
     struct span span = take_or_grow(units, align_units, owner);
     end_promise(units);
+    regret_settle(&in_vain);
     return span;
 }
 
@@ -490,6 +490,7 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
                            ? extend_front(unit, units_old, units_new)
                            : extend_inside(unit, units_old, units_new);
     end_promise(more);
+    regret_settle(&in_vain);
     return is_extended;
 }
 

@@ -86,8 +86,10 @@ unsigned os_cache_groups(uint8_t *group_of_cpu, unsigned cpus)
     return 1;
 }
 
+/* A system call where the kernel maps no clock. */
 uint64_t os_clock_ms(void)
 {
+    sim_check_unlocked("os_clock_ms");
     return load(&now_ms, RELAXED);
 }
 

@@ -84,12 +84,17 @@ bool sim_enter(enum sim_call kind)
     return fails;
 }
 
-bool sim_enter_kernel(enum sim_call kind, const char *name)
+void sim_check_unlocked(const char *name)
 {
     uint32_t forbidden = 1u << RANK_DEPOT | 1u << RANK_SPAN;
     if ((lock_ranks_held & forbidden) != 0)
         sim_stop("%s under a depot's or the spans' lock (held ranks: bits %u)", name,
                  (unsigned)lock_ranks_held);
+}
+
+bool sim_enter_kernel(enum sim_call kind, const char *name)
+{
+    sim_check_unlocked(name);
     return sim_enter(kind);
 }
 

@@ -10,7 +10,9 @@
 /* Counts a call and returns whether it is to fail. Pre: sim_lock is not held. */
 bool sim_enter(enum sim_call kind);
 
-/* As sim_enter, and stops the program when a lock is held that no kernel call may be made under. */
+/* Stops the program when a lock is held that no kernel call may be made under; the same in front of
+ * sim_enter. */
+void sim_check_unlocked(const char *name);
 bool sim_enter_kernel(enum sim_call kind, const char *name);
 
 /* Guards the table of reservations. */

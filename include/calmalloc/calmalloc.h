@@ -150,10 +150,11 @@ void calm_idle(void);
  * that is enough nobody is called, nor for a request that is longer than the limit. It runs at the
  * end of the request, in the thread that asked, which holds nothing of the heap: it may free,
  * allocate, trim and take locks that no caller of the heap holds. A request that was refused is
- * then tried once more; one that was granted has its block. The callback must return, and must not
- * free or resize the block that a `realloc` is about. Not called from within itself, in the same
- * thread; several threads may be in it at once. While more is charged than the soft limit and
- * nothing is refused it comes again after 100 ms, or when a 64th of the limit more is charged.
+ * then tried once more (a `realloc` a few times, each with a call); one that was granted has
+ * its block. The callback must return, and must not free or resize the block that a `realloc` is
+ * about. Not called from within itself, in the same thread; several threads may be in it at once.
+ * While more is charged than the soft limit and nothing is refused it comes again after 100 ms, or
+ * when a 64th of the limit more is charged.
  * Cost, while one is set: some twenty instructions each time a cache asks for more.
  */
 void calm_on_limit(void (*callback)(size_t bytes_over));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures calmalloc in Rust programs against the mimalloc and jemalloc crates and the C library.
 
-    loads.py [--loads json,tokio,rayon] [--allocators calm,huge,mimalloc,jemalloc,glibc,floor] [--runs N] [--rounds N]
+    loads.py [--loads json,tokio,rayon] [--allocators calm,small,mimalloc,jemalloc,glibc,floor] [--runs N] [--rounds N]
              [--counts] [--raw FILE] [--show FILE]
 
 Builds each program once with each allocator as its own (pinned in Cargo.toml), runs them in turn, N times, and prints
@@ -10,8 +10,8 @@ must compute the same. --counts runs each once under callgrind instead, and prin
 the same on a busy machine. Wall time wants a quiet one. --raw appends every run to FILE (.jsonl.gz), one line each
 after one that describes the machine; --show prints the tables of such a file and runs nothing. Builds lie in
 build/bench/rust, or CALM_BENCH_CACHE/rust. The allocator `floor` has a list for each size, looks at nothing and is for
-one thread: about the fewest instructions that a load can take, for json alone, and not run unless named. `huge` is
-calmalloc with huge pages from 4 MiB of heap on, as the mimalloc crate has them unasked; not run unless named, either.
+one thread: about the fewest instructions that a load can take, for json alone, and not run unless named. `small` is
+calmalloc without huge pages; not run unless named, either.
 """
 import argparse
 import gzip
@@ -34,7 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(HERE, "..", "..", "build", "bench")
 LOADS = ("json", "tokio", "rayon")
 ALLOCATORS = ("calm", "mimalloc", "jemalloc", "glibc")
-FLOOR, HUGE, HUGE_OPTIONS = "floor", "huge", "huge_from_mb=4"
+FLOOR, SMALL, SMALL_OPTIONS = "floor", "small", "huge_from_mb=0"
 CRATES = ("mimalloc", "jemalloc")
 FIGURES = (("wall_s", "wall s"), ("cpu_s", "cpu s"), ("peak_rss_kib", "peak KiB"))
 
@@ -42,7 +42,7 @@ FIGURES = (("wall_s", "wall s"), ("cpu_s", "cpu s"), ("peak_rss_kib", "peak KiB"
 def built(allocator, loads):
     """The folder with the programs of one allocator. What does not know the allocator is compiled once for all."""
     shared, folder = (os.path.abspath(os.path.join(CACHE, "rust", name)) for name in ("target", allocator))
-    features = [] if allocator == "glibc" else ["--features", "calm" if allocator == HUGE else allocator]
+    features = [] if allocator == "glibc" else ["--features", "calm" if allocator == SMALL else allocator]
     programs = itertools.chain.from_iterable(("--bin", load) for load in loads)
     done = subprocess.run(["cargo", "build", "--release", "--locked", "--target-dir", shared, *programs, *features],
                           cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -55,7 +55,7 @@ def built(allocator, loads):
 
 
 def run(words, allocator=None):
-    environment = dict(os.environ, CALM_OPTIONS=HUGE_OPTIONS) if allocator == HUGE else None
+    environment = dict(os.environ, CALM_OPTIONS=SMALL_OPTIONS) if allocator == SMALL else None
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     if done.returncode != 0:
         stop("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()[-500:]))
@@ -83,7 +83,7 @@ def judge(load, lines):
     for allocator, values in medians.items():
         print("| %s | %s |" % (allocator, " | ".join("%.10g" % value for value in values)))
     rivals = [medians[crate] for crate in CRATES if crate in medians]
-    for name in ("calm", HUGE):
+    for name in ("calm", SMALL):
         if name in medians and rivals:
             ratios = [ours / min(theirs) if min(theirs) else 1
                       for ours, theirs in zip(medians[name], zip(*rivals))]
@@ -117,7 +117,7 @@ def main():
     if options.show:
         return shown(options.show)
     loads = chosen(options.loads, LOADS, "load")
-    allocators = chosen(options.allocators, (*ALLOCATORS, FLOOR, HUGE), "allocator")
+    allocators = chosen(options.allocators, (*ALLOCATORS, FLOOR, SMALL), "allocator")
     if FLOOR in allocators and loads != ["json"]:
         stop("floor is for one thread, so it is for --loads json alone.")
     folders = {name: built(name, loads) for name in allocators}

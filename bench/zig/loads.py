@@ -8,7 +8,7 @@ each load the medians and ours over smp's. All must compute the same. --share is
 done (20 rounds, 10 million strings); --ms is how long an mpsc run is. --out appends each run as a line of JSON to FILE
 (.jsonl.gz), after one that says of which machine and commit. Wall time wants a quiet machine. Builds lie in
 build/bench/zig. The allocator `floor` never frees a small block: what no allocator can go below, for symmetric only.
-`huge` is calmalloc with huge pages from 16 MiB of heap on. Neither is run unless named.
+`small` is calmalloc without huge pages. Neither is run unless named.
 """
 import argparse
 import gzip
@@ -28,8 +28,8 @@ from harness.loads import chosen, stop, turn  # noqa: E402
 
 CACHE = os.environ.get("CALM_BENCH_CACHE") or os.path.join(ROOT, "build", "bench")
 LOADS = ("symmetric", "asymmetric", "mpsc")
-ALLOCATORS = ("calm", "smp", "c", "floor", "huge")
-HUGE_OPTIONS = "huge_from_mb=16"
+ALLOCATORS = ("calm", "smp", "c", "floor", "small")
+SMALL_OPTIONS = "huge_from_mb=0"
 SEED, THREADS, ROUNDS, TASKS, STRINGS, PRODUCERS = 1, 2, 20, 2000, 10_000_000, 4
 FIGURES = {
     "symmetric": ("seconds", "cpu_s", "peak_rss_kib", "bytes_a_string"),
@@ -48,7 +48,7 @@ def built(allocator):
     folder = os.path.abspath(os.path.join(CACHE, "zig"))
     environment = dict(os.environ, ZIG_GLOBAL_CACHE_DIR=os.path.join(folder, "global"),
                        ZIG_LOCAL_CACHE_DIR=os.path.join(folder, "local"))
-    part = "calm" if allocator == "huge" else allocator
+    part = "calm" if allocator == "small" else allocator
     done = subprocess.run([compiler, "build", "-Dallocator=" + part, "--prefix", os.path.join(folder, allocator)],
                           cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -66,7 +66,7 @@ def words_of(load, share, milliseconds):
 def run(program, words, allocator):
     """The program's line, with processor time and peak; the peak is this interpreter's where that is higher, as it is
     while it becomes the program."""
-    environment = dict(os.environ, CALM_OPTIONS=HUGE_OPTIONS) if allocator == "huge" else None
+    environment = dict(os.environ, CALM_OPTIONS=SMALL_OPTIONS) if allocator == "small" else None
     child = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True, env=environment)
     said = child.stdout.read()
     child.stdout.close()
@@ -88,7 +88,7 @@ def judge(load, lines):
     print("\n| %s | %s |\n|---|%s" % (load, " | ".join(figures), "--:|" * len(figures)))
     for name, values in medians.items():
         print("| %s | %s |" % (name, " | ".join("%.6g" % value for value in values)))
-    for ours in [name for name in ("calm", "huge") if name in medians and "smp" in medians]:
+    for ours in [name for name in ("calm", "small") if name in medians and "smp" in medians]:
         ratios = [mine / theirs if theirs > 0 else float("nan") for mine, theirs in zip(medians[ours], medians["smp"])]
         print("| %s over smp | %s |" % (ours, " | ".join("%.3f" % ratio for ratio in ratios)))
         for figure, ratio in zip(figures, ratios):

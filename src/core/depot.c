@@ -19,6 +19,7 @@
 #include "core/purge.h"
 #include "core/rows.h"
 #include "core/sampled.h"
+#include "mem/huge.h"
 #include "os/os.h"
 #include "os/probe.h"
 
@@ -27,6 +28,7 @@ enum {
     USER_SEVERAL = -1,
     PINNED_MAX = 1,
     HOME_SLABS_MIN = 64,
+    DENSE_SHARE = 8, /* of what slabs hold is free at most where huge pages are worth it */
 };
 
 static struct {
@@ -242,6 +244,8 @@ static void borrow(struct depot *depot)
 /* A fresh slab, counted. Not under a lock. NULL: no memory. */
 static struct slab *carve(unsigned bin)
 {
+    if (unlikely(huge_is_wanted()) && depot_free_bytes() * DENSE_SHARE < depot_slab_bytes())
+        huge_provide();
     struct slab *slab = slab_carve(bin);
     if (slab == NULL)
         return NULL;

@@ -102,7 +102,7 @@ static void start_now(void)
     home_start(facts.cpu_count);
     shard_start(settings.shards, facts.cpu_count);
     cores_start(settings.cores, facts.core_limit);
-    if (settings.huge_from_bytes != 0)
+    if (settings.huge_from_bytes != 0 && facts.has_huge_pages)
         huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
     limit_start(facts.cpu_count, facts.memory_limit_bytes);
     heap_apply(&settings);

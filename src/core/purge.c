@@ -23,6 +23,7 @@
 #include "core/slab.h"
 #include "core/thread.h"
 #include "mem/cold.h"
+#include "mem/huge.h"
 #include "mem/regret.h"
 #include "mem/span.h"
 #include "os/lock.h"
@@ -229,10 +230,11 @@ static bool is_too_much(void)
  * were left the last time. */
 static size_t excess_bytes(void)
 {
-    size_t dirty = span_dirty_bytes() + shelf_bytes(), kept = SLACK_BYTES + span_regret_bytes();
+    size_t slack = SLACK_BYTES + huge_spare_bytes(), kept = slack + span_regret_bytes();
+    size_t dirty = span_dirty_bytes() + shelf_bytes();
     if (is_too_much())
         return dirty >= SLICE_BYTES ? dirty : 0;
-    kept = size_min(kept, SLACK_BYTES + load(&purge_settings.dirty_most, RELAXED));
+    kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED));
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);

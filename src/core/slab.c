@@ -14,7 +14,6 @@
 #include "base/tagged_stack.h"
 #include "core/mark.h"
 #include "core/rows.h"
-#include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/regret.h"
 #include "mem/span.h"
@@ -100,7 +99,7 @@ static void fill(struct slab *slab, unsigned bin, struct span span)
     slab->previous = 0;
     slab->tick = 0;
     slab->marked = 0;
-    slab->dropped = span.is_zero && span.unit < huge_from ? (uint32_t)EVERY_PAGE : 0;
+    slab->dropped = span.is_zero ? (uint32_t)EVERY_PAGE : 0;
 }
 
 struct slab *slab_carve(unsigned bin)

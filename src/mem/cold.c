@@ -15,7 +15,6 @@
  */
 #include "mem/cold.h"
 
-#include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/region.h"
 
@@ -115,8 +114,6 @@ static size_t judge(size_t unit, unsigned *outs)
         ++*outs;
         return send_out(unit, 0, pages, present);
     }
-    if (unit >= huge_from) /* a trial would part its huge page */
-        return 0;
     size_t page = next_trial(present, pages, trial);
     size_t left = send_out(unit, page, 1, present);
     at.trials[unit] = left > 0 ? (uint8_t)(page + 1) : 0;

@@ -1,80 +1,68 @@
 /*
- * huge.c: huge pages where the heap grows, and only while it grows there.
+ * huge.c: backs new slabs with huge pages, one page at a time.
  *
- * They save page faults, and those come where the front has just passed. So they are asked for
- * between the last place of the front and the one before, the window, and refused again when the
- * front moves on or something is given back. The huge pages that are there by then stay; but the
- * kernel makes none of what is left, which would fill with zeros what was given back. However often
- * the window moves, it costs two mappings.
+ * Whoever needs a slab while no dirty span is left has the kernel make one huge page, whose units
+ * are dirty then. No mapping of the heap keeps the wish for huge pages, so the kernel makes none
+ * later of what was given back, and neighbours stay one mapping.
  *
- * Where the kernel must fetch memory from a host first, a huge page costs more than all its small
- * ones. So the first one of each window is touched here, by the clock, and when that takes long
- * there are small pages for as long as that was, so that in vain is a small part of all the time.
+ * Where the kernel must fetch memory from a host first, a huge page takes milliseconds. So each is
+ * timed, and after a slow one there is none for SLOW_SHARE times as long: slow ones take a 32nd of
+ * the time at most.
  *
- * Owner: any thread, by compare-and-swap: docs/protocols/front.md, H1 to H3. Invariant H1: what
- * lies below `window` is refused, or about to be, by whoever moved it. Design:
- * docs/design/region.md
+ * Owner: any thread. `next_ms` is a lease: whoever moves it forward may have one page made. A
+ * thread that ends halfway leaves the lease, which is over after LEASE_MS, and loses a page.
+ * Design: docs/design/region.md
  */
 #include "mem/huge.h"
 
-#include "mem/region.h"
+#include "mem/span.h"
 
-enum {
-    VAIN_SHARE = 8, /* an eighth of the time that growing takes may be for touches in vain */
-    PAGES_MAX = 64, /* times the limit that count: the thread may have been stopped meanwhile */
-};
+enum { SLOW_SHARE = 32, LEASE_MS = 1000, NS_A_MS = 1000 * 1000 };
 
 size_t huge_from = SIZE_MAX;
-uint64_t huge_ns_max = 1000 * 1000; /* 512 small pages take less: docs/decisions/huge.md */
+uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/huge.md */
+_Atomic size_t huge_lowest = SIZE_MAX;
 
-static _Atomic size_t window; /* the unit it begins at; its end is the front. Only grows. */
-static _Atomic size_t again;  /* the unit from which the next touch is tried */
+static _Atomic uint64_t next_ms; /* none is made before then */
 
-static void refuse(size_t first, size_t end)
+bool huge_is_wanted(void)
 {
-    size_t from = size_max(first, huge_from);
-    if (from < end)
-        os_refuse_huge(region_address(from), (end - from) << UNIT_SHIFT);
+    return huge_from != SIZE_MAX && span_dirty_bytes() == 0 &&
+           span_charged_bytes() >> UNIT_SHIFT >= huge_from && !span_is_limited();
 }
 
-/* H2: the window begins at `end` from now on. It moves first, so that who asks late sees it. */
-static void move_window(size_t end)
+static bool take_lease(uint64_t now)
 {
-    size_t begin = atomic_load(&window);
-    while (begin < end)
-        if (atomic_compare_exchange_strong(&window, &begin, end)) {
-            refuse(begin, end);
-            return;
-        }
+    uint64_t next = load(&next_ms, RELAXED);
+    return now >= next && compare_swap(&next_ms, &next, now + LEASE_MS, RELAXED, RELAXED);
 }
 
-static bool is_quick(size_t unit, size_t end)
+static void end_lease(uint64_t now, uint64_t took_ns)
 {
-    uint64_t took = os_touch_ns(region_address(unit));
-    if (took <= huge_ns_max)
-        return true;
-    size_t pages = size_min(took / size_max(huge_ns_max, 1), PAGES_MAX) * VAIN_SHARE;
-    store(&again, end + pages * HUGE_UNITS, RELAXED);
-    return false;
+    bool is_slow = took_ns > huge_ns_max;
+    store(&next_ms, is_slow ? now + took_ns * SLOW_SHARE / NS_A_MS : 0, RELAXED);
 }
 
-void huge_follow_front(size_t first, size_t end, bool is_wanted)
+static void note_lowest(size_t unit)
 {
-    size_t from = size_max(first, huge_from), whole = region_aligned(from, HUGE_UNITS);
-    if (from >= end)
+    size_t lowest = load(&huge_lowest, RELAXED);
+    while (unit < lowest && !compare_swap(&huge_lowest, &lowest, unit, RELAXED, RELAXED))
+        continue; /* each turn is another thread's progress */
+}
+
+/* Where the kernel makes none, the lease goes on. */
+void huge_provide(void)
+{
+    uint64_t now = os_clock_ms(), took_ns = 0;
+    if (!take_lease(now))
         return;
-    move_window(from);
-    if (!is_wanted || from < load(&again, RELAXED) || whole + HUGE_UNITS > end)
+    struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
+    if (span.unit == 0)
         return;
-    /* H1. */
-    os_ask_huge(region_address(from), (end - from) << UNIT_SHIFT);
-    /* H3: who has moved the window meanwhile may have refused before this was asked. */
-    if (!is_quick(whole, end) || atomic_load(&window) >= end)
-        refuse(from, end);
-}
-
-void huge_leave(size_t end)
-{
-    if (end > huge_from && end > atomic_load(&window))
-        move_window(load(&region.units, RELAXED));
+    note_lowest(span.unit); /* before it is there: who purges parts what may be huge */
+    if (span.is_zero)
+        took_ns = os_make_huge(region_address(span.unit), (size_t)HUGE_UNITS << UNIT_SHIFT);
+    if (!span.is_zero || took_ns > 0)
+        end_lease(now, took_ns);
+    span_release(span.unit, HUGE_UNITS, span.is_zero && took_ns == 0);
 }

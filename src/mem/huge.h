@@ -1,28 +1,35 @@
 /*
- * huge.h: in which part of the region huge pages are asked for.
+ * huge.h: huge pages for slabs.
  */
 #ifndef CALM_MEM_HUGE_H
 #define CALM_MEM_HUGE_H
 
+#include "base/atomic.h"
 #include "base/attr.h"
 #include "base/bits.h"
+#include "mem/region.h"
 
 /* Units of a huge page, of the machines that have the most of them. */
 enum { HUGE_UNITS = 32 };
 
-/* The first unit of the part in which they may be asked for; SIZE_MAX: there is none. And how long
- * the first touch of one may take before they are thought too dear. Set before the region grows. */
+/* Units that must be in use or dirty before huge pages are asked for; SIZE_MAX: never. And how long
+ * the first touch of one may take before there are none for a while. Set before the region grows.
+ */
 extern HIDDEN size_t huge_from;
 extern HIDDEN uint64_t huge_ns_max;
 
-/*
- * The front has passed over [first, end), which is the caller's, fresh and not yet touched. Asks
- * for huge pages there if `is_wanted`, and refuses them below. Any thread, which waits for none.
- */
-void huge_follow_front(size_t first, size_t end, bool is_wanted);
+/* The lowest unit of a huge page that was ever provided; SIZE_MAX: none was. */
+extern HIDDEN _Atomic size_t huge_lowest;
 
-/* Something below the unit `end` is about to be given back, or mapped afresh: refuses huge pages in
- * all that the front has passed over, if they are asked for there. Any thread. */
-void huge_leave(size_t end);
+/* Dirty bytes that a page which was just made may account for. */
+static inline size_t huge_spare_bytes(void)
+{
+    return load(&huge_lowest, RELAXED) == SIZE_MAX ? 0 : (size_t)HUGE_UNITS << UNIT_SHIFT;
+}
+
+/* Before a slab is taken: whether the heap is large enough and has no dirty unit. And makes a huge
+ * page's units dirty, unless huge pages are slow just now. Any thread, not under a lock. */
+bool huge_is_wanted(void);
+void huge_provide(void);
 
 #endif

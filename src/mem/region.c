@@ -108,7 +108,7 @@ static size_t commit_from(size_t front, size_t units, bool is_more_wanted)
     if (!is_more_wanted)
         end = least;
     if (end > huge_from && end > least)
-        end = region_aligned(end, HUGE_UNITS); /* so that the last ones are huge, too */
+        end = region_aligned(end, HUGE_UNITS); /* so that the last ones may be huge, too */
     end = size_min(end, units_most());
     /* Before addresses are reserved for it, which stay. */
     if (units > units_doubted && !os_would_commit(units << UNIT_SHIFT))
@@ -150,8 +150,7 @@ int region_grow_least(size_t units, size_t *first)
 static int purge(void *start, size_t size)
 {
     size_t end = region_unit((char *)start + size - 1) + 1;
-    huge_leave(end);
-    if (end > huge_from)
+    if (end > load(&huge_lowest, RELAXED))
         os_part_huge(start, size);
     return os_counted(os_purge(start, size));
 }
@@ -222,7 +221,6 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
     const size_t piece_max = is_copied ? PURGE_PIECE_UNITS : MOVE_PIECE_UNITS;
     ptrdiff_t moved;
     *is_zero = true;
-    huge_leave(from + units); /* moved pages take what is asked with them */
     for (size_t done = 0; done < units; done += (size_t)moved) {
         size_t piece = size_min(units - done, piece_max);
         moved = move_piece(from + done, to + done, piece, is_zero);
@@ -241,7 +239,6 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
 int region_renew(size_t unit, size_t units)
 {
     int error = 0;
-    huge_leave(unit + units);
     region_purge(region_address(unit), units << UNIT_SHIFT); /* so that little is left to do */
     for (size_t done = 0, piece; done < units && error == 0; done += piece) {
         piece = size_min(units - done, MOVE_PIECE_UNITS);

@@ -23,7 +23,6 @@
 
 #include "base/bits.h"
 #include "mem/extent.h"
-#include "mem/huge.h"
 #include "mem/pending.h"
 #include "mem/region.h"
 #include "mem/regret.h"
@@ -297,15 +296,13 @@ static void end_promise(size_t units)
         continue; /* each turn is another thread's progress */
 }
 
-/* No huge pages where the front moves for a large block: not all of it may ever be touched. */
-static bool grow(size_t units, bool is_for_large, bool is_more_wanted, size_t *first, size_t *count)
+static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
     *count = units;
     is_more_wanted = is_more_wanted && !span_is_limited();
     if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
     regret_note_taken(&in_vain, units);
-    huge_follow_front(*first, *first + *count, !is_for_large);
     return true;
 }
 
@@ -325,7 +322,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         return span;
     size_t first, count;
     /* Who did not see the lists takes no more than it needs: many may come at the same time. */
-    if (!grow(units + align_units - 1, units > 1, is_locked, &first, &count))
+    if (!grow(units + align_units - 1, is_locked, &first, &count))
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     span_tag_used(aligned, units);
@@ -397,7 +394,7 @@ static size_t cut_clean(size_t units, size_t align_units, unsigned owner)
 static size_t cut_front(size_t units, size_t align_units)
 {
     size_t unit, count;
-    if (!grow(units + align_units - 1, true, true, &unit, &count))
+    if (!grow(units + align_units - 1, true, &unit, &count))
         return 0;
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
@@ -446,7 +443,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (!grow(more, true, true, &first, &count))
+    if (!grow(more, true, &first, &count))
         return false;
     bool is_ours = first == unit + units_old;
     if (is_ours) {

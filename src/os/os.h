@@ -26,6 +26,7 @@ struct os_facts {
     unsigned cpu_count;        /* that this process may use, and its groups allow, at least 1  */
     size_t memory_limit_bytes; /* of its groups, at the start; SIZE_MAX: none          */
     unsigned core_limit;       /* every core's number is below; see os/rseq.h                */
+    bool has_huge_pages;       /* of 2 MiB, and they are not forbidden                       */
     bool is_secure;            /* set-uid and the like: the environment is not to be trusted */
 };
 void os_start(struct os_facts *out);
@@ -79,11 +80,10 @@ bool os_would_commit(size_t size);
  * committed one, where none are made then, and those that are there stay. */
 void os_refuse_huge(void *start, size_t size);
 
-/* Asks for huge pages in a committed range; a kernel that has none gives ordinary ones. */
-void os_ask_huge(void *start, size_t size);
-
-/* Touches a committed page that nobody has touched; how many nanoseconds that took. */
-uint64_t os_touch_ns(void *page);
+/* Has a huge page made of a committed range that is one's size and place, and reads as zero.
+ * Returns the nanoseconds it took, or 0: ordinary pages are there. In both cases none is made there
+ * later by itself. */
+uint64_t os_make_huge(void *start, size_t size);
 
 /* Parts huge pages that reach over either end of a committed range whose contents are not needed
  * any more, so that purging it gives the memory back and does not only unmap it. */

@@ -80,11 +80,6 @@ class Lints(unittest.TestCase):
                      "misuse").stdout
         self.assertIn("with_checks_a_free_inside_a_block_stops_the_program ... ok", said)
 
-    def test_with_huge_the_heap_asks_for_huge_pages(self):
-        said = cargo("test", "--offline", "--package", "calmalloc", *FEATURES, "--features", "huge", "--test",
-                     "global").stdout
-        self.assertIn("huge_pages_are_asked_for_where_the_feature_says_so ... ok", said)
-
     def test_it_has_no_lint(self):
         cargo("clippy", "--offline", "--workspace", "--all-targets", *FEATURES, "--", "-D", "warnings")
         cargo("clippy", "--offline", "--package", "calmalloc", "--all-targets", *FEATURES, "--features", "checks", "--",

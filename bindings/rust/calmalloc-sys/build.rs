@@ -82,17 +82,11 @@ fn main() {
     } else {
         "1"
     };
-    let options = if cfg!(feature = "huge") {
-        "\"huge_from_mb=4\""
-    } else {
-        "\"\""
-    };
     cc::Build::new()
         .file(folder.join("calmalloc.c"))
         .include(&folder)
         .std("c11")
         .define("CALM_CHECKS", checks)
-        .define("CALM_BUILD_OPTIONS", options)
         // An allocator that nobody debugs: a debug build of the program is not slowed by it.
         .opt_level(2)
         .flag_if_supported("-fvisibility=hidden")

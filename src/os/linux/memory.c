@@ -26,6 +26,9 @@
 #define PR_SET_VMA 0x53564d41
 #define PR_SET_VMA_ANON_NAME 0
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
@@ -39,6 +42,7 @@ enum {
     OURS = FLAGS | MAP_NORESERVE,
     ACCESS = PROT_READ | PROT_WRITE,
     HUGE_BYTES = 2 * 1024 * 1024,
+    CLEAR_NS_MIN = 20 * 1000, /* no machine clears a huge page in less */
     LOW_ALIGN = 64 * 1024,
     PLACES_TRIED = 8,
     ADDRESS_BITS_MIN = 39, /* or there is no room: valgrind gives programs fewer */
@@ -195,23 +199,25 @@ void os_refuse_huge(void *start, size_t size)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
 }
 
-void os_ask_huge(void *start, size_t size)
-{
-    advise(start, size, MADV_HUGEPAGE);
-}
-
 static int64_t now_ns(void)
 {
     struct timespec now = clock_read(CLOCK_MONOTONIC);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-uint64_t os_touch_ns(void *page)
+/* The touch makes one where the range has no page table; where it has one, which stays when pages
+ * are dropped in parts, the kernel must be asked to replace it (6.1 on). */
+uint64_t os_make_huge(void *start, size_t size)
 {
+    if (advise(start, size, MADV_HUGEPAGE) != 0)
+        return 0;
     int64_t before = now_ns();
-    *(volatile char *)page = 0;
-    int64_t took = now_ns() - before;
-    return took > 0 ? (uint64_t)took : 0; /* a clock that others put in place may step back */
+    *(volatile char *)start = 0;
+    bool is_huge = now_ns() - before >= CLEAR_NS_MIN;
+    if (!is_huge)
+        is_huge = advise(start, size, MADV_COLLAPSE) == 0;
+    advise(start, size, MADV_NOHUGEPAGE);
+    return is_huge ? (uint64_t)(now_ns() - before) : 0;
 }
 
 /* To be told that a part is not needed makes the kernel part a huge page. */

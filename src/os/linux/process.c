@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "os/linux/auxiliary.h"
 #include "os/linux/clock.h"
+#include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
 /* CPUs that this process may use; the kernel writes as many bytes as its own masks have, so that
@@ -33,6 +34,19 @@ static unsigned usable_cpus(unsigned *limit)
         count += bit_count(mask[i]);
     *limit = bytes > 0 ? (unsigned)bytes * 8 : UINT32_MAX;
     return count > 0 ? count : 1;
+}
+
+/* Whether whoever runs the machine allows them, on request at least. */
+static bool may_have_huge_pages(size_t page_bytes)
+{
+    struct lines lines;
+    char words[64];
+    if (page_bytes != 4096 ||
+        lines_open(&lines, "/sys/kernel/mm/transparent_hugepage/enabled") != 0)
+        return false;
+    bool is_read = lines_read(&lines, words, sizeof words) == 1;
+    lines_close(&lines);
+    return is_read && strstr(words, "[never]") == NULL;
 }
 
 void os_start(struct os_facts *out)
@@ -49,6 +63,7 @@ void os_start(struct os_facts *out)
         .cpu_count = (unsigned)size_min(cpu_count, limits.cpus),
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = core_limit,
+        .has_huge_pages = may_have_huge_pages(auxiliary_value(AT_PAGESZ)),
         .is_secure = auxiliary_value(AT_SECURE) != 0,
     };
 }

@@ -1,8 +1,8 @@
 /*
  * memory.c: simulated address space with real memory underneath.
  *
- * Each reservation has a bitmap of its committed pages, out of line, and one of those in which huge
- * pages are asked for, and one of those at which a mapping begins since a move. Every call is
+ * Each reservation has a bitmap of its committed pages, out of line, one of those that are
+ * parts of huge ones, and one of those at which a mapping begins since a move. Every call is
  * checked against it: whole pages, inside one reservation, committed before it is purged, renewed
  * or moved, never committed twice. A move copies, so that it costs what it must not: tests that
  * count resident pages see exactly the pages that hold something.
@@ -32,7 +32,7 @@ struct reservation {
     size_t bitmap_bytes;
     size_t room;         /* kept behind it for os_extend                     */
     uint64_t *committed; /* of the room, too */
-    uint64_t *asked;     /* which pages huge pages are asked for in */
+    uint64_t *huge;      /* which pages are parts of huge ones       */
     uint64_t *begins;    /* at which pages a mapping begins since a move */
 };
 
@@ -139,7 +139,7 @@ static int reserve(size_t size, size_t align, size_t room, void **out)
             .room = padded - size - (size_t)(start - at),
             .bitmap_bytes = bitmap,
             .committed = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
-            .asked = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
+            .huge = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
             .begins = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
         };
         reserved_bytes += size;
@@ -245,6 +245,17 @@ int os_commit(void *start, size_t size)
     return result;
 }
 
+/* Which pages of a range are parts of huge ones. */
+static void mark_huge(void *start, size_t size, bool is_huge)
+{
+    struct reservation *in = reservation_of("mark_huge", start, size);
+    size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
+    for (size_t page = first; page < first + size / sim_page_bytes(); page++) {
+        uint64_t bit = (uint64_t)1 << page % 64, *word = &in->huge[page / 64];
+        *word = is_huge ? *word | bit : *word & ~bit;
+    }
+}
+
 int os_purge(void *start, size_t size)
 {
     int before = errno;
@@ -254,6 +265,11 @@ int os_purge(void *start, size_t size)
     bool fails = sim_enter_kernel(SIM_PURGE, "os_purge");
     if (!fails && madvise(start, size, MADV_DONTNEED) != 0)
         sim_stop("the real kernel refuses to purge %zu bytes", size);
+    if (!fails) {
+        sim_lock();
+        mark_huge(start, size, false); /* of one that is not parted first, a part stays */
+        sim_unlock();
+    }
     errno = before;
     return fails ? -EINVAL : 0;
 }
@@ -373,7 +389,7 @@ int os_release(void *start, size_t size)
     for (size_t page = 0; page < size / sim_page_bytes(); page += 64)
         committed_bytes -= (size_t)bit_count(in->committed[page / 64]) * sim_page_bytes();
     munmap(in->committed, in->bitmap_bytes);
-    munmap(in->asked, in->bitmap_bytes);
+    munmap(in->huge, in->bitmap_bytes);
     munmap(in->begins, in->bitmap_bytes);
     munmap(start, size + in->room);
     reserved_bytes -= size;
@@ -383,38 +399,38 @@ int os_release(void *start, size_t size)
     return 0;
 }
 
-/* Of the range, if it is reserved here, or of nothing. */
-static void mark_asked(void *start, size_t size, bool is_asked)
-{
-    for (size_t i = 0; i < reservation_count; i++) {
-        struct reservation *in = &reservations[i];
-        if (in->start == NULL || (char *)start < in->start || (char *)start >= in->start + in->size)
-            continue;
-        size_t first = (size_t)((char *)start - in->start) / sim_page_bytes();
-        for (size_t page = first; page < first + size / sim_page_bytes(); page++) {
-            uint64_t bit = (uint64_t)1 << page % 64, *word = &in->asked[page / 64];
-            *word = is_asked ? *word | bit : *word & ~bit;
-        }
-    }
-}
-
 void os_refuse_huge(void *start, size_t size)
 {
-    if (sim_enter_kernel(SIM_HUGE, "os_refuse_huge"))
-        return;
-    sim_lock();
-    mark_asked(start, size, false);
-    sim_unlock();
+    sim_enter_kernel(SIM_HUGE, "os_refuse_huge");
+    (void)start;
+    (void)size;
 }
 
-void os_ask_huge(void *start, size_t size)
+uint64_t os_make_huge(void *start, size_t size)
 {
-    bool fails = sim_enter_kernel(SIM_HUGE, "os_ask_huge");
+    bool fails = sim_enter_kernel(SIM_HUGE, "os_make_huge");
     sim_lock();
-    checked("os_ask_huge", start, size, true);
+    checked("os_make_huge", start, size, true);
     if (!fails)
-        mark_asked(start, size, true);
+        mark_huge(start, size, true);
     sim_unlock();
+    if ((uintptr_t)start % size != 0)
+        sim_stop("os_make_huge: %p is no place for a huge page", start);
+    for (size_t at = 0; at < size; at += sim_page_bytes())
+        if (*((volatile char *)start + at) != 0)
+            sim_stop("os_make_huge: somebody has written to %p", start);
+    if (!fails)
+        memset(start, 0, size);
+    return fails ? 0 : sim_touch_ns() + 1;
+}
+
+/* The huge page in which an address lies, but for one that begins there. */
+static void part_at(char *address)
+{
+    struct reservation *in = reservation_of("part_at", address, 0);
+    char *start = (char *)((uintptr_t)address & ~(uintptr_t)(SIM_HUGE_BYTES - 1));
+    if (start != address && start >= in->start && start + SIM_HUGE_BYTES <= in->start + in->size)
+        mark_huge(start, SIM_HUGE_BYTES, false);
 }
 
 void os_part_huge(void *start, size_t size)
@@ -422,20 +438,12 @@ void os_part_huge(void *start, size_t size)
     bool fails = sim_enter_kernel(SIM_HUGE, "os_part_huge");
     sim_lock();
     checked("os_part_huge", start, size, true);
-    if (!fails)
+    if (!fails) {
+        part_at(start);
+        part_at((char *)start + size);
         memset(start, 0xAB, size); /* what it holds is not needed any more */
+    }
     sim_unlock();
-}
-
-uint64_t os_touch_ns(void *page)
-{
-    sim_lock();
-    checked("os_touch_ns", page, sim_page_bytes(), true);
-    sim_unlock();
-    if (*(volatile char *)page != 0)
-        sim_stop("os_touch_ns: somebody has touched %p", page);
-    *(volatile char *)page = 0;
-    return sim_touch_ns();
 }
 
 void os_name(void *start, size_t size, const char *name)
@@ -486,7 +494,7 @@ size_t sim_huge_bytes(void)
     for (size_t i = 0; i < reservation_count; i++) {
         const struct reservation *in = &reservations[i];
         for (size_t page = 0; in->start != NULL && page < in->size / sim_page_bytes(); page += 64)
-            pages += bit_count(in->asked[page / 64]);
+            pages += bit_count(in->huge[page / 64]);
     }
     sim_unlock();
     return pages * sim_page_bytes();

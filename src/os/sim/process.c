@@ -69,6 +69,7 @@ void os_start(struct os_facts *out)
         .cpu_count = SIM_CPUS,
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = SIM_CPUS,
+        .has_huge_pages = true,
         .is_secure = false,
     };
 }

@@ -81,8 +81,9 @@ size_t sim_reserved_bytes(void);
 size_t sim_committed_bytes(void);
 size_t sim_resident_bytes(void);
 
-/* Bytes of reservations in which huge pages are asked for; and how many nanoseconds the first touch
- * of one takes from now on. */
+/* Bytes of reservations that are in huge pages; and how many nanoseconds making one takes from now
+ * on. */
+enum { SIM_HUGE_BYTES = 2 * 1024 * 1024 };
 size_t sim_huge_bytes(void);
 void sim_touch_takes(uint64_t ns);
 

@@ -220,48 +220,6 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-static bool is_huge_asked_at(const void *address)
-{
-    std::ifstream smaps("/proc/self/smaps");
-    uintptr_t at = reinterpret_cast<uintptr_t>(address), from, end;
-    bool is_there = false;
-    for (std::string line; std::getline(smaps, line);) {
-        if (sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &from, &end) == 2)
-            is_there = from <= at && at < end;
-        else if (is_there && line.rfind("VmFlags:", 0) == 0)
-            return (line + " ").find(" hg ") != std::string::npos;
-    }
-    return false;
-}
-
-/* The kernel takes along with the pages what is asked for there. Seen to fail without huge_leave()
- * before the move. */
-TEST(Large, AMovedBlockDoesNotTakeHugePagesToWhereTheFrontIsNot)
-{
-    ASSERT_TRUE(heap_start());
-    uint64_t ns_max = huge_ns_max;
-    void *hole = large_acquire(9000, 1, 0, nullptr);
-    ASSERT_NE(hole, nullptr);
-    huge_from = 1;
-    huge_ns_max = UINT64_MAX;
-    for (size_t units = region.units; region.units == units;)
-        ASSERT_NE(span_acquire(1, 1, 0).unit, 0u);
-    void *block = large_acquire(600, 1, 0, nullptr);
-    ASSERT_NE(block, nullptr);
-    fill(block, 64 * UNIT_BYTES, 7);
-    bool was_asked = is_huge_asked_at(block);
-    large_release(hole);
-    void *moved = large_resize(block, static_cast<size_t>(2000) * UNIT_BYTES, 0);
-    bool is_asked = moved != nullptr && is_huge_asked_at(moved);
-    huge_from = SIZE_MAX;
-    huge_ns_max = ns_max;
-    if (!was_asked || moved == nullptr || moved == block)
-        GTEST_SKIP() << "this kernel has no huge pages, or does not move any";
-    EXPECT_FALSE(is_asked);
-    EXPECT_TRUE(is_filled(moved, 64 * UNIT_BYTES, 7));
-    large_release(moved);
-}
-
 /* Seen to fail with the renewal left out of large_release. */
 TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
 {

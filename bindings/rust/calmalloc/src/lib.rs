@@ -29,8 +29,6 @@
 //!
 //! - `profile`: [`profile`] samples who holds the heap.
 //! - `checks`: a free also looks whether a block begins at the pointer.
-//! - `huge`: huge pages are asked for where the heap grows beyond its first 4 MiB, until something there is given
-//!   back: fewer page faults, somewhat more memory. The option `huge_from_mb` changes or undoes it.
 //! - `assertions`: the allocator checks itself at every step. Slow.
 //!
 //! # Options

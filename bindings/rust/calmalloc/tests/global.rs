@@ -169,12 +169,6 @@ fn what_cannot_be_is_null_and_no_panic() {
 }
 
 #[test]
-fn huge_pages_are_asked_for_where_the_feature_says_so() {
-    let wanted = if cfg!(feature = "huge") { 4 } else { 0 };
-    assert_eq!(calmalloc::option("huge_from_mb"), Ok(wanted));
-}
-
-#[test]
 fn containers_work_from_many_threads_and_across_them() {
     let threads: Vec<_> = (0..8u64)
         .map(|seed| {

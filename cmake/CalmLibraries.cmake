@@ -12,6 +12,8 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 list(FILTER calm_sources_linux EXCLUDE REGEX "/worker\\.c$") # the executor's
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
+list(REMOVE_ITEM calm_sources_libc ${calm_src}/libc/malloc.c)
+list(PREPEND calm_sources_libc ${calm_src}/libc/malloc.c)
 include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h CALM_HAS_GLIBC)
 if(NOT CALM_HAS_GLIBC)
@@ -88,7 +90,14 @@ function(calm_sealed name)
     set(${name}_objects ${sealed} PARENT_SCOPE)
 endfunction()
 
-calm_objects(calm_core_objects ${CALM_CHECKS} ${calm_sources_core} ${calm_sources_linux})
+# What a small program never calls comes last, and so lies in pages that the kernel does not map.
+set(calm_sources_rare ${calm_sources_core} ${calm_sources_linux})
+list(FILTER calm_sources_rare INCLUDE REGEX "/(site|pool)/|/front/(api|cohorts|sites|stats|watch)|/cache_mend\\.c$\
+|/core/(compact|misuse|sampled|stray)\\.c$|/mem/cold\\.c$|/linux/(dump|loader|modules|stack|swap)")
+list(FILTER calm_sources_rare EXCLUDE REGEX "/site/(intern|learned|second|site|wrapper)\\.c$")
+set(calm_sources_usual ${calm_sources_core} ${calm_sources_linux})
+list(REMOVE_ITEM calm_sources_usual ${calm_sources_rare})
+calm_objects(calm_core_objects ${CALM_CHECKS} ${calm_sources_usual} ${calm_sources_rare})
 
 # calm_stamp(TARGET): the worst cases of its pools' operations go into the finished file, for calm_pool_bound; where
 # they cannot be computed, as without Python or objdump or with other optimisations, it says that nobody did.
@@ -164,7 +173,7 @@ function(calm_shared_library name)
     target_link_libraries(${name} PRIVATE calm_instrument Threads::Threads)
 endfunction()
 
-calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_core_objects> $<TARGET_OBJECTS:calm_libc_objects>)
+calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_libc_objects> $<TARGET_OBJECTS:calm_core_objects>)
 add_library(calmalloc::calmalloc ALIAS calmalloc)
 calm_stamp(calmalloc)
 set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})

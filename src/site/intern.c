@@ -50,7 +50,7 @@ static struct site_set linker = {.words = linker_words, .size = 1 << LINKER_BITS
 static struct site_set far = {.words = far_words, .size = 1 << FAR_BITS}; /* in overflow, all */
 
 struct intern_table intern_known;
-static const struct intern_table nothing_known = {0};
+static struct intern_table nothing_known; /* not const: as such it would be in the file */
 const struct intern_table *_Atomic intern_quick = &nothing_known;
 
 struct tag_row {

@@ -21,7 +21,7 @@ enum { SLOW_SHARE = 32, LEASE_MS = 1000, NS_A_MS = 1000 * 1000 };
 
 size_t huge_from = SIZE_MAX;
 uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/huge.md */
-_Atomic size_t huge_lowest = SIZE_MAX;
+struct huge_places huge_places;
 
 static _Atomic uint64_t next_ms; /* none is made before then */
 
@@ -43,11 +43,11 @@ static void end_lease(uint64_t now, uint64_t took_ns)
     store(&next_ms, is_slow ? now + took_ns * SLOW_SHARE / NS_A_MS : 0, RELAXED);
 }
 
-static void note_lowest(size_t unit)
+void huge_note(size_t unit, size_t units)
 {
-    size_t lowest = load(&huge_lowest, RELAXED);
-    while (unit < lowest && !compare_swap(&huge_lowest, &lowest, unit, RELAXED, RELAXED))
-        continue; /* each turn is another thread's progress */
+    store(&huge_places.are_any, true, RELAXED);
+    for (size_t i = huge_place(unit); i <= huge_place(unit + units - 1); i++)
+        fetch_or(&huge_places.bits[i / 64 % HUGE_WORDS], (uint64_t)1 << i % 64, RELAXED);
 }
 
 /* Where the kernel makes none, the lease goes on. */
@@ -59,7 +59,7 @@ void huge_provide(void)
     struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
     if (span.unit == 0)
         return;
-    note_lowest(span.unit); /* before it is there: who purges parts what may be huge */
+    huge_note(span.unit, HUGE_UNITS); /* before it is there: who purges parts what may be huge */
     if (span.is_zero)
         took_ns = os_make_huge(region_address(span.unit), (size_t)HUGE_UNITS << UNIT_SHIFT);
     if (!span.is_zero || took_ns > 0)

@@ -149,8 +149,7 @@ int region_grow_least(size_t units, size_t *first)
 
 static int purge(void *start, size_t size)
 {
-    size_t end = region_unit((char *)start + size - 1) + 1;
-    if (end > load(&huge_lowest, RELAXED))
+    if (huge_may_be_at(region_unit(start)) || huge_may_be_at(region_unit((char *)start + size - 1)))
         os_part_huge(start, size);
     return os_counted(os_purge(start, size));
 }
@@ -221,6 +220,8 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
     const size_t piece_max = is_copied ? PURGE_PIECE_UNITS : MOVE_PIECE_UNITS;
     ptrdiff_t moved;
     *is_zero = true;
+    if (huge_may_be_at(from) || huge_may_be_at(from + units - 1))
+        huge_note(to, units);
     for (size_t done = 0; done < units; done += (size_t)moved) {
         size_t piece = size_min(units - done, piece_max);
         moved = move_piece(from + done, to + done, piece, is_zero);

@@ -91,7 +91,7 @@ TEST_F(Huge, NoneIsMadeInASmallHeapOrALimitedOneOrBesideDirtyUnits)
     EXPECT_EQ(sim_huge_bytes(), 0u);
 }
 
-/* Else the kernel keeps the whole page. Seen to fail with a `huge_lowest` that stays as it is. */
+/* Else the kernel keeps the whole page. Seen to fail with a huge_note() that notes nothing. */
 TEST_F(Huge, APageOfWhichAPartIsGivenBackIsPartedFirst)
 {
     size_t first = take_unit().unit;

@@ -100,7 +100,7 @@ static struct class_total {
 size_t depot_free_bytes(void)
 {
     size_t bytes = 0;
-    for (unsigned class = 1; class < CLASS_LIMIT; class ++)
+    for (unsigned class = 1; class < CLASS_LIMIT; class++)
         bytes += load(&totals[class].free_blocks, RELAXED) * class_facts[class].bytes;
     return bytes;
 }

@@ -131,6 +131,20 @@ ROWS = (
         slices=5,
         quick=True,
     ),
+    threads("untouched-t8-r90", "untouched", 8, 90, N(1_000_000), 0, why="the same, and nobody uses a block", slices=5),
+    threads(
+        "untouched-matched-t8-r90",
+        "untouched",
+        8,
+        90,
+        N(1_000_000),
+        1,
+        why="the same, and who is ahead waits",
+        slices=5,
+    ),
+    threads(
+        "touched-t8-r90", "untouched", 8, 90, N(1_000_000), 0, 1, why="the same, one byte of each is used", slices=5
+    ),
     threads("remote-any-t16-r50", "remote", 16, 50, N(200_000), 2048, 1, why="half freed by any other thread"),
     threads("remote-any-t32-r90", "remote", 32, 90, N(100_000), 2048, 1, why="90 % freed by any other of 32 threads"),
     threads("remote-t2-r90-32k", "remote", 2, 90, N(1_000_000), 32 << 10, why="90 % crosses, up to 32 KiB"),

@@ -26,6 +26,8 @@ WORKLOADS = {
     "remote, next": ("remote", 2, 90, 50_000),
     "remote, anyone": ("remote", 4, 50, 50_000, 8_192, 1),
     "remote, anyone of many": ("remote", 32, 50, 5_000, 8_192, 1),
+    "untouched": ("untouched", 32, 50, 5_000, 0),
+    "untouched, matched": ("untouched", 32, 50, 5_000, 1),
     "leak": ("leak", 4, 5_000, 32, 512),
     "fan_out": ("fan_out", 2, 4, 50, 16, 512),
     "scratch": ("scratch", 2, 16, 30, 500),

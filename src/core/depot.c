@@ -29,6 +29,8 @@ enum {
     PINNED_MAX = 1,
     HOME_SLABS_MIN = 64,
     DENSE_SHARE = 8, /* of what slabs hold is free at most where huge pages are worth it */
+    FRESH_SHARE = 256,       /* of the region: bytes that a refill may be the first to touch... */
+    FRESH_CAPACITY_MAX = 63, /* ...in slabs that have no more blocks                   */
 };
 
 static struct {
@@ -154,13 +156,32 @@ void depot_retire(struct slab *const *slabs, size_t count)
     purge_note(count << UNIT_SHIFT);
 }
 
+/*
+ * How many blocks of a slab to take where `want` are wanted. A refill marks what it takes, so that
+ * pages become resident that the program may never ask for. Of large blocks that have no mark it
+ * takes those of a page, or one, and more as the region grows.
+ */
+static size_t count_worth(const struct slab *slab, size_t want)
+{
+    size_t bytes = bin_bytes(slab->bin);
+    if (slab->capacity > FRESH_CAPACITY_MAX || slab->marked == slab->capacity)
+        return want;
+    size_t touched = slab_count_marked(slab);
+    size_t region_bytes = load(&region.units, RELAXED) << UNIT_SHIFT;
+    size_t fresh_bytes = size_max(region_bytes / FRESH_SHARE, SUB_PAGE);
+    return size_min(want, touched + size_max(fresh_bytes / bytes, touched == 0));
+}
+
 size_t depot_take_listed(struct depot *depot, void **out, size_t want)
 {
     size_t taken = 0;
     for (unsigned list = 0; list < DEPOT_LISTS && taken < want; list++) {
         while (depot->lists[list] != 0 && taken < want) {
             struct slab *slab = slab_of_unit(depot->lists[list]);
-            taken += slab_take(slab, out + taken, want - taken);
+            size_t worth = count_worth(slab, want - taken);
+            if (worth < want - taken)
+                want = taken + worth; /* the next refill goes on */
+            taken += slab_take(slab, out + taken, worth);
             slab->tick = load(&depot_tick, RELAXED);
             depot_relist(depot, slab);
         }
@@ -331,6 +352,7 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     if (slab == NULL) /* what was brought together for it may be of use */
         return depot_lock_or_fail(depot) ? take_locked(depot, out, want)
                                          : depot_batch_take(depot, out);
+    want = count_worth(slab, want);
     if (slab->capacity <= want || !depot_try_lock(depot))
         return hand_out(depot, slab, out);
     taken = slab_take(slab, out, want);

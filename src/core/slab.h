@@ -102,6 +102,13 @@ void slab_forget_dropped(void);
 /* After slab_take(), without a lock: holds dropped pages that were taken against the clock. */
 void slab_settle_taken(void);
 
+/* How many free blocks have the mark. Pre: one word is the whole bitmap. */
+ALWAYS_INLINE unsigned slab_count_marked(const struct slab *slab)
+{
+    uint64_t marked = slab->marked == 0 ? 0 : bits_below(slab->marked);
+    return bit_count(load(&slab->free_map[0], RELAXED) & marked);
+}
+
 /* Without the lock it is exact for a block that nobody else frees. */
 ALWAYS_INLINE bool slab_is_free(const struct slab *slab, unsigned block)
 {

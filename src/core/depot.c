@@ -145,13 +145,14 @@ void depot_orphan(struct depot *depot, struct slab *slab)
 
 void depot_retire(struct slab *const *slabs, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        slab_retire(slabs[i]);
     if (count == 0)
         return;
+    size_t bytes = class_facts[bin_class(slabs[0]->bin)].bytes;
+    for (size_t i = 0; i < count; i++)
+        slab_retire(slabs[i]);
     fetch_sub(&slabs_in_use.count, count, RELAXED);
     /* Beside their blocks, each of which was noted: freed at random, all slabs empty in the end. */
-    purge_note(count << UNIT_SHIFT);
+    purge_note(count << UNIT_SHIFT, bytes);
 }
 
 /*

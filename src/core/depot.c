@@ -38,7 +38,9 @@ static struct {
 } slabs_in_use;
 _Atomic uint32_t depot_tick;
 size_t depot_lend_share = 16;
+size_t depot_lend_part;
 void (*depot_on_growth)(size_t slab_count);
+void (*depot_on_scattered)(unsigned bin, unsigned lender_bin);
 
 bool depot_note_user(struct depot *depot, uint32_t user)
 {
@@ -102,7 +104,7 @@ static struct class_total {
 size_t depot_free_bytes(void)
 {
     size_t bytes = 0;
-    for (unsigned class = 1; class < CLASS_LIMIT; class++)
+    for (unsigned class = 1; class < CLASS_LIMIT; class ++)
         bytes += load(&totals[class].free_blocks, RELAXED) * class_facts[class].bytes;
     return bytes;
 }
@@ -147,13 +149,14 @@ void depot_orphan(struct depot *depot, struct slab *slab)
 
 void depot_retire(struct slab *const *slabs, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        slab_retire(slabs[i]);
     if (count == 0)
         return;
+    size_t bytes = class_facts[bin_class(slabs[0]->bin)].bytes;
+    for (size_t i = 0; i < count; i++)
+        slab_retire(slabs[i]);
     fetch_sub(&slabs_in_use.count, count, RELAXED);
     /* Beside their blocks, each of which was noted: freed at random, all slabs empty in the end. */
-    purge_note(count << UNIT_SHIFT);
+    purge_note(count << UNIT_SHIFT, bytes);
 }
 
 /*
@@ -222,19 +225,28 @@ static struct slab *roomiest(const struct depot *depot)
     return NULL;
 }
 
+/* Whether a depot of the same home has enough free blocks that it lends where depots lend early. */
+static bool is_worth_a_loan(const struct depot *lender)
+{
+    size_t free_blocks = load(&lender->free_blocks, RELAXED);
+    return free_blocks * depot_lend_part >= class_facts[bin_class(lender->bin)].capacity;
+}
+
 /*
  * Who may lend a depot a slab, or NULL. Another cohort of its home, when more than a share of the
- * class's blocks lie free. Another home only when most lie free, and not of a few slabs: the slab's
- * lines have both homes' blocks from then on.
+ * class's blocks lie free, or it has part of a slab's blocks. Another home only when most lie free,
+ * and not of a few slabs: the slab's lines have both homes' blocks from then on.
  */
 static struct depot *lender_for(const struct depot *depot)
 {
     unsigned class = bin_class(depot->bin);
     size_t blocks = load(&totals[class].blocks, RELAXED);
     size_t free_blocks = load(&totals[class].free_blocks, RELAXED);
-    if (free_blocks * depot_lend_share <= blocks)
+    if (depot_lend_part == 0 && free_blocks * depot_lend_share <= blocks)
         return NULL;
     struct depot *lender = richest(class, bin_row(depot->bin) & ~(COHORT_LIMIT - 1u), COHORT_LIMIT);
+    if (lender != NULL && depot_lend_part != 0 && !is_worth_a_loan(lender))
+        return NULL;
     bool is_most = free_blocks * 2 > blocks &&
                    blocks > (size_t)class_facts[class].capacity * HOME_SLABS_MIN;
     return lender == NULL && is_most ? richest(class, 0, class_rows(class)) : lender;
@@ -244,22 +256,28 @@ static struct depot *lender_for(const struct depot *depot)
  * Instead of a new slab: another row's. So sites that have stopped allocating feed those that go
  * on, and what separation costs in memory is bounded. The slab comes with its live blocks, which
  * are of its new bin from now on. Under the depot's lock; the lender's is only tried, so nobody
- * waits in a circle.
+ * waits in a circle. Returns the lender's bin where it has more slabs and its free blocks lie
+ * scattered, so that more loans would bring little; else the depot's own.
  */
-static void borrow(struct depot *depot)
+static unsigned borrow(struct depot *depot)
 {
+    unsigned bin = depot->bin;
     if (rows_are_apart || bin_is_sampled(depot->bin))
-        return;
+        return bin;
     struct depot *lender = lender_for(depot);
     if (lender == NULL || lender == depot || !depot_try_lock_once(lender))
-        return;
+        return bin;
     struct slab *slab = roomiest(lender);
     if (slab != NULL) {
+        if (slab->list == 0 &&
+            load(&lender->slab_count, RELAXED) > load(&depot->slab_count, RELAXED))
+            bin = lender->bin;
         leave(lender, slab);
         depot_count_free(lender, 0, slab->free_count);
         enter(depot, slab);
     }
     lock_release(&lender->lock, RANK_DEPOT);
+    return bin;
 }
 
 /* A fresh slab, counted. Not under a lock. NULL: no memory. */
@@ -315,13 +333,16 @@ static size_t take_aside(struct depot *depot, void **out)
 
 static size_t take_locked(struct depot *depot, void **out, size_t want)
 {
+    unsigned lender_bin = depot->bin;
     /* What others left, or put aside while the lock was held, comes before another's slab. */
     if (load(&depot->free_blocks, RELAXED) == 0 && depot_batch_count(depot) == 0)
-        borrow(depot);
+        lender_bin = borrow(depot);
     bool has_any = load(&depot->free_blocks, RELAXED) != 0;
     size_t taken = has_any ? depot_take_listed(depot, out, want) : 0;
     lock_release(&depot->lock, RANK_DEPOT);
     slab_settle_taken();
+    if (lender_bin != depot->bin && depot_on_scattered != NULL)
+        depot_on_scattered(depot->bin, lender_bin);
     return taken > 0 ? taken : depot_batch_take(depot, out);
 }
 

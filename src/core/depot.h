@@ -29,7 +29,7 @@ struct depot {
 
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
-    _Atomic uint32_t gives; /* since somebody took; about */
+    _Atomic uint32_t gives;                                /* since somebody took; about */
     _Atomic uint32_t slab_count;
     struct strays strays;
 
@@ -201,8 +201,16 @@ extern size_t depot_page_bytes;
  * lies free. */
 extern size_t depot_lend_share;
 
+/* Where it is not 0 a cohort of a home lends early instead: once it has one of a slab's blocks in
+ * this many free. */
+extern size_t depot_lend_part;
+
 /* Called with the number of slabs in use whenever one is added, outside all locks. */
 extern void (*depot_on_growth)(size_t slab_count);
+
+/* Called, if not NULL, when what a bin borrows is scattered: the lender has more slabs and no more
+ * than an eighth free in any. Outside all locks. */
+extern void (*depot_on_scattered)(unsigned bin, unsigned lender_bin);
 
 /* Other threads must be quiet; a depot that is held by one that does not run is passed over. */
 verdict depot_verify(void);

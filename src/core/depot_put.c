@@ -241,7 +241,7 @@ static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
             return false;
         put_strays(depot, blocks, count);
     }
-    purge_note(count * bytes);
+    purge_note(count * bytes, bytes);
     return true;
 }
 
@@ -275,7 +275,7 @@ static void put_locked(struct depot *depot, void *const *blocks, size_t count)
     twice.count = 0;
     strangers.count = put_own(depot, blocks, count, strangers.at, &twice);
     put_strangers(class, &strangers, &twice);
-    purge_note(count * class_facts[class].bytes);
+    purge_note(count * class_facts[class].bytes, class_facts[class].bytes);
     for (size_t i = 0; i < twice.count; i++)
         misuse_report_double(twice.at[i], "free of", class_facts[class].bytes);
 }
@@ -343,7 +343,8 @@ static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
     lock_release(&depot->lock, RANK_DEPOT);
     if (is_one_more)
         depot_retire(&slab, 1);
-    purge_note(put * class_facts[bin_class(depot->bin)].bytes);
+    size_t bytes = class_facts[bin_class(depot->bin)].bytes;
+    purge_note(put * bytes, bytes);
     return put;
 }
 

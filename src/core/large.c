@@ -84,7 +84,7 @@ static void release(void *block, bool is_zero)
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
     span_release(unit, units, is_zero);
-    purge_note(units << UNIT_SHIFT);
+    purge_note(units << UNIT_SHIFT, units << UNIT_SHIFT);
 }
 
 void large_release(void *block)
@@ -153,7 +153,8 @@ static void shrink(size_t unit, size_t units_old, size_t units)
     mark(unit, units, units_old, UNIT_FREE);
     span_shrink(unit, units_old, units, is_zero);
     fetch_sub(&live.units, units_old - units, RELAXED);
-    purge_note((units_old - units) << UNIT_SHIFT);
+    size_t bytes = (units_old - units) << UNIT_SHIFT;
+    purge_note(bytes, bytes);
 }
 
 static bool extend(size_t unit, size_t units_old, size_t units)

@@ -32,13 +32,15 @@
 enum {
     SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
     SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
-    SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step                                      */
-    SLICES_A_STEP = 4,              /* beside four times what the caller freed                   */
-    HELP_BYTES = 4 * SLICE_BYTES,   /* of dirty spans, that nobody waits with for a turn    */
-    SWEEP_SHARE = 8,                /* of what slabs hold                                   */
-    UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock         */
+    SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step. Of small blocks a slice has 10,000, so */
+    SMALL_BYTES = 208,              /* that calls are fewer than 1 in 10,000 of their frees;    */
+    SLICE_SHORT = SLICE_BYTES / 4,  /* of others they are more, and shorter                     */
+    SLICES_A_STEP = 4,              /* beside four times what the caller freed                  */
+    HELP_BYTES = 4 * SLICE_BYTES,   /* of dirty spans, that nobody waits with for a turn        */
+    SWEEP_SHARE = 8,                /* of what slabs hold                                       */
+    UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock             */
     UNITS_A_STEP = 128,
-    CALLS_A_STEP = 32, /* kernel calls for their pages                          */
+    CALLS_A_STEP = 16, /* kernel calls for their pages                          */
     DEPOTS_A_STEP = 64,
     BLOCKS_A_STEP = 1024, /* moved from batches to bitmaps, then it is enough */
     SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
@@ -54,7 +56,7 @@ static _Atomic size_t dirty_left; /* least since the last purge of an excess, wh
 
 /* What the calling thread freed since its last step. */
 static _Thread_local struct {
-    size_t bytes;
+    size_t bytes, slice;
     bool is_held, is_step, is_sweep;
 } owed;
 
@@ -228,33 +230,33 @@ static bool is_too_much(void)
 
 /* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice more than
  * were left the last time. */
-static size_t excess_bytes(void)
+static size_t excess_bytes(size_t slice)
 {
     size_t slack = SLACK_BYTES + huge_spare_bytes(), kept = slack + span_regret_bytes();
     size_t dirty = span_dirty_bytes() + shelf_bytes();
     if (is_too_much())
-        return dirty >= SLICE_BYTES ? dirty : 0;
+        return dirty >= slice ? dirty : 0;
     kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED));
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);
-    return dirty >= size_max(kept, left) + SLICE_BYTES ? dirty - kept : 0;
+    return dirty >= size_max(kept, left) + slice ? dirty - kept : 0;
 }
 
 /* The same, of which shelves have none any more. */
-static size_t excess_of_spans(void)
+static size_t excess_of_spans(size_t slice)
 {
-    size_t excess = excess_bytes();
+    size_t excess = excess_bytes(slice);
     if (excess > span_dirty_bytes())
         shelf_drain(true);
     return excess;
 }
 
 /* The caller freed `bytes`: several threads that shrink at once keep pace with what they free. */
-static void purge_excess(size_t bytes)
+static void purge_excess(size_t bytes, size_t slice)
 {
-    size_t budget = 4 * bytes + SLICES_A_STEP * SLICE_BYTES;
-    size_t excess = excess_of_spans();
+    size_t budget = 4 * bytes + SLICES_A_STEP * slice;
+    size_t excess = excess_of_spans(slice);
     purge_spans(size_min(excess, budget), budget);
     if (excess > 0)
         store(&dirty_left, span_dirty_bytes() + shelf_bytes(), RELAXED);
@@ -372,26 +374,26 @@ static bool go_on(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t no
 }
 
 /* Who does not get the turn leaves it to others, but for many dirty spans. */
-static NOINLINE void purge_some(size_t bytes, bool is_sweep_due)
+static NOINLINE void purge_some(size_t bytes, size_t slice, bool is_sweep_due)
 {
     uint64_t now = os_clock_ms();
-    size_t excess = excess_bytes();
+    size_t excess = excess_bytes(slice);
     bool is_look_due = now >= load(&look_due_ms, RELAXED);
     if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
         return;
     if (turn_begin_soon()) {
-        purge_excess(bytes);
+        purge_excess(bytes, slice);
         go_on(bytes, is_sweep_due, is_look_due, now);
         turn_end(true);
     } else if (excess >= HELP_BYTES) {
-        purge_excess(bytes);
+        purge_excess(bytes, slice);
     }
 }
 
 /* All of the excess, a turn for each few slices. */
 static void purge_whole_excess(void)
 {
-    size_t left = excess_of_spans(), done = 1;
+    size_t left = excess_of_spans(SLICE_BYTES), done = 1;
     while (left > 0 && done > 0 && turn_begin_soon()) {
         done = count_purged(span_purge(left, HELP_BYTES));
         turn_end(true);
@@ -412,7 +414,7 @@ void purge_due(void)
     }
 }
 
-void purge_note(size_t bytes)
+void purge_note(size_t bytes, size_t block_bytes)
 {
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
     size_t passed = before ^ (before + bytes); /* the multiples that were reached */
@@ -420,6 +422,7 @@ void purge_note(size_t bytes)
     if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
         return;
     owed.is_step = true;
+    owed.slice = block_bytes > SMALL_BYTES ? SLICE_SHORT : SLICE_BYTES;
     owed.is_sweep = owed.is_sweep || passed >= SWEEP_STEP_BYTES;
     if (!owed.is_held)
         purge_settle();
@@ -443,7 +446,7 @@ void purge_settle(void)
     bool is_sweep_due = owed.is_sweep;
     owed.bytes = 0;
     owed.is_step = owed.is_sweep = false;
-    purge_some(bytes, is_sweep_due);
+    purge_some(bytes, owed.slice, is_sweep_due);
 }
 
 bool purge_fork_lock(void)

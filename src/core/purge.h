@@ -17,10 +17,11 @@ struct purge_settings {
 extern struct purge_settings purge_settings;
 
 /*
- * Notes that `bytes` became free, and gives back what is due. Not under a lock. Any thread. Cost:
- * one atomic addition; each 16 KiB, a look at the clock, and kernel calls where pages are due.
+ * Notes that `bytes` became free, in blocks of `block_bytes`, and gives back what is due. Not under
+ * a lock. Any thread. Cost: one atomic addition; each 16 KiB, a look at the clock, and kernel calls
+ * where pages are due.
  */
-void purge_note(size_t bytes);
+void purge_note(size_t bytes, size_t block_bytes);
 
 /* So many bytes that become free are a step of the purger's. */
 enum { PURGE_STEP_BYTES = 16 * 1024 };

@@ -205,12 +205,12 @@ static void note_put(struct shelf_set *set, size_t at, unsigned slot, size_t uni
     uint32_t puts = load(&set->puts, RELAXED) + 1;
     if (slot >= load(&set->noted[at], RELAXED)) {
         store(&set->noted[at], (uint8_t)(slot + 1), RELAXED);
-        purge_note(units << UNIT_SHIFT);
+        purge_note(units << UNIT_SHIFT, units << UNIT_SHIFT);
         return;
     }
     store(&set->puts, puts, RELAXED);
     if (puts % PUTS_A_STEP == 0)
-        purge_note(PURGE_STEP_BYTES);
+        purge_note(PURGE_STEP_BYTES, units << UNIT_SHIFT);
 }
 
 static bool set_push(struct shelf_set *set, size_t at, uint64_t word)

@@ -262,7 +262,7 @@ static void detach(struct cache *cache)
     if (is_quiet)
         os_signals_restore(signals);
     if (is_kept)
-        purge_note(capacity);
+        purge_note(capacity, 0);
     bool is_last = load(&attached, RELAXED) <= 1 && !load(&cores_are_used, RELAXED);
     while (is_last && is_mostly_free() && thread_cool_one())
         continue;

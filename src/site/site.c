@@ -3,8 +3,9 @@
  *
  * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
  * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
- * stay in the cohort they have; an address tells its own bin. `intern` (site/intern.h) leaves all
- * to the second front end.
+ * stay in the cohort they have; an address tells its own bin. `auto` gives sites
+ * cohorts in the order in which they ask, and cohorts join again when the sites of one reuse what
+ * the sites of another freed. `intern` (site/intern.h) leaves all to the second front end.
  *
  * Owner: whoever changes what the table is to say, then fills it; a store at a time, so a reader
  * sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
@@ -16,7 +17,10 @@
 #include "site/learned.h"
 #include "site/wrapper.h"
 
-enum { SLABS_MIN = 128 }; /* docs/decisions/cohorts.md */
+enum {
+    SLABS_MIN = 128, /* docs/decisions/cohorts.md */
+    LEND_PART = 2,   /* docs/decisions/sites-auto.md */
+};
 
 _Atomic uint16_t site_table[SITES];
 _Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
@@ -29,12 +33,30 @@ static _Atomic size_t cohorts_now = 1;
 static _Atomic uint32_t
     counted_by; /* the armed cohort of who counts all requests; 0: nobody does */
 static bool is_learned;
-static _Atomic uint32_t changes; /* of what the table is to say */
+static bool is_auto;
+static _Atomic uint8_t given[SITES]; /* with `auto`: an index's cohort plus one; 0: none yet */
+static _Atomic uint32_t given_count; /* how often one was given */
+static _Atomic uint8_t joined[COHORTS_MAX]; /* with `auto`: who serves a cohort's sites */
+static _Atomic uint32_t changes;            /* of what the table is to say */
+
+static size_t cohort_given(size_t index)
+{
+    size_t number = load(&given[index], RELAXED);
+    return number == 0 ? 0 : load(&joined[number - 1], RELAXED);
+}
+
+/* Whether an index is to get a cohort with its next request. */
+static bool is_awaited(size_t index)
+{
+    return is_auto && load(&cohorts_now, RELAXED) > 1 && load(&given[index], RELAXED) == 0;
+}
 
 size_t site_cohort_of(size_t index)
 {
     if (is_learned)
         return learned_cohort(index);
+    if (is_auto)
+        return cohort_given(index);
     /* Knuth's multiplicative hash: the golden ratio of 2^32. */
     uint32_t mixed = (uint32_t)index * 0x9E3779B1u;
     return (uint64_t)mixed * load(&cohorts_now, RELAXED) >> 32;
@@ -48,7 +70,8 @@ static uint32_t offset_of(size_t index)
 /* Whether the requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
-    return site_is_interned || wrapper_has_index(index) || learned_watches(index);
+    return site_is_interned || wrapper_has_index(index) || learned_watches(index) ||
+           is_awaited(index);
 }
 
 /* Armed entries have blocks of the first cohort only. */
@@ -102,9 +125,59 @@ static void on_growth(size_t slab_count)
         site_refill(0, SITES);
 }
 
+static unsigned cohort_of_bin(unsigned bin)
+{
+    return bin_row(bin) % COHORT_LIMIT - COHORT_FIRST;
+}
+
+/*
+ * The sites of a bin's cohort replace blocks of the lender's, one here and one there. They ask for
+ * the lender's own from now on, which is where those blocks are freed to. Of two threads that do
+ * this at once each may leave sites behind where they were, which join the next time.
+ */
+static void on_scattered(unsigned bin, unsigned lender_bin)
+{
+    unsigned from = cohort_of_bin(bin), to = cohort_of_bin(lender_bin);
+    if (from >= COHORTS_MAX || to >= COHORTS_MAX)
+        return;
+    from = load(&joined[from], RELAXED);
+    to = load(&joined[to], RELAXED);
+    if (from == to)
+        return;
+    for (size_t i = 0; i < COHORTS_MAX; i++)
+        if (load(&joined[i], RELAXED) == from)
+            store(&joined[i], (uint8_t)to, RELAXED); /* W1 */
+    site_refill(0, SITES);
+}
+
+static void start_auto(void)
+{
+    store(&given_count, 0, RELAXED);
+    for (size_t index = 0; index < SITES; index++)
+        store(&given[index], 0, RELAXED);
+    for (size_t i = 0; i < COHORTS_MAX; i++)
+        store(&joined[i], (uint8_t)i, RELAXED);
+    depot_lend_part = is_auto ? LEND_PART : 0;
+    depot_on_scattered = is_auto ? on_scattered : NULL;
+}
+
+/* How many serve a site: those that have joined no other. */
+static size_t count_apart(void)
+{
+    size_t count = 0, now = load(&cohorts_now, RELAXED);
+    if (!is_auto)
+        return now;
+    for (size_t i = 0; i < now; i++)
+        count += load(&joined[i], RELAXED) == i;
+    return count;
+}
+
 void site_start(enum site_policy policy, size_t cohorts)
 {
-    cohorts_max = policy == SITE_HASH ? cohorts : 1;
+    is_auto = policy == SITE_AUTO;
+    cohorts_max = policy == SITE_HASH || is_auto ? cohorts : 1;
+    if (is_auto || depot_on_scattered != NULL)
+        start_auto();
     is_learned = policy == SITE_LEARNED;
     site_is_interned = rows_are_apart = policy == SITE_INTERN;
     depot_on_growth = on_growth;
@@ -118,7 +191,7 @@ size_t site_cohorts(void)
     struct intern_counts counts = intern_counts();
     if (is_learned)
         return learned_cohorts();
-    return site_is_interned ? counts.sites + (counts.overflow > 0) : load(&cohorts_now, RELAXED);
+    return site_is_interned ? counts.sites + (counts.overflow > 0) : count_apart();
 }
 
 void site_count_all(bool is_wanted, uint32_t turn)
@@ -127,9 +200,22 @@ void site_count_all(bool is_wanted, uint32_t turn)
     site_refill(0, SITES);
 }
 
+/* In turn, so that the first COHORTS_MAX sites that ask share none; not the first cohort to begin
+ * with, which has the blocks of all sites from before. */
+static void give_cohort(size_t index)
+{
+    uint8_t none = 0;
+    size_t number = (fetch_add(&given_count, 1, RELAXED) + 1) % load(&cohorts_now, RELAXED);
+    if (compare_swap(&given[index], &none, (uint8_t)(number + 1), RELAXED, RELAXED)) /* W1 */
+        site_refill(index, 1);
+}
+
 uint32_t site_offset_by_index(const void *return_address)
 {
-    return offset_of(site_index(return_address));
+    size_t index = site_index(return_address);
+    if (unlikely(is_awaited(index)))
+        give_cohort(index);
+    return offset_of(index);
 }
 
 const struct watch_fact site_facts[] = {

@@ -20,12 +20,12 @@
 
 enum { SITE_BITS = 12, SITES = 1 << SITE_BITS };
 
-enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN, SITE_LEARNED };
+enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN, SITE_LEARNED, SITE_AUTO };
 
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
-/* Sets the policy and how many cohorts `hash` may use, from 1 to COHORTS_MAX (core/sampled.h).
- * Before the heap is used. */
+/* Sets the policy and how many cohorts `hash` and `auto` may use, from 1 to COHORTS_MAX
+ * (core/sampled.h). Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
 extern const struct watch_fact site_facts[];

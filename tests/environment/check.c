@@ -155,12 +155,12 @@ size_t mapping_count(void)
     return count;
 }
 
-void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
+void tasks_visit_in(const char *tasks, void (*visit)(const char *task, void *sum), void *sum)
 {
     char part[4096];
     long length;
-    int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CHECK(folder >= 0, "no /proc/self/task");
+    int folder = open(tasks, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(folder >= 0, "no %s", tasks);
     while ((length = syscall(SYS_getdents64, folder, part, sizeof part)) > 0)
         for (long at = 0; at < length;) {
             unsigned short entry_bytes;
@@ -172,6 +172,26 @@ void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
             at += entry_bytes;
         }
     close(folder);
+}
+
+void tasks_visit(void (*visit)(const char *task, void *sum), void *sum)
+{
+    tasks_visit_in("/proc/self/task", visit, sum);
+}
+
+void task_rights(const char *tasks, const char *task, char *out, size_t capacity)
+{
+    static const char *const wanted[] = {"Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp"};
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "%s/%s/status", tasks, task);
+    if (read_all(path, text, sizeof text) < 0)
+        text[0] = '\0';
+    size_t used = 0;
+    out[0] = '\0';
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+            if (strncmp(line, wanted[i], strlen(wanted[i])) == 0 && used < capacity)
+                used += (size_t)snprintf(out + used, capacity - used, "%s; ", line);
 }
 
 static void count_task(const char *task, void *sum)

@@ -77,6 +77,14 @@ size_t task_count(void);
 /* Calls `visit` with the id of every task and `context`. */
 void tasks_visit(void (*visit)(const char *task, void *context), void *context);
 
+/* The same of another process, whose tasks are in the folder `tasks`. */
+void tasks_visit_in(const char *tasks, void (*visit)(const char *task, void *context),
+                    void *context);
+
+/* What the kernel says that a task of that folder may do: its users, groups, capabilities, filters.
+ * Empty where the task is gone. */
+void task_rights(const char *tasks, const char *task, char *out, size_t capacity);
+
 double seconds_now(void);
 
 /* How long the living threads of the process were ready to run but had no processor, in all. A busy

@@ -3,8 +3,12 @@
  * constructors, run as without the heap: no signal is blocked, a thread that is started there does
  * not find it so either, and other threads allocate and trim while the handlers wait for them.
  *
+ * ENROLLED_IN: the section of the functions that register them. In a program without a loader the C
+ * library keeps the order, so there the heap's constructor comes before others, but not before
+ * .preinit_array.
+ *
  * Seen to fail with the heap's handlers registered by its constructor alone: signals were blocked,
- * and the wait took 40 seconds a fork.
+ * and the wait took 40 seconds a fork; without a loader, in .preinit_array.
  */
 #define _GNU_SOURCE
 
@@ -55,7 +59,10 @@ static void enroll(void)
     pthread_atfork(handle, handle, handle);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*at_first)(void) = enroll;
+#ifndef ENROLLED_IN
+#define ENROLLED_IN ".preinit_array"
+#endif
+__attribute__((section(ENROLLED_IN), used)) static void (*at_first)(void) = enroll;
 
 int main(void)
 {

@@ -73,24 +73,6 @@ static void *work(void *argument)
     return argument;
 }
 
-/* The lines of a task's status that say what it may do. */
-static void read_status(const char *task, char *out, size_t capacity)
-{
-    static const char *const wanted[] = {"Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp"};
-    char path[64], text[8192];
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
-    int file = open(path, O_RDONLY);
-    ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = '\0';
-    size_t used = 0;
-    out[0] = '\0';
-    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-            if (strncmp(line, wanted[i], strlen(wanted[i])) == 0 && used < capacity)
-                used += (size_t)snprintf(out + used, capacity - used, "%s; ", line);
-}
-
 struct alike {
     size_t count;
     char first[STATUS_MAX];
@@ -100,7 +82,7 @@ static void compare(const char *task, void *context)
 {
     struct alike *alike = context;
     char status[STATUS_MAX];
-    read_status(task, alike->count == 0 ? alike->first : status, STATUS_MAX);
+    task_rights("/proc/self/task", task, alike->count == 0 ? alike->first : status, STATUS_MAX);
     CHECK(alike->count == 0 || strcmp(alike->first, status) == 0, "task %s has %sand the first %s",
           task, status, alike->first);
     alike->count++;

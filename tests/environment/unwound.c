@@ -283,7 +283,7 @@ int main(int count, char **words)
     check_is_calmalloc();
     if (count > 1 && strcmp(words[1], "by_cores") == 0)
         check_is_by_cores();
-    check_time_limit(100);
+    check_time_limit(550);
     parent = getpid();
     call_starts[0] = symbol("vfork");
     call_starts[1] = symbol("syscall");

@@ -16,9 +16,9 @@ NOT_CALLED = {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMC
               "__libc_single_threaded", "environ", "__environ", "__rseq_offset", "__rseq_size",
               "__stack_chk_fail"}  # the last ends the program
 OF_CXX = ("_Z", "__cxa_")
-SETTINGS = ("", "sites=hash", "sites=intern", "sites=learned", "sites=hash,profile_kb=1,profile_signal=12",
-            "sites=intern,profile_kb=1,wrappers=on", "cores=always,profile_kb=1,profile_signal=12",
-            "cores=never,purge_delay_ms=0", "huge_from_mb=1")
+SETTINGS = ("", "sites=hash", "sites=intern", "sites=learned", "sites=auto",
+            "sites=hash,profile_kb=1,profile_signal=12", "sites=intern,profile_kb=1,wrappers=on",
+            "cores=always,profile_kb=1,profile_signal=12", "cores=never,purge_delay_ms=0", "huge_from_mb=1")
 NO_AREAS = "glibc.pthread.rseq=0"  # of the C library: threads make their own
 SECONDS = 100
 

@@ -61,9 +61,9 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     return NULL;
 }
 
-void purge_note(size_t bytes)
+void purge_note(size_t bytes, size_t block_bytes)
 {
-    (void)bytes;
+    (void)bytes, (void)block_bytes;
 }
 
 void misuse_report_spoiled(const void *block, size_t bytes)

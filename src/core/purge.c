@@ -228,15 +228,15 @@ static bool is_too_much(void)
     return unlikely(limit != 0) && span_charged_bytes() > limit;
 }
 
-/* Dirty bytes beyond what the program is seen to take again; 0 until there is a slice more than
- * were left the last time. */
+/* Dirty bytes beyond what the program is seen to take again and SLICE_BYTES, and a slice below
+ * that; 0 until there is a slice more than were left the last time. */
 static size_t excess_bytes(size_t slice)
 {
     size_t slack = SLACK_BYTES + huge_spare_bytes(), kept = slack + span_regret_bytes();
     size_t dirty = span_dirty_bytes() + shelf_bytes();
     if (is_too_much())
         return dirty >= slice ? dirty : 0;
-    kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED));
+    kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED)) + SLICE_BYTES - slice;
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);

@@ -116,7 +116,7 @@ class Watch(unittest.TestCase):
     def test_numbers_are_those_of_the_program(self):
         # Seen to fail: caches left out; caches' entries read at the next row; large blocks in units. A huge page may be
         # resident before slabs have all of it.
-        process = self.start("idle", CALM_OPTIONS="huge_from_mb=0")
+        process = self.start("idle", CALM_OPTIONS="sites=hash,huge_from_mb=0")
         seen = self.look(process)
         self.check_numbers(seen)
         self.assertEqual((seen["pid"], seen["program"], seen["threads"]), (process.pid, "watched", 1))

@@ -5,6 +5,7 @@
  *   wait      goes on waiting, for a signal of another process
  *   return    returns from main
  *   more      holds more, says "more", and waits
+ *   deaf      the same, and ignores what the keyboard and a supervisor send
  *   abort, _exit, quick_exit, kill
  *             these calls
  *   exec      becomes `sleep`, without calmalloc
@@ -58,6 +59,10 @@ static void start_workers(int is_others)
 int main(int count, char **words)
 {
     const char *way = count > 1 ? words[1] : "wait";
+    if (strcmp(way, "deaf") == 0) {
+        signal(SIGINT, SIG_IGN);
+        signal(SIGTERM, SIG_IGN);
+    }
     for (int i = 0; i < BLOCKS; i++)
         hold(i);
     if (strcmp(way, "workers") == 0 || strcmp(way, "leave") == 0)
@@ -68,7 +73,7 @@ int main(int count, char **words)
         ;
     if (strcmp(way, "return") == 0)
         return 5;
-    if (strcmp(way, "more") == 0)
+    if (strcmp(way, "more") == 0 || strcmp(way, "deaf") == 0)
         grow("more");
     if (strcmp(way, "abort") == 0)
         abort();

@@ -114,7 +114,6 @@ _Noreturn static void become_watcher(const struct watcher *watcher, int socket)
         signal(ignored[i], SIG_IGN);
     for (int i = 0; i < FORWARDED_COUNT; i++)
         signal(forwarded[i], SIG_IGN); /* a signal to all of a group is not for us */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     int null = open("/dev/null", O_RDWR);
     if (null < 0 || dup2(socket, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
         recv(0, program, sizeof program - 1, 0) <= 0)

@@ -94,7 +94,9 @@ def show_run(plan, data, result, heaps, seen):
     request = Request(**plan["request"])
     name = plan["words"][0]
     profiles = heap_profile.decode_all(heap_profile.whole_members(data), "the profile of '%s'" % name)
-    own = next((profile for profile in reversed(profiles) if profile.pid() == result["pid"]), None)
+    own = heap_profile.of_process(profiles, result["pid"])
+    if own is not None:
+        profiles = [profile for profile in profiles if profile.pid() != result["pid"]] + [own]
     states = seen.others({profile.pid() for profile in profiles})
     if own is None and seen.own() is not None:
         states.append(seen.own())
@@ -111,7 +113,7 @@ def show_run(plan, data, result, heaps, seen):
                           "end before it does." % name)
         raise Trouble(why_no_profile(name, result["status"], seen))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
-    heap = next((heap for heap in reversed(heaps) if heap.get("pid") == profile.pid()), None)
+    heap = run.heap_of(heaps, profile.pid())
     if request.pprof is not None:
         write(request.pprof, heap_profile.encode(profile))
     rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen, last.get(id(profile)))

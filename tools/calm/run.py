@@ -21,6 +21,7 @@ import say
 from trouble import Trouble
 
 CLASSES_SHOWN = 5
+COUNTED = ("foreign_frees", "misuses", "failed_calls", "failed_os_calls", "large_blocks")
 MEMORY_FILE_BYTES_MAX = 1 << 28  # PROGRAM can write into the files that its reports go to
 
 
@@ -155,8 +156,8 @@ def report(plan):
 
 def summarise(words, result, heaps, seen):
     status = result["status"]
-    own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
-    others = [heap for heap in heaps if heap is not own]
+    own = heap_of(heaps, result["pid"])
+    others = [heap for heap in heaps if heap.get("pid") != result["pid"]]
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     warnings = []
     if own is None and seen is not None and seen.own() is not None:
@@ -188,6 +189,19 @@ def summarise(words, result, heaps, seen):
         "children": others,
         "warnings": warnings,
     }
+
+
+def heap_of(heaps, pid):
+    """The heap of one process, or None. Of a program that has calmalloc linked and preloaded it is the larger one of
+    its two heaps, with what both of them counted."""
+    found = sorted((heap for heap in heaps if heap.get("pid") == pid), key=live_bytes)
+    if len(found) < 2:
+        return found[0] if found else None
+    both = dict(found[-1])
+    for field, value in both.items():
+        if isinstance(value, int) and (field.endswith("_bytes") or field in COUNTED):
+            both[field] = total(found, field)
+    return both
 
 
 def last_heap(seen, state):

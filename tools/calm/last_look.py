@@ -61,6 +61,8 @@ class Seen:
             self.trouble = None
         except (Gone, Trouble) as why:
             return self.lose(why)
+        except (OSError, ArithmeticError, LookupError, ValueError, MemoryError, struct.error) as why:
+            return self.lose(Trouble("%s: %s" % (type(why).__name__, why)))  # of one process, not of all
         return None
 
     def lose(self, why):

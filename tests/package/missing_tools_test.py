@@ -43,7 +43,7 @@ HIDDEN = (
     ("cargo|rustc", "bindings.rust_crates", "cargo and rustc", ()),
 )
 # What needs pip or a network the first time, and what it says without one.
-BY_PIP = (("package.heap", "could not be fetched"), ("package.watch", "could not be fetched"))
+BY_PIP = tuple(("package." + name, "could not be fetched") for name in ("heap", "heap_sites", "killed", "watch"))
 BY_NETWORK = (("profiles.protobuf", "protobuf"), ("bindings.rust_crates", "no network"))
 NO_PIP = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
 

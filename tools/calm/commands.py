@@ -74,6 +74,11 @@ def command_heap_report(arguments):
     return heap.report(json.loads(arguments[0]))
 
 
+def command_watch(arguments):
+    import last_look
+    return last_look.command(arguments)
+
+
 def command_pool(action, file, classes, headroom, json):
     if action == "measure":
         import pool_measure
@@ -300,4 +305,5 @@ COMMANDS = {entry.name: entry for entry in (
         Word("command", "COMMAND", is_required=False)]),
     Command("_report", "", command_report, is_raw=True, is_hidden=True),
     Command("_heap_report", "", command_heap_report, is_raw=True, is_hidden=True),
+    Command("_watch", "", command_watch, is_raw=True, is_hidden=True),
 )}

@@ -2,7 +2,8 @@
 holds the heap.
 
 A run is split by an exec as that of `calm run` is. The library writes the profile to a memory file when PROGRAM
-exits; what PROGRAM prints, reads and returns stays its own. heap_profile.py reads the profile, heap_symbols.py names
+exits; what PROGRAM prints, reads and returns stays its own. Of a PROGRAM that does not get to its exit the profile is
+what last_look.py saw last. heap_profile.py reads the profile, heap_symbols.py names
 its addresses, heap_table.py and heap_page.py show it.
 """
 import os
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 import heap_profile
 import heap_table
+import last_look
 import program
 import run
 import say
@@ -71,15 +73,16 @@ def start(request, words, profile=None):
             run.check_writable(name)
     profile_fd = run.shared_descriptor("calm-profile")
     options = ["profile_kb=%d" % request.rate, "profile_fd=%d" % profile_fd]
-    run.become(path, words, options, "_heap_report", {"request": asdict(request), "profile_fd": profile_fd})
+    run.become(path, words, options, "_heap_report", {"request": asdict(request), "profile_fd": profile_fd},
+               "profile")
 
 
 def report(plan):
     """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
     data = run.read_all(plan["profile_fd"])
-    result, heaps = run.outcome(plan)
+    result, heaps, seen = run.outcome(plan)
     try:
-        show_run(plan, data, result, heaps)
+        show_run(plan, data, result, heaps, seen)
     except Trouble as trouble:
         say.line("calm: " + str(trouble))
     except BrokenPipeError:
@@ -87,26 +90,50 @@ def report(plan):
     run.end_as(result["status"])
 
 
-def show_run(plan, data, result, heaps):
+def show_run(plan, data, result, heaps, seen):
     request = Request(**plan["request"])
     name = plan["words"][0]
     profiles = heap_profile.decode_all(heap_profile.whole_members(data), "the profile of '%s'" % name)
-    own = next((profile for profile in reversed(profiles) if profile.pid() == result["pid"]), None)
+    own = heap_profile.of_process(profiles, result["pid"])
+    if own is not None:
+        profiles = [profile for profile in profiles if profile.pid() != result["pid"]] + [own]
+    states = seen.others({profile.pid() for profile in profiles})
+    if own is None and seen.own() is not None:
+        states.append(seen.own())
+    last = {}  # of profiles that were seen, not written: their states
+    for state in states:
+        profile = last_look.profile_of(state)
+        if profile is not None:
+            last[id(profile)] = state
+            profiles.insert(0, profile)
+            own = profile if state["pid"] == result["pid"] else own
     if own is None and request.process is None:
         if any(heap.get("pid") == result["pid"] for heap in heaps) and data:
             raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them "
                           "end before it does." % name)
-        raise Trouble(why_no_profile(name, result["status"]))
+        raise Trouble(why_no_profile(name, result["status"], seen))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
-    heap = next((heap for heap in reversed(heaps) if heap.get("pid") == profile.pid()), None)
+    heap = run.heap_of(heaps, profile.pid())
     if request.pprof is not None:
         write(request.pprof, heap_profile.encode(profile))
-    rows = heap_table.summary(profile, heap, result["peak_rss_bytes"] if profile is own else None)
+    rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen, last.get(id(profile)))
+    if profile.processes > 1 and last:
+        rows.insert(0, ("last seen", "from outside, %d of these, which wrote no profile" % len(last)))
     others = [other for other in profiles if other is not own]
     if request.process is None and others:
         rows += children(others)
+    if request.process is None and seen.refused and not seen.trouble:
+        rows.append(("not seen", "%s: %s" % (say.count(len(seen.refused), "child", "children"), seen.refused[0])))
     title = " ".join(plan["words"])
     show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
+
+
+def summary(profile, heap, peak_rss_bytes, seen, state):
+    """The facts above the table; `state` is there when the profile is what was seen last."""
+    if state is None:
+        return heap_table.summary(profile, heap, peak_rss_bytes)
+    rows = heap_table.summary(profile, state["heap"], peak_rss_bytes, "live then")
+    return [("last seen", "from outside, " + seen.words(state))] + rows
 
 
 def process_words(profile):
@@ -127,13 +154,17 @@ def children(profiles):
     return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
 
 
-def why_no_profile(name, status):
-    if os.WIFSIGNALED(status):
-        return ("no profile: '%s' was killed by %s before it could write one, and only a program that exits writes "
-                "it; CALM_OPTIONS=profile_signal=N has it written while the program runs." %
-                (name, run.signal_name(os.WTERMSIG(status))))
-    return ("no profile: '%s' never loaded calmalloc, or left by _exit or exec of a program that did not, or closed "
-            "the descriptor that profiles go to; let it return from main, or call exit." % name)
+def why_no_profile(name, status, seen):
+    killed = run.signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
+    if seen.trouble is not None and seen.trouble[1]:
+        return "no profile: '%s' %s before it could write one, and from outside %s" % (
+            name, "was killed by " + killed if killed else "ended", seen.trouble[0])
+    if killed:
+        return ("no profile: '%s' was killed by %s before it could write one, and before calm had looked at it, which "
+                "takes some tenths of a second; let it live longer, or return from main." % (name, killed))
+    return ("no profile: '%s' never loaded calmalloc, or left by _exit or exec of a program that did not before calm "
+            "had looked at it, or closed the descriptor that profiles go to; let it return from main, or call exit." %
+            name)
 
 
 # Reading profiles.

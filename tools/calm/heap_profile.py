@@ -220,6 +220,18 @@ def choose(profiles, wanted):
         wanted, "there are those of " + ", ".join(known[:8]) if known else "none did"))
 
 
+def of_process(profiles, pid):
+    """The profile of one process, or None. A program that has calmalloc linked and preloaded has two heaps, and writes
+    a profile of each: their sum."""
+    found = [profile for profile in profiles if profile.pid() == pid]
+    if len(found) < 2:
+        return found[0] if found else None
+    profile = merged(found)
+    profile.processes, profile.comments[0] = 1, "the program has %d copies of calmalloc; this is their sum" % len(found)
+    profile.comments.append("%s%d" % (PID_COMMENT, pid))
+    return profile
+
+
 def merged(profiles):
     """The sum of the profiles of several processes."""
     first = profiles[-1]

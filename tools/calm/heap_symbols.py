@@ -26,12 +26,23 @@ NAME_MAX, INLINED_MAX = 4096, 64  # of a name, and of calls that one address sta
 DEPTH_MAX = 64  # PROFILE_DEPTH_MAX of the library: a stack of so many calls may have had more
 NEEDS_SYMBOLS, NEEDS_LINES, CHANGED, ABSENT = "symbols", "lines", "changed", "absent"
 
-# What stands between malloc and the code that wanted memory: other allocators' fronts and the standard libraries.
+# What stands between malloc and the code that wanted memory: allocators' fronts, ours in each language first, and the
+# standard libraries.
 WRAPPER_MODULE = re.compile(r"^lib(calmalloc|stdc\+\+|c\+\+|c\+\+abi)\.so")
-WRAPPER_FILE = re.compile(r"/include/c\+\+/|/libstdc\+\+-v3/|/libcxx|^/rustc/[0-9a-f]+/|/rustlib/src/|^/rust/deps/")
-WRAPPER_NAME = re.compile(r"^(operator new(\[\])?$|__rust_|__rustc|__rdl_|<?(alloc|core|std|__gnu_cxx)::|"
-                          r"_?(x|xx|g_|safe_|sqlite3_|PyMem_Raw|calm_)?"
-                          r"(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|strdup|strndup)(_?n|0)?$)", re.I)
+WRAPPER_FILE = re.compile(r"/include/c\+\+/|/libstdc\+\+-v3/|/libcxx|^/rustc/[0-9a-f]+/|/rustlib/src/|^/rust/deps/|"
+                          r"/include/calmalloc(\.hpp|/[a-z]+\.hp?p?)$|"
+                          r"/lib/(zig/)?std/(mem|heap|array_|hash_map|multi_)")
+WRAPPER_NAME = re.compile(
+    r"^(__rust_|__rustc|__rdl_|<?(alloc|core|std|__gnu_cxx|calm|calmalloc|calmalloc_sys)::|_ZN?K?(St|9__gnu_cxx|4calm)|"
+    r"calm_zig_|(calmalloc|mem\.Allocator|heap\.\w*allocator\w*)\.)|"
+    r"^(.*::)?operator new(\[\])?$|"
+    r"^<.+ as (.+::)?(GlobalAlloc|Allocator)>::\w+$|"
+    # zmalloc, ztrymalloc_usable_internal, je_malloc, PyMem_RawMalloc, g_malloc0_n, xstrdup: any name of C that ends in
+    # a word of the allocator's
+    r"^_*([a-z0-9]+_+)*[a-z0-9]{0,7}"
+    r"(malloc|calloc|realloc|reallocarray|reallocf|zalloc|aligned_alloc|memalign|strdup|strndup|memdup)"
+    r"(_?(n|0|x)|_(usable|internal|impl|num|array|aligned|zero|zeroed|safe|nofail|or_die|with_flags|default|small|"
+    r"large|at))*$", re.I)
 
 
 @dataclass(frozen=True)
@@ -334,7 +345,7 @@ class Image:
 
     def keep(self, address, entries):
         """Keeps what a tool said, unless it is that it knows nothing."""
-        named = [(rust(VERSION.sub("", name[:NAME_MAX])), tidy(file[:NAME_MAX]), line)
+        named = [(rust(demangle(VERSION.sub("", name[:NAME_MAX]))), tidy(file[:NAME_MAX]), line)
                  for name, file, line in entries[:INLINED_MAX] if name]
         if named:
             self.known[address] = named

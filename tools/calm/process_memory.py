@@ -19,13 +19,44 @@ ADDRESS_MAX = (1 << 63) - 1
 MAPS_BYTES_MAX = 1 << 27
 # Of one call, and of one look: calls, and bytes with what a call costs.
 READ_BYTES_MAX, LOOK_READS_MAX, LOOK_BYTES_MAX, READ_COST = 1 << 26, 1 << 21, 1 << 32, 64
-
+CAP_SYS_PTRACE = 19  # its bit
 
 LEFT = "has no tables any more"
 
 
+class Refused(Trouble):
+    """The kernel does not let us look."""
+
+
 class Gone(Exception):
     """The process has ended, or become another program, or what was looked for is not in its memory."""
+
+
+def ptrace_scope():
+    """kernel.yama.ptrace_scope; 0 where there is none."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0
+
+
+def has_capability():
+    """Whether we have CAP_SYS_PTRACE."""
+    try:
+        with open("/proc/self/status") as file:
+            words = next(line for line in file if line.startswith("CapEff:"))
+        return bool(int(words.split()[1], 16) >> CAP_SYS_PTRACE & 1)
+    except (OSError, StopIteration, ValueError, IndexError):
+        return False
+
+
+def remedy(scope):
+    """What brings the permission to look, as words for a sentence."""
+    if os.geteuid() != 0:
+        return "run calm as root" + (", or `sysctl kernel.yama.ptrace_scope=0` first" if 0 < scope < 3 else "")
+    return ("`docker run --cap-add SYS_PTRACE` gives it, or in the pod's spec "
+            "`securityContext: {capabilities: {add: [SYS_PTRACE]}}`")
 
 
 @dataclass
@@ -112,17 +143,13 @@ class Process:
                 owner = pwd.getpwuid(owner).pw_name
             except KeyError:
                 pass
-            return Trouble("%s belongs to %s; run calm as that user, or as root." % (who, owner))
-        try:
-            with open("/proc/sys/kernel/yama/ptrace_scope") as file:
-                scope = int(file.read())
-        except (OSError, ValueError):
-            scope = 0
-        if scope > 0:
-            return Trouble("%s may not be read while kernel.yama.ptrace_scope is %d; run calm as root, or `sysctl "
-                           "kernel.yama.ptrace_scope=0` first." % (who, scope))
-        return Trouble("%s may not be read: it is set-uid, or calm runs in a container without CAP_SYS_PTRACE; run "
-                       "calm as root outside." % who)
+            return Refused("%s belongs to %s; run calm as that user, or as root." % (who, owner))
+        scope = ptrace_scope()
+        if has_capability():
+            return Refused("%s may not be read%s; run calm outside of this container or sandbox." % (
+                who, ", kernel.yama.ptrace_scope is 3" if scope > 2 else ""))
+        return Refused("%s may not be read without the capability CAP_SYS_PTRACE%s; %s." % (
+            who, " while kernel.yama.ptrace_scope is %d" % scope if scope > 0 else "", remedy(scope)))
 
     def new_look(self):
         self.reads_left, self.bytes_left = LOOK_READS_MAX, LOOK_BYTES_MAX

@@ -1,8 +1,9 @@
 """`calm run`: starts PROGRAM on calmalloc and reports afterwards.
 
-The work is split in two by an exec, so that nothing of Python is there while PROGRAM runs: start() becomes
-calm_launch, and that becomes report(). The process id, the descriptors and the terminal stay the same. See
-tools/launch/calm_launch.c for signals and for why peak memory needs this.
+The work is split in two by an exec, so that PROGRAM is not started from Python: start() becomes calm_launch, and that
+becomes report(). The process id, the descriptors and the terminal stay the same. See tools/launch/calm_launch.c for
+signals and for why peak memory needs this. Beside a PROGRAM that is to be reported on, last_look.py looks at it, for
+the case that it does not end as programs should.
 """
 import fcntl
 import json
@@ -14,11 +15,13 @@ import sys
 import tempfile
 
 import build
+import last_look
 import program
 import say
 from trouble import Trouble
 
 CLASSES_SHOWN = 5
+COUNTED = ("foreign_frees", "misuses", "failed_calls", "failed_os_calls", "large_blocks")
 MEMORY_FILE_BYTES_MAX = 1 << 28  # PROGRAM can write into the files that its reports go to
 
 
@@ -30,12 +33,15 @@ def start(words, quiet=False, json_path=None, sizes_path=None):
             check_writable(written)
     if sizes_path is not None:
         os.environ["CALM_SIZES"] = os.path.abspath(sizes_path)
-    become(path, words, [], "_report", {"quiet": quiet, "json": json_path}, has_recorder=sizes_path is not None)
+    watch = None if quiet and json_path is None else "heap"
+    become(path, words, [], "_report", {"quiet": quiet, "json": json_path}, watch,
+           has_recorder=sizes_path is not None)
 
 
-def become(path, words, options, reporter_command, plan, has_recorder=False):
+def become(path, words, options, reporter_command, plan, watch, has_recorder=False):
     """Becomes PROGRAM's launcher, which becomes the command `reporter_command` with `plan` when PROGRAM has ended.
-    The plan gains where the reports are. `options` go to calmalloc. `has_recorder`: the recorder of sizes comes first.
+    The plan gains where the reports are. `options` go to calmalloc. `watch`: what is looked at meanwhile, "heap" or
+    "profile", or None. `has_recorder`: the recorder of sizes comes first.
     """
     library = build.library()
     safe_folder = None
@@ -48,10 +54,14 @@ def become(path, words, options, reporter_command, plan, has_recorder=False):
 
     report_fd = shared_descriptor("calm-report")
     result_fd = shared_descriptor("calm-result")
-    plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, folder=safe_folder)
+    state_fd = last_look.create() if watch else None
+    plan = dict(plan, words=words, path=path, report_fd=report_fd, result_fd=result_fd, state_fd=state_fd,
+                folder=safe_folder)
     prefix = ["-X", "pycache_prefix=" + sys.pycache_prefix] if sys.pycache_prefix else []
     isolated = ["-I"] if sys.flags.isolated else []  # else what the reporter imports may be the user's own install
-    reporter = [sys.executable, *isolated, *prefix, os.path.dirname(__file__), reporter_command, json.dumps(plan)]
+    calm = [sys.executable, *isolated, *prefix, os.path.dirname(__file__)]
+    reporter = calm + [reporter_command, json.dumps(plan)]
+    watcher = calm + ["_watch", str(state_fd), watch] if watch else []
     preload = ":".join(preloaded + [part for part in [os.environ.get("LD_PRELOAD")] if part])
     given = os.environ.get("CALM_OPTIONS")
     options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]
@@ -61,27 +71,32 @@ def become(path, words, options, reporter_command, plan, has_recorder=False):
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
-        os.execv(launch, [launch, str(result_fd), preload, ",".join(options), str(len(reporter))] + reporter +
-                 [path] + words)
+        os.execv(launch, [launch] + (["--watcher", str(state_fd), str(len(watcher))] + watcher if watch else []) +
+                 [str(result_fd), preload, ",".join(options), str(len(reporter))] + reporter + [path] + words)
     except OSError as error:
         raise Trouble("'%s' cannot be started: %s." % (words[0], error.strerror), program.CANNOT_RUN) from None
 
 
 def check_writable(path):
+    """A file that is not there yet is not there afterwards either: it may be that nothing is to be written."""
     try:
+        is_new = not os.path.lexists(path)
         with open(path, "a"):
             pass
+        if is_new:
+            os.unlink(path)
     except OSError as error:
         raise Trouble("the report cannot be written to '%s': %s." % (path, error.strerror)) from None
 
 
-def shared_descriptor(name):
+def shared_descriptor(name, is_appended=True):
     """A memory file that survives exec, numbered high so that PROGRAM's own descriptors keep their usual numbers."""
     low = os.memfd_create(name, 0)
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1024)
     high = fcntl.fcntl(low, fcntl.F_DUPFD, max(3, limit - 24))
     os.close(low)
-    fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_APPEND)
+    if is_appended:
+        fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_APPEND)
     return high
 
 
@@ -106,7 +121,8 @@ def read_lines(descriptor):
 
 
 def outcome(plan):
-    """How PROGRAM ended, and the heaps that it and its children described."""
+    """How PROGRAM ended, the heaps that it and its children described, and what was seen of those that did not, or
+    None where nobody looked."""
     results = read_lines(plan["result_fd"])
     heaps = read_lines(plan["report_fd"])
     if plan["folder"]:
@@ -117,13 +133,13 @@ def outcome(plan):
         raise Trouble("'%s' cannot be started: %s." % (plan["words"][0], os.strerror(result["exec_errno"])), code)
     if "status" not in result:
         raise Trouble("'%s' could not be measured." % plan["words"][0], program.CANNOT_RUN)
-    return result, heaps
+    return result, heaps, last_look.LastLook(plan["state_fd"], result) if plan["state_fd"] is not None else None
 
 
 def report(plan):
     """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
-    result, heaps = outcome(plan)
-    summary = summarise(plan["words"], result, heaps)
+    result, heaps, seen = outcome(plan)
+    summary = summarise(plan["words"], result, heaps, seen)
     try:
         if not plan["quiet"]:
             show(summary)
@@ -138,18 +154,27 @@ def report(plan):
     end_as(result["status"])
 
 
-def summarise(words, result, heaps):
+def summarise(words, result, heaps, seen):
     status = result["status"]
-    own = next((heap for heap in reversed(heaps) if heap.get("pid") == result["pid"]), None)
-    others = [heap for heap in heaps if heap is not own]
+    own = heap_of(heaps, result["pid"])
+    others = [heap for heap in heaps if heap.get("pid") != result["pid"]]
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     warnings = []
-    if own is None:
+    if own is None and seen is not None and seen.own() is not None:
+        own = last_heap(seen, seen.own())
+        warnings.append("the heap is what was seen from outside %s" % seen.words(seen.own()))
+    elif own is None:
         if killed is not None:
-            warnings.append("the program was killed before its heap could be described")
+            warnings.append("the program was killed before its heap could be described%s" % unseen(seen))
         else:
             warnings.append("the program never loaded calmalloc, or left by _exit or exec of a program that did not, "
                             "or closed descriptor reports go to: its heap is unknown")
+    if seen is not None:
+        known = {heap.get("pid") for heap in heaps}
+        others += [last_heap(seen, state) for state in seen.others(known)]
+        if seen.refused and not seen.trouble:
+            warnings.append("%s could not be looked at: %s" % (
+                say.count(len(seen.refused), "child", "children"), seen.refused[0]))
     return {
         "program": words,
         "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -164,6 +189,32 @@ def summarise(words, result, heaps):
         "children": others,
         "warnings": warnings,
     }
+
+
+def heap_of(heaps, pid):
+    """The heap of one process, or None. Of a program that has calmalloc linked and preloaded it is the larger one of
+    its two heaps, with what both of them counted."""
+    found = sorted((heap for heap in heaps if heap.get("pid") == pid), key=live_bytes)
+    if len(found) < 2:
+        return found[0] if found else None
+    both = dict(found[-1])
+    for field, value in both.items():
+        if isinstance(value, int) and (field.endswith("_bytes") or field in COUNTED):
+            both[field] = total(found, field)
+    return both
+
+
+def last_heap(seen, state):
+    return dict(state["heap"], seconds_before_end=round(seen.age(state), 3))
+
+
+def unseen(seen):
+    """Why nothing was seen of a program that wrote no report, as the end of a sentence."""
+    if seen is None:
+        return ""
+    if seen.trouble is not None:
+        return ", and was not seen: " + seen.trouble[0].rstrip(".")
+    return ", and before calm had looked at it; that takes some tenths of a second"
 
 
 def signal_name(number):
@@ -192,9 +243,13 @@ def show(summary):
     ]
     heap, children = summary["heap"], summary["children"]
     if heap is not None:
-        rows.append(("live at exit", say.amount(live_bytes(heap)) + blocks_of(heap)))
-        rows.append(("heap at exit", "%s resident, %s in use by slabs and large blocks" % (
-            say.amount(heap.get("resident_bytes", 0)), say.amount(heap.get("active_bytes", 0)))))
+        is_last = "seconds_before_end" in heap
+        rows.append(("live last" if is_last else "live at exit", say.amount(live_bytes(heap)) + blocks_of(heap)))
+        if is_last:
+            rows.append(("RSS last", say.amount(heap["rss_bytes"])))
+        else:
+            rows.append(("heap at exit", "%s resident, %s in use by slabs and large blocks" % (
+                say.amount(heap.get("resident_bytes", 0)), say.amount(heap.get("active_bytes", 0)))))
         for index, words in enumerate(holders(heap)[:CLASSES_SHOWN]):
             rows.append(("held most by" if index == 0 else "", words))
         rows += cohorts(heap)
@@ -203,7 +258,7 @@ def show(summary):
     if children:
         rows.append(("children", "%s reported, %s live in total" % (
             say.count(len(children), "process", "processes"), say.amount(sum(live_bytes(c) for c in children)))))
-    heaps = ([heap] if heap is not None else []) + children
+    heaps = [one for one in ([heap] if heap is not None else []) + children if "seconds_before_end" not in one]
     if heaps:
         rows.append(("counted", counted(heaps)))
     rows += [("warning", warning) for warning in summary["warnings"]]

@@ -114,7 +114,8 @@ class Watched:
 
     # One look.
 
-    def look(self):
+    def look(self, with_pages=True):
+        """`with_pages`: also what is resident, which takes as long as the heap is large."""
         self.process.new_look()
         facts = self.facts
         self.is_apart = self.number("cohort.apart", size=1) != 0
@@ -129,7 +130,8 @@ class Watched:
         frame.by_cores = self.number("cache.by_cores", size=1) != 0
         frame.profiler_on = self.number("sample.state", size=4) == facts["sample.on"]
         frame.samples = self.number("sample.samples")
-        self.read_pages(frame)
+        if with_pages:
+            self.read_pages(frame)
         self.read_sites(frame)
         return frame
 

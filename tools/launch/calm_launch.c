@@ -7,38 +7,73 @@
  * forks, waits, writes what it learned as one line of JSON, and becomes the reporter by exec. The
  * process id stays the same throughout.
  *
- *   calm_launch RESULT_FD LD_PRELOAD CALM_OPTIONS COUNT REPORTER[COUNT]... PROGRAM ARGS...
+ *   calm_launch [--watcher STATE_FD COUNT WATCHER[COUNT]...]
+ *               RESULT_FD LD_PRELOAD CALM_OPTIONS COUNT REPORTER[COUNT]... PROGRAM ARGS...
  *
  * Signals: the keyboard's interrupt, quit and stop reach the whole process group, so they are left
  * to the program; SIGTERM, SIGHUP and the user signals come to us alone and are passed on; when the
  * program stops, so do we.
+ *
+ * The watcher is a process beside the program that looks at its heap from outside and keeps what it
+ * saw in STATE_FD, so that a program that is killed has a report as well. Its standard input is a
+ * socket to us: the program's number comes first, then one byte for each look that we ask for and
+ * wait for, before we pass on a signal that may end the program. It becomes WATCHER only when the
+ * program has lived for a while, and is killed once the program has ended.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t child_id, was_continued;
+static volatile sig_atomic_t child_id, was_continued, watcher_socket = -1;
 
 static const int ignored[] = {SIGINT, SIGQUIT, SIGTSTP, SIGTTOU, SIGTTIN};
 static const int forwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
 enum {
     IGNORED_COUNT = sizeof ignored / sizeof *ignored,
-    FORWARDED_COUNT = sizeof forwarded / sizeof *forwarded
+    FORWARDED_COUNT = sizeof forwarded / sizeof *forwarded,
+    WORDS_MAX = 64,
+    WATCH_AFTER_MS = 100, /* what ends sooner has no watcher's start beside it */
+    LOOK_MS_MAX = 2000    /* that a signal waits for; whoever sends SIGTERM waits longer */
 };
+
+struct watcher {
+    char **words;
+    int count, state_fd;
+    pid_t id;
+};
+
+/* Lets the watcher look at the program and waits for it. In a signal handler. */
+static void look_now(void)
+{
+    int fd = watcher_socket;
+    char byte = 0;
+    if (fd < 0)
+        return;
+    while (recv(fd, &byte, 1, MSG_DONTWAIT) == 1)
+        ; /* an answer that came too late for the last one */
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    if (send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        poll(&answer, 1, LOOK_MS_MAX);
+}
 
 static void forward(int signal_number)
 {
     int saved = errno;
     was_continued |= signal_number == SIGCONT;
+    if (signal_number == SIGTERM || signal_number == SIGHUP)
+        look_now();
     if (child_id > 0)
         kill((pid_t)child_id, signal_number);
     errno = saved;
@@ -58,6 +93,7 @@ static void signals_take(struct sigaction *before)
                           forwarded[i] != SIGCONT;
         action.sa_handler = is_ignored ? SIG_IGN : forward;
         action.sa_flags = SA_RESTART;
+        sigfillset(&action.sa_mask);
         sigaction(forwarded[i], &action, NULL);
     }
 }
@@ -70,9 +106,70 @@ static void signals_give_back(const struct sigaction *before)
         sigaction(forwarded[i], &before[IGNORED_COUNT + i], NULL);
 }
 
-static void become_program(char **argv, const char *preload, const char *options, int result_fd)
+/* Waits for the program to get going, then becomes the watcher. Ends with whoever started it. */
+_Noreturn static void become_watcher(const struct watcher *watcher, int socket)
+{
+    char program[16] = "", *arguments[WORDS_MAX + 2];
+    for (int i = 0; i < IGNORED_COUNT; i++)
+        signal(ignored[i], SIG_IGN);
+    for (int i = 0; i < FORWARDED_COUNT; i++)
+        signal(forwarded[i], SIG_IGN); /* a signal to all of a group is not for us */
+    int null = open("/dev/null", O_RDWR);
+    if (null < 0 || dup2(socket, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
+        recv(0, program, sizeof program - 1, 0) <= 0)
+        _exit(1);
+    poll(&(struct pollfd){.fd = 0, .events = POLLIN}, 1, WATCH_AFTER_MS);
+    memcpy(arguments, watcher->words, (size_t)watcher->count * sizeof *arguments);
+    arguments[watcher->count] = program;
+    arguments[watcher->count + 1] = NULL;
+    execv(arguments[0], arguments);
+    _exit(1);
+}
+
+/* Without one the program has a report only if it writes one itself. Signals are blocked. */
+static void watcher_start(struct watcher *watcher, const sigset_t *mask)
+{
+    int ends[2];
+    if (watcher->words == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return;
+    watcher->id = fork();
+    if (watcher->id == 0) {
+        close(ends[0]);
+        sigprocmask(SIG_SETMASK, mask, NULL);
+        become_watcher(watcher, ends[1]);
+    }
+    close(ends[1]);
+    watcher_socket = ends[0];
+}
+
+static void watcher_tell(pid_t program)
+{
+    char number[16];
+    int length = snprintf(number, sizeof number, "%d", (int)program);
+    if (watcher_socket >= 0)
+        send(watcher_socket, number, (size_t)length, MSG_NOSIGNAL);
+}
+
+static void watcher_end(struct watcher *watcher)
+{
+    if (watcher->id <= 0)
+        return;
+    kill(watcher->id, SIGKILL); /* what it kept is whole at any time */
+    while (waitpid(watcher->id, NULL, 0) < 0 && errno == EINTR)
+        ;
+    close(watcher_socket);
+    watcher_socket = -1;
+}
+
+static void become_program(char **argv, const char *preload, const char *options, int result_fd,
+                           const struct watcher *watcher)
 {
     fcntl(result_fd, F_SETFD, FD_CLOEXEC);
+    if (watcher->id > 0) {
+        fcntl(watcher->state_fd, F_SETFD, FD_CLOEXEC);
+        prctl(PR_SET_PTRACER, watcher->id, 0, 0,
+              0); /* yama lets ancestors look, and whom we name */
+    }
     setenv("LD_PRELOAD", preload, 1);
     setenv("CALM_OPTIONS", options, 1);
     execv(argv[0], argv + 1);
@@ -148,15 +245,44 @@ static long long now_us(void)
     return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+/* Takes the watcher's words away from the front. False: they make no sense. */
+static bool take_watcher(int *argc, char ***argv, struct watcher *watcher)
+{
+    if (*argc < 2 || strcmp((*argv)[1], "--watcher") != 0)
+        return true;
+    watcher->state_fd = *argc > 4 ? atoi((*argv)[2]) : 0;
+    watcher->count = *argc > 4 ? atoi((*argv)[3]) : 0;
+    if (watcher->count < 1 || watcher->count > WORDS_MAX || watcher->count > *argc - 4)
+        return false;
+    watcher->words = *argv + 4;
+    *argc -= 3 + watcher->count;
+    *argv += 3 + watcher->count;
+    return true;
+}
+
+static void tell_result(int result_fd, pid_t child, int status, long long start_us,
+                        const struct rusage *usage)
+{
+    long long end_us = now_us();
+    dprintf(result_fd,
+            "{\"pid\":%d,\"status\":%d,\"elapsed_us\":%lld,\"end_us\":%lld,"
+            "\"peak_rss_bytes\":%lld,\"minor_faults\":%ld,"
+            "\"major_faults\":%ld,\"user_us\":%lld,\"system_us\":%lld}\n",
+            (int)child, status, end_us - start_us, end_us, (long long)usage->ru_maxrss * 1024,
+            usage->ru_minflt, usage->ru_majflt, microseconds(usage->ru_utime),
+            microseconds(usage->ru_stime));
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 7)
+    struct watcher watcher = {.state_fd = -1};
+    if (!take_watcher(&argc, &argv, &watcher) || argc < 7)
         return 2;
     int result_fd = atoi(argv[1]);
     int reporter_count = atoi(argv[4]);
     char **reporter = argv + 5;
     char **program = reporter + reporter_count; /* path, then argv[0] and the arguments */
-    if (reporter_count < 1 || 5 + reporter_count + 2 > argc)
+    if (reporter_count < 1 || reporter_count >= WORDS_MAX || 5 + reporter_count + 2 > argc)
         return 2;
 
     struct sigaction before[IGNORED_COUNT + FORWARDED_COUNT];
@@ -164,13 +290,15 @@ int main(int argc, char **argv)
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &mask);
     signals_take(before);
+    watcher_start(&watcher, &mask);
     long long start_us = now_us();
     pid_t child = fork();
     if (child == 0) {
         signals_give_back(before);
         sigprocmask(SIG_SETMASK, &mask, NULL);
-        become_program(program, argv[2], argv[3], result_fd);
+        become_program(program, argv[2], argv[3], result_fd, &watcher);
     }
+    watcher_tell(child);
     child_id = child;
     sigprocmask(SIG_SETMASK, &mask, NULL);
 
@@ -178,20 +306,15 @@ int main(int argc, char **argv)
     struct rusage usage = {0};
     if (child > 0)
         wait_for_end(child, &status, &usage);
-    long long elapsed_us = now_us() - start_us;
     child_id = 0;
-    dprintf(result_fd,
-            "{\"pid\":%d,\"status\":%d,\"elapsed_us\":%lld,\"peak_rss_bytes\":%lld,\"minor_"
-            "faults\":%ld,"
-            "\"major_faults\":%ld,\"user_us\":%lld,\"system_us\":%lld}\n",
-            (int)child, status, elapsed_us, (long long)usage.ru_maxrss * 1024, usage.ru_minflt,
-            usage.ru_majflt, microseconds(usage.ru_utime), microseconds(usage.ru_stime));
+    tell_result(result_fd, child, status, start_us, &usage);
+    sigprocmask(SIG_BLOCK, &all, NULL); /* no handler may find the watcher half gone */
+    watcher_end(&watcher);
 
-    char *arguments[64];
-    if (reporter_count >= 64)
-        return 2;
+    char *arguments[WORDS_MAX];
     memcpy(arguments, reporter, (size_t)reporter_count * sizeof *arguments);
     arguments[reporter_count] = NULL;
+    sigprocmask(SIG_SETMASK, &mask, NULL); /* what is pending has nobody to be passed on to */
     signals_give_back(before);
     execv(arguments[0], arguments);
     return 126;

@@ -174,8 +174,9 @@ void heap_install_hooks(void)
 
 static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
 {
-    return (struct shelf_wish){large_units(bytes), offset_owner(cohort_offset),
-                               size_max(align, UNIT_BYTES)};
+    return (struct shelf_wish){.units = large_units(bytes),
+                               .owner = offset_owner(cohort_offset),
+                               .align = size_max(align, UNIT_BYTES)};
 }
 
 /* From a shelf, or else from the spans. The shelves are empty before the heap has started. */
@@ -409,6 +410,10 @@ enum { SHRINK_MAX = 8 };
 /* One that grows by less than this part, and is copied for it, is given as much: steps are few. */
 enum { GROWTH_MIN = 4 };
 
+/* A copy of so much takes 2 ms, no longer than the faults that it saves. And how many times as long
+ * as wanted the free block may be that is cut for it. */
+enum { COPY_MAX_BYTES = 16 * 1024 * 1024, ROOM_MAX = 3 };
+
 static size_t grown_bytes(size_t have, size_t bytes)
 {
     size_t wanted = size_min(have + have / GROWTH_MIN, LARGE_SHORT_UNITS << UNIT_SHIFT);
@@ -426,9 +431,32 @@ static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
     return moved;
 }
 
+/* A block that grows is copied to free memory whose pages are there, and which has room to grow on
+ * in place, of dirty spans or of a shelf. Only where a copy is short. */
+static void *copy_to_room(void *block, size_t have, size_t bytes, unsigned owner)
+{
+    size_t units = large_units(bytes), room = units + units / 2;
+    size_t room_most = size_min(units * ROOM_MAX, SHELF_UNITS_MAX);
+    if (have > COPY_MAX_BYTES || bytes <= have || room > room_most)
+        return NULL;
+    struct shelf_wish wanted = {units, owner, UNIT_BYTES, room, room_most};
+    void *target = large_acquire_in_room(units, room, owner);
+    if (target == NULL && (target = shelf_find(wanted)) == NULL)
+        return NULL;
+    large_cut(target);
+    region_copy((char *)target, (const char *)block, have);
+    heap_free(block);
+    return target;
+}
+
 static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
 {
-    void *resized = large_resize(block, bytes, owner);
+    size_t have = large_usable(block);
+    void *resized = large_resize_in_place(block, bytes, owner)
+                        ? block
+                        : copy_to_room(block, have, bytes, owner);
+    if (resized == NULL)
+        resized = large_resize(block, bytes, owner);
     if (resized != NULL && is_sampled)
         large_mark_sampled(resized);
     return resized;

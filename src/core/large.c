@@ -62,6 +62,11 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     return block_of(span);
 }
 
+void *large_acquire_in_room(size_t units, size_t room, unsigned owner)
+{
+    return block_of((struct span){span_acquire_in_room(units, room, owner), units, false});
+}
+
 void large_tell_free(void *block)
 {
     struct span_tag *tag = &region.tags[region_unit(block)];
@@ -173,29 +178,39 @@ static bool is_given(size_t units, size_t units_old)
                                   units_old <= large_units_given(units));
 }
 
-/* As large_resize, but for what was asked for. */
-static void *resize(void *block, size_t units, unsigned owner)
+bool large_resize_in_place(void *block, size_t bytes, unsigned owner)
 {
-    size_t unit = region_unit(block);
+    size_t unit = region_unit(block), units = large_units(bytes);
     size_t units_old = region.tags[unit].units;
-    bool is_owners = owner == region.tags[unit].owner;
-    if (is_owners && is_given(units, units_old))
-        return block;
-    if (is_owners && units < units_old)
+    bool is_inside = units <= units_old && bytes > large_usable(block); /* it grows there */
+    if (owner != region.tags[unit].owner)
+        return false;
+    if (units > units_old && !extend(unit, units_old, units))
+        return false;
+    if (units < units_old && !is_inside && !is_given(units, units_old))
         shrink(unit, units_old, units);
-    if (is_owners && (units < units_old || extend(unit, units_old, units)))
-        return block;
-    bool is_moved = units > units_old && units > LARGE_SHORT_UNITS;
-    return is_moved ? move(block, units_old, units, owner) : NULL;
+    large_note_asked(block, units);
+    return true;
 }
 
 void *large_resize(void *block, size_t bytes, unsigned owner)
 {
-    size_t units = large_units(bytes);
-    void *resized = resize(block, units, owner);
-    if (resized != NULL)
-        large_note_asked(resized, units);
-    return resized;
+    size_t units = large_units(bytes), units_old = region.tags[region_unit(block)].units;
+    if (large_resize_in_place(block, bytes, owner))
+        return block;
+    if (units <= units_old || units <= LARGE_SHORT_UNITS)
+        return NULL;
+    void *moved_block = move(block, units_old, units, owner);
+    if (moved_block != NULL)
+        large_note_asked(moved_block, units);
+    return moved_block;
+}
+
+void large_cut(void *block)
+{
+    size_t unit = region_unit(block), units = region.tags[unit].bytes >> UNIT_SHIFT;
+    if (!region.tags[unit].is_moved && units < region.tags[unit].units)
+        shrink(unit, region.tags[unit].units, units);
 }
 
 void large_mark_sampled(void *block)

@@ -44,6 +44,16 @@ void *large_alloc_zeroed(size_t bytes, unsigned owner);
  * nothing changed. */
 void *large_resize(void *block, size_t bytes, unsigned owner);
 
+/* The first part of it alone. */
+bool large_resize_in_place(void *block, size_t bytes, unsigned owner);
+
+/* Gives back what a block has beyond what was asked for; not of one whose pages were moved, as they
+ * would be lost. */
+void large_cut(void *block);
+
+/* A block of dirty memory that has room to grow to `room` units in place. NULL: there is none. */
+void *large_acquire_in_room(size_t units, size_t room, unsigned owner);
+
 /* Has the free of a live large block told (core/sampled.h). */
 void large_mark_sampled(void *block);
 

@@ -52,6 +52,7 @@ struct purge_settings purge_settings = {
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* became free since the start */
 static _Atomic size_t purged_bytes;
+static _Atomic size_t height_now, height_before; /* most bytes in use, this window and the last */
 static _Atomic size_t dirty_left; /* least since the last purge of an excess, which left some */
 
 /* What the calling thread freed since its last step. */
@@ -228,12 +229,29 @@ static bool is_too_much(void)
     return unlikely(limit != 0) && span_charged_bytes() > limit;
 }
 
-/* Dirty bytes beyond what the program is seen to take again and SLICE_BYTES, and a slice below
+/* The program is not expected to take more again than it used at its height of late. */
+static size_t expected_bytes(size_t dirty)
+{
+    size_t charged = span_charged_bytes(), used = charged - size_min(charged, dirty);
+    size_t height = size_max(load(&height_now, RELAXED), load(&height_before, RELAXED));
+    return size_min(span_regret_bytes(), height - size_min(height, used));
+}
+
+/* Before `bytes` of it were freed. */
+static void note_height(size_t bytes)
+{
+    size_t charged = span_charged_bytes(), dirty = span_dirty_bytes() + shelf_bytes();
+    size_t used = charged - size_min(charged, dirty) + bytes;
+    if (used > load(&height_now, RELAXED))
+        store(&height_now, used, RELAXED);
+}
+
+/* Dirty bytes beyond what the program is expected to take again and SLICE_BYTES, and a slice below
  * that; 0 until there is a slice more than were left the last time. */
 static size_t excess_bytes(size_t slice)
 {
-    size_t slack = SLACK_BYTES + huge_spare_bytes(), kept = slack + span_regret_bytes();
-    size_t dirty = span_dirty_bytes() + shelf_bytes();
+    size_t dirty = span_dirty_bytes() + shelf_bytes(), slack = SLACK_BYTES + huge_spare_bytes();
+    size_t kept = slack + expected_bytes(dirty);
     if (is_too_much())
         return dirty >= slice ? dirty : 0;
     kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED)) + SLICE_BYTES - slice;
@@ -292,6 +310,7 @@ static void purge_idle_spans(uint64_t now)
     bool is_window_over = now - at.window_ms >= REGRET_WINDOW_MS;
     if (is_window_over) {
         at.window_ms = now;
+        store(&height_before, exchange(&height_now, 0, RELAXED), RELAXED);
         span_end_window();
         slab_forget_dropped();
     }
@@ -377,6 +396,7 @@ static bool go_on(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t no
 static NOINLINE void purge_some(size_t bytes, size_t slice, bool is_sweep_due)
 {
     uint64_t now = os_clock_ms();
+    note_height(bytes);
     size_t excess = excess_bytes(slice);
     bool is_look_due = now >= load(&look_due_ms, RELAXED);
     if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)

@@ -93,12 +93,13 @@ struct wished {
 
 static struct wished wished_of(struct shelf_wish wish)
 {
-    size_t longest = longest_given(wish.units);
+    size_t least = wish.room == 0 ? wish.units : wish.room;
+    size_t longest = wish.room == 0 ? longest_given(wish.units) : wish.room_most;
     return (struct wished){
-        .least = (uint32_t)word_of(0, wish.owner, wish.units),
-        .range = (uint32_t)(longest - wish.units),
+        .least = (uint32_t)word_of(0, wish.owner, least),
+        .range = (uint32_t)(longest - least),
         .align_mask = wish.align - 1,
-        .first = shelf_of(wish.units),
+        .first = shelf_of(least),
         .end = shelf_of(longest),
     };
 }

@@ -15,11 +15,14 @@
 enum { SHELF_UNITS_MAX = 1024 };
 
 /* A block of so many units, of an owner (mem/span.h), at a multiple of `align`, a power of two that
- * is a unit or more. */
+ * is a unit or more; or one of `room` to `room_most` units, of which the caller gives back the
+ * rest.
+ */
 struct shelf_wish {
     size_t units;
     unsigned owner;
     size_t align;
+    size_t room, room_most; /* 0: none is wished */
 };
 
 /* Takes such a block off a shelf, or a longer one: large_units_given(), or an eighth more above

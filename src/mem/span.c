@@ -2,10 +2,9 @@
  * span.c: free runs of units, in segregated lists with boundary tags.
  *
  * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists a doubling, for dirty and
- * for clean spans; a bitmap finds the first list that fits, so every operation is a bounded number
- * of steps (the two-level segregated fit of Masmano et al., 2004). In a list of mixed lengths the
- * first few spans are tried, then the next list up, whose spans all fit. Each owner has lists of
- * its own, of which only those in use are ever touched; slack of all owners has two sets.
+ * for clean spans; a bitmap finds the first list that fits (the two-level segregated fit of Masmano
+ * et al., 2004). In a list of mixed lengths the first few spans are tried, then the next list up.
+ * Each owner has lists of its own; slack of all owners has two sets.
  *
  * Who does not get the lock in a bounded number of looks, because its holder does not run, takes
  * and gives spans that are pending (mem/pending.h), and takes from the front. Whoever has the lock
@@ -170,7 +169,7 @@ static struct span take_locked(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* Before the front moves, or what is nobody's is taken for ever, neighbours become one. */
+/* Before the front moves neighbours become one. */
 static struct span take_pending_of(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = pending_take(units, align_units, owner);
@@ -180,7 +179,6 @@ static struct span take_pending_of(size_t units, size_t align_units, unsigned ow
     return pending_take(units, align_units, owner);
 }
 
-/* The same of what is pending, while another thread has the lock. */
 static struct span take_pending(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = take_pending_of(units, align_units, owner);
@@ -208,7 +206,7 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* After what is pending was merged, some with each lock; then after what others keep whole came. */
+/* After what is pending was merged; then after what others keep whole came. */
 static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
@@ -222,7 +220,6 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* Gives back spans, but for those of no units. */
 static void give(const struct span *spans, size_t count)
 {
     bool is_locked = try_lock();
@@ -286,7 +283,6 @@ static bool promise(size_t units)
     return likely(load(&limit_units, RELAXED) == UNLIMITED) || promise_limited(units);
 }
 
-/* They are taken, or not. */
 static void end_promise(size_t units)
 {
     size_t promised = load(&promised_units, RELAXED);
@@ -375,22 +371,30 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* The first unit of a clean span that is cut for an owner, or 0. */
-static size_t cut_clean(size_t units, size_t align_units, unsigned owner)
+/* The first of `units` that are cut for an owner out of a free span of `room`, or 0. */
+static size_t cut(enum span_state state, size_t units, size_t room, size_t align_units,
+                  unsigned owner)
 {
     if (!try_lock())
         return 0;
-    size_t unit = span_lists_find(span_lists_of(owner, SPAN_CLEAN), units, align_units);
+    size_t unit = span_lists_find(span_lists_of(owner, state), room, align_units);
     if (unit == 0)
-        unit = span_lists_find(span_lists_of(0, SPAN_CLEAN), units, align_units);
+        unit = span_lists_find(span_lists_of(0, state), room, align_units);
     size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
     if (unit != 0)
         span_lists_cut(unit, first, units);
+    note_least();
     unlock();
+    if (first != 0 && region.tags[first].owner != owner)
+        own(first, units, owner);
     return first;
 }
 
-/* The same of what the front passes over. */
+size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
+{
+    return cut(SPAN_DIRTY, units, room, 1, owner);
+}
+
 static size_t cut_front(size_t units, size_t align_units)
 {
     size_t unit, count;
@@ -408,7 +412,7 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
     size_t more = units - units_old; /* what moves is charged already */
     if (promise(more) ||
         (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
-        first = cut_clean(units + slack, align_units, owner);
+        first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner);
         if (first == 0)
             first = cut_front(units + slack, align_units);
         end_promise(more);
@@ -529,7 +533,6 @@ static void claim_of(unsigned owner, struct claim *claim)
     }
 }
 
-/* Of those that are pending. */
 static void claim_pending(struct claim *claim)
 {
     while (is_more_wanted(claim)) {

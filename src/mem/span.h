@@ -50,6 +50,10 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units,
                                  unsigned owner);
 
+/* Takes the first units of a dirty span of `room` units or more, of which the others stay free, so
+ * that a block may grow there. Returns the first, or 0: there is none. */
+size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
+
 /* Gives a span back, to its owner; its units must be UNIT_FREE in the map already. `is_zero` as for
  * struct span.
  */

@@ -88,7 +88,7 @@ static void give(unsigned number)
 /* BLOCKS: there was none. */
 static unsigned take(void)
 {
-    void *block = shelf_find((struct shelf_wish){UNITS, 0, UNIT_BYTES});
+    void *block = shelf_find((struct shelf_wish){.units = UNITS, .align = UNIT_BYTES});
     if (block == NULL)
         return BLOCKS;
     if (++hands[number_of(block)] > 1)

@@ -36,7 +36,7 @@ static unsigned usable_cpus(unsigned *limit)
     return count > 0 ? count : 1;
 }
 
-/* Whether whoever runs the machine allows them, on request at least. */
+/* Whether whoever runs the machine allows them, on request at least: the word in brackets. */
 static bool may_have_huge_pages(size_t page_bytes)
 {
     struct lines lines;
@@ -44,9 +44,11 @@ static bool may_have_huge_pages(size_t page_bytes)
     if (page_bytes != 4096 ||
         lines_open(&lines, "/sys/kernel/mm/transparent_hugepage/enabled") != 0)
         return false;
-    bool is_read = lines_read(&lines, words, sizeof words) == 1;
+    const char *word = lines_read(&lines, words, sizeof words) == 1 ? words : "";
     lines_close(&lines);
-    return is_read && strstr(words, "[never]") == NULL;
+    while (*word != '\0' && *word != '[')
+        word++;
+    return *word == '[' && word[1] != 'n';
 }
 
 void os_start(struct os_facts *out)

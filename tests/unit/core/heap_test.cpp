@@ -4,7 +4,10 @@
  */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
+
+#include <sys/resource.h>
 
 #include "../heap_support.h"
 
@@ -243,6 +246,56 @@ TEST(Heap, AZeroedBlockThatIsAllocatedAndFreedInTurnStaysCheap)
         heap_free(block);
     }
     EXPECT_LT(calm_test::kernel_resident(region.base, region_mapped_bytes()), before + (8u << 20));
+}
+
+static long faults_now()
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* Seen to fail without copy_to_room(). */
+TEST(Heap, ABlockThatGrowsTakesFreedMemoryAndFaultsNothingIn)
+{
+    const size_t mib = 1024 * 1024;
+    void *wall = calm_malloc(mib), *freed = nullptr;
+    for (unsigned i = 0; i < 6; i++) { /* what is taken again is not purged */
+        calm_free(freed);
+        memset(freed = calm_malloc(12 * mib), 1, 12 * mib);
+    }
+    char *block = static_cast<char *>(calm_malloc(4 * mib));
+    memset(block, 7, 4 * mib);
+    void *behind = calm_malloc(mib);
+    calm_free(freed);
+    long before = faults_now();
+    block = static_cast<char *>(calm_realloc(block, 5 * mib));
+    memset(block + 4 * mib, 7, mib);
+    block = static_cast<char *>(calm_realloc(block, 7 * mib));
+    memset(block + 5 * mib, 7, 2 * mib);
+    EXPECT_LT(faults_now() - before, 100);
+    EXPECT_TRUE(std::all_of(block, block + 7 * mib, [](char byte) { return byte == 7; }));
+    calm_free(block);
+    calm_free(behind);
+    calm_free(wall);
+}
+
+/* A vector that is filled and freed, as it grows by half. Seen to fail with a purge that keeps all
+ * that was ever taken again. */
+TEST(Heap, ABufferThatGrowsAgainAndAgainKeepsNoMoreThanItsHeightOrTwo)
+{
+    const size_t mib = 1024 * 1024;
+    size_t most = 0;
+    for (unsigned i = 0; i < 600; i++) {
+        char *buffer = nullptr;
+        for (size_t bytes = 65536, old = 0; bytes <= 16 * mib; old = bytes, bytes += bytes / 2) {
+            buffer = static_cast<char *>(calm_realloc(buffer, bytes));
+            memset(buffer + old, 1, bytes - old);
+        }
+        calm_free(buffer);
+        most = std::max(most, calm_test::kernel_resident(region.base, region_mapped_bytes()));
+    }
+    EXPECT_LT(most, 180 * mib);
 }
 
 TEST(Heap, AZeroedRequestIsGivenALongerBlockThatWasFreed)

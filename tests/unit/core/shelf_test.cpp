@@ -7,7 +7,7 @@
 
 static void *take(size_t units, size_t align = UNIT_BYTES)
 {
-    void *block = shelf_find({units, 0, align});
+    void *block = shelf_find({units, 0, align, 0, 0});
     return block != nullptr ? block : large_acquire(units, align / UNIT_BYTES, 0, nullptr);
 }
 
@@ -96,13 +96,13 @@ TEST(Shelf, AVeryLongBlockServesARequestForUpToAnEighthLessAndOneThatIsTooLongNo
             if (is_short)
                 continue;
             shelf_give(block);
-            void *taken = shelf_find({wanted, 0, UNIT_BYTES});
+            void *taken = shelf_find({wanted, 0, UNIT_BYTES, 0, 0});
             ASSERT_EQ(taken, is_given ? block : nullptr) << units << " for " << wanted;
             if (taken != nullptr) {
                 EXPECT_EQ(large_usable(block), wanted * UNIT_BYTES);
                 EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));
             } else {
-                ASSERT_EQ(shelf_find({units, 0, UNIT_BYTES}), block);
+                ASSERT_EQ(shelf_find({units, 0, UNIT_BYTES, 0, 0}), block);
             }
         }
         large_release(block);
@@ -110,7 +110,25 @@ TEST(Shelf, AVeryLongBlockServesARequestForUpToAnEighthLessAndOneThatIsTooLongNo
     void *longer = large_acquire(1025, 1, 0, nullptr);
     shelf_give(longer);
     EXPECT_EQ(shelf_bytes(), 0u);
-    EXPECT_EQ(shelf_find({1025, 0, UNIT_BYTES}), nullptr);
+    EXPECT_EQ(shelf_find({1025, 0, UNIT_BYTES, 0, 0}), nullptr);
+}
+
+/* Seen to fail with the range left out of the wish. */
+TEST(Shelf, AWishForRoomTakesALongerBlockWithinItsRange)
+{
+    ASSERT_TRUE(heap_start());
+    void *block = take(30);
+    ASSERT_NE(block, nullptr);
+    shelf_give(block);
+    EXPECT_EQ(shelf_find({10, 0, UNIT_BYTES, 31, 60}), nullptr) << "it is too short";
+    EXPECT_EQ(shelf_find({10, 0, UNIT_BYTES, 15, 29}), nullptr) << "it is too long";
+    ASSERT_EQ(shelf_find({10, 0, UNIT_BYTES, 15, 30}), block);
+    EXPECT_EQ(large_usable(block), size_t{10} * UNIT_BYTES);
+    large_cut(block);
+    EXPECT_EQ(large_length(block), 10u);
+    EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
+    EXPECT_EQ(span_verify(), nullptr);
+    large_release(block);
 }
 
 /* Seen to fail with the alignment left out of the look. */
@@ -258,8 +276,8 @@ TEST(Shelf, OfThreadsThatFreeOneBlockAtOnceOneIsToldThatItDid)
         free_it();
         other.join();
         ASSERT_EQ(freed, 1u);
-        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), block);
-        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), nullptr);
+        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES, 0, 0}), block);
+        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES, 0, 0}), nullptr);
         large_release(block);
     }
 }

@@ -43,6 +43,7 @@ enum {
     CALLS_A_STEP = 16, /* kernel calls for their pages                          */
     DEPOTS_A_STEP = 64,
     BLOCKS_A_STEP = 1024, /* moved from batches to bitmaps, then it is enough */
+    HEIGHTS = 3,          /* of what was in use, with what is kept: `medium-t1`, `large-pingpong` */
     SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
 };
 
@@ -229,12 +230,13 @@ static bool is_too_much(void)
     return unlikely(limit != 0) && span_charged_bytes() > limit;
 }
 
-/* The program is not expected to take more again than it used at its height of late. */
+/* The program is not expected to take more again than some times what it used at its height of
+ * late, in blocks of other lengths. */
 static size_t expected_bytes(size_t dirty)
 {
     size_t charged = span_charged_bytes(), used = charged - size_min(charged, dirty);
     size_t height = size_max(load(&height_now, RELAXED), load(&height_before, RELAXED));
-    return size_min(span_regret_bytes(), height - size_min(height, used));
+    return size_min(span_regret_bytes(), HEIGHTS * height - size_min(HEIGHTS * height, used));
 }
 
 /* Before `bytes` of it were freed. */

@@ -71,9 +71,6 @@ bool depot_lock_or_fail(struct depot *depot);
 bool depot_try_lock(struct depot *depot);
 bool depot_try_lock_once(struct depot *depot);
 
-/* Waits a while for a holder that was not waited for in vain before. */
-bool depot_wait_lock(struct depot *depot);
-
 /* Whether more than one cache works on the bin, so that whole batches are handed over. */
 bool depot_is_shared(unsigned bin);
 

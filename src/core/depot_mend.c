@@ -67,14 +67,6 @@ bool depot_try_lock_once(struct depot *depot)
     return true;
 }
 
-bool depot_wait_lock(struct depot *depot)
-{
-    if (!lock_try_patiently(&depot->lock, RANK_DEPOT, PATIENCE_SHORT))
-        return false;
-    mend_if_inherited(depot);
-    return true;
-}
-
 bool depot_lock_or_fail(struct depot *depot)
 {
     if (!lock_acquire_or_fail(&depot->lock, RANK_DEPOT))

@@ -229,18 +229,15 @@ size_t depot_take_strays(struct depot *depot, void **out)
 /*
  * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
  * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
- * the holder is waited for a while, and then they become strays.
+ * they become strays. Waits for nobody.
  */
 static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    if (count > BATCH_BLOCKS || !depot_batch_give(depot, blocks, count, batches_for(bytes, true))) {
-        if (depot_wait_lock(depot))
-            return false;
+    if (count > BATCH_BLOCKS || !depot_batch_give(depot, blocks, count, batches_for(bytes, true)))
         put_strays(depot, blocks, count);
-    }
     purge_note(count * bytes, bytes);
     return true;
 }

@@ -68,7 +68,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
     front_note_file((int)option_value(OPTION_report_fd), report_file);
     front_note_file((int)option_value(OPTION_sites_fd), sites_file);
     wrapper_configure((enum wrapper_use)option_value(OPTION_wrappers));
-    learned_choose(option_value(OPTION_learning) == 0, option_value(OPTION_learning_seed));
+    learned_choose(option_value(OPTION_learning_seed));
     site_start((enum site_policy)option_value(OPTION_sites), (size_t)option_value(OPTION_cohorts));
     profile_start_wanted();
 }

@@ -35,12 +35,12 @@ void follow_make_room(struct follow_table *table, size_t blocks)
 
 static uint64_t pack(struct followed followed)
 {
-    return (uint64_t)followed.birth << 32 | (uint32_t)followed.record << 16 | followed.thread;
+    return (uint64_t)followed.birth << 32 | followed.record;
 }
 
 static struct followed unpack(uint64_t word)
 {
-    return (struct followed){(uint32_t)(word >> 32), (uint16_t)(word >> 16), (uint16_t)word};
+    return (struct followed){(uint32_t)(word >> 32), (uint16_t)word};
 }
 
 bool follow_begin(struct follow_table *table, const void *block, struct followed followed)

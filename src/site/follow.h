@@ -21,7 +21,6 @@ enum {
 struct followed {
     uint32_t birth;  /* by the caller's clock */
     uint16_t record; /* of its site           */
-    uint16_t thread; /* that asked for it     */
 };
 
 struct follow_way {

@@ -43,7 +43,6 @@ enum {
     EARNED_MAX = 1024,   /* from one decision to the next                       */
     UNITS_A_REQUEST = 2, /* of the clock, that pay for one request              */
     MAPPING_ALIGN = 64 * 1024,
-    PERCENT = 100,
 };
 
 enum place_state { PLACE_NEW, PLACE_WATCHED, PLACE_QUIET };
@@ -71,7 +70,6 @@ struct record {
     _Atomic uint32_t live;   /* followed blocks                                             */
     _Atomic uint32_t all;    /* ever followed                                               */
     _Atomic uint32_t deaths; /* of them                                                     */
-    _Atomic uint32_t remote; /* of these, in another thread                                 */
     _Atomic uint32_t rate;   /* of the windows so far, in LIFETIME_RATE; 0: none yet        */
 
     /* The decision's. */
@@ -90,7 +88,6 @@ struct tables {
 };
 
 static _Atomic bool is_chosen;
-static bool is_acting;
 static uint64_t seed_wanted;
 static struct tables *_Atomic tables;
 _Atomic bool learned_is_on;
@@ -111,13 +108,6 @@ static _Thread_local struct {
     uint64_t random;
     uint32_t bytes_untold; /* to the clock */
 } here;
-
-/* Tells threads apart, mostly. */
-static uint16_t thread_tag(void)
-{
-    uintptr_t at = (uintptr_t)&here;
-    return (uint16_t)(at >> 6 ^ at >> 22);
-}
 
 static bool draw(uint32_t one_in_log2)
 {
@@ -233,8 +223,7 @@ void learned_follow(const void *block, size_t index)
     struct tables *all = load(&tables, ACQUIRE);
     struct record *record = &all->records[load(&places[index].record, RELAXED)];
     struct followed followed = {.birth = load(&clock, RELAXED),
-                                .record = load(&places[index].record, RELAXED),
-                                .thread = thread_tag()};
+                                .record = load(&places[index].record, RELAXED)};
     fetch_add(&record->births, followed.birth, RELAXED);
     fetch_add(&record->live, 1, RELAXED);
     if (follow_begin(&all->followed, block, followed)) {
@@ -263,7 +252,6 @@ void learned_free(const void *block)
         return;
     struct record *record = end_following(all, followed);
     fetch_add(&record->deaths, 1, RELAXED);
-    fetch_add(&record->remote, followed.thread != thread_tag(), RELAXED);
 }
 
 /* Lets go of old blocks of sites that follow many, so that new ones can be. */
@@ -302,10 +290,9 @@ static void update_site(struct lifetime_site *site, struct record *record, uint3
     record->deaths_last = deaths;
 }
 
-static void note_move(const struct lifetime_site *site, struct record *record, uint32_t now,
+static void note_move(const struct lifetime_site *site, const struct record *record, uint32_t now,
                       uint8_t from)
 {
-    uint32_t deaths = load(&record->deaths, RELAXED);
     uint64_t number = load(&moves, RELAXED);
     log_entries[number % LEARNED_LOG_MAX] = (struct learned_move){
         .at_kib = (uint64_t)now << CLOCK_SHIFT >> 10,
@@ -315,9 +302,6 @@ static void note_move(const struct lifetime_site *site, struct record *record, u
         .index = record->index,
         .from = from,
         .to = site->cohort,
-        .remote_percent = (uint8_t)(deaths == 0
-                                        ? 0
-                                        : load(&record->remote, RELAXED) * PERCENT / deaths),
     };
     store(&moves, number + 1, RELEASE);
 }
@@ -337,8 +321,7 @@ static bool apply(struct tables *all, uint32_t count, uint32_t now)
             continue;
         store(&place->cohort, site->cohort, RELAXED);
         note_move(site, &all->records[i], now, before);
-        if (is_acting)
-            site_refill(all->records[i].index, 1);
+        site_refill(all->records[i].index, 1);
     }
     store(&cohorts_now, cohorts, RELAXED);
     return is_pending;
@@ -419,10 +402,9 @@ static void on_refill(size_t bytes)
 
 /* --- what others ask --- */
 
-void learned_choose(bool acts, uint64_t seed)
+void learned_choose(uint64_t seed)
 {
     store(&is_chosen, true, RELAXED);
-    is_acting = acts;
     seed_wanted = seed;
 }
 
@@ -456,19 +438,18 @@ bool learned_watches(size_t index)
 
 unsigned learned_cohort(size_t index)
 {
-    return is_acting ? load(&places[index].cohort, RELAXED) : 0;
+    return load(&places[index].cohort, RELAXED);
 }
 
 size_t learned_cohorts(void)
 {
-    return is_acting ? load(&cohorts_now, RELAXED) : 1;
+    return load(&cohorts_now, RELAXED);
 }
 
 struct learned_facts learned_facts(void)
 {
     return (struct learned_facts){
         .is_on = load(&learned_is_on, ACQUIRE),
-        .acts = is_acting,
         .clock_kib = (uint64_t)load(&clock, RELAXED) << CLOCK_SHIFT >> 10,
         .decisions = load(&decisions, RELAXED),
         .moves = load(&moves, RELAXED),

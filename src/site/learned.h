@@ -13,30 +13,28 @@
 
 enum { LEARNED_LOG_MAX = 64 };
 
-/* A site that moved, or would have. Times in KiB that passed through caches. */
+/* A site that moved. Times in KiB that passed through caches. */
 struct learned_move {
-    uint64_t at_kib;        /* when                                   */
-    uint64_t lifetime_kib;  /* of its blocks, on average, as far as it was seen */
-    uint64_t live_bytes;    /* that it had then, estimated            */
-    uint32_t bytes;         /* of a block, on average                 */
-    uint16_t index;         /* the low bits of its address            */
-    uint8_t from, to;       /* cohorts                                */
-    uint8_t remote_percent; /* of followed blocks that another thread freed */
+    uint64_t at_kib;       /* when                                   */
+    uint64_t lifetime_kib; /* of its blocks, on average, as far as it was seen */
+    uint64_t live_bytes;   /* that it had then, estimated            */
+    uint32_t bytes;        /* of a block, on average                 */
+    uint16_t index;        /* the low bits of its address            */
+    uint8_t from, to;      /* cohorts                                */
 };
 
 struct learned_facts {
     bool is_on;         /* the heap is large enough                        */
-    bool acts;          /* false: it only logs                             */
     uint64_t clock_kib; /* that passed through caches since it is on       */
     uint64_t decisions; /* so far                                          */
     uint64_t moves;     /* of sites to other cohorts                       */
     uint64_t samples;   /* blocks that were followed                       */
     uint64_t sites;     /* that have been watched                          */
-    uint64_t cohorts;   /* that it has, or would have                      */
+    uint64_t cohorts;   /* that it has                                     */
 };
 
-/* Chooses the policy: whether it acts, and what its draws follow from. Before the heap is used. */
-void learned_choose(bool acts, uint64_t seed);
+/* Chooses the policy, and what its draws follow from. Before the heap is used. */
+void learned_choose(uint64_t seed);
 
 /* Begins. Once; false: not chosen, on already, or no memory, and the policy stays as `off`. */
 bool learned_begin(void);

@@ -14,15 +14,14 @@ struct line {
     uint64_t value;
 };
 
-enum { LINES = 7 };
+enum { LINES = 6 };
 
 static void lines_of(const struct learned_facts *facts, struct line out[LINES])
 {
     const struct line lines[LINES] = {
-        {"acts", facts->acts},           {"clock_kib", facts->clock_kib},
-        {"decisions", facts->decisions}, {"moves", facts->moves},
-        {"samples", facts->samples},     {"sites", facts->sites},
-        {"cohorts", facts->cohorts},
+        {"clock_kib", facts->clock_kib}, {"decisions", facts->decisions},
+        {"moves", facts->moves},         {"samples", facts->samples},
+        {"sites", facts->sites},         {"cohorts", facts->cohorts},
     };
     for (size_t i = 0; i < LINES; i++)
         out[i] = lines[i];
@@ -38,7 +37,6 @@ static void add_move(struct text *text, const struct learned_move *move)
     text_add_column(text, move->lifetime_kib, NARROW + 3);
     text_add_column(text, move->bytes, NARROW);
     text_add_column(text, move->live_bytes, NARROW);
-    text_add_column(text, move->remote_percent, NARROW);
     text_add_char(text, '\n');
 }
 
@@ -56,12 +54,10 @@ void learned_report_text(struct text *text)
     }
     size_t count = learned_log(moves);
     if (count > 0)
-        text_add(text, facts.acts ? "  sites that moved; times in KiB that passed through caches\n"
-                                  : "  sites that would have moved, if it acted; times in KiB that "
-                                    "passed through caches\n");
+        text_add(text, "  sites that moved; times in KiB that passed through caches\n");
     if (count > 0)
         text_add(text, "     at time    index        from          to       lifetime  block bytes"
-                       "  live bytes  remote %\n");
+                       "  live bytes\n");
     for (size_t i = 0; i < count; i++)
         add_move(text, &moves[i]);
 }
@@ -76,7 +72,6 @@ static void add_json_move(struct text *text, const struct learned_move *move)
         {"lifetime_kib", move->lifetime_kib},
         {"bytes", move->bytes},
         {"live_bytes", move->live_bytes},
-        {"remote_percent", move->remote_percent},
     };
     text_add_char(text, '{');
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)

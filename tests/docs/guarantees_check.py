@@ -10,6 +10,7 @@
   each group of functions of a public header, and each class of pool.hpp, is mentioned; what is mentioned is declared
   each model and each proof is named, and says in its first lines what it does not cover; so does a page that has one
   links lead somewhere, to the heading as well
+Of docs/mechanisms.md: the tests that it names exist.
 One line for each finding; exit 1 when any.
 """
 
@@ -21,6 +22,7 @@ import re
 import sys
 
 PAGE = "docs/guarantees.md"
+MECHANISMS = "docs/mechanisms.md"
 PARTS = (
     "Heap: correctness",
     "Heap: misuse",
@@ -42,6 +44,7 @@ LIMITS = "Not covered"
 PAGE_LIMITS_LINES, SOURCE_LIMITS_LINES = 6, 25  # in how many lines the limits of a model must stand
 
 NAME = re.compile(r"`([^`]+)`(\s*\(full\))?")
+TEST_NAME = re.compile(r"`(\w+\.(?!h`)[\w*]+)`")
 GTEST = re.compile(r"^\s*TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
 PYTHON_CASE = re.compile(r"^\s*def (test_\w+)\(", re.M)
 MENTIONED = re.compile(r"\b(calm_[a-z_]+)\(\)|\b(calm::[a-z_]+)")
@@ -175,8 +178,17 @@ class Checker:
                 elif anchor and anchor not in map(slug, HEADING.findall(self.read(path))):
                     self.find("%s:%d" % (PAGE, number), "%s has no heading %s." % (path, anchor))
 
+    def check_mechanisms(self):
+        if not os.path.exists(os.path.join(self.root, MECHANISMS)):
+            return self.find(MECHANISMS, "there is no page of mechanisms.")
+        for number, line in enumerate(self.read(MECHANISMS).split("\n"), 1):
+            for name in TEST_NAME.findall(line):
+                if not fnmatch.filter(self.labels, name) and not fnmatch.filter(self.cases, name):
+                    self.find("%s:%d" % (MECHANISMS, number), "there is no test %s." % name)
+
     def run(self):
         self.check_tables()
+        self.check_mechanisms()
         self.check_headers()
         self.check_limits()
         self.check_links()

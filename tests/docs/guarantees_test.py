@@ -31,6 +31,7 @@ def page(rows=ROW % TESTS, tail="", last="\n## Promised, and held by no test\n\n
 
 CLEAN = {
     "docs/guarantees.md": page(),
+    "docs/mechanisms.md": "# Why\n\n| `mem/one.c` | `unit.one`, `One.*` |\n",
     "docs/design/one.md": "# One\n\n## About `one`\n",
     "docs/protocols/one.md": "# One\n\n**Not covered**: two.\n\nModel: `tests/model/one_model.c`.\n",
     "include/calmalloc/one.h": "/* calm_two(). */\n#define CALM_THREE() \\\n    calm_three()\nint calm_one(void);\n",
@@ -53,6 +54,7 @@ BROKEN = {
     "a test of ctest that is gone": (extra(ROW % "`unit.two`"), "no test unit.two"),
     "a case of GoogleTest that is gone": (extra(ROW % "`One.IsTwo`"), "no test One.IsTwo"),
     "a case of Python that is gone": (extra(ROW % "`test_two`"), "no test test_two"),
+    "a test of a mechanism that is gone": ({"docs/mechanisms.md": "| `One.IsTwo` |\n"}, "no test One.IsTwo"),
     "a pattern that no test has": (extra(ROW % "`unit.t*`"), "no test unit.t*"),
     "a slow test that is not said to be": (extra(ROW % "`slow.one`"), "is (full)"),
     "a test that is said to be slow": (extra(ROW % "`unit.one` (full)"), "is not (full)"),

@@ -11,8 +11,9 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PARTS = ("calm", "mkdocs.yml", "CMakeLists.txt", "LICENSE", "README.md", "TOUR.md", "docs", "include", "tools",
-         "bindings", "examples", "src", "bench/README.md", "tests/programs")  # what the site is made of, or links to
+PARTS = ("calm", "mkdocs.yml", "CMakeLists.txt", "LICENSE", "README.md", "TOUR.md", "CONTRIBUTING.md", "CHANGELOG.md",
+         "SECURITY.md", "docs", "include", "tools", "bindings", "examples", "src", "bench/README.md",
+         "tests/programs")  # what the site is made of, or links to
 BUILD = os.environ["CALM_BUILD_DIR"]
 SITE = os.path.join(BUILD, "site")
 

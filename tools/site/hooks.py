@@ -17,7 +17,8 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "site"))
 
 import reference  # noqa: E402
 
-OUTSIDE = {"README.md": "index.md", "TOUR.md": "tour.md", "bench/README.md": "measuring.md",
+OUTSIDE = {"README.md": "index.md", "TOUR.md": "tour.md", "CONTRIBUTING.md": "contributing.md",
+           "CHANGELOG.md": "changes.md", "SECURITY.md": "security.md", "bench/README.md": "measuring.md",
            "tests/programs/README.md": "programs.md", "src/front/options.def": "options.md"}
 WIDE = ".md-grid { max-width: 76rem; }\n"  # for lines of 120 columns
 FENCED = re.compile(r"^(```.*?^```$|    .*?$)", re.M | re.S)

@@ -26,7 +26,6 @@ TEST(Follow, WhatWasEnteredIsTakenOutOnceWithAllThatWasSaid)
         followed found = {};
         if (oracle.count(number) == 0) {
             followed entered = {static_cast<uint32_t>(random.next()),
-                                static_cast<uint16_t>(random.next()),
                                 static_cast<uint16_t>(random.next())};
             ASSERT_FALSE(follow_end(table.get(), block_at(number), &found));
             if (follow_begin(table.get(), block_at(number), entered))
@@ -35,7 +34,6 @@ TEST(Follow, WhatWasEnteredIsTakenOutOnceWithAllThatWasSaid)
             ASSERT_TRUE(follow_end(table.get(), block_at(number), &found));
             ASSERT_EQ(found.birth, oracle[number].birth);
             ASSERT_EQ(found.record, oracle[number].record);
-            ASSERT_EQ(found.thread, oracle[number].thread);
             oracle.erase(number);
         }
     }
@@ -48,7 +46,7 @@ TEST(Follow, AFullSetRefusesAndNothingIsLost)
     follow_make_room(table.get(), FOLLOW_SETS * FOLLOW_WAYS);
     uint64_t entered = 0;
     for (uint64_t i = 0; i < 4 * FOLLOW_SETS * FOLLOW_WAYS; i++)
-        entered += follow_begin(table.get(), block_at(i), {static_cast<uint32_t>(i), 1, 2});
+        entered += follow_begin(table.get(), block_at(i), {static_cast<uint32_t>(i), 1});
     EXPECT_LE(entered, static_cast<uint64_t>(FOLLOW_SETS * FOLLOW_WAYS));
     EXPECT_GT(entered, static_cast<uint64_t>(FOLLOW_SETS * FOLLOW_WAYS / 2));
     uint64_t looked = 0, taken = 0;
@@ -72,7 +70,7 @@ TEST(Follow, ATableThatGrowsFindsWhatWasEnteredBefore)
     for (size_t room = 8; room <= FOLLOW_SETS * FOLLOW_WAYS; room *= 2) {
         follow_make_room(table.get(), room);
         for (uint64_t i = 0; i < room / 4; i++)
-            if (follow_begin(table.get(), block_at(room * 8 + i), {0, 1, 2}))
+            if (follow_begin(table.get(), block_at(room * 8 + i), {0, 1}))
                 entered.push_back(room * 8 + i);
     }
     EXPECT_GT(entered.size(), static_cast<size_t>(FOLLOW_SETS * FOLLOW_WAYS / 4));
@@ -87,7 +85,7 @@ TEST(Follow, AFewBlocksAreInFewPages)
     auto table = std::make_unique<follow_table>();
     follow_make_room(table.get(), 400);
     for (uint64_t i = 0; i < 400; i++)
-        follow_begin(table.get(), block_at(i * 977), {0, 1, 2});
+        follow_begin(table.get(), block_at(i * 977), {0, 1});
     size_t highest = 0;
     for (size_t i = 0; i < FOLLOW_SETS * FOLLOW_WAYS; i++)
         highest = table->ways[i].block != 0 ? i : highest;
@@ -101,7 +99,7 @@ TEST(Follow, OfSeveralThreadsThatTakeABlockOutOneHasIt)
     for (unsigned round = 0; round < ROUNDS; round++) {
         uint64_t entered = 0;
         for (uint64_t i = 0; i < BLOCKS; i++)
-            entered += follow_begin(table.get(), block_at(i), {round, 1, 2});
+            entered += follow_begin(table.get(), block_at(i), {round, 1});
         std::vector<uint64_t> taken(THREADS);
         std::vector<std::thread> threads;
         for (unsigned t = 0; t < THREADS; t++)

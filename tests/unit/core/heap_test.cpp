@@ -280,24 +280,6 @@ TEST(Heap, ABlockThatGrowsTakesFreedMemoryAndFaultsNothingIn)
     calm_free(wall);
 }
 
-/* A vector that is filled and freed, as it grows by half. Seen to fail with a purge that keeps all
- * that was ever taken again. */
-TEST(Heap, ABufferThatGrowsAgainAndAgainKeepsNoMoreThanItsHeightOrTwo)
-{
-    const size_t mib = 1024 * 1024;
-    size_t most = 0;
-    for (unsigned i = 0; i < 600; i++) {
-        char *buffer = nullptr;
-        for (size_t bytes = 65536, old = 0; bytes <= 16 * mib; old = bytes, bytes += bytes / 2) {
-            buffer = static_cast<char *>(calm_realloc(buffer, bytes));
-            memset(buffer + old, 1, bytes - old);
-        }
-        calm_free(buffer);
-        most = std::max(most, calm_test::kernel_resident(region.base, region_mapped_bytes()));
-    }
-    EXPECT_LT(most, 180 * mib);
-}
-
 TEST(Heap, AZeroedRequestIsGivenALongerBlockThatWasFreed)
 {
     ASSERT_TRUE(heap_start());

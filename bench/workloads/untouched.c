@@ -18,19 +18,14 @@
 enum { SLOTS = 400, RING = 65536, BYTES_MIN = 16, BYTES_MAX = 2048, DRAIN_EVERY = 32 };
 enum { RINGS_MAX = 64 };
 
-/* To one thread, from the one before it: `filled` is the sender's, `taken` the receiver's. */
-struct ring {
-    _Alignas(128) atomic_size_t filled;
-    _Alignas(128) atomic_size_t taken;
-    _Alignas(128) void *blocks[RING];
-};
+#include "ring.h"
 
 struct slot {
     char *block; /* or NULL */
     size_t bytes;
 };
 
-static struct ring rings[RINGS_MAX];
+static struct ring rings[RINGS_MAX];        /* to one thread, from the one before it */
 static struct slot left[RINGS_MAX * SLOTS]; /* each thread's, in the end */
 static struct {
     _Alignas(128) uint64_t bytes;
@@ -43,21 +38,10 @@ static atomic_uint finished;
 
 static void ring_drain(struct ring *ring)
 {
-    size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    size_t filled = atomic_load_explicit(&ring->filled, memory_order_acquire);
-    for (; taken != filled; taken++)
-        free(ring->blocks[taken % RING]);
-    atomic_store_explicit(&ring->taken, taken, memory_order_release);
-}
-
-static bool ring_give(struct ring *ring, void *block)
-{
     size_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-    if (filled - atomic_load_explicit(&ring->taken, memory_order_acquire) == RING)
-        return false;
-    ring->blocks[filled % RING] = block;
-    atomic_store_explicit(&ring->filled, filled + 1, memory_order_release);
-    return true;
+    size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
+    for (; taken != filled; taken++)
+        free(ring_take(ring));
 }
 
 /* Returns whether the next thread frees the block. */

@@ -6,12 +6,9 @@ Each test failed with the rules before, or with the one that is named in it left
 import glob
 import os
 import re
-import shutil
 import sys
-import tempfile
-import unittest
 
-from support import ROOT, calm, needs, run
+from support import ROOT, InFolder, calm, needs, run
 
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
@@ -109,24 +106,7 @@ Widget::malloc_all calmness::add calm_down premalloced_rows std_out""".split() +
     "<names::Row as core::clone::Clone>::clone", "<names::Arena as names::Rows>::allocate"]
 
 
-class Sites(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.library = calm("lib").stdout.strip()
-        cls.folder = tempfile.mkdtemp(prefix="calm-sites-")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def source(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
-        return self.path(name)
-
+class Sites(InFolder):
     def linked(self):
         folder = os.path.dirname(self.library)
         return [self.library, "-Wl,-rpath," + folder]
@@ -146,13 +126,13 @@ class Sites(unittest.TestCase):
     def test_wrappers_of_c(self):
         for flags in (("-O1", "-g"), ("-O2",), ("-O0", "-g")):
             program = self.path("wrapped")
-            run("cc", *flags, self.source("wrapped.c", C), "-o", program)
+            run("cc", *flags, self.file("wrapped.c", C), "-o", program)
             self.check(program, ["make_key", "make_value", "make_table", "make_line"], "-g" in flags)
 
     def test_adapters_and_library_of_cpp(self):
         for flags in (("-O0", "-g"), ("-O2", "-g"), ("-O0",)):
             program = self.path("adapted")
-            run("c++", "-std=c++17", *flags, "-I" + os.path.join(ROOT, "include"), self.source("adapted.cpp", CPP),
+            run("c++", "-std=c++17", *flags, "-I" + os.path.join(ROOT, "include"), self.file("adapted.cpp", CPP),
                 "-include", "array", *self.linked(), "-o", program)
             self.check(program, ["add_row", "add_word", "add_name", "add_shared", "add_own", "add_pmr", "add_node",
                                  "add_plain"], "-g" in flags)
@@ -167,7 +147,7 @@ class Sites(unittest.TestCase):
                 self.path("lib%s.rlib" % name))
         for flags in (("-O", "-g"), ("-g",)):
             program = self.path("crate")
-            run("rustc", "--edition=2021", *flags, self.source("crate.rs", RUST), "-L", self.folder,
+            run("rustc", "--edition=2021", *flags, self.file("crate.rs", RUST), "-L", self.folder,
                 "--extern", "calmalloc=" + self.path("libcalmalloc.rlib"),
                 *["-Clink-arg=" + word for word in self.linked()], "-o", program)
             self.check(program, ["crate::" + name for name in ("add_row", "add_zeros", "add_name", "add_box")])
@@ -178,7 +158,7 @@ class Sites(unittest.TestCase):
         archive = glob.glob(os.path.join(os.path.dirname(self.library), "libcalmalloc.a"))[0]
         run("cc", "-g", "-O1", "-Dmalloc=calm_malloc", "-Dcalloc=calm_calloc", "-include",
             os.path.join(ROOT, "include", "calmalloc", "calmalloc.h"), "-I" + os.path.join(ROOT, "include"),
-            self.source("copied.c", C.replace("#include <stdlib.h>", "void abort(void);")), archive, "-pthread", "-o",
+            self.file("copied.c", C.replace("#include <stdlib.h>", "void abort(void);")), archive, "-pthread", "-o",
             program)
         text = self.check(program, ["make_key", "make_value", "make_table", "make_line"])
         self.assertRegex(text, r"counted exactly 7\.9 MiB")

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 from profiles import Writer, block, number, varint
-from support import ROOT, calm, run
+from support import ROOT, InFolder, calm, run
 
 TOOLS = os.path.join(ROOT, "tools", "calm")
 sys.path.append(TOOLS)
@@ -35,25 +35,7 @@ def small():
             .add([("gone", "/src/gone.c", 1), MAIN], [70, 7 * MIB, 0, 0]))
 
 
-class Heap(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        calm("lib")  # so that no test is told of building it
-        cls.folder = tempfile.mkdtemp(prefix="calm-heap-")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def file(self, name, text, mode=0o644):
-        with open(self.path(name), "w" if isinstance(text, str) else "wb") as file:
-            file.write(text)
-        os.chmod(self.path(name), mode)
-        return self.path(name)
-
+class Heap(InFolder):
     def program(self, name, source, *flags, compiler="cc", kind="c"):
         code = self.file("%s.%s" % (name, kind), source)
         run(compiler, code, "-o", self.path(name), *flags)

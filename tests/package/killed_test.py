@@ -11,11 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-from support import CALM, HERE, ROOT, calm, needs, run
+from support import CALM, HERE, ROOT, InFolder, calm, needs, run, wait_for
 
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
@@ -26,29 +24,12 @@ MIB = 1 << 20
 PATIENCE_S = 60
 
 
-def wait_for(what):
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        found = what()
-        if found or time.monotonic() > end:
-            return found
-        time.sleep(0.02)
-
-
-class Killed(unittest.TestCase):
+class Killed(InFolder):
     @classmethod
     def setUpClass(cls):
-        calm("lib")
-        cls.folder = tempfile.mkdtemp(prefix="calm-killed-")
-        cls.program = os.path.join(cls.folder, "killed")
+        super().setUpClass()
+        cls.program = cls.path("killed")
         run("cc", "-g", "-O1", os.path.join(HERE, "killed.c"), "-o", cls.program)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def start(self, way, *options, before=(), command="heap", inside=()):
         """Starts calm in a process group of its own; returns once the program holds what it holds."""

@@ -7,31 +7,16 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-from support import CALM, calm, run
+from support import CALM, InFolder, calm, run
 
 NOBODY = 65534
 
 
-class Run(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.library = calm("lib").stdout.strip()
-        cls.folder = tempfile.mkdtemp(prefix="calm-run-")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
+class Run(InFolder):
     def file(self, name, text, mode=0o755):
-        path = os.path.join(self.folder, name)
-        with open(path, "w") as file:
-            file.write(text)
-        os.chmod(path, mode)
-        return path
+        return super().file(name, text, mode)
 
     def program(self, name, source, *flags):
         path = os.path.join(self.folder, name)

@@ -13,11 +13,10 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from support import HERE, ROOT, calm, run
+from support import HERE, ROOT, InFolder, calm, run, wait_for
 
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
@@ -28,31 +27,12 @@ SOON_S = 30  # well before a lease of the profiler ends by itself
 NOBODY = 65534
 
 
-def wait_for(what, seconds=PATIENCE_S):
-    """Waits until `what` gives something true, and returns it."""
-    end = time.monotonic() + seconds
-    while True:
-        found = what()
-        if found or time.monotonic() > end:
-            return found
-        time.sleep(0.05)
-
-
-class Watch(unittest.TestCase):
+class Watch(InFolder):
     @classmethod
     def setUpClass(cls):
-        cls.library = calm("lib").stdout.strip()
-        cls.folder = tempfile.mkdtemp(prefix="calm-watch-")
+        super().setUpClass()
         cls.program = cls.path("watched")
         run("cc", "-g", "-O1", os.path.join(HERE, "watched.c"), "-o", cls.program)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder, name)
 
     def start(self, way, library=None, program=None, **environment):
         """Starts the program, preloaded, and waits until it holds what it holds."""

@@ -12,6 +12,7 @@ file(GLOB calm_sources_linux CONFIGURE_DEPENDS ${calm_src}/os/linux/*.c)
 list(FILTER calm_sources_linux EXCLUDE REGEX "/worker\\.c$") # the executor's
 file(GLOB calm_sources_sim CONFIGURE_DEPENDS ${calm_src}/os/sim/*.c)
 file(GLOB calm_sources_libc CONFIGURE_DEPENDS ${calm_src}/libc/*.c)
+# First, where it lies beside what every program calls (calm_sources_usual).
 list(REMOVE_ITEM calm_sources_libc ${calm_src}/libc/malloc.c)
 list(PREPEND calm_sources_libc ${calm_src}/libc/malloc.c)
 include(CheckSymbolExists)

@@ -28,9 +28,9 @@ enum {
     USER_SEVERAL = -1,
     PINNED_MAX = 1,
     HOME_SLABS_MIN = 64,
-    DENSE_SHARE = 8, /* of what slabs hold is free at most where huge pages are worth it */
+    DENSE_SHARE = 8,         /* of what slabs hold is free at most where huge pages are worth it */
     FRESH_SHARE = 256,       /* of the region: bytes that a refill may be the first to touch... */
-    FRESH_CAPACITY_MAX = 63, /* ...in slabs that have no more blocks                   */
+    FRESH_CAPACITY_MAX = 63, /* ...in slabs that have no more blocks                            */
 };
 
 static struct {
@@ -104,7 +104,7 @@ static struct class_total {
 size_t depot_free_bytes(void)
 {
     size_t bytes = 0;
-    for (unsigned class = 1; class < CLASS_LIMIT; class ++)
+    for (unsigned class = 1; class < CLASS_LIMIT; class++)
         bytes += load(&totals[class].free_blocks, RELAXED) * class_facts[class].bytes;
     return bytes;
 }

@@ -29,7 +29,7 @@ struct depot {
 
     /* Lock-free. */
     _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
-    _Atomic uint32_t gives;                                /* since somebody took; about */
+    _Atomic uint32_t gives; /* since somebody took; about */
     _Atomic uint32_t slab_count;
     struct strays strays;
 

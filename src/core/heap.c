@@ -456,7 +456,7 @@ static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sam
                         ? block
                         : copy_to_room(block, have, bytes, owner);
     if (resized == NULL)
-        resized = large_resize(block, bytes, owner);
+        resized = large_move(block, bytes, owner);
     if (resized != NULL && is_sampled)
         large_mark_sampled(resized);
     return resized;

@@ -193,17 +193,15 @@ bool large_resize_in_place(void *block, size_t bytes, unsigned owner)
     return true;
 }
 
-void *large_resize(void *block, size_t bytes, unsigned owner)
+void *large_move(void *block, size_t bytes, unsigned owner)
 {
     size_t units = large_units(bytes), units_old = region.tags[region_unit(block)].units;
-    if (large_resize_in_place(block, bytes, owner))
-        return block;
     if (units <= units_old || units <= LARGE_SHORT_UNITS)
         return NULL;
-    void *moved_block = move(block, units_old, units, owner);
-    if (moved_block != NULL)
-        large_note_asked(moved_block, units);
-    return moved_block;
+    void *target = move(block, units_old, units, owner);
+    if (target != NULL)
+        large_note_asked(target, units);
+    return target;
 }
 
 void large_cut(void *block)

@@ -39,13 +39,13 @@ void large_release(void *block);
 void *large_clear(void *block, size_t bytes);
 void *large_alloc_zeroed(size_t bytes, unsigned owner);
 
-/* Changes the size of a large block in place, if it is the owner's, or by moving its pages to a
- * span of the owner, if it is longer than LARGE_SHORT_UNITS then. NULL: neither can be done;
+/* Changes the size of a large block in place. False: it is not the owner's, or has no room;
  * nothing changed. */
-void *large_resize(void *block, size_t bytes, unsigned owner);
-
-/* The first part of it alone. */
 bool large_resize_in_place(void *block, size_t bytes, unsigned owner);
+
+/* Grows a large block by moving its pages to a span of the owner, if it is longer than
+ * LARGE_SHORT_UNITS then. NULL: that cannot be done; nothing changed. */
+void *large_move(void *block, size_t bytes, unsigned owner);
 
 /* Gives back what a block has beyond what was asked for; not of one whose pages were moved, as they
  * would be lost. */

@@ -395,13 +395,14 @@ size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
     return cut(SPAN_DIRTY, units, room, 1, owner);
 }
 
-static size_t cut_front(size_t units, size_t align_units)
+static size_t cut_front(size_t units, size_t align_units, unsigned owner)
 {
     size_t unit, count;
     if (!grow(units + align_units - 1, true, &unit, &count))
         return 0;
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
+    own(first, units, owner);
     give_around(unit, count, first, units);
     return first;
 }
@@ -414,13 +415,11 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
         (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
         first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner);
         if (first == 0)
-            first = cut_front(units + slack, align_units);
+            first = cut_front(units + slack, align_units, owner);
         end_promise(more);
     }
     if (first == 0)
         return span_acquire(units, align_units, owner);
-    if (region.tags[first].owner != owner)
-        own(first, units + slack, owner);
     span_tag_used(first, units);
     if (slack > 0 && try_lock()) {
         span_lists_push(first + units, slack, SPAN_SLACK);

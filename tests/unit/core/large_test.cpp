@@ -31,6 +31,12 @@ static bool is_filled(const void *block, size_t bytes, uint64_t seed)
     return true;
 }
 
+/* In place, or else by moving. */
+static void *resize(void *block, size_t bytes, unsigned owner)
+{
+    return large_resize_in_place(block, bytes, owner) ? block : large_move(block, bytes, owner);
+}
+
 TEST(Large, UnitsAreRoundedUp)
 {
     ASSERT_TRUE(heap_start());
@@ -153,10 +159,10 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     ASSERT_TRUE(heap_start());
     char *block = static_cast<char *>(large_acquire(100, 1, 0, nullptr));
     fill(block, 100 * UNIT_BYTES, 1);
-    ASSERT_EQ(large_resize(block, 10 * UNIT_BYTES, 0), block);
+    ASSERT_EQ(resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
-    ASSERT_EQ(large_resize(block, 90 * UNIT_BYTES - 5, 0), block);
+    ASSERT_EQ(resize(block, 90 * UNIT_BYTES - 5, 0), block);
     EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
     EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));
     EXPECT_TRUE(is_filled(block, 10 * UNIT_BYTES, 1));
@@ -170,16 +176,16 @@ TEST(Large, ABlockThatIsLongerThanWasAskedForStaysWholeUntilItIsMuchLonger)
     ASSERT_TRUE(heap_start());
     char *block = static_cast<char *>(large_acquire(12, 1, 0, nullptr));
     fill(block, 8 * UNIT_BYTES, 3);
-    EXPECT_EQ(large_resize(block, 9 * UNIT_BYTES, 0), block);
-    EXPECT_EQ(large_resize(block, 8 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(resize(block, 9 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(resize(block, 8 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 8u * UNIT_BYTES);
     EXPECT_EQ(large_length(block), 12u);
-    EXPECT_EQ(large_resize(block, 7 * UNIT_BYTES, 0), block);
+    EXPECT_EQ(resize(block, 7 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 7u * UNIT_BYTES);
     EXPECT_TRUE(is_filled(block, 7 * UNIT_BYTES, 3));
     large_release(block);
     char *huge = static_cast<char *>(large_acquire(90, 1, 0, nullptr));
-    EXPECT_EQ(large_resize(huge, 80 * UNIT_BYTES, 0), huge);
+    EXPECT_EQ(resize(huge, 80 * UNIT_BYTES, 0), huge);
     EXPECT_EQ(large_usable(huge), 80u * UNIT_BYTES) << "no request is given this one";
     large_release(huge);
     EXPECT_EQ(span_verify(), nullptr);
@@ -197,7 +203,7 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
            region_kind(region_unit(block) + 512) == UNIT_FREE)
         walls.push_back(large_acquire(1, 1, 0, nullptr));
     fill(block, 32 * mib, 2);
-    char *moved = static_cast<char *>(large_resize(block, 80 * mib, 0));
+    char *moved = static_cast<char *>(resize(block, 80 * mib, 0));
     if (moved == nullptr) {
         large_release(block);
         for (void *wall : walls)
@@ -210,7 +216,7 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     fill(moved, 80 * mib, 3);
     for (size_t bytes : {50 * mib, 10 * mib, 2 * mib}) {
         size_t resident = region_resident_bytes();
-        ASSERT_EQ(large_resize(moved, bytes, 0), moved) << "it is cut where it is";
+        ASSERT_EQ(resize(moved, bytes, 0), moved) << "it is cut where it is";
         EXPECT_TRUE(is_filled(moved, bytes, 3));
         EXPECT_LT(region_resident_bytes() + 5 * mib, resident) << "what is cut off is dropped";
     }
@@ -233,7 +239,7 @@ TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
         ASSERT_NE(block, nullptr);
         ASSERT_NE(wall, nullptr);
         block[0] = static_cast<char>(round);
-        char *moved = static_cast<char *>(large_resize(block, large_usable(block) + 16 * mib, 0));
+        char *moved = static_cast<char *>(resize(block, large_usable(block) + 16 * mib, 0));
         block = moved == nullptr ? block : moved;
         EXPECT_EQ(block[0], static_cast<char>(round));
         blocks.push_back(block);
@@ -274,7 +280,7 @@ TEST(Large, RandomResizesKeepTheCommonPrefixOfEveryBlock)
         }
         Held &one = held[random.below(held.size())];
         ASSERT_TRUE(is_filled(one.block, one.bytes, one.seed));
-        void *resized = random.below(3) == 0 ? nullptr : large_resize(one.block, bytes, 0);
+        void *resized = random.below(3) == 0 ? nullptr : resize(one.block, bytes, 0);
         if (resized == nullptr) {
             large_release(one.block);
             one.block = large_acquire(bytes >> UNIT_SHIFT, 1, 0, nullptr);

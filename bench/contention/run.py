@@ -6,7 +6,7 @@
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
     run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/shards.md
-    run.py --sizes-page             caches that find their sizes, and fixed ones, into docs/decisions/caches-size.md
+    run.py --sizes-page             caches that find their sizes, and fixed ones, into docs/decisions/caches.md
     run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
 The allocator's own sources are built with the compiler's thread instrumentation, which calls a function before every
@@ -35,7 +35,7 @@ BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
 SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "shards.md")
 BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
-SIZES_PAGE = os.path.join(ROOT, "docs", "decisions", "caches-size.md")
+SIZES_PAGE = os.path.join(ROOT, "docs", "decisions", "caches.md")
 SIZES = (0, 255, 1023)  # blocks of a bin in a cache from the first, and no budget; 0: found by misses
 SHARED = ["private-2048", "remote", "handover", "one-way", "churn"]  # workloads whose batches cores share
 CHIPLET = 8

@@ -1,9 +1,9 @@
 /*
  * cold.c: which units are cold, by trial.
  *
- * No kernel tells an ordinary process which of its pages were read (docs/decisions/cold.md). But a
- * page that was sent to swap comes back when it is touched, and whether it did can be seen. So one
- * page of each unit is sent: a unit in use pays one fault for it, and keeps the rest. The next
+ * No kernel tells an ordinary process which of its pages were read (docs/decisions/memory.md). But
+ * a page that was sent to swap comes back when it is touched, and whether it did can be seen. So
+ * one page of each unit is sent: a unit in use pays one fault for it, and keeps the rest. The next
  * trial is another page's. A page that is sent out wrongly comes back by one fault, and counts as
  * any page from then on.
  *

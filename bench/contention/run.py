@@ -5,7 +5,7 @@
     run.py --page                   the same, and puts a table into docs/design/contention.md
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
-    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/shards.md
+    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/depots.md
     run.py --sizes-page             caches that find their sizes, and fixed ones, into docs/decisions/caches.md
     run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
-SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "shards.md")
+SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "depots.md")
 BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
 SIZES_PAGE = os.path.join(ROOT, "docs", "decisions", "caches.md")
 SIZES = (0, 255, 1023)  # blocks of a bin in a cache from the first, and no budget; 0: found by misses

@@ -11,7 +11,7 @@
  * cold for the kernel, which decides when it is short of memory.
  *
  * Owner: whoever has the purger's turn. Kernel calls are made for a unit at a time, under no other
- * lock. A unit may change hands meanwhile: what is in swap is whole. Design: docs/design/cold.md
+ * lock. A unit may change hands meanwhile: what is in swap is whole. Design: docs/design/purge.md
  */
 #include "mem/cold.h"
 

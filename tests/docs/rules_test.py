@@ -27,7 +27,7 @@ BROKEN = {
                                        "no page docs/decisions/runs.md"),
     "a page that a source names": ("src/mem/span.c", CLEAN["src/mem/span.c"].replace("spans.md", "runs.md"),
                                    "no page docs/design/runs.md"),
-    "a page that is too long": ("docs/design/spans.md", "word " * 800 + "\n", "800 words"),
+    "a page that is too long": ("docs/design/spans.md", "word " * 951 + "\n", "951 words"),
 }
 
 

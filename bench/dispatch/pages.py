@@ -4,7 +4,6 @@ Every figure is a mean over seeds with the half-width of its 95 % interval (Stud
 of the same tasks. Times are in mean service times.
 """
 import math
-import re
 import statistics
 import sys
 from pathlib import Path
@@ -479,27 +478,28 @@ def everything(results):
     return "\n".join(out).rstrip() + "\n"
 
 
+def ratio_at(lines, name, **wanted):
+    """P99 of the default over that of the best of the others there, and which that is; nothing where none ran."""
+    found = lines.of(name, policy="steal", **wanted)
+    if not found:
+        return ""
+    best, _ = best_other(lines, name, p99, **wanted)
+    mean, reach = interval(lines.ratios(p99, found, lines.of(name, policy=best, **wanted)))
+    return f"{mean:.2f}±{reach:.2f} {best}"
+
+
 def over_best(lines):
     """The default against the best of the others: settings and traffics down, loads across."""
     out = ["## The default over the best other", "", "Ratios of P99, `steal` over the best of the others at that point;"
            " below 1 the default is quicker. `unequal`: four of 16 cores take four times as long; `one-slow`: one takes"
            " ten times as long; `delay`: decisions, news and thefts take that part of a service time, equal cores.", ""]
-    rows, loads = [], SHOWN_LOADS
+    rows = []
     for name in ("unequal", "one-slow", "delay"):
         for delay in lines.seen(name, "delay"):
             for traffic in lines.seen(name, "traffic", delay=delay):
-                row = [name + (f" {delay / SERVICE_NS:g}" if delay else ""), traffic]
-                for load in loads:
-                    more = dict(traffic=traffic, load=load, delay=delay)
-                    found = lines.of(name, policy="steal", **more)
-                    if not found:
-                        row.append("")
-                        continue
-                    best, _ = best_other(lines, name, p99, **more)
-                    mean, reach = interval(lines.ratios(p99, found, lines.of(name, policy=best, **more)))
-                    row.append(f"{mean:.2f}±{reach:.2f} {best}")
-                rows.append(row)
-    return out + table(["cores", "traffic"] + [f"load {load:g}" for load in loads], rows)
+                rows.append([name + (f" {delay / SERVICE_NS:g}" if delay else ""), traffic]
+                            + [ratio_at(lines, name, traffic=traffic, load=load, delay=delay) for load in SHOWN_LOADS])
+    return out + table(["cores", "traffic"] + [f"load {load:g}" for load in SHOWN_LOADS], rows)
 
 
 def must(lines):
@@ -513,10 +513,16 @@ def must(lines):
 
 
 def unseen(lines):
-    """held_back() without its last column, what was lost."""
-    lost_column = re.compile(r"(?<=\|)[^|]+\|$")
-    return [lost_column.sub("", line) if line.startswith("|") else line.replace("; lost: no block, or refused", "")
-            for line in held_back(lines)]
+    """The same on seeds of the day of the run."""
+    seeds = lines.seen("held-back", "seed")
+    out = ["## Seeds that nobody saw", "",
+           f"Seeds {min(seeds)} to {max(seeds)}: the day of the run chose them. Otherwise as above.", ""]
+    loads = sorted(lines.seen("held-back", "load"))
+    rows = [[setting, traffic] + [ratio_at(lines, "held-back", setting=setting, traffic=traffic, load=load)
+                                  for load in loads]
+            for setting in lines.seen("held-back", "setting")
+            for traffic in lines.seen("held-back", "traffic", setting=setting)]
+    return out + table(["cores", "traffic"] + [f"load {load:g}" for load in loads], rows)
 
 
 def page(results):

@@ -238,7 +238,7 @@ class Page(unittest.TestCase):
         rows = [line for line in section(text, "The default over the best other").splitlines() if "| heavy" in line]
         self.assertEqual(rows[0], "| unequal | heavy | 0.50±0.00 jsq | 0.50±0.00 jsq | 0.50±0.00 jsq |")
         rows = [line for line in section(text, "Seeds that nobody saw").splitlines() if "tight" in line]
-        self.assertEqual(rows[0], "| four tight pools | exponential | 0.5 | jsq | 0.50 ±0.00 |")
+        self.assertTrue(rows[0].startswith("| four tight pools | exponential | 0.50±0.00 jsq |"), rows[0])
         self.assertIn(section(text, "Change").strip(), self.text)
 
     def test_small_inboxes_are_held_against_large_ones(self):

@@ -532,11 +532,11 @@ def page(results):
            "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
            " `bench/dispatch/study.py run SIMULATOR` writes; `bench/dispatch/study.py tables` prints every table of"
            " the same lines. Options of each run are in `bench/dispatch/sets.py`."
-           " Nothing here but `ns a decision` depends on the machine: the simulator's time is its own."
+           " Nothing here depends on the machine: the simulator's time is its own."
            " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
            " [What follows from them](dispatch.md).", "", commits(results), ""]
-    for part in (bound, throughput, over_best, must, unseen, change, cost, clocked):
+    for part in (bound, over_best, must, unseen):
         out += part(lines)
     return "\n".join(out).rstrip() + "\n"
 

@@ -280,10 +280,18 @@ static unsigned borrow(struct depot *depot)
     return bin;
 }
 
+/* Whether slabs will have few untouched pages: whoever writes into each block of a page or less
+ * touches most pages; of longer ones a program may use little. */
+static bool is_dense(unsigned bin)
+{
+    return class_facts[bin_class(bin)].bytes <= depot_page_bytes &&
+           depot_free_bytes() * DENSE_SHARE < depot_slab_bytes();
+}
+
 /* A fresh slab, counted. Not under a lock. NULL: no memory. */
 static struct slab *carve(unsigned bin)
 {
-    if (unlikely(huge_is_wanted()) && depot_free_bytes() * DENSE_SHARE < depot_slab_bytes())
+    if (unlikely(huge_is_wanted()) && is_dense(bin))
         huge_provide();
     struct slab *slab = slab_carve(bin);
     if (slab == NULL)

@@ -21,11 +21,12 @@
 #include "os/os.h"
 
 enum {
-    CACHE_SHARE = 128,            /* of a limit, in one cache                                     */
-    CACHES_SHARE = 16,            /* of a limit, in all caches                                   */
-    CACHE_LEAST = 16 * 1024,      /* bytes, however low the limit is                             */
-    BATCH_SHARE = 16,             /* of a limit, in all batches                                  */
-    DIRTY_SHARE = 8,              /* of a limit, dirty for what is taken again                   */
+    CACHE_SHARE = 128,       /* of a limit, in one cache                                     */
+    CACHES_SHARE = 16,       /* of a limit, in all caches                                   */
+    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is                             */
+    BATCH_SHARE = 16,        /* of a limit, in all batches                                  */
+    DIRTY_SHARE = 8,         /* of a limit, dirty for what is taken again,                  */
+    DIRTY_MOST = 128 * 1024 * 1024, /* and bytes: more is faulted in again (decisions/memory.md) */
     ROOM_SHARE = 16,              /* of a group's limit, for what is not charged                 */
     ROOM_LEAST = 4 * 1024 * 1024, /* bytes: the program's own pages, and the kernel's for it     */
     SOFT_SHARE = 8,               /* below a group's limit, where the group has no softer one    */
@@ -80,7 +81,7 @@ static void scale(size_t least)
     thread_set_budget(size_min(load(&asked.cache_bytes_each, RELAXED), each), least / CACHES_SHARE,
                       cpus);
     batch_set_limit(cpus, least / BATCH_SHARE);
-    store(&purge_settings.dirty_most, least / DIRTY_SHARE, RELAXED);
+    store(&purge_settings.dirty_most, size_min(least / DIRTY_SHARE, DIRTY_MOST), RELAXED);
 }
 
 static void put_in_force(void)

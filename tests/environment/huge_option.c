@@ -1,7 +1,8 @@
 /*
  * huge_option.c FROM_MIB: a heap that grows to 40 MiB has huge pages from FROM_MIB on, and none
  * before; 0: none at all. No mapping ever asks for them, so that the kernel makes none by itself of
- * what was given back; and all of it comes back. By the kernel's own figures.
+ * what was given back; and all of it comes back. Buffers of which little is used have none. By the
+ * kernel's own figures.
  */
 #define _GNU_SOURCE
 
@@ -13,7 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HEAP_MIB = 40, BLOCK_BYTES = 1024, HUGE_BYTES = 2 * 1024 * 1024 };
+enum {
+    HEAP_MIB = 40,
+    BLOCK_BYTES = 1024,
+    BUFFERS = 4000,
+    BUFFER_BYTES = 20 * 1000,
+    HUGE_BYTES = 2 * 1024 * 1024
+};
 
 static void *blocks[HEAP_MIB * 1024];
 
@@ -42,6 +49,21 @@ static void grow(int from_mib)
     }
 }
 
+/* Seen to fail with huge pages for slabs of all classes. */
+static void use_little_of_each(void)
+{
+    static char *buffers[BUFFERS];
+    for (int i = 0; i < BUFFERS; i++) {
+        CHECK((buffers[i] = malloc(BUFFER_BYTES)) != NULL, "no memory");
+        buffers[i][0] = 1;
+    }
+    CHECK(huge_bytes() == 0, "%zu KiB of huge pages for buffers that are little used",
+          huge_bytes() / KIB);
+    for (int i = 0; i < BUFFERS; i++)
+        free(buffers[i]);
+    malloc_trim(0);
+}
+
 /* Whether a program that asks for one has one. */
 static bool kernel_has_any(void)
 {
@@ -59,6 +81,7 @@ int main(int argc, char **argv)
 {
     int from_mib = argc > 1 ? atoi(argv[1]) : 0;
     check_is_calmalloc();
+    use_little_of_each();
     size_t before = resident_bytes();
     grow(from_mib);
     size_t huge = huge_bytes();

@@ -255,9 +255,12 @@ int os_purge(void *start, size_t size)
 int os_renew(void *start, size_t size)
 {
     int error = told_mmap(start, size, ACCESS, OURS | MAP_FIXED);
-    if (error == 0)
-        advise(start, size, MADV_NOHUGEPAGE);
-    return error;
+    if (error != 0)
+        return error;
+    advise(start, size, MADV_NOHUGEPAGE);
+    /* Where the program has all that is mapped locked (MCL_FUTURE) the kernel has filled it. */
+    advise(start, size, MADV_DONTNEED_LOCKED);
+    return 0;
 }
 
 int os_move(void *from, void *to, size_t size)

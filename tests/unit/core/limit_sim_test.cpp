@@ -42,7 +42,7 @@ TEST(Limit, WhatTheGroupAllowsAtTheStartOnlyScalesWhatIsKept)
     EXPECT_EQ(caches_budget.each, std::min(group / 128, 4 * mib));
     EXPECT_LE(caches_budget.all, group / 16);
     EXPECT_EQ(batch_bytes_limit(), std::min(group / 16, 2 * BATCHES_A_CPU * size_t{BATCH_BYTES}));
-    EXPECT_EQ(purge_settings.dirty_most, group / 8);
+    EXPECT_EQ(purge_settings.dirty_most, std::min(group / 8, 128 * mib));
     EXPECT_FALSE(span_is_limited());
     EXPECT_EQ(purge_settings.soft_limit, 0u);
     EXPECT_EQ(room_mib(), 1000u);

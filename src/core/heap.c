@@ -179,7 +179,7 @@ static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset
                                .align = size_max(align, UNIT_BYTES)};
 }
 
-/* From a shelf, or else from the spans. The shelves are empty before the heap has started. */
+/* From the shelf, or else from the spans. The shelf is empty before the heap has started. */
 static void *large_alloc(struct shelf_wish wish)
 {
     void *block = shelf_find(wish);
@@ -285,16 +285,13 @@ NOINLINE void heap_free_odd(void *block)
 
 /*
  * Whether `bytes` may be the size of a block of `have`: it was asked for, or realloc shrinks to it
- * in place, which it does while the block stays at least half used. A large block may be longer
- * than was asked for.
+ * in place, which it does while the block stays at least half used.
  */
 static bool fits_in_place(size_t have, size_t bytes)
 {
     if (bytes > have)
         return false;
-    bool is_short = bytes > MEDIUM_MAX && have >> UNIT_SHIFT <= LARGE_SHORT_UNITS;
-    return bytes >= have / 2 || heap_good_size(bytes) == have ||
-           (is_short && have >> UNIT_SHIFT <= large_units_given(large_units(bytes)));
+    return bytes >= have / 2 || heap_good_size(bytes) == have;
 }
 
 /* Whether an allocation of that alignment may have given the block: all that begin as it does are
@@ -410,9 +407,8 @@ enum { SHRINK_MAX = 8 };
 /* One that grows by less than this part, and is copied for it, is given as much: steps are few. */
 enum { GROWTH_MIN = 4 };
 
-/* A copy of so much takes 2 ms, no longer than the faults that it saves. And how many times as long
- * as wanted the free block may be that is cut for it. */
-enum { COPY_MAX_BYTES = 16 * 1024 * 1024, ROOM_MAX = 3 };
+/* A copy of so much takes 2 ms, no longer than the faults that it saves. */
+enum { COPY_MAX_BYTES = 16 * 1024 * 1024 };
 
 static size_t grown_bytes(size_t have, size_t bytes)
 {
@@ -431,19 +427,16 @@ static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
     return moved;
 }
 
-/* A block that grows is copied to free memory whose pages are there, and which has room to grow on
- * in place, of dirty spans or of a shelf. Only where a copy is short. */
+/* A block that grows is copied to a dirty span, whose pages are there, with room to grow on in
+ * place. Only where a copy is short. */
 static void *copy_to_room(void *block, size_t have, size_t bytes, unsigned owner)
 {
     size_t units = large_units(bytes), room = units + units / 2;
-    size_t room_most = size_min(units * ROOM_MAX, SHELF_UNITS_MAX);
-    if (have > COPY_MAX_BYTES || bytes <= have || room > room_most)
+    if (have > COPY_MAX_BYTES || bytes <= have)
         return NULL;
-    struct shelf_wish wanted = {units, owner, UNIT_BYTES, room, room_most};
     void *target = large_acquire_in_room(units, room, owner);
-    if (target == NULL && (target = shelf_find(wanted)) == NULL)
+    if (target == NULL)
         return NULL;
-    large_cut(target);
     region_copy((char *)target, (const char *)block, have);
     heap_free(block);
     return target;

@@ -49,8 +49,8 @@ void heap_install_fork_hooks(void);
 void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset);
 void heap_free_odd(void *block);
 
-/* A request above MEDIUM_MAX where a shelf has a block; NULL says nothing but that heap_alloc_slow
- * must be asked. */
+/* A request above MEDIUM_MAX where the shelf has a block; NULL says nothing but that
+ * heap_alloc_slow must be asked. */
 void *heap_find_large(size_t bytes, uint32_t cohort_offset);
 
 /* Zeroed; aligned, to a power of two. Pre: bytes <= PTRDIFF_MAX. */

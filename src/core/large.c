@@ -102,10 +102,10 @@ bool large_lay_aside(void *block)
     return exchange(&region.map[region_unit(block)].kind, UNIT_FREE, ACQ_REL) == UNIT_HEAD;
 }
 
-void large_take_up(void *block, size_t units)
+void large_take_up(void *block)
 {
     mark(region_unit(block), 0, 1, UNIT_HEAD);
-    large_note_asked(block, units);
+    large_note_asked(block, large_length(block));
 }
 
 /* Drops a used block's pages, where it is so large that what it takes must not depend on what was
@@ -171,13 +171,6 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     return true;
 }
 
-/* Whether a request for `units` would be given a block of so many. */
-static bool is_given(size_t units, size_t units_old)
-{
-    return units == units_old || (units < units_old && units_old <= LARGE_SHORT_UNITS &&
-                                  units_old <= large_units_given(units));
-}
-
 bool large_resize_in_place(void *block, size_t bytes, unsigned owner)
 {
     size_t unit = region_unit(block), units = large_units(bytes);
@@ -187,7 +180,7 @@ bool large_resize_in_place(void *block, size_t bytes, unsigned owner)
         return false;
     if (units > units_old && !extend(unit, units_old, units))
         return false;
-    if (units < units_old && !is_inside && !is_given(units, units_old))
+    if (units < units_old && !is_inside)
         shrink(unit, units_old, units);
     large_note_asked(block, units);
     return true;
@@ -202,13 +195,6 @@ void *large_move(void *block, size_t bytes, unsigned owner)
     if (target != NULL)
         large_note_asked(target, units);
     return target;
-}
-
-void large_cut(void *block)
-{
-    size_t unit = region_unit(block), units = region.tags[unit].bytes >> UNIT_SHIFT;
-    if (!region.tags[unit].is_moved && units < region.tags[unit].units)
-        shrink(unit, region.tags[unit].units, units);
 }
 
 void large_mark_sampled(void *block)

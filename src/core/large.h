@@ -10,20 +10,13 @@
 #include "base/facts.h"
 #include "core/class.h"
 
-/* Longer blocks move as they grow; of shorter ones many are of one length. */
+/* Longer blocks move as they grow, shorter ones are copied. */
 enum { LARGE_SHORT_UNITS = 64 };
 
 /* Units that `bytes` <= PTRDIFF_MAX need. */
 ALWAYS_INLINE size_t large_units(size_t bytes)
 {
     return bytes <= UNIT_BYTES ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
-}
-
-/* The longest block that a request for `units` <= LARGE_SHORT_UNITS is given, so that a free one
- * whose pages are there goes round, rather than that one is cut elsewhere. */
-ALWAYS_INLINE size_t large_units_given(size_t units)
-{
-    return size_min(units + units / 2, LARGE_SHORT_UNITS);
 }
 
 /*
@@ -47,10 +40,6 @@ bool large_resize_in_place(void *block, size_t bytes, unsigned owner);
  * LARGE_SHORT_UNITS then. NULL: that cannot be done; nothing changed. */
 void *large_move(void *block, size_t bytes, unsigned owner);
 
-/* Gives back what a block has beyond what was asked for; not of one whose pages were moved, as they
- * would be lost. */
-void large_cut(void *block);
-
 /* A block of dirty memory that has room to grow to `room` units in place. NULL: there is none. */
 void *large_acquire_in_room(size_t units, size_t room, unsigned owner);
 
@@ -68,11 +57,11 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
 }
 
 /* From now on the map says that a block is free, though its units are in no span. False: it was
- * free, also where several threads come at once. Or it is taken up for a request of `units`. */
+ * free, also where several threads come at once. Or it is taken up again, for all of its units. */
 bool large_lay_aside(void *block);
-void large_take_up(void *block, size_t units);
+void large_take_up(void *block);
 
-/* Notes how many units were asked for: a request may be given a longer block. Written only when it
+/* Notes how many units were asked for: a block that grows may be longer. Written only when it
  * changes, as others read the line. */
 ALWAYS_INLINE void large_note_asked(void *block, size_t units)
 {
@@ -91,7 +80,7 @@ size_t large_length(const void *block);
  * its head. */
 size_t large_around(const void *address, size_t *inside);
 
-/* Large blocks that are out, and their bytes; what shelves hold is among them. */
+/* Large blocks that are out, and their bytes; what the shelf holds is among them. */
 size_t large_count(void);
 size_t large_bytes(void);
 

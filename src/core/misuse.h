@@ -31,7 +31,7 @@ enum pointer_kind {
 enum pointer_kind misuse_classify(const void *block, const char *verb);
 
 /*
- * Whether the block of a bin lies in a cache, a batch, a depot or on a shelf; the exact check
+ * Whether the block of a bin lies in a cache, a batch, a depot or on the shelf; the exact check
  * behind a suspicion. Searches that find nothing may take MISUSE_STEPS_MAX steps together in the
  * life of the process; then each ends after MISUSE_STEPS_A_SEARCH, and may miss a block that is
  * free.

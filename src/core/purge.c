@@ -30,15 +30,16 @@
 #include "os/os.h"
 
 enum {
-    SWEEP_STEP_BYTES = 1024 * 1024, /* become free between two looks at how much slabs have */
-    SLACK_BYTES = 1024 * 1024,      /* of dirty spans, beside what is taken again           */
-    SLICE_BYTES = 2 * 1024 * 1024,  /* are worth a step. Of small blocks a slice has 10,000, so */
-    SMALL_BYTES = 208,              /* that calls are fewer than 1 in 10,000 of their frees;    */
-    SLICE_SHORT = SLICE_BYTES / 4,  /* of others they are more, and shorter                     */
-    SLICES_A_STEP = 4,              /* beside four times what the caller freed                  */
-    HELP_BYTES = 4 * SLICE_BYTES,   /* of dirty spans, that nobody waits with for a turn        */
-    SWEEP_SHARE = 8,                /* of what slabs hold                                       */
-    UNITS_A_LOOK = 2048,            /* slabs looked at for idle pages, by the clock             */
+    SWEEP_STEP_BYTES = 1024 *
+                       1024,   /* of slabs become free between two looks at how much these have */
+    SLACK_BYTES = 1024 * 1024, /* of dirty spans, beside what is taken again           */
+    SLICE_BYTES = 2 * 1024 * 1024, /* are worth a step. Of small blocks a slice has 10,000, so */
+    SMALL_BYTES = 208,             /* that calls are fewer than 1 in 10,000 of their frees;    */
+    SLICE_SHORT = SLICE_BYTES / 4, /* of others they are more, and shorter                     */
+    SLICES_A_STEP = 4,             /* beside four times what the caller freed                  */
+    HELP_BYTES = 4 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn        */
+    SWEEP_SHARE = 8,               /* of what slabs hold                                       */
+    UNITS_A_LOOK = 2048,           /* slabs looked at for idle pages, by the clock             */
     UNITS_A_STEP = 128,
     CALLS_A_STEP = 16, /* kernel calls for their pages                          */
     DEPOTS_A_STEP = 64,
@@ -166,7 +167,7 @@ void purge_tidy(void)
     }
 }
 
-/* Ended threads' caches, too, and shelves. */
+/* Ended threads' caches, too, and the shelf. */
 static void tidy_all(void)
 {
     bool is_any = true;
@@ -179,11 +180,14 @@ static void tidy_all(void)
     shelf_drain(true);
 }
 
+/* As much as is dirty now: who is told of a purge (os/linux/told.h) may free more with each piece.
+ */
 static void purge_all_spans(void)
 {
-    for (size_t done = 1; done > 0;) {
+    size_t left = span_dirty_bytes();
+    for (size_t done = 1; done > 0 && left > 0; left -= size_min(left, done)) {
         bool has_turn = turn_begin();
-        done = count_purged(span_purge(SIZE_MAX, HELP_BYTES));
+        done = count_purged(span_purge(left, HELP_BYTES));
         turn_end(has_turn);
     }
 }
@@ -263,7 +267,7 @@ static size_t excess_bytes(size_t slice)
     return dirty >= size_max(kept, left) + slice ? dirty - kept : 0;
 }
 
-/* The same, of which shelves have none any more. */
+/* The same, of which the shelf has none any more. */
 static size_t excess_of_spans(size_t slice)
 {
     size_t excess = excess_bytes(slice);
@@ -445,7 +449,8 @@ void purge_note(size_t bytes, size_t block_bytes)
         return;
     owed.is_step = true;
     owed.slice = block_bytes > SMALL_BYTES ? SLICE_SHORT : SLICE_BYTES;
-    owed.is_sweep = owed.is_sweep || passed >= SWEEP_STEP_BYTES;
+    bool is_of_slabs = block_bytes <= MEDIUM_MAX;
+    owed.is_sweep = owed.is_sweep || (is_of_slabs && passed >= SWEEP_STEP_BYTES);
     if (!owed.is_held)
         purge_settle();
 }

@@ -42,7 +42,7 @@ size_t purge_all(void);
  * another thread that does. */
 void purge_due(void);
 
-/* Moves what lies in batches, on shelves, in empty slabs and ended threads' caches to the spans,
+/* Moves what lies in batches, on the shelf, in empty slabs and ended threads' caches to the spans,
  * and purges those. */
 void purge_collect(void);
 

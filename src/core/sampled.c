@@ -61,7 +61,7 @@ static void *large_placed(size_t bytes, size_t align, bool is_zeroed, unsigned o
     return is_zeroed && !is_zero ? __builtin_memset(block, 0, bytes) : block;
 }
 
-/* As the heap has it, from caches and shelves; then marked. */
+/* As the heap has it, from caches and the shelf; then marked. */
 static void *large(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset)
 {
     void *block = bytes <= MEDIUM_MAX || align > UNIT_BYTES

@@ -38,7 +38,7 @@ struct stats_totals {
     size_t mapped_bytes;
     size_t reserved_bytes;
     size_t used_bytes;
-    size_t fast_bytes; /* in batches, and large blocks in caches and on shelves */
+    size_t fast_bytes; /* in batches, and large blocks on the shelf */
     size_t fast_blocks;
     size_t rest_bytes;  /* in slabs, in spans                         */
     size_t dirty_bytes; /* of the rest, what a trim would give back */

@@ -40,15 +40,15 @@ MUTANTS = [
     ("stray", "src/core/stray.c", "while (taken < want && (seen", "if (taken < want && (seen", "lost"),
     ("stray", "src/core/stray.c", "if (taken == want)", "if (false)", "lost"),
     ("stray", "src/core/stray.c", "fetch_add(&strays->blocks, 1, RELAXED);", "", "count is not"),
-    ("shelf", "src/core/shelf.c", "compare_swap(&shelf->slots[i], &word, 0, ACQUIRE, RELAXED))",
-     "(store(&shelf->slots[i], 0, RELAXED), true))", "two hands|lost"),
-    ("shelf", "src/core/shelf.c", "compare_swap(&shelf->slots[i], &empty, word, SEQ_CST, RELAXED))",
-     "(store(&shelf->slots[i], word, SEQ_CST), empty == 0))", "lost"),
-    ("shelf", "src/core/shelf.c", "if (has_blocks(&set->shelves[at])) set_bit(set->filled, at);", "", "hides a block"),
-    ("shelf", "src/core/shelf.c", "set_bit(set->filled, at); set_bit(set->touched, at); note_put",
-     "set_bit(set->touched, at); note_put", "hides a block"),
-    ("shelf", "src/core/shelf.c", "exchange(&set->shelves[at].slots[i], 0, SEQ_CST);",
-     "load(&set->shelves[at].slots[i], SEQ_CST); store(&set->shelves[at].slots[i], 0, SEQ_CST);", "two places|lost"),
+    ("shelf", "src/core/shelf.c", "compare_swap(&shelf.slots[i], &word, 0, ACQUIRE, RELAXED)) return",
+     "(store(&shelf.slots[i], 0, RELAXED), true)) return", "two hands|lost"),
+    ("shelf", "src/core/shelf.c", "compare_swap(&shelf.slots[i], &empty, word, RELEASE, RELAXED))",
+     "(store(&shelf.slots[i], word, SEQ_CST), empty == 0))", "lost"),
+    ("shelf", "src/core/shelf.c", "return exchange(&shelf.slots[hand % SLOTS], word, ACQ_REL);",
+     "uint64_t other = load(&shelf.slots[hand % SLOTS], RELAXED); store(&shelf.slots[hand % SLOTS], word, RELEASE); "
+     "return other;", "two|lost"),
+    ("shelf", "src/core/shelf.c", "is_due && compare_swap(&shelf.slots[i], &word, 0, ACQUIRE, RELAXED)",
+     "is_due && (store(&shelf.slots[i], 0, RELAXED), true)", "two|lost"),
     ("pending", "src/base/tagged_stack.h", "((before >> TAGGED_NUMBER_BITS) + 1) << TAGGED_NUMBER_BITS",
      "(before >> TAGGED_NUMBER_BITS) << TAGGED_NUMBER_BITS", "two hands|lost"),
     ("pending", "src/base/tagged_stack.h", "if (compare_swap(&stack->top, &top, tagged_word(top, below), ACQUIRE, "
@@ -206,6 +206,8 @@ def run_mutant(source_dir, shim, compiler, mutant):
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
         if path == "src/os/lock.c":
             changed = changed.replace("PATIENT_SLEEPS = 8", "PATIENT_SLEEPS = 1")
+        if path == "src/core/shelf.c":
+            changed = changed.replace("SLOTS = 8", "SLOTS = 2")
         if path == "src/mem/pending.c":
             changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 2")
         with open(copy, "w") as file:

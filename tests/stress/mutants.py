@@ -69,9 +69,9 @@ MUTANTS = {
     "a span is another owner's": (
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
-    "a shelf hands out anybody's block where cohorts are apart": (
-        "core/shelf.c", "return key - wished->least <= wished->range &&",
-        "return ((key - wished->least) & bits_below(KEY_UNITS_BITS)) <= wished->range &&", "apart"),
+    "the shelf hands out anybody's block where cohorts are apart": (
+        "core/shelf.c", "((uint32_t)word & KEY_MASK) == key &&",
+        "(((uint32_t)word ^ key) & bits_below(KEY_UNITS_BITS)) == 0 &&", "apart"),
     "sampled blocks of all sites are one cohort's": (
         "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),
     "realloc stays where another site's block was": (

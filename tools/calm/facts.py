@@ -14,7 +14,7 @@ HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
 ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
     "large.blocks large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
-    "sample.start_ns sample.state seen.sites shelf.sets site.cohorts site.table stacks.cut stacks.tables "
+    "sample.start_ns sample.state seen.sites shelf.slots site.cohorts site.table stacks.cut stacks.tables "
     "stacks.used".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
 OFFSET_MAX = 1 << 24  # of those that are not named here
@@ -27,7 +27,6 @@ RANGES = {
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
-    "shelf.set_bytes": (8, 1 << 16), "shelf.set_count": (1, 1 << 8),
     "shelf.slot_count": (1, 1 << 13), "shelf.units_bits": (1, 32), "stacks.depth_max": (1, 64),
     "stacks.limit": (0, 1 << 15), "stacks.row_bytes": (1, 4096), "stacks.volume_bits": (1, 32),
     "stacks.weight_bits": (1, 32),

@@ -173,11 +173,10 @@ class Watched:
                 holding.cached_bytes += batched * self.class_bytes[size_class]
 
     def shelved_units(self):
-        """Units of the large blocks that wait for a request, on the shelves of all homes."""
+        """Units of the large blocks that wait for a request, on the shelf."""
         facts, mask = self.facts, (1 << self.facts["shelf.units_bits"]) - 1
-        first, size = facts["shelf.sets"] + facts["shelf.slots"], 8 * facts["shelf.slot_count"]
-        sets = [(first + i * facts["shelf.set_bytes"], size) for i in range(facts["shelf.set_count"])]
-        return sum(word & mask for data in self.process.read_all(sets) for (word,) in struct.iter_unpack("<Q", data))
+        slots = self.process.read(facts["shelf.slots"], 8 * facts["shelf.slot_count"])
+        return sum(word & mask for (word,) in struct.iter_unpack("<Q", slots))
 
     def tops_of(self, data):
         """The words of a depot's stacks of batches, one for each shard; all but the first's lie elsewhere."""

@@ -95,7 +95,7 @@ TEST_F(Apart, ReallocMovesABlockToTheCohortThatAsksAndLeavesItThere)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Blocks of one size, and so of one shelf, freed in turn. */
+/* Blocks of one size, freed in turn. */
 enum { OTHERS_BYTES = 300000 };
 
 static std::map<unsigned, void *> free_of_several()
@@ -137,7 +137,7 @@ TEST_F(Apart, OwnersWhoseLargeBlocksAreOnOneShelfHaveTheirOwnAgain)
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
-/* Seen to fail with is_wished() that asks no block's owner, and with shelf_pop() that looks at the
+/* Seen to fail with a key that has no owner, and with pop() that looks at the
  * first slot only. */
 TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheShelfToItsCohortAlone)
 {

@@ -319,5 +319,6 @@ const struct watch_fact shelf_facts[] = {
     FACT_NUMBER("shelf.slots", offsetof(struct shelf_set, shelves)),
     FACT_NUMBER("shelf.slot_count", SHELVES *SLOTS),
     FACT_NUMBER("shelf.units_bits", KEY_UNITS_BITS),
+    FACT_NUMBER("shelf.unit_shift", KEY_OWNER_BITS + KEY_UNITS_BITS),
     FACTS_END,
 };

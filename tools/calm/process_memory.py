@@ -96,6 +96,14 @@ class Process:
     def file(self, name, mode="r", **more):
         return open(name, mode, opener=lambda path, flags: self.open(path, flags), **more)
 
+    def list(self, name):
+        """The names in a folder of /proc/PID; OSError where it cannot be read."""
+        folder = self.open(name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return os.listdir(folder)
+        finally:
+            os.close(folder)
+
     def name(self):
         try:
             with self.file("comm", errors="replace") as file:

@@ -72,5 +72,6 @@ const struct watch_fact live_facts[] = {
     FACT_NUMBER("live.way_bytes", sizeof(struct way)),
     FACT_NUMBER("live.block", offsetof(struct way, block)),
     FACT_NUMBER("live.stack", offsetof(struct way, sample.stack)),
+    FACT_NUMBER("live.weight", offsetof(struct way, sample.estimate.weight)),
     FACTS_END,
 };

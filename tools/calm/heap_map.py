@@ -7,7 +7,7 @@ import bisect
 import struct
 
 from facts import unsigned
-from process_memory import Gone
+from process_memory import OWN, PRESENT, Gone
 from watched import CACHES_MAX, MAPPED_BYTES_MAX, UNITS_WITH_PAGES_MAX
 
 CHUNKS_MAX = 1 << 10
@@ -60,7 +60,7 @@ def bytes_in(bits, size, start, end):
 
 
 class HeapMap:
-    def __init__(self, watched, with_pages=True):
+    def __init__(self, watched):
         watched.process.new_look()
         self.watched, self.process, self.facts = watched, watched.process, watched.facts
         self.unit_bytes = 1 << self.facts["unit.shift"]
@@ -68,9 +68,9 @@ class HeapMap:
         self.read_slabs()
         self.read_cached()
         self.read_large()
+        self.areas = self.process.mappings()
         self.pages, self.page_bytes = None, 0
-        if with_pages:
-            self.read_pages()
+        self.read_pages()
 
     # The units.
 
@@ -202,13 +202,23 @@ class HeapMap:
     # Pages.
 
     def read_pages(self):
-        pages = self.process.pages_present(self.base, self.units << self.facts["unit.shift"]) if self.units else None
+        pages = self.pages_of_region() if self.units else None
         if not pages or len(pages) < self.units:
             return
         self.pages, each = pages, len(pages) // self.units
         self.page_bytes, self.pages_a_unit = self.unit_bytes // each, each
         for unit, slab in self.slabs.items():
             slab.present = pages[unit * each:(unit + 1) * each]
+
+    def pages_of_region(self):
+        """A byte of 0 or 1 for each page. What the kernel counts as resident says which of two rules holds."""
+        size = self.units << self.facts["unit.shift"]
+        said = self.process.pages_of(self.base, size)
+        if said is None:
+            return None
+        rss = sum(area.rss for area in self.areas if self.base <= area.start < self.base + size)
+        rules = [said.translate(PRESENT), said.translate(OWN)]
+        return min(rules, key=lambda pages: abs(pages.count(1) * (size // len(pages)) - rss))
 
     def resident(self, unit, units=1):
         return self.pages.count(1, unit * self.pages_a_unit, (unit + units) * self.pages_a_unit) * self.page_bytes

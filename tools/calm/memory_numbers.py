@@ -16,7 +16,6 @@ All are bytes, and but for requested and block only what is in memory. None: not
 """
 from bisect import bisect_right
 
-import kernel_view
 from facts import unsigned
 from heap_map import HeapMap
 from watched import Watched
@@ -24,11 +23,11 @@ from watched import Watched
 HEAP = ("requested", "block", "untouched", "cached", "free_in_slabs", "dirty", "metadata", "resident")
 PROCESS = ("rss", "heap", "file_maps", "stacks", "other_anonymous", "swapped")
 KEYS = HEAP + PROCESS
-ENVIRONMENT_BYTES_MAX = 1 << 22
+ENVIRONMENT_BYTES_MAX, GUARD_BYTES_MAX = 1 << 22, 1 << 20
 
 
 def read(process):
-    """All of them, by name, of a Watched or of a process's number."""
+    """All of them, by name, of a Watched, of a process's number, or of a Memory such as a core file."""
     watched = process if isinstance(process, Watched) else Watched(process)
     return of_map(HeapMap(watched))
 
@@ -70,17 +69,14 @@ def ones_bytes(slab):
 
 def of_kernel(heap):
     """How the kernel's RSS is divided."""
-    process = heap.process
-    areas = kernel_view.mappings(process)
-    starts = [area.start for area in areas]
-    books = {bisect_right(starts, address) - 1 for address in heap.anchors()}
+    process, areas = heap.process, heap.areas
+    books, stacks = books_of(heap), {area.start for area in stacks_of(process, areas)}
     end = heap.base + heap.mapped_bytes
-    stacks = {area.start for area in kernel_view.stacks(process, areas)}
     found = dict.fromkeys(("rss", "heap", "file_maps", "stacks", "other_anonymous", "swapped", "metadata"), 0)
-    for index, area in enumerate(areas):
+    for area in areas:
         found["rss"] += area.rss
         found["swapped"] += area.swap
-        is_book = index in books
+        is_book = area.start in books
         if is_book or heap.base <= area.start < end:
             found["heap"] += area.rss
             found["metadata"] += area.rss if is_book else 0
@@ -88,6 +84,37 @@ def of_kernel(heap):
             found["stacks"] += area.rss
         else:
             found["file_maps" if area.is_file() else "other_anonymous"] += area.rss
+    if not process.is_running:  # a core has neither files nor what was swapped out
+        found.update(rss=None, file_maps=None, swapped=None)
+    return found
+
+
+def books_of(heap):
+    """Where the areas begin that have the heap's books."""
+    starts = [area.start for area in heap.areas]
+    return {starts[bisect_right(starts, address) - 1] for address in heap.anchors() if address >= starts[0]}
+
+
+def ours(heap):
+    """Where the areas begin that are the heap's, or stacks."""
+    end = heap.base + heap.mapped_bytes
+    return (books_of(heap) | {area.start for area in stacks_of(heap.process, heap.areas)} |
+            {area.start for area in heap.areas if heap.base <= area.start < end})
+
+
+def stacks_of(process, areas):
+    """The areas that are stacks: named so by the kernel, or a thread's stack pointer is in them, or right above a guard
+    without access, as the C library makes them. Those of ended threads that it keeps are among them."""
+    pointers = process.stack_pointers()
+    found, below = [], None
+    for area in areas:
+        is_guarded = (below is not None and below.end == area.start and below.rights.startswith("---") and
+                      below.is_private() and below.end - below.start <= GUARD_BYTES_MAX)
+        is_ours = area.rights.startswith("rw") and area.is_private()
+        if area.path.startswith("[stack") or is_ours and (
+                is_guarded or any(area.start <= pointer < area.end for pointer in pointers)):
+            found.append(area)
+        below = area
     return found
 
 

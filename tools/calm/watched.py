@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from facts import tables, unsigned
 from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
-from process_memory import Gone, Process
+from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
 VERSION = 4  # WATCH_VERSION of src/front/watch.h
@@ -74,7 +74,8 @@ class Frame:
 
 class Watched:
     def __init__(self, pid, is_written=False):
-        self.process = Process(pid, is_written)
+        """`pid`: a process's number, or a Memory."""
+        self.process = pid if isinstance(pid, Memory) else Process(pid, is_written)
         try:
             self.library, self.facts = self.find()
         except Gone:

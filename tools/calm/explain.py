@@ -1,0 +1,243 @@
+"""`calm explain`: why a process's memory is where it is, and what would lower it, in sentences on one screen.
+
+It reads a process that runs, which is neither stopped nor changed, or a core file. heap_map.py reads the heap block by
+block, memory_numbers.py adds up, heap_parts.py says by size and by site; explain_address.py answers for one address.
+"""
+import json
+import os
+import shutil
+import sys
+import textwrap
+
+import memory_numbers
+import say
+from core_memory import Core, is_core
+from heap_map import HeapMap
+from heap_parts import Cohorts, Samples, parts_of, trimmed
+from process_memory import Gone, Process
+from trouble import Trouble
+from watched import Watched
+
+USAGE = 2
+PARTS_SHOWN, SITES_SHOWN, WIDTH_MAX = 3, 2, 96
+SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
+FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
+
+
+class Subject:
+    """A process or a core file, read once."""
+
+    def __init__(self, word):
+        self.memory = memory_of(word)
+        try:
+            self.watched = Watched(self.memory)
+            if not self.watched.has_started():
+                raise Trouble("%s has calmalloc, and has not asked for memory yet." % self.memory.who())
+            self.heap = HeapMap(self.watched)
+            self.numbers = memory_numbers.of_map(self.heap)
+            self.parts = parts_of(self.heap) if self.heap.pages is not None else []
+        except Gone:
+            raise self.lost() from None
+
+    def lost(self):
+        """What to say when a read found nothing."""
+        if self.memory.is_running:
+            return Trouble("%s %s." % (self.memory.who(), self.memory.fate()))
+        return self.memory.has_ended()
+
+    def title(self):
+        kind = "process" if self.memory.is_running else "core of process"
+        return "%s %d, %s" % (kind, self.memory.pid, self.memory.program)
+
+
+def memory_of(word):
+    if word.isdecimal() and 0 < int(word) < 1 << 31 and not os.path.isfile(word):
+        return Process(int(word))
+    if is_core(word):
+        return Core(word)
+    if os.path.exists(word):
+        raise Trouble("'%s' is not a core file." % word, USAGE)
+    raise Trouble("explain takes the number of a process or a core file, not '%s'; `pgrep -f` finds a number." % word,
+                  USAGE)
+
+
+def start(subject_word, address, as_json, map_file):
+    subject = Subject(subject_word)
+    try:
+        if address is not None:
+            import explain_address
+            return explain_address.show(subject, address, as_json)
+        if map_file:
+            import explain_map
+            explain_map.write(subject, map_file)
+            say.line("calm: the map is in %s" % map_file)
+            return 0
+        if as_json:
+            print(json.dumps(facts_of(subject)))
+        else:
+            say.plain(page(subject), sys.stdout)
+    except Gone:
+        raise subject.lost() from None
+    return 0
+
+
+# The page.
+
+def page(subject):
+    numbers = subject.numbers
+    rss, heap = numbers["rss"], numbers["heap"]
+    head = subject.title() + (": RSS %s, of which %s is the heap" % (say.amount(rss), say.amount(heap)) if rss else
+                              ": %s of heap" % say.amount(heap))
+    return [head] + table(numbers) + ["", "Why"] + why(subject) + ["", "What would lower it"] + remedies(subject)
+
+
+def table(numbers):
+    rows = [["", "resident", numbers["resident"], "of the heap: what follows"],
+            ["", "  block", numbers["block"], block_words(numbers)],
+            ["", "  cached", numbers["cached"], "free blocks that wait in caches, batches and on shelves"],
+            ["", "  free in slabs", numbers["free_in_slabs"], "free parts of pages and pages of slabs"],
+            ["", "  dirty", numbers["dirty"], "whole free units, not given back yet"],
+            ["", "  metadata", numbers["metadata"], "the heap's books"],
+            ["", "file maps", numbers["file_maps"], "programs, libraries, files"],
+            ["", "stacks", numbers["stacks"], ""],
+            ["", "other anonymous", numbers["other_anonymous"], "not the heap's"]]
+    if numbers["swapped"]:
+        rows.append(["", "swapped out", numbers["swapped"], "not in RSS"])
+    width = max(len(row[1]) for row in rows)
+    return [("  %-*s  %9s  %s" % (width, name, "-" if size is None else say.amount(size), words)).rstrip()
+            for _, name, size, words in rows]
+
+
+def block_words(numbers):
+    words = "live blocks"
+    if numbers["untouched"]:
+        words += ", %s of them never written" % say.amount(numbers["untouched"])
+    if numbers["requested"] is not None:
+        words += "; requested: about %s" % say.amount(numbers["requested"])
+    return words
+
+
+def wrapped(text):
+    width = min(WIDTH_MAX, shutil.get_terminal_size((80, 24)).columns)
+    return textwrap.wrap(text, width - 2, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def why(subject):
+    if subject.heap.pages is None:
+        return wrapped("The kernel does not say which pages of the heap are in memory, or it is above 32 GiB.")
+    resident, lines, told = subject.numbers["resident"], [], 0
+    shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:PARTS_SHOWN]
+    sites = Sites(subject)
+    for part in shown:
+        lines += wrapped(part_words(part, resident) + sites.words(part))
+    told = sum(part.resident for part in subject.parts if part not in shown)
+    if told:
+        lines += wrapped("%s holds the blocks of other sizes." % say.amount(told))
+    lines += [text for sentence in sites.sentences() for text in wrapped(sentence)]
+    lines += other_words(subject)
+    return lines
+
+
+def part_words(part, resident):
+    """Why a part has its pages."""
+    if part.block_bytes == 0:
+        words = "%s of %s are %s" % (say.amount(part.live), say.amount(resident),
+                                     say.count(part.live_blocks, "large block"))
+        if part.largest and part.live_blocks > 1:
+            words += ", the largest %s" % say.amount(part.largest[1])
+        return words + ". " + freed_words(part.live_blocks, part.live)
+    blocks = say.count(part.live_blocks, "live block") + " of %s B" % format(part.block_bytes, ",")
+    if part.live_blocks == 0:
+        return "%s of %s are slabs for blocks of %s B, of which none is live." % (
+            say.amount(part.resident), say.amount(resident), format(part.block_bytes, ","))
+    if part.fill() < FILL_DENSE:
+        words = "%s of %s lie in pages pinned by %s, which fill %d %% of them. " % (
+            say.amount(part.pinned), say.amount(resident), blocks, round(100 * part.fill()))
+    else:
+        words = "%s of %s are %s. " % (say.amount(part.live), say.amount(resident), blocks)
+    return words + freed_words(part.live_blocks, part.resident)
+
+
+def freed_words(blocks, size):
+    return "Were %s freed, %s would come back." % ("these" if blocks != 1 else "it", say.amount(size))
+
+
+class Sites:
+    """Who asked for blocks: by the profiler's samples, else by cohort; or why that is not known."""
+
+    def __init__(self, subject):
+        self.subject = subject
+        self.samples, self.cohorts = Samples(subject.heap), Cohorts(subject.heap)
+        self.is_unknown = False
+
+    def words(self, part):
+        known = self.samples.of_part(part)
+        if not known and self.cohorts.are_apart and part.block_bytes:
+            known = self.cohorts.of_part(part)
+        if not known:
+            self.is_unknown = True
+            return ""
+        first = known[:SITES_SHOWN]
+        return " %s from %s." % ("Most" if first[0][0] > 0.5 else "Of these,", " and ".join(
+            "%s (%d %%)" % (site, round(100 * share)) for share, site in first))
+
+    def sentences(self):
+        found = []
+        if self.samples.by_block:
+            found.append("Sites are estimates, from %s." % say.count(len(self.samples.by_block), "sampled live block"))
+        if self.is_unknown:
+            found.append("Which calls asked for %s is not known%s" % (
+                "the others" if self.samples.by_block or self.cohorts.are_apart else "them",
+                "; `calm heap %d` samples it from now on." % self.subject.memory.pid
+                if self.subject.memory.is_running else ": neither was the profiler on nor were sites told apart."))
+        if not self.subject.memory.is_running:
+            found.append("A core does not say which pages were in memory: those of zeros alone count as absent.")
+        return found
+
+
+def other_words(subject):
+    """What lies outside of the heap, where it is much."""
+    numbers, areas = subject.numbers, subject.heap.areas
+    other = numbers["other_anonymous"]
+    if other < max(numbers["heap"] or 0, 1 << 20) / 4:
+        return []
+    ours = memory_numbers.ours(subject.heap)
+    largest = max((area for area in areas if not area.is_file() and area.start not in ours), key=lambda area: area.rss)
+    return wrapped("%s of anonymous memory is not the heap's; its largest mapping, at 0x%x, has %s." % (
+        say.amount(other), largest.start, say.amount(largest.rss)))
+
+
+def remedies(subject):
+    numbers, parts = subject.numbers, subject.parts
+    if subject.heap.pages is None:
+        return wrapped("Not known without the pages.")
+    lines = wrapped("malloc_trim(0) would give back %s at most: %s dirty, %s cached in large blocks, and %s of pages "
+                    "without a live block." % (
+                        say.amount(trimmed(subject.heap, parts, numbers)), say.amount(numbers["dirty"]),
+                        say.amount(sum(part.cached for part in parts if part.block_bytes == 0)),
+                        say.amount(sum(part.resident - part.pinned for part in parts if part.block_bytes))))
+    pinned = sum(part.pinned - part.live for part in parts)
+    if pinned > SHARE_MIN * numbers["resident"]:
+        lines += wrapped("%s are free parts of pages that live blocks pin: only freeing those blocks gives them back."
+                         % say.amount(pinned))
+    lines += wrapped("Of what is freed the heap keeps up to 3 MiB for reuse, until malloc_trim(0).")
+    return lines
+
+
+# JSON.
+
+def facts_of(subject):
+    found = {"pid": subject.memory.pid, "program": subject.memory.program, "library": subject.watched.library,
+             "is_core": not subject.memory.is_running, "page_bytes": subject.heap.page_bytes}
+    found.update({name + "_bytes": subject.numbers[name] for name in memory_numbers.KEYS})
+    has_pages = subject.heap.pages is not None
+    found["trim_bytes"] = trimmed(subject.heap, subject.parts, subject.numbers) if has_pages else None
+    sites = Sites(subject)
+    found["parts"] = [{
+        "block_bytes": part.block_bytes or None, "slabs": part.slabs, "live_blocks": part.live_blocks,
+        "cached_blocks": part.cached_blocks, "live_bytes": part.live, "cached_bytes": part.cached,
+        "resident_bytes": part.resident, "pinned_bytes": part.pinned,
+        "freed_bytes": part.resident if part.block_bytes else part.live,
+        "sites": [{"share": round(share, 4), "site": site} for share, site in sites.samples.of_part(part)]}
+        for part in subject.parts]
+    return found

@@ -14,7 +14,7 @@ import say
 from core_memory import Core, is_core
 from heap_map import HeapMap
 from heap_parts import Cohorts, Samples, parts_of, trimmed
-from process_memory import Gone, Process
+from process_memory import Gone, Memory, Process
 from trouble import Trouble
 from watched import Watched
 
@@ -28,7 +28,8 @@ class Subject:
     """A process or a core file, read once."""
 
     def __init__(self, word):
-        self.memory = memory_of(word)
+        """`word`: of the command line, or a Memory."""
+        self.memory = word if isinstance(word, Memory) else memory_of(word)
         try:
             self.watched = Watched(self.memory)
             if not self.watched.has_started():
@@ -188,7 +189,7 @@ class Sites:
         if self.is_unknown:
             found.append("Which calls asked for %s is not known%s" % (
                 "the others" if self.samples.by_block or self.cohorts.are_apart else "them",
-                "; `calm heap %d` samples it from now on." % self.subject.memory.pid
+                "; `calm heap %d` samples it." % self.subject.memory.pid
                 if self.subject.memory.is_running else ": neither was the profiler on nor were sites told apart."))
         if not self.subject.memory.is_running:
             found.append("A core does not say which pages were in memory: those of zeros alone count as absent.")
@@ -211,17 +212,15 @@ def remedies(subject):
     numbers, parts = subject.numbers, subject.parts
     if subject.heap.pages is None:
         return wrapped("Not known without the pages.")
-    lines = wrapped("malloc_trim(0) would give back %s at most: %s dirty, %s cached in large blocks, and %s of pages "
-                    "without a live block." % (
-                        say.amount(trimmed(subject.heap, parts, numbers)), say.amount(numbers["dirty"]),
-                        say.amount(sum(part.cached for part in parts if part.block_bytes == 0)),
-                        say.amount(sum(part.resident - part.pinned for part in parts if part.block_bytes))))
-    pinned = sum(part.pinned - part.live for part in parts)
-    if pinned > SHARE_MIN * numbers["resident"]:
-        lines += wrapped("%s are free parts of pages that live blocks pin: only freeing those blocks gives them back."
-                         % say.amount(pinned))
-    lines += wrapped("Of what is freed the heap keeps up to 3 MiB for reuse, until malloc_trim(0).")
-    return lines
+    causes = [(numbers["dirty"], "dirty"),
+              (sum(part.cached for part in parts if part.block_bytes == 0), "in large blocks that wait on shelves"),
+              (sum(part.resident - part.pinned for part in parts if part.block_bytes),
+               "in pages of slabs without a live block")]
+    causes = [(size, words) for size, words in causes if size]
+    known = (": " + ", ".join("%s %s" % (say.amount(size), words) for size, words in causes) if len(causes) > 1 else
+             ", %s" % causes[0][1] if causes else "")
+    return wrapped("malloc_trim(0): by %s at most%s." % (say.amount(trimmed(subject.heap, parts, numbers)), known)) + \
+        wrapped("Frees of the blocks above; up to 3 MiB of them stay for reuse until malloc_trim(0).")
 
 
 # JSON.

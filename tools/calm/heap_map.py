@@ -42,6 +42,12 @@ class Large:
         self.unit, self.units, self.asked, self.is_cached = unit, units, asked, is_cached
 
 
+def words_of(cache):
+    """Where blocks of a cache lie, in words."""
+    return "in the cache of " + ("core %d" % cache.core if cache.is_for_cores else
+                                 "a thread" if cache.is_owned else "a thread that ended")
+
+
 def ones(bits):
     return bin(bits).count("1")
 
@@ -66,6 +72,7 @@ class HeapMap:
         self.unit_bytes = 1 << self.facts["unit.shift"]
         self.read_units()
         self.read_slabs()
+        self.places = {}  # where each cached block lies
         self.read_cached()
         self.read_large()
         self.areas = self.process.mappings()
@@ -119,16 +126,17 @@ class HeapMap:
 
     def read_cached(self):
         facts, process, watched = self.facts, self.process, self.watched
-        pieces = []
+        pieces, places = [], []
         has_sampled = watched.number("sample.tables") != 0
         for cache, address, entries in watched.caches():
             for number, entry in entries:
                 start, blocks = watched.array_of(entry)
                 if blocks:
-                    self.note_cached([unsigned(entry, facts["cache.first"], 8)])
+                    self.note_cached([unsigned(entry, facts["cache.first"], 8)], words_of(cache))
                     pieces.append((address + start + 8, 8 * blocks))
+                    places.append(words_of(cache))
             if has_sampled and not watched.is_apart:
-                self.read_kept(address)
+                self.read_kept(address, words_of(cache))
         stray_classes = {}
         for data in self.depots():
             size_class = watched.class_of(unsigned(data, facts["depot.bin"], 2))
@@ -138,8 +146,9 @@ class HeapMap:
                     if blocks:
                         pieces.append((batch + facts["batch.blocks"],
                                        min(8 * blocks, facts["batch.bytes"] - facts["batch.blocks"])))
-        for data in process.read_all(pieces):
-            self.note_cached(word for word, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8]))
+                        places.append("in a batch")
+        for data, place in zip(process.read_all(pieces), places):
+            self.note_cached((word for word, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8])), place)
         self.read_strays({size_class for size_class, strays in stray_classes.items() if strays > 0})
 
     def depots(self):
@@ -150,14 +159,14 @@ class HeapMap:
             yield data
             address = unsigned(data, self.facts["depot.below"], 8)
 
-    def read_kept(self, cache):
+    def read_kept(self, cache, place):
         """Sampled blocks that a cache keeps, on entries without an array."""
         facts = self.facts
         row_bytes, size = facts["cache.entry_bytes"] << facts["class.bits"], facts["cache.entry_bytes"]
         row = self.process.read(cache + facts["cache.entries"] + facts["cohort.sampled"] * row_bytes, row_bytes)
-        self.note_cached(unsigned(row, size * number + facts["cache.first"], 8)
+        self.note_cached((unsigned(row, size * number + facts["cache.first"], 8)
                          for number in range(1, len(self.watched.class_bytes))
-                         if unsigned(row, size * number + facts["cache.top"], 4) == 0)
+                         if unsigned(row, size * number + facts["cache.top"], 4) == 0), place)
 
     def read_strays(self, classes):
         for unit, slab in self.slabs.items():
@@ -165,7 +174,7 @@ class HeapMap:
                 data = self.process.read(self.strays_at[unit], (slab.capacity + 63) // 64 * 8)
                 slab.cached |= int.from_bytes(data, "little") & (1 << slab.capacity) - 1 & ~slab.free
 
-    def note_cached(self, addresses):
+    def note_cached(self, addresses, place):
         shift, base, slabs = self.facts["unit.shift"], self.base, self.slabs
         for address in addresses:
             slab = slabs.get(address - base >> shift)
@@ -173,6 +182,24 @@ class HeapMap:
                 block = (address - base & self.unit_bytes - 1) // slab.block_bytes
                 if not slab.free >> block & 1 and block < slab.capacity:
                     slab.cached |= 1 << block
+                    self.places[address] = place
+
+    def where(self, block):
+        """Where a cached block lies."""
+        return self.places.get(block, "put aside for a slab that is held")
+
+    def live_blocks(self):
+        """(address, size) of each live block, by address."""
+        for unit in sorted(list(self.slabs) + self.large_units):
+            start, slab = self.base + unit * self.unit_bytes, self.slabs.get(unit)
+            if slab is None:
+                if not self.large[unit].is_cached:
+                    yield start, self.large[unit].units * self.unit_bytes
+                continue
+            live = slab.live()
+            while live:
+                yield start + ((live & -live).bit_length() - 1) * slab.block_bytes, slab.block_bytes
+                live &= live - 1
 
     # Large blocks.
 

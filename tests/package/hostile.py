@@ -12,6 +12,7 @@ from support import ROOT
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
 
+import explain  # noqa: E402
 import top  # noqa: E402
 from facts import ADDRESSES, FACT_BYTES, HEAD_BYTES, lists_in, text_of, unsigned  # noqa: E402
 from process_memory import Gone  # noqa: E402
@@ -33,6 +34,9 @@ def look(pid):
                 subject.page(seen, seen, 40)
                 subject.as_json(seen)
         subject.heap.profile(1)
+        explained = explain.Subject(str(pid))
+        explain.page(explained)
+        explain.facts_of(explained)
     except (Trouble, Gone):
         pass
 

@@ -21,6 +21,7 @@ from watched import Watched
 USAGE = 2
 PARTS_SHOWN, SITES_SHOWN, WIDTH_MAX = 3, 2, 96
 SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
+SITE_SHARE_MIN = 0.05  # of a part's blocks
 FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
 
 
@@ -126,14 +127,14 @@ def wrapped(text):
 def why(subject):
     if subject.heap.pages is None:
         return wrapped("The kernel does not say which pages of the heap are in memory, or it is above 32 GiB.")
-    resident, lines, told = subject.numbers["resident"], [], 0
+    resident, lines = subject.numbers["resident"], []
     shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:PARTS_SHOWN]
     sites = Sites(subject)
     for part in shown:
         lines += wrapped(part_words(part, resident) + sites.words(part))
-    told = sum(part.resident for part in subject.parts if part not in shown)
-    if told:
-        lines += wrapped("%s holds the blocks of other sizes." % say.amount(told))
+    others = sum(part.resident for part in subject.parts if part not in shown)
+    if others >= SHARE_MIN * resident:
+        lines += wrapped("%s hold blocks of other sizes." % say.amount(others))
     lines += [text for sentence in sites.sentences() for text in wrapped(sentence)]
     lines += other_words(subject)
     return lines
@@ -142,25 +143,24 @@ def why(subject):
 def part_words(part, resident):
     """Why a part has its pages."""
     if part.block_bytes == 0:
-        words = "%s of %s are %s" % (say.amount(part.live), say.amount(resident),
-                                     say.count(part.live_blocks, "large block"))
+        words = "%s are %s" % (say.amount(part.live), say.count(part.live_blocks, "large block"))
         if part.largest and part.live_blocks > 1:
             words += ", the largest %s" % say.amount(part.largest[1])
-        return words + ". " + freed_words(part.live_blocks, part.live)
-    blocks = say.count(part.live_blocks, "live block") + " of %s B" % format(part.block_bytes, ",")
+        return words + freed_words(part.live_blocks, part.live)
     if part.live_blocks == 0:
-        return "%s of %s are slabs for blocks of %s B, of which none is live." % (
-            say.amount(part.resident), say.amount(resident), format(part.block_bytes, ","))
-    if part.fill() < FILL_DENSE:
-        words = "%s of %s lie in pages pinned by %s, which fill %d %% of them. " % (
-            say.amount(part.pinned), say.amount(resident), blocks, round(100 * part.fill()))
-    else:
-        words = "%s of %s are %s. " % (say.amount(part.live), say.amount(resident), blocks)
-    return words + freed_words(part.live_blocks, part.resident)
+        return "%s are slabs for blocks of %s B, of which none is live." % (
+            say.amount(part.resident), format(part.block_bytes, ","))
+    blocks = say.count(part.live_blocks, "live block") + " of %s B" % format(part.block_bytes, ",")
+    if part.fill() >= FILL_DENSE:
+        return "%s are %s" % (say.amount(part.live), blocks) + freed_words(part.live_blocks, part.resident)
+    return "%s of %s lie in pages pinned by %s, which %s %d %% of them. Were %s freed, %s would come back." % (
+        say.amount(part.pinned), say.amount(resident), blocks, "fills" if part.live_blocks == 1 else "fill",
+        round(100 * part.fill()), "it" if part.live_blocks == 1 else "these", say.amount(part.resident))
 
 
 def freed_words(blocks, size):
-    return "Were %s freed, %s would come back." % ("these" if blocks != 1 else "it", say.amount(size))
+    return "; freed, %s %s back %s." % ("it" if blocks == 1 else "they", "gives" if blocks == 1 else "give",
+                                       say.amount(size))
 
 
 class Sites:
@@ -178,8 +178,8 @@ class Sites:
         if not known:
             self.is_unknown = True
             return ""
-        first = known[:SITES_SHOWN]
-        return " %s from %s." % ("Most" if first[0][0] > 0.5 else "Of these,", " and ".join(
+        first = [known[0]] + [pair for pair in known[1:SITES_SHOWN] if pair[0] >= SITE_SHARE_MIN]
+        return " %s from %s." % ("Most of them are" if first[0][0] > 0.5 else "They are", " and ".join(
             "%s (%d %%)" % (site, round(100 * share)) for share, site in first))
 
     def sentences(self):
@@ -220,7 +220,7 @@ def remedies(subject):
     known = (": " + ", ".join("%s %s" % (say.amount(size), words) for size, words in causes) if len(causes) > 1 else
              ", %s" % causes[0][1] if causes else "")
     return wrapped("malloc_trim(0): by %s at most%s." % (say.amount(trimmed(subject.heap, parts, numbers)), known)) + \
-        wrapped("Frees of the blocks above; up to 3 MiB of them stay for reuse until malloc_trim(0).")
+        wrapped("Freeing these blocks, but for up to 3 MiB that stay until malloc_trim(0).")
 
 
 # JSON.

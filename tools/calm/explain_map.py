@@ -33,7 +33,7 @@ def page(subject):
 
 
 def runs(heap):
-    """[kind, units, KiB in memory, then of a slab: bytes of a block, blocks, live ones, cached ones], from unit 1 on."""
+    """From unit 1 on: [kind, units, KiB in memory], and of a slab: bytes of a block, blocks, live ones, cached ones."""
     unit = 1
     while unit < heap.units:
         slab, large = heap.slabs.get(unit), heap.large.get(unit)

@@ -31,8 +31,8 @@ RANGES = {
     "shelf.set_bytes": (8, 1 << 16), "shelf.set_count": (1, 1 << 8),
     "shelf.slot_count": (1, 1 << 13), "shelf.unit_shift": (1, 63), "shelf.units_bits": (1, 32),
     "slab.map": (8, 1 << 12), "tag.bytes": (16, 256), "stacks.depth_max": (1, 64),
-    "stacks.limit": (0, 1 << 15), "stacks.row_bytes": (1, 4096), "stacks.volume_bits": (1, 32),
-    "stacks.weight_bits": (1, 32),
+    "stacks.limit": (0, 1 << 15), "stacks.other": (0, 1 << 15), "stacks.row_bytes": (1, 4096),
+    "stacks.volume_bits": (1, 32), "stacks.weight_bits": (1, 32),
     "unit.entry": (2, 256), "unit.shift": (12, 30), "worker.bytes": (1, 1 << 18),
 }
 

@@ -4,9 +4,9 @@ import struct
 from dataclasses import dataclass, field
 
 from facts import unsigned
-from heap_profile import Profile, Stack
-from heap_symbols import Symbols, short, site_of
-from top import Names
+from heap_profile import OTHER_STACKS, Location, Profile, Stack
+from heap_symbols import short, site_of
+from top import Names, unnamed
 from watched import Frame, located
 
 CALLERS_MAX = 64
@@ -89,7 +89,7 @@ class Samples:
     def __init__(self, heap):
         self.heap, self.watched, self.facts = heap, heap.watched, heap.facts
         self.by_block = {}  # address: (row of the stack, weight)
-        self.names = {}
+        self.names, self.seen_names = {}, Names(heap.watched)
         self.read()
 
     def read(self):
@@ -110,12 +110,13 @@ class Samples:
 
     def callers(self, stack):
         facts, tables = self.facts, self.watched.number("stacks.tables")
-        if not tables or stack >= facts["stacks.limit"]:
+        index = stack - 1  # numbers of stacks begin with 1
+        if not tables or not 0 <= index < facts["stacks.limit"] or stack == facts["stacks.other"]:
             return []
-        row = self.heap.process.read(tables + facts["stacks.rows"] + facts["stacks.row_bytes"] * stack,
+        row = self.heap.process.read(tables + facts["stacks.rows"] + facts["stacks.row_bytes"] * index,
                                      facts["stacks.row_bytes"])
         depth = min(unsigned(row, facts["stacks.depth"], 4), facts["stacks.depth_max"], CALLERS_MAX)
-        place = tables + facts["stacks.callers"] + 8 * facts["stacks.depth_max"] * stack
+        place = tables + facts["stacks.callers"] + 8 * facts["stacks.depth_max"] * index
         return struct.unpack("<%dQ" % depth, self.heap.process.read(place, 8 * depth))
 
     def learn(self, stacks):
@@ -129,8 +130,10 @@ class Samples:
             found = [located(address - 1, [mapping for mapping in mappings
                                            if mapping.start <= address - 1 < mapping.end])
                      for address in self.callers(stack) if address > 1]
-            profile.append(Stack(found or [located(0, [])]))
-        frames = Symbols().resolve(Profile(profile, mappings, False, 0, 0, 0, []))
+            profile.append(Stack(found or [Location(0, None, [(OTHER_STACKS, "", 0)])]))
+        symbols = self.seen_names.symbols
+        frames = (symbols.resolve(Profile(profile, mappings, False, 0, 0, 0, [])) if symbols is not None else
+                  [[unnamed(location) for location in stack.locations] for stack in profile])
         self.names.update({stack: place_words(site_of(names)) for stack, names in zip(fresh, frames)})
 
     def of_part(self, part):

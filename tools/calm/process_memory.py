@@ -369,6 +369,6 @@ class Process(Memory):
 
 
 PRESENT = bytes(byte >> 7 for byte in range(256))  # bit 63 of an entry
-# The same without those that are neither a file's (61) nor this process's alone (56): shared with a fork, or the one page
-# of zeros that the kernel shows where nobody has written.
+# The same without those that are neither a file's (61) nor this process's alone (56): shared with a fork, or the one
+# page of zeros that the kernel shows where nobody has written.
 OWN = bytes(byte >> 7 & (byte >> 5 | byte) & 1 for byte in range(256))

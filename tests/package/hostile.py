@@ -34,9 +34,7 @@ def look(pid):
                 subject.page(seen, seen, 40)
                 subject.as_json(seen)
         subject.heap.profile(1)
-        explained = explain.Subject(str(pid))
-        explain.page(explained)
-        explain.facts_of(explained)
+        explain.page(explain.Subject(str(pid)))
     except (Trouble, Gone):
         pass
 

@@ -90,13 +90,15 @@ def page(subject):
     rss, heap = numbers["rss"], numbers["heap"]
     head = subject.title() + (": RSS %s, of which %s is the heap" % (say.amount(rss), say.amount(heap)) if rss else
                               ": %s of heap" % say.amount(heap))
-    return [head] + table(numbers) + ["", "Why"] + why(subject) + ["", "What would lower it"] + remedies(subject)
+    return [head] + table(numbers) + ["Why"] + why(subject) + ["What would lower it"] + remedies(subject)
 
 
 def table(numbers):
-    rows = [["", "resident", numbers["resident"], "of the heap: what follows"],
+    rows = [["", "resident", numbers["resident"], "the heap, which is:"],
+            ["", "  requested", numbers["requested"], "by the profiler's estimate" if numbers["requested"] is not None
+             else "not known; the option profile_kb=512 estimates it"],
             ["", "  block", numbers["block"], block_words(numbers)],
-            ["", "  cached", numbers["cached"], "free blocks that wait in caches, batches and on shelves"],
+            ["", "  cached", numbers["cached"], "free blocks in caches, in batches and on shelves"],
             ["", "  free in slabs", numbers["free_in_slabs"], "free parts of pages and pages of slabs"],
             ["", "  dirty", numbers["dirty"], "whole free units, not given back yet"],
             ["", "  metadata", numbers["metadata"], "the heap's books"],
@@ -114,8 +116,6 @@ def block_words(numbers):
     words = "live blocks"
     if numbers["untouched"]:
         words += ", %s of them never written" % say.amount(numbers["untouched"])
-    if numbers["requested"] is not None:
-        words += "; requested: about %s" % say.amount(numbers["requested"])
     return words
 
 
@@ -228,7 +228,7 @@ def remedies(subject):
 def facts_of(subject):
     found = {"pid": subject.memory.pid, "program": subject.memory.program, "library": subject.watched.library,
              "is_core": not subject.memory.is_running, "page_bytes": subject.heap.page_bytes}
-    found.update({name + "_bytes": subject.numbers[name] for name in memory_numbers.KEYS})
+    found["memory"] = subject.numbers
     has_pages = subject.heap.pages is not None
     found["trim_bytes"] = trimmed(subject.heap, subject.parts, subject.numbers) if has_pages else None
     sites = Sites(subject)

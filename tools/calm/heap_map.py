@@ -188,6 +188,10 @@ class HeapMap:
         """Where a cached block lies."""
         return self.places.get(block, "put aside for a slab that is held")
 
+    def live_count(self):
+        return (sum(slab.live_blocks() for slab in self.slabs.values()) +
+                sum(not large.is_cached for large in self.large.values()))
+
     def live_blocks(self):
         """(address, size) of each live block, by address."""
         for unit in sorted(list(self.slabs) + self.large_units):
@@ -205,11 +209,12 @@ class HeapMap:
 
     def read_large(self):
         facts, head = self.facts, self.facts["unit.head"]
-        self.large = {}
+        self.large, end = {}, 0
         for unit, kind in enumerate(self.kinds):
-            if kind == head:
+            if kind == head and unit >= end and unit not in self.slabs:
                 units = max(1, min(self.tag(unit, "units", 4), self.units - unit))
                 self.large[unit] = Large(unit, units, self.tag(unit, "asked"), False)
+                end = unit + units
         first, size = facts["shelf.sets"] + facts["shelf.slots"], 8 * facts["shelf.slot_count"]
         sets = [(first + i * facts["shelf.set_bytes"], size) for i in range(facts["shelf.set_count"])]
         mask = (1 << facts["shelf.units_bits"]) - 1

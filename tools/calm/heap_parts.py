@@ -101,12 +101,14 @@ class Samples:
         data = self.heap.process.read(table, size * facts["live.ways"])
         if not any(data):
             return
-        block_at, stack_at, weight_at = (facts["live." + name] for name in ("block", "stack", "weight"))
-        for at in range(0, len(data) - size + 1, size):
-            address = unsigned(data, at + block_at, 8)
+        if size % 8 or facts["live.block"] % 8:
+            return
+        stack_at, weight_at = facts["live.stack"], facts["live.weight"]
+        blocks = memoryview(data).cast("Q")[facts["live.block"] // 8::size // 8]
+        for index, address in enumerate(blocks):
             if address > 1:
-                self.by_block[address] = (unsigned(data, at + stack_at, 4),
-                                          unsigned(data, at + weight_at, 8) / (1 << facts["stacks.weight_bits"]))
+                self.by_block[address] = (unsigned(data, index * size + stack_at, 4),
+                                          unsigned(data, index * size + weight_at, 8))
 
     def callers(self, stack):
         facts, tables = self.facts, self.watched.number("stacks.tables")
@@ -183,7 +185,7 @@ class Cohorts:
     def of(self, cohort):
         sites = self.sites.get(cohort, [])
         if cohort == self.watched.facts["cohort.first"]:
-            return "requests before sites were told apart"
+            return "early requests"
         if not sites:
             return "cohort %d" % cohort
         self.names.learn([sites[0][1]])

@@ -130,9 +130,10 @@ def requested(watched):
 
 
 def is_profiled_from_the_start(watched):
-    """Whether the profiler was switched on by the environment, and never off since."""
+    """Whether the profiler was switched on by the environment, never off since, and had room for all samples."""
     if (watched.number("sample.state", size=4) != watched.facts["sample.on"] or
-            watched.number("sample.on_before_ms") or watched.number("remote.request", "remote.until_ms")):
+            any(watched.number(name) for name in ("sample.on_before_ms", "sample.lost")) or
+            watched.number("remote.request", "remote.until_ms")):
         return False
     try:
         with watched.process.file("environ", "rb") as file:

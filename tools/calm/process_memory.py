@@ -285,7 +285,7 @@ class Process(Memory):
         """Its areas, each with what of it is in memory and what was swapped out."""
         try:
             with self.file("smaps", errors="surrogateescape", newline="\n") as file:
-                lines = file.read(8 * MAPS_BYTES_MAX).split("\n")
+                lines = file.read(MAPS_BYTES_MAX).split("\n")
         except PermissionError:
             raise self.refused() from None
         except OSError:

@@ -70,6 +70,8 @@ class Frame:
     profiler_on: bool = False
     samples: int = 0
     sites: dict = field(default_factory=dict)  # cohort: [(votes, address)], the most votes first
+    numbers: dict = field(default_factory=dict)  # of memory_numbers.py
+    blocks: int = 0  # live, by heap_map.py
 
 
 class Watched:

@@ -126,7 +126,8 @@ def wrapped(text):
 
 def why(subject):
     if subject.heap.pages is None:
-        return wrapped("The kernel does not say which pages of the heap are in memory, or it is above 32 GiB.")
+        return wrapped("The heap is above 32 GiB, and is not read." if not subject.heap.is_read else
+                       "The kernel does not say which pages of the heap are in memory.")
     resident, lines = subject.numbers["resident"], []
     shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:PARTS_SHOWN]
     sites = Sites(subject)

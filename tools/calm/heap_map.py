@@ -89,7 +89,8 @@ class HeapMap:
                                                        for name in ("base", "map", "tags", "units"))
         self.map_at = map_at
         self.mapped_bytes = self.units << facts["unit.shift"]
-        if self.units > UNITS_WITH_PAGES_MAX or self.mapped_bytes > MAPPED_BYTES_MAX:
+        self.is_read = 0 < self.units <= UNITS_WITH_PAGES_MAX and self.mapped_bytes <= MAPPED_BYTES_MAX
+        if not self.is_read:
             self.units = 0
         entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
         self.kinds = [kind for kind, in entry.iter_unpack(self.process.read(map_at, entry.size * self.units))]

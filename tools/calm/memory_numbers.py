@@ -46,6 +46,8 @@ def of_map(heap):
 
 def of_blocks(heap):
     """What the heap's own words say, with the pages that are in memory."""
+    if not heap.is_read:
+        return {}
     block = sum(ones_bytes(slab) for slab in heap.slabs.values())
     block += sum(large.units for large in heap.large.values() if not large.is_cached) * heap.unit_bytes
     found = {"block": block}

@@ -116,7 +116,7 @@ class Explain(InFolder):
                 process.communicate()
                 with open(report) as file:
                     own = json.load(file)
-                self.near(found["resident"], own["resident_bytes"], 0.01)
+                self.near(found["resident"], own["resident_bytes"], 0.001)
                 self.assertLess(found["other_anonymous"], 6 * MIB)
                 self.near(found["block"], own["allocated_bytes"] - own["cached_bytes"], 0.01)
 
@@ -198,6 +198,8 @@ class Explain(InFolder):
         row, freed = self.kind(subject, self.at["row"] + 7), self.kind(subject, self.at["freed"])
         self.assertEqual((row["kind"], row["state"], row["block"], row["inside"], row["block_bytes"]),
                          ("block", "live", self.at["row"], 7, ROW_BYTES))
+        last = self.kind(subject, self.at["row"] + ROW_BYTES - 1)
+        self.assertEqual((last["block"], last["inside"]), (self.at["row"], ROW_BYTES - 1))
         self.assertEqual((freed["kind"], freed["block"]), ("block", self.at["freed"]))
         self.assertIn(freed["state"], ("cached", "free"))
         self.assertIn(row["after"], ("cached", "free"))

@@ -5,6 +5,7 @@
  *   r   frees the rows, of which it kept one in thirteen
  *   l   frees the large block, of which it wrote a part
  *   p   frees the pages that it holds, blocks of 4096
+ *   m   maps memory of its own, and writes it
  *   t   calls malloc_trim(0)
  *   a   ends by abort()
  */
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -26,10 +28,12 @@ enum {
     LARGE_WRITTEN = 12 << 20,
     READ_BYTES = 24 << 20,
     FREED_BYTES = 2 << 20,
+    PASSED = 20000,
+    PASSED_BYTES = 64,
     STACK_BYTES = 512 * 1024,
 };
 
-static char *rows[ROWS], *pages[PAGES];
+static char *rows[ROWS], *pages[PAGES], *passed[PASSED];
 static char *large, *only_read;
 static void *freed;
 static void *volatile of_thread;
@@ -53,7 +57,8 @@ static void *wait_with_stack(void *unused)
     volatile char used[STACK_BYTES];
     for (size_t i = 0; i < sizeof used; i += 1024)
         used[i] = 1;
-    free(malloc(100));
+    for (int i = 0; i < PASSED; i++) /* to batches, as another thread asked for them */
+        free(passed[i]);
     of_thread = (void *)(uintptr_t)used;
     pause();
     return unused;
@@ -65,6 +70,8 @@ static void hold(void)
         rows[i] = parse_row();
     for (int i = 0; i < PAGES; i++)
         pages[i] = take_page();
+    for (int i = 0; i < PASSED; i++)
+        passed[i] = malloc(PASSED_BYTES);
     for (int i = 0; i < ROWS; i++)
         if (i % KEPT_ONE_IN != 0) {
             freed = rows[i];
@@ -106,6 +113,10 @@ int main(void)
             free(large);
         if (what == 'p')
             free_all(pages, PAGES);
+        if (what == 'm')
+            memset(
+                mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                1, LARGE_BYTES);
         if (what == 't')
             malloc_trim(0);
         if (what == 'a')

@@ -234,9 +234,11 @@ class Explain(InFolder):
         self.check_addresses(process.pid)
         heap = HeapMap(Watched(process.pid))
         places = {address: place for address, place in heap.places.items()}
-        address = next(iter(places))
-        found = self.kind(process.pid, address)
-        self.assertEqual((found["state"], found["where"], found["block"]), (CACHED, places[address], address))
+        self.assertEqual({words.split(" of ")[0] for words in places.values()}, {"in the cache", "in a batch"})
+        for place in set(places.values()):
+            address = next(address for address in places if places[address] == place)
+            found = self.kind(process.pid, address)
+            self.assertEqual((found["state"], found["where"], found["block"]), (CACHED, place, address))
         for book in heap.anchors():
             self.assertEqual(self.kind(process.pid, book)["kind"], "metadata")
         text = self.text(process.pid, hex(self.at["row"] + 7))

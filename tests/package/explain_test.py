@@ -194,7 +194,9 @@ class Explain(InFolder):
         for options, share in (("profile_kb=32", 0.97), ("sites=hash", 0.8)):
             with self.subTest(options):
                 process = self.start(options)
-                words = " ".join(self.text(process.pid).split())
+                lines = self.text(process.pid).splitlines()
+                self.assertLessEqual(len(lines), SCREEN_LINES)
+                words = " ".join(" ".join(lines).split())
                 found = re.search(r"live blocks of 208 B.*?Most of them are from parse_row at explained\.c:(\d+) "
                                   r"\((\d+) %\)", words)
                 self.assertTrue(found, words)

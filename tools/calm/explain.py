@@ -19,7 +19,8 @@ from trouble import Trouble
 from watched import Watched
 
 USAGE = 2
-PARTS_SHOWN, SITES_SHOWN, WIDTH_MAX = 3, 2, 96
+SCREEN_LINES, WIDTH_MAX = 24, 96
+DETAILS = ((3, 2), (3, 1), (2, 2), (2, 1), (1, 1))  # parts, and sites of each: as many as the screen has room for
 SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
 SITE_SHARE_MIN = 0.05  # of a part's blocks
 FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
@@ -90,7 +91,14 @@ def page(subject):
     rss, heap = numbers["rss"], numbers["heap"]
     head = subject.title() + (": RSS %s, of which %s is the heap" % (say.amount(rss), say.amount(heap)) if rss else
                               ": %s of heap" % say.amount(heap))
-    return [head] + table(numbers) + ["Why"] + why(subject) + ["What would lower it"] + remedies(subject)
+    begin, end = [head] + table(numbers) + ["Why"], ["What would lower it"] + remedies(subject)
+    room = max(SCREEN_LINES, shutil.get_terminal_size((80, SCREEN_LINES)).lines) - len(begin) - len(end)
+    sites = Sites(subject)
+    for parts, sites.shown in DETAILS:
+        lines = why(subject, sites, parts)
+        if len(lines) <= room:
+            break
+    return begin + lines + end
 
 
 def table(numbers):
@@ -124,13 +132,13 @@ def wrapped(text):
     return textwrap.wrap(text, width - 2, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
-def why(subject):
+def why(subject, sites, parts_shown):
     if subject.heap.pages is None:
         return wrapped("The heap is above 32 GiB, and is not read." if not subject.heap.is_read else
                        "The kernel does not say which pages of the heap are in memory.")
     resident, lines = subject.numbers["resident"], []
-    shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:PARTS_SHOWN]
-    sites = Sites(subject)
+    shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:parts_shown]
+    sites.is_unknown = False
     for part in shown:
         lines += wrapped(part_words(part, resident) + sites.words(part))
     others = sum(part.resident for part in subject.parts if part not in shown)
@@ -170,7 +178,7 @@ class Sites:
     def __init__(self, subject):
         self.subject = subject
         self.samples, self.cohorts = Samples(subject.heap), Cohorts(subject.heap)
-        self.is_unknown = False
+        self.is_unknown, self.shown = False, 1
 
     def words(self, part):
         known = self.samples.of_part(part)
@@ -179,7 +187,7 @@ class Sites:
         if not known:
             self.is_unknown = True
             return ""
-        first = [known[0]] + [pair for pair in known[1:SITES_SHOWN] if pair[0] >= SITE_SHARE_MIN]
+        first = [known[0]] + [pair for pair in known[1:self.shown] if pair[0] >= SITE_SHARE_MIN]
         return " %s from %s." % ("Most of them are" if first[0][0] > 0.5 else "They are", " and ".join(
             "%s (%d %%)" % (site, round(100 * share)) for share, site in first))
 

@@ -3,6 +3,7 @@ import os
 import struct
 from dataclasses import dataclass, field
 
+import say
 from facts import unsigned
 from heap_profile import OTHER_STACKS, Location, Profile, Stack
 from heap_symbols import short, site_of
@@ -191,4 +192,4 @@ class Cohorts:
         self.names.learn([sites[0][1]])
         others = len(sites) - 1
         return place_words(self.names.of(sites[0][1])[0]) + (
-            " or %d others of cohort %d" % (others, cohort) if others else "")
+            " or %s of cohort %d" % (say.count(others, "other"), cohort) if others else "")

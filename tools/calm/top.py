@@ -23,6 +23,7 @@ from watched import Watched, located
 
 USAGE = 2
 SITES_NAMED = 3  # of each cohort
+NUMBERS_PAUSES = 10  # times what reading them took
 COHORTS_SHOWN, CLASSES_SHOWN, CACHES_SHOWN, CORES_SHOWN = 12, 8, 4, 16
 CLEAR, HOME, REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 SCREEN, NO_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -219,8 +220,7 @@ class Look:
         self.executors = subject.executors.look()
         self.heap = subject.heap.look() if subject.heap else None
         if self.heap:
-            seen = HeapMap(subject.heap)
-            self.heap.numbers, self.heap.blocks = memory_numbers.of_map(seen), seen.live_count()
+            self.heap.numbers, self.heap.blocks = subject.numbers()
 
 
 class Subject:
@@ -232,6 +232,7 @@ class Subject:
             self.executors = executors.Executors(self.process)
         except Gone:
             raise self.process.has_ended() from None
+        self.told, self.told_until = None, 0
         try:
             self.heap = Watched(pid)
             self.names = Names(self.heap)
@@ -239,6 +240,16 @@ class Subject:
             if not self.executors.tables:
                 raise
             self.heap = None
+
+    def numbers(self):
+        """(the numbers, the blocks that are live): read block by block, so that of a large heap not at each look."""
+        begun = time.monotonic()
+        if begun >= self.told_until:
+            seen = HeapMap(self.heap)
+            self.told = memory_numbers.of_map(seen), seen.live_count()
+            now = time.monotonic()
+            self.told_until = now + NUMBERS_PAUSES * (now - begun)
+        return self.told
 
     def has_started(self):
         return self.heap is None or self.heap.has_started()

@@ -9,7 +9,7 @@
 
 #include "base/attr.h"
 
-enum { FACT_NAME_BYTES = 24, FACT_LISTS = 16 };
+enum { FACT_NAME_BYTES = 24, FACT_LISTS = 24 };
 
 struct watch_fact {
     char name[FACT_NAME_BYTES]; /* closed by a NUL */

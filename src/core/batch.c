@@ -269,6 +269,7 @@ const struct watch_fact batch_facts[] = {
     FACT_NUMBER("batch.bytes", sizeof(struct batch)),
     FACT_NUMBER("batch.next", offsetof(struct batch, next)),
     FACT_NUMBER("batch.count", offsetof(struct batch, count)),
+    FACT_NUMBER("batch.blocks", offsetof(struct batch, blocks)),
     FACT_NUMBER("batch.number_bits", NUMBER_BITS),
     FACTS_END,
 };

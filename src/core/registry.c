@@ -92,6 +92,7 @@ const struct watch_fact registry_facts[] = {
     FACT_NUMBER("cache.entries", offsetof(struct cache, entries)),
     FACT_NUMBER("cache.row.used_bins", offsetof(struct cache_row, used_bins)),
     FACT_NUMBER("cache.entry_bytes", ENTRY_BYTES),
+    FACT_NUMBER("cache.first", offsetof(struct cache_entry, first)),
     FACT_NUMBER("cache.top", offsetof(struct cache_entry, top)),
     FACT_NUMBER("cache.limit", offsetof(struct cache_entry, limit)),
     FACT_NUMBER("cache.slots_log2_min", SLOTS_LOG2_MIN),

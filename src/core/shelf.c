@@ -154,5 +154,6 @@ const struct watch_fact shelf_facts[] = {
     FACT_AT("shelf.slots", shelf.slots),
     FACT_NUMBER("shelf.slot_count", SLOTS),
     FACT_NUMBER("shelf.units_bits", KEY_UNITS_BITS),
+    FACT_NUMBER("shelf.unit_shift", KEY_OWNER_BITS + KEY_UNITS_BITS),
     FACTS_END,
 };

@@ -285,3 +285,11 @@ verdict slab_verify(const struct slab *slab)
         return "B2: the unit map and a slab name different bins";
     return NULL;
 }
+
+const struct watch_fact slab_facts[] = {
+    FACT_NUMBER("slab.unit", offsetof(struct slab, unit)),
+    FACT_NUMBER("slab.bin", offsetof(struct slab, bin)),
+    FACT_NUMBER("slab.strays", offsetof(struct slab, strays)),
+    FACT_NUMBER("slab.map", offsetof(struct slab, free_map)),
+    FACTS_END,
+};

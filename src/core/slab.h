@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/facts.h"
 #include "core/class.h"
 
 enum { SLAB_UNLISTED = 255 };
@@ -122,6 +123,8 @@ ALWAYS_INLINE size_t slab_stray_words(const struct slab *slab)
 }
 
 verdict slab_verify(const struct slab *slab);
+
+extern const struct watch_fact slab_facts[];
 
 ALWAYS_INLINE struct slab *slab_of_unit(size_t unit)
 {

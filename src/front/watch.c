@@ -17,6 +17,10 @@
 #include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
+#include "core/slab.h"
+#include "mem/meta.h"
+#include "site/learned.h"
+#include "site/live.h"
 #include "site/remote.h"
 #include "site/sample.h"
 #include "site/stacks.h"
@@ -25,6 +29,11 @@ static const struct watch_fact region_facts[] = {
     FACT_AT("region", region),
     FACT_NUMBER("region.base", offsetof(struct region, base)),
     FACT_NUMBER("region.map", offsetof(struct region, map)),
+    FACT_NUMBER("region.tags", offsetof(struct region, tags)),
+    FACT_NUMBER("tag.bytes", sizeof(struct span_tag)),
+    FACT_NUMBER("tag.units", offsetof(struct span_tag, units)),
+    FACT_NUMBER("tag.slab", offsetof(struct span_tag, slab)),
+    FACT_NUMBER("tag.asked", offsetof(struct span_tag, bytes)),
     FACT_NUMBER("unit.entry", sizeof(struct unit_entry)),
     FACT_NUMBER("region.units", offsetof(struct region, units)),
     FACT_NUMBER("unit.shift", UNIT_SHIFT),
@@ -48,5 +57,6 @@ const struct fact_table watch_table = {
     .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
-              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
+              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, remote_facts,
+              slab_facts, meta_facts, live_facts, learned_table_facts},
 };

@@ -165,3 +165,9 @@ size_t meta_resident_bytes(void)
         bytes += os_resident_bytes(chunk_at(i), load(&chunk_at(i)->extent.committed, ACQUIRE));
     return bytes;
 }
+
+const struct watch_fact meta_facts[] = {
+    FACT_AT("meta.chunks", meta.chunks),
+    FACT_AT("meta.count", meta.chunk_count),
+    FACTS_END,
+};

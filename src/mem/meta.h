@@ -5,7 +5,7 @@
 #ifndef CALM_MEM_META_H
 #define CALM_MEM_META_H
 
-#include "base/attr.h"
+#include "base/facts.h"
 
 /* Prepares `chunk_bytes`, the address space taken at a time. */
 void meta_start(size_t chunk_bytes, size_t page_bytes);
@@ -27,5 +27,7 @@ void *meta_at(uint32_t number);
 size_t meta_mapped_bytes(void);
 size_t meta_resident_bytes(void);
 size_t meta_reserved_bytes(void);
+
+extern const struct watch_fact meta_facts[];
 
 #endif

@@ -477,3 +477,8 @@ size_t learned_resident_bytes(void)
     char *start = (char *)load(&tables, ACQUIRE);
     return start == NULL ? 0 : os_resident_bytes(start, table_bytes());
 }
+
+const struct watch_fact learned_table_facts[] = {
+    FACT_AT("learned.tables", tables),
+    FACTS_END,
+};

@@ -9,7 +9,7 @@
 #ifndef CALM_SITE_LEARNED_H
 #define CALM_SITE_LEARNED_H
 
-#include "base/attr.h"
+#include "base/facts.h"
 
 enum { LEARNED_LOG_MAX = 64 };
 
@@ -66,5 +66,7 @@ size_t learned_log(struct learned_move *out);
 
 size_t learned_mapped_bytes(void);
 size_t learned_resident_bytes(void);
+
+extern const struct watch_fact learned_table_facts[];
 
 #endif

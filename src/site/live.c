@@ -65,3 +65,13 @@ bool live_end(const void *block, struct live_sample *out)
     }
     return false;
 }
+
+const struct watch_fact live_facts[] = {
+    FACT_AT("live.table", table),
+    FACT_NUMBER("live.ways", LIVE_SETS *LIVE_WAYS),
+    FACT_NUMBER("live.way_bytes", sizeof(struct way)),
+    FACT_NUMBER("live.block", offsetof(struct way, block)),
+    FACT_NUMBER("live.stack", offsetof(struct way, sample.stack)),
+    FACT_NUMBER("live.weight", offsetof(struct way, sample.estimate.weight)),
+    FACTS_END,
+};

@@ -25,4 +25,6 @@ bool live_begin(const void *block, struct live_sample sample);
 /* Takes a block out. False: it is not there. Of two threads that try, one has it. */
 bool live_end(const void *block, struct live_sample *out);
 
+extern const struct watch_fact live_facts[];
+
 #endif

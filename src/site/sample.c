@@ -474,8 +474,13 @@ size_t sample_resident_bytes(void)
 }
 
 const struct watch_fact sample_facts[] = {
-    FACT_AT("sample.state", sample_state),        FACT_NUMBER("sample.on", SAMPLING_ON),
-    FACT_AT("sample.rate", rate_bytes),           FACT_AT("sample.samples", samples),
-    FACT_AT("sample.lost", samples_lost),         FACT_AT("sample.start_ns", first_start_ns),
-    FACT_AT("sample.on_before_ms", on_before_ms), FACTS_END,
+    FACT_AT("sample.state", sample_state),
+    FACT_NUMBER("sample.on", SAMPLING_ON),
+    FACT_AT("sample.rate", rate_bytes),
+    FACT_AT("sample.samples", samples),
+    FACT_AT("sample.lost", samples_lost),
+    FACT_AT("sample.start_ns", first_start_ns),
+    FACT_AT("sample.on_before_ms", on_before_ms),
+    FACT_AT("sample.tables", tables),
+    FACTS_END,
 };

@@ -12,8 +12,9 @@ from support import ROOT
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
 
+import explain  # noqa: E402
 import top  # noqa: E402
-from facts import ADDRESSES, FACT_BYTES, HEAD_BYTES, LISTS, text_of, unsigned  # noqa: E402
+from facts import ADDRESSES, FACT_BYTES, HEAD_BYTES, lists_in, text_of, unsigned  # noqa: E402
 from process_memory import Gone  # noqa: E402
 from trouble import Trouble  # noqa: E402
 from watched import Watched  # noqa: E402
@@ -33,6 +34,7 @@ def look(pid):
                 subject.page(seen, seen, 40)
                 subject.as_json(seen)
         subject.heap.profile(1)
+        explain.page(explain.Subject(str(pid)))
     except (Trouble, Gone):
         pass
 
@@ -40,7 +42,7 @@ def look(pid):
 def places_of(process, table):
     """Where each fact's value lies, by name."""
     found = {}
-    for index in range(LISTS):
+    for index in range(lists_in(process.read(table, HEAD_BYTES))):
         at = unsigned(process.read(table + HEAD_BYTES + 8 * index, 8), 0, 8)
         while at != 0 and process.read(at, 1) != b"\0":
             found[text_of(process.read(at, 24))] = at + 24

@@ -462,7 +462,7 @@ class Watch(InFolder):
         watched.process.read_all = lambda pieces: [b"\xff" * size for _, size in pieces]
         watched.process.reads_left = 0
         with self.assertRaisesRegex(Trouble, "no more of them is read"):
-            watched.read_entries(None, 0, [0], None)
+            list(watched.entries(0, [0]))
 
     def test_no_fact_and_no_word_of_a_process_can_harm_who_looks(self):
         # Seen to fail: shifts, counts and sizes taken as they are; lists that end nowhere.

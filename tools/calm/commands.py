@@ -92,6 +92,11 @@ def command_top(once, json, interval, pid):
     return top.start(pid, once, json, interval)
 
 
+def command_explain(json, map, subject, address):
+    import explain
+    return explain.start(subject, address, json, map)
+
+
 def command_lib():
     path = build.library()
     if re.search(r"[\s:]", path):
@@ -273,6 +278,15 @@ COMMANDS = {entry.name: entry for entry in (
                 Flag("json", "one JSON object a refresh; with --once, one"),
                 Option("interval", "SECONDS", "between refreshes", "1"),
                 Word("pid", "PID", "the process's number")]),
+    Command("explain", "Says why a process's memory is where it is, and what would lower it; or what an ADDRESS is.\n\n"
+            "The process needs nothing but calmalloc in it, and is neither stopped nor changed. A core file that the\n"
+            "kernel or gcore wrote does as well, without symbols. With ADDRESS: what is there, a block or not.",
+            command_explain, [
+                Flag("json", "one JSON object; sizes are bytes"),
+                Option("map", "FILE.html", "write a page that draws the heap's slabs by how full they are"),
+                Word("subject", "PID|CORE", "the process's number, or a core file"),
+                Word("address", "ADDRESS", "a number, such as 0x7f12a0", is_required=False)],
+            brief="explain [OPTIONS] PID|CORE [ADDRESS]"),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),

@@ -28,7 +28,7 @@ def main(arguments):
         return command.function(rest) or 0
     reader = read_plain
     # `run` and `lib` must start fast and never print pages, `heap` takes a program's words; the rest may be pretty.
-    if name not in ("run", "lib", "heap", "top") and not os.environ.get("CALM_PLAIN"):
+    if name not in ("run", "lib", "heap", "top", "explain") and not os.environ.get("CALM_PLAIN"):
         try:
             import typer  # noqa: F401
             reader = read_typer

@@ -6,16 +6,16 @@ import struct
 
 from trouble import Trouble
 
-LISTS, FACT_BYTES, FACTS_MAX = 16, 32, 256
+LISTS_MAX, FACT_BYTES, FACTS_MAX = 64, 32, 256
 HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
 
 
 # Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
 ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
-    "large.blocks large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
-    "sample.start_ns sample.state seen.sites shelf.slots site.cohorts site.table stacks.cut stacks.tables "
-    "stacks.used".split())
+    "large.blocks large.units learned.tables live.table meta.chunks meta.count region remote.request running "
+    "sample.lost sample.on_before_ms sample.rate sample.samples sample.start_ns sample.state sample.tables seen.sites "
+    "shelf.slots site.cohorts site.table stacks.cut stacks.tables stacks.used".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
 OFFSET_MAX = 1 << 24  # of those that are not named here
 RANGES = {
@@ -24,12 +24,14 @@ RANGES = {
     "cache.slots_log2_min": (0, 16), "class.bits": (1, 12), "class.count": (1, 1 << 12), "class.facts_bytes": (4, 256),
     "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
+    "live.way_bytes": (16, 256), "live.ways": (1, 1 << 20),
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
-    "shelf.slot_count": (1, 1 << 13), "shelf.units_bits": (1, 32), "stacks.depth_max": (1, 64),
-    "stacks.limit": (0, 1 << 15), "stacks.row_bytes": (1, 4096), "stacks.volume_bits": (1, 32),
-    "stacks.weight_bits": (1, 32),
+    "shelf.slot_count": (1, 1 << 13), "shelf.unit_shift": (1, 63), "shelf.units_bits": (1, 32),
+    "slab.map": (8, 1 << 12), "tag.bytes": (16, 256), "stacks.depth_max": (1, 64),
+    "stacks.limit": (0, 1 << 15), "stacks.other": (0, 1 << 15), "stacks.row_bytes": (1, 4096),
+    "stacks.volume_bits": (1, 32), "stacks.weight_bits": (1, 32),
     "unit.entry": (2, 256), "unit.shift": (12, 30), "worker.bytes": (1, 1 << 18),
 }
 
@@ -76,10 +78,14 @@ def tables(process, areas, magic, version):
     return found, other
 
 
+def lists_in(head):
+    return min(max(0, unsigned(head, 20, 4) - HEAD_BYTES) // 8, LISTS_MAX)
+
+
 def read_lists(process, table):
     facts, lists_at = Facts(process.who()), table + HEAD_BYTES
     facts.place, facts.head = table, process.read(table, HEAD_BYTES)
-    for index in range(LISTS):
+    for index in range(lists_in(facts.head)):
         at = unsigned(process.read(lists_at + 8 * index, 8), 0, 8)
         for _ in range(FACTS_MAX):
             if at == 0:

@@ -17,6 +17,8 @@ PT_LOAD, PT_NOTE, NT_GNU_BUILD_ID = 1, 4, 3
 NOTES_BYTES_MAX = 1 << 16
 ADDRESS_MAX = (1 << 63) - 1
 MAPS_BYTES_MAX = 1 << 27
+STACK_TRIES, THREADS_MAX = 3, 1 << 14
+SMAPS_LINES = frozenset(("Rss:", "Swap:"))
 # Of one call, and of one look: calls, and bytes with what a call costs.
 READ_BYTES_MAX, LOOK_READS_MAX, LOOK_BYTES_MAX, READ_COST = 1 << 26, 1 << 21, 1 << 32, 64
 CAP_SYS_PTRACE = 19  # its bit
@@ -68,8 +70,88 @@ class Area:
     offset: int
     path: str
 
+    def is_file(self):
+        return bool(self.path) and self.path[0] != "["
 
-class Process:
+    def is_private(self):
+        return not self.path or self.path.startswith("[anon")
+
+
+@dataclass
+class Mapped(Area):
+    """An area with the bytes of it that are in memory, and that were swapped out."""
+    rss: int = 0
+    swap: int = 0
+
+
+class Memory:
+    """What a program has in memory, by address: a process's, or a core file's. Each says where it is from by who(),
+    reads a piece by read_one(), and knows its areas()."""
+
+    def new_look(self):
+        self.reads_left, self.bytes_left = LOOK_READS_MAX, LOOK_BYTES_MAX
+
+    def charge(self, reads, size=0):
+        """Of what one look may cost: so many reads, or pieces of what was read, and bytes."""
+        self.reads_left -= reads
+        self.bytes_left -= size + READ_COST * reads
+        if size > READ_BYTES_MAX or self.reads_left < 0 or self.bytes_left < 0:
+            raise Trouble("%s has tables that make no sense; no more of them is read." % self.who())
+
+    def read(self, address, size):
+        return self.read_all([(address, size)])[0]
+
+    def read_all(self, pieces):
+        """The bytes at each (address, size)."""
+        size = sum(piece[1] for piece in pieces)
+        self.charge(len(pieces), size)
+        return [self.read_one(*piece) for piece in pieces]
+
+    def notes(self, area):
+        """(name, type, address of the contents, contents) of each note of the file that `area` is the start of."""
+        head = self.read(area.start, 64)
+        if head[:5] != b"\x7fELF\x02":
+            return []
+        table, = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        if size != 56 or table + size * count > area.end - area.start:
+            return []
+        parts = [struct.unpack_from("<IIQQQQQQ", data) for data in
+                 self.read_all([(area.start + table + size * index, size) for index in range(count)])]
+        first = next((part for part in parts if part[0] == PT_LOAD and part[2] == 0), None)
+        if first is None:
+            return []
+        bias = area.start - first[3]
+        found = []
+        for kind, _, _, address, _, _, length, _ in parts:
+            if kind == PT_NOTE and length <= NOTES_BYTES_MAX:
+                found += self.parse_notes(bias + address, length)
+        return found
+
+    def parse_notes(self, address, length):
+        """Notes that are aligned to 8 have contents of such a size that 4 finds them as well; and mold says 8 of all
+        when one is."""
+        data, at, found = self.read(address, length), 0, []
+        while at + 12 <= length:
+            name_bytes, bytes_, kind = struct.unpack_from("<III", data, at)
+            contents = at + 12 + (name_bytes + 3) // 4 * 4
+            if contents + bytes_ > length:
+                break
+            found.append((data[at + 12:at + 12 + name_bytes].rstrip(b"\0"), kind, address + contents,
+                          data[contents:contents + bytes_]))
+            at = contents + (bytes_ + 3) // 4 * 4
+        return found
+
+    def build_id(self, area):
+        for name, kind, _, contents in self.notes(area):
+            if name == b"GNU" and kind == NT_GNU_BUILD_ID:
+                return contents.hex()
+        return ""
+
+
+class Process(Memory):
+    is_running = True
+
     def __init__(self, pid, is_written=False):
         self.pid, self.memory = pid, None
         self.new_look()
@@ -95,6 +177,14 @@ class Process:
 
     def file(self, name, mode="r", **more):
         return open(name, mode, opener=lambda path, flags: self.open(path, flags), **more)
+
+    def list(self, name):
+        """The names in a folder of /proc/PID; OSError where it cannot be read."""
+        folder = self.open(name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return os.listdir(folder)
+        finally:
+            os.close(folder)
 
     def name(self):
         try:
@@ -151,25 +241,6 @@ class Process:
         return Refused("%s may not be read without the capability CAP_SYS_PTRACE%s; %s." % (
             who, " while kernel.yama.ptrace_scope is %d" % scope if scope > 0 else "", remedy(scope)))
 
-    def new_look(self):
-        self.reads_left, self.bytes_left = LOOK_READS_MAX, LOOK_BYTES_MAX
-
-    def charge(self, reads, size=0):
-        """Of what one look may cost: so many reads, or pieces of what was read, and bytes."""
-        self.reads_left -= reads
-        self.bytes_left -= size + READ_COST * reads
-        if size > READ_BYTES_MAX or self.reads_left < 0 or self.bytes_left < 0:
-            raise Trouble("%s has tables that make no sense; no more of them is read." % self.who())
-
-    def read(self, address, size):
-        return self.read_all([(address, size)])[0]
-
-    def read_all(self, pieces):
-        """The bytes at each (address, size)."""
-        size = sum(piece[1] for piece in pieces)
-        self.charge(len(pieces), size)
-        return [self.read_one(*piece) for piece in pieces]
-
     def read_one(self, address, size):
         if not 0 <= address <= ADDRESS_MAX - size:
             raise Gone()
@@ -210,46 +281,52 @@ class Process:
             raise Gone()
         return found
 
-    def notes(self, area):
-        """(name, type, address of the contents, contents) of each note of the file that `area` is the start of."""
-        head = self.read(area.start, 64)
-        if head[:5] != b"\x7fELF\x02":
-            return []
-        table, = struct.unpack_from("<Q", head, 32)
-        size, count = struct.unpack_from("<HH", head, 54)
-        if size != 56 or table + size * count > area.end - area.start:
-            return []
-        parts = [struct.unpack_from("<IIQQQQQQ", data) for data in
-                 self.read_all([(area.start + table + size * index, size) for index in range(count)])]
-        first = next((part for part in parts if part[0] == PT_LOAD and part[2] == 0), None)
-        if first is None:
-            return []
-        bias = area.start - first[3]
+    def mappings(self):
+        """Its areas, each with what of it is in memory and what was swapped out."""
+        try:
+            with self.file("smaps", errors="surrogateescape", newline="\n") as file:
+                lines = file.read(MAPS_BYTES_MAX).split("\n")
+        except PermissionError:
+            raise self.refused() from None
+        except OSError:
+            raise Gone() from None
         found = []
-        for kind, _, _, address, _, _, length, _ in parts:
-            if kind == PT_NOTE and length <= NOTES_BYTES_MAX:
-                found += self.parse_notes(bias + address, length)
+        for line in lines:
+            name, _, rest = line.partition(" ")
+            if name in SMAPS_LINES:
+                if found:
+                    setattr(found[-1], name[:-1].lower(), int(rest.split()[0]) << 10)
+            elif "-" in name and not name.endswith(":"):
+                start, end = (int(word, 16) for word in name.split("-"))
+                words = rest.split(maxsplit=4)
+                found.append(Mapped(start, end, words[0], int(words[1], 16), words[4] if len(words) > 4 else ""))
+        if not found:
+            raise Gone()
         return found
 
-    def parse_notes(self, address, length):
-        """Notes that are aligned to 8 have contents of such a size that 4 finds them as well; and mold says 8 of all
-        when one is."""
-        data, at, found = self.read(address, length), 0, []
-        while at + 12 <= length:
-            name_bytes, bytes_, kind = struct.unpack_from("<III", data, at)
-            contents = at + 12 + (name_bytes + 3) // 4 * 4
-            if contents + bytes_ > length:
+    def stack_pointers(self):
+        """Where the stacks of the threads end now, as far as the kernel says: it does not of threads that run."""
+        found, left = set(), None
+        for _ in range(STACK_TRIES):
+            try:
+                left = self.list("task")[:THREADS_MAX] if left is None else left
+            except OSError:
                 break
-            found.append((data[at + 12:at + 12 + name_bytes].rstrip(b"\0"), kind, address + contents,
-                          data[contents:contents + bytes_]))
-            at = contents + (bytes_ + 3) // 4 * 4
+            running = []
+            for thread in left:
+                try:
+                    with self.file("task/%s/syscall" % thread) as file:
+                        words = file.read(512).split()
+                except OSError:
+                    continue
+                if len(words) >= 3:
+                    found.add(int(words[-2], 16))
+                else:
+                    running.append(thread)
+            left = running
+            if not left:
+                break
         return found
-
-    def build_id(self, area):
-        for name, kind, _, contents in self.notes(area):
-            if name == b"GNU" and kind == NT_GNU_BUILD_ID:
-                return contents.hex()
-        return ""
 
     def number_in(self, file_name, label):
         """The number behind `label` in a file of /proc/PID, or None."""
@@ -271,6 +348,11 @@ class Process:
 
     def pages_present(self, start, size):
         """A byte of 0 or 1 for each page of a range, or None where the kernel does not say."""
+        pages = self.pages_of(start, size)
+        return pages.translate(PRESENT) if pages is not None else None
+
+    def pages_of(self, start, size):
+        """The highest byte of what the kernel says of each page, or None."""
         page = os.sysconf("SC_PAGESIZE")
         try:
             with self.file("pagemap", "rb", buffering=0) as file:
@@ -283,7 +365,10 @@ class Process:
                     data += more
         except OSError:
             return None
-        return data[7::8].translate(PRESENT)
+        return data[7::8]
 
 
 PRESENT = bytes(byte >> 7 for byte in range(256))  # bit 63 of an entry
+# The same without those that are neither a file's (61) nor this process's alone (56): shared with a fork, or the one
+# page of zeros that the kernel shows where nobody has written.
+OWN = bytes(byte >> 7 & (byte >> 5 | byte) & 1 for byte in range(256))

@@ -12,7 +12,9 @@ import sys
 import time
 
 import executors
+import memory_numbers
 import say
+from heap_map import HeapMap
 from heap_profile import Profile, Stack
 from heap_symbols import Frame, Symbols, is_wrapper, short
 from process_memory import Gone, Process
@@ -21,6 +23,7 @@ from watched import Watched, located
 
 USAGE = 2
 SITES_NAMED = 3  # of each cohort
+NUMBERS_PAUSES = 10  # times what reading them took
 COHORTS_SHOWN, CLASSES_SHOWN, CACHES_SHOWN, CORES_SHOWN = 12, 8, 4, 16
 CLEAR, HOME, REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 SCREEN, NO_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -118,20 +121,22 @@ def amount_or_dash(size):
 def page(watched, names, frame, before, seconds, rows_max):
     """The lines of one page; None stands for a headline."""
     process, facts = watched.process, watched.facts
-    live = sum(holding.live_bytes() for holding in frame.cohorts.values())
-    blocks = sum(holding.live_blocks() for holding in frame.cohorts.values())
-    cached = sum(holding.cached_bytes for holding in frame.cohorts.values())
+    numbers = frame.numbers
     old = before.cohorts if before else {}
     lines = [
         "calmalloc %s: process %d, %s" % (watched.library, process.pid, process.program),
         "  RSS %s %s   heap %s resident of %s   %s   caches by %s%s" % (
             say.amount(frame.rss_bytes), change(frame.rss_bytes, before and before.rss_bytes, seconds),
-            amount_or_dash(frame.resident_bytes), say.amount(frame.mapped_bytes),
+            amount_or_dash(numbers["heap"]), say.amount(frame.mapped_bytes),
             say.count(frame.threads, "thread"), "core" if frame.by_cores else "thread",
             "   profiler on" if frame.profiler_on else ""),
-        "  live %s in %s   cached %s   large %s in %s, %s of them cached" % (
-            say.amount(live), say.count(blocks, "block"), say.amount(cached), say.amount(frame.large_bytes),
-            say.count(frame.large_blocks, "block"), say.amount(frame.large_cached_bytes))]
+        "  file maps %s   stacks %s   other anonymous %s" % tuple(
+            amount_or_dash(numbers[name]) for name in ("file_maps", "stacks", "other_anonymous")),
+        "  block %s in %s, %s of it large   cached %s" % (
+            amount_or_dash(numbers["block"]), say.count(frame.blocks, "block"),
+            say.amount(frame.large_bytes - frame.large_cached_bytes), amount_or_dash(numbers["cached"])),
+        "  free in slabs %s   dirty %s   metadata %s" % tuple(
+            amount_or_dash(numbers[name]) for name in ("free_in_slabs", "dirty", "metadata"))]
     if frame.overflow_sites:
         lines.append("  " + say.overflow(frame.overflow_sites))
     lines.append("")
@@ -190,6 +195,7 @@ def as_json(watched, names, frame):
     found["caches"] = [{"number": cache.number, "core": cache.core if cache.is_for_cores else None,
                         "is_owned": cache.is_owned, "blocks": cache.blocks, "bytes": cache.bytes}
                        for cache in frame.caches]
+    found["memory"] = frame.numbers
     return found
 
 
@@ -213,6 +219,8 @@ class Look:
         self.time = time.monotonic()
         self.executors = subject.executors.look()
         self.heap = subject.heap.look() if subject.heap else None
+        if self.heap:
+            self.heap.numbers, self.heap.blocks = subject.numbers()
 
 
 class Subject:
@@ -224,6 +232,7 @@ class Subject:
             self.executors = executors.Executors(self.process)
         except Gone:
             raise self.process.has_ended() from None
+        self.told, self.told_until = None, 0
         try:
             self.heap = Watched(pid)
             self.names = Names(self.heap)
@@ -231,6 +240,16 @@ class Subject:
             if not self.executors.tables:
                 raise
             self.heap = None
+
+    def numbers(self):
+        """(the numbers, the blocks that are live): read block by block, so that of a large heap not at each look."""
+        begun = time.monotonic()
+        if begun >= self.told_until:
+            seen = HeapMap(self.heap)
+            self.told = memory_numbers.of_map(seen), seen.live_count()
+            now = time.monotonic()
+            self.told_until = now + NUMBERS_PAUSES * (now - begun)
+        return self.told
 
     def has_started(self):
         return self.heap is None or self.heap.has_started()

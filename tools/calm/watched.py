@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from facts import tables, unsigned
 from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
-from process_memory import Gone, Process
+from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
 VERSION = 4  # WATCH_VERSION of src/front/watch.h
@@ -70,11 +70,14 @@ class Frame:
     profiler_on: bool = False
     samples: int = 0
     sites: dict = field(default_factory=dict)  # cohort: [(votes, address)], the most votes first
+    numbers: dict = field(default_factory=dict)  # of memory_numbers.py
+    blocks: int = 0  # live, by heap_map.py
 
 
 class Watched:
     def __init__(self, pid, is_written=False):
-        self.process = Process(pid, is_written)
+        """`pid`: a process's number, or a Memory."""
+        self.process = pid if isinstance(pid, Memory) else Process(pid, is_written)
         try:
             self.library, self.facts = self.find()
         except Gone:
@@ -197,7 +200,11 @@ class Watched:
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""
-        facts, blocks = self.facts, 0
+        return sum(blocks for _, blocks in self.batches(top))
+
+    def batches(self, top):
+        """(its address, its blocks) of each batch of a depot's stack."""
+        facts = self.facts
         number = top & ((1 << facts["batch.number_bits"]) - 1)
         for _ in range(BATCHES_READ):
             if number == 0:
@@ -206,12 +213,19 @@ class Watched:
                 facts["batch.chunks"] + (number - 1) // facts["batch.a_chunk"] * 8, 8), 0, 8)
             if chunk == 0:
                 break
-            data = self.process.read(chunk + (number - 1) % facts["batch.a_chunk"] * facts["batch.bytes"], 8)
+            batch = chunk + (number - 1) % facts["batch.a_chunk"] * facts["batch.bytes"]
+            data = self.process.read(batch, 8)
             number = unsigned(data, facts["batch.next"], 4)
-            blocks += unsigned(data, facts["batch.count"], 4)
-        return blocks
+            yield batch, unsigned(data, facts["batch.count"], 4)
 
     def read_caches(self, frame):
+        for cache, _, entries in self.caches():
+            for number, entry in entries:
+                self.read_entry(frame, cache, number, entry)
+            frame.caches.append(cache)
+
+    def caches(self):
+        """(the cache, its address, (bin, entry) of each of its entries that has an array)."""
         facts = self.facts
         address, start, known = self.number("cache.newest"), facts["cache.head"], set()
         names = ("below", "number", "is_for_cores", "core", "state", "used_rows")
@@ -223,11 +237,10 @@ class Watched:
                           unsigned(head, core, 4), unsigned(head, state, 8) >= 2)
             used = head[used_rows:][:facts["cache.rows"] // 8]
             rows = [8 * place + bit for place, byte in enumerate(used) if byte for bit in range(8) if byte >> bit & 1]
-            self.read_entries(frame, address, rows, cache)
-            frame.caches.append(cache)
+            yield cache, address, list(self.entries(address, rows))
             address = unsigned(head, below, 8)
 
-    def read_entries(self, frame, address, rows, cache):
+    def entries(self, address, rows):
         facts = self.facts
         row_bytes = facts["cache.entry_bytes"] << facts["class.bits"]
         data = self.process.read_all([(address + facts["cache.entries"] + row * row_bytes, row_bytes) for row in rows])
@@ -237,16 +250,20 @@ class Watched:
             while used:
                 size_class = (used & -used).bit_length() - 1
                 used &= used - 1
-                self.read_entry(frame, cache, row << facts["class.bits"] | size_class,
-                                entries[size_class * facts["cache.entry_bytes"]:][:facts["cache.entry_bytes"]])
+                yield (row << facts["class.bits"] | size_class,
+                       entries[size_class * facts["cache.entry_bytes"]:][:facts["cache.entry_bytes"]])
 
-    def read_entry(self, frame, cache, number, entry):
+    def array_of(self, entry):
+        """(offset of an entry's array in its cache, the blocks it holds); (0, 0) where it makes no sense now."""
         facts = self.facts
         top, limit = unsigned(entry, facts["cache.top"], 4), unsigned(entry, facts["cache.limit"], 4)
         size = 8 << (limit & 7) + facts["cache.slots_log2_min"]
         start = (limit & ~7) & ~(size - 1)
-        blocks = (top - start) // 8
-        if limit == 0 or not 0 <= top - start < size:
+        return (start, (top - start) // 8) if limit != 0 and 0 <= top - start < size else (0, 0)
+
+    def read_entry(self, frame, cache, number, entry):
+        blocks = self.array_of(entry)[1]
+        if blocks == 0:
             return
         size_class = self.class_of(number)
         cache.blocks += blocks

@@ -1,0 +1,59 @@
+"""`calm explain --map`: the heap drawn unit by unit, as one HTML page that needs nothing else: explain.html with the
+units in it."""
+import html
+import json
+import os
+
+import say
+from trouble import Trouble
+
+TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "explain.html")
+FREE, SLAB, LARGE, SHELVED = range(4)
+
+
+def write(subject, path):
+    text = page(subject)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise Trouble("'%s' cannot be written: %s." % (path, error.strerror)) from None
+
+
+def page(subject):
+    import explain
+    with open(TEMPLATE, encoding="utf-8") as file:
+        text = file.read()
+    lines = [say.clean(line) for line in explain.page(subject)]
+    data = {"base": hex(subject.heap.base), "unitBytes": subject.heap.unit_bytes, "runs": list(runs(subject.heap))}
+    # Inside a script element only this mark could end it.
+    data = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return text.replace("@TITLE@", html.escape(lines[0])).replace("@TEXT@", html.escape("\n".join(lines))).replace(
+        "@DATA@", data)
+
+
+def runs(heap):
+    """From unit 1 on: [kind, units, KiB in memory], and of a slab: bytes of a block, blocks, live ones, cached ones."""
+    unit = 1
+    while unit < heap.units:
+        slab, large = heap.slabs.get(unit), heap.large.get(unit)
+        if slab is not None:
+            yield [SLAB, 1, resident(heap, unit, 1), slab.block_bytes, slab.capacity, slab.live_blocks(),
+                   bin(slab.cached).count("1")]
+            unit += 1
+            continue
+        units = large.units if large is not None else free_units(heap, unit)
+        kind = FREE if large is None else SHELVED if large.is_cached else LARGE
+        yield [kind, units, resident(heap, unit, units)]
+        unit += units
+
+
+def free_units(heap, unit):
+    end = unit + 1
+    while end < heap.units and end not in heap.slabs and end not in heap.large:
+        end += 1
+    return end - unit
+
+
+def resident(heap, unit, units):
+    return heap.resident(unit, units) >> 10 if heap.pages is not None else 0

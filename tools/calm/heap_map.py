@@ -1,0 +1,296 @@
+"""The heap of a process block by block: which of each slab are live, cached or free, the large blocks, and which pages
+are in memory. All is read from outside, as watched.py does, by the facts of src/core/slab.c and src/mem.
+
+What is read is not of one moment. A slab whose bookkeeping is another's by the time it is read counts as free.
+"""
+import bisect
+import struct
+
+from facts import unsigned
+from process_memory import OWN, PRESENT, Gone
+from watched import CACHES_MAX, MAPPED_BYTES_MAX, UNITS_WITH_PAGES_MAX
+
+CHUNKS_MAX = 1 << 10
+LIVE, CACHED, FREE = "live", "cached", "free"
+
+
+class Slab:
+    """A unit cut into blocks. The bitmaps have a bit for each block."""
+    __slots__ = ("unit", "bin", "size_class", "block_bytes", "capacity", "free", "cached", "present")
+
+    def __init__(self, unit, number, size_class, block_bytes, capacity, free):
+        self.unit, self.bin, self.size_class = unit, number, size_class
+        self.block_bytes, self.capacity, self.free = block_bytes, capacity, free
+        self.cached = 0
+        self.present = None  # a byte for each page
+
+    def live(self):
+        return ((1 << self.capacity) - 1) & ~(self.free | self.cached)
+
+    def live_blocks(self):
+        return ones(self.live())
+
+    def state(self, block):
+        return FREE if self.free >> block & 1 else CACHED if self.cached >> block & 1 else LIVE
+
+
+class Large:
+    """A large block, or one that was freed and waits on the shelf."""
+    __slots__ = ("unit", "units", "asked", "is_cached")
+
+    def __init__(self, unit, units, asked, is_cached):
+        self.unit, self.units, self.asked, self.is_cached = unit, units, asked, is_cached
+
+
+def words_of(cache):
+    """Where blocks of a cache lie, in words."""
+    return "in the cache of " + ("core %d" % cache.core if cache.is_for_cores else
+                                 "a thread" if cache.is_owned else "a thread that ended")
+
+
+def ones(bits):
+    return bin(bits).count("1")
+
+
+def bytes_in(bits, size, start, end):
+    """How many bytes of [start, end) lie in blocks of `size` whose bits are set."""
+    if not bits:
+        return 0
+    first, last = start // size, (end - 1) // size
+    found = ones(bits >> first & (1 << last - first + 1) - 1) * size
+    if bits >> first & 1:
+        found -= start - first * size
+    if bits >> last & 1:
+        found -= (last + 1) * size - end
+    return found
+
+
+class HeapMap:
+    def __init__(self, watched):
+        watched.process.new_look()
+        self.watched, self.process, self.facts = watched, watched.process, watched.facts
+        self.unit_bytes = 1 << self.facts["unit.shift"]
+        self.read_units()
+        self.read_slabs()
+        self.places = {}  # where each cached block lies
+        self.read_cached()
+        self.read_large()
+        self.areas = self.process.mappings()
+        self.pages, self.page_bytes = None, 0
+        self.read_pages()
+
+    # The units.
+
+    def read_units(self):
+        facts = self.facts
+        region = self.process.read(facts["region"], 8 + max(facts["region." + name] for name in
+                                                            ("base", "map", "units", "tags")))
+        self.base, map_at, self.tags_at, self.units = (unsigned(region, facts["region." + name], 8)
+                                                       for name in ("base", "map", "tags", "units"))
+        self.map_at = map_at
+        self.mapped_bytes = self.units << facts["unit.shift"]
+        self.is_read = 0 < self.units <= UNITS_WITH_PAGES_MAX and self.mapped_bytes <= MAPPED_BYTES_MAX
+        if not self.is_read:
+            self.units = 0
+        entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
+        self.kinds = [kind for kind, in entry.iter_unpack(self.process.read(map_at, entry.size * self.units))]
+        self.tags = self.process.read(self.tags_at, facts["tag.bytes"] * self.units)
+
+    def tag(self, unit, name, size=8):
+        return unsigned(self.tags, unit * self.facts["tag.bytes"] + self.facts["tag." + name], size)
+
+    def read_slabs(self):
+        facts, watched, process = self.facts, self.watched, self.process
+        watched.is_apart = watched.number("cohort.apart", size=1) != 0
+        wanted = []
+        for unit, kind in enumerate(self.kinds):
+            size_class = watched.class_of(kind)
+            if 0 < size_class < len(watched.class_bytes) and watched.class_capacity[size_class]:
+                words = (watched.class_capacity[size_class] + 63) // 64
+                wanted.append((unit, kind, size_class, (self.tag(unit, "slab"), facts["slab.map"] + 8 * words)))
+        self.slabs = {}
+        self.strays_at = {}
+        process.charge(len(wanted), sum(piece[1] for _, _, _, piece in wanted))
+        for unit, kind, size_class, piece in wanted:
+            try:
+                data = process.read_one(*piece)
+            except Gone:
+                continue  # it was made or given up meanwhile
+            if unsigned(data, facts["slab.unit"], 4) != unit or unsigned(data, facts["slab.bin"], 2) != kind:
+                continue
+            capacity = watched.class_capacity[size_class]
+            free = int.from_bytes(data[facts["slab.map"]:], "little") & (1 << capacity) - 1
+            self.slabs[unit] = Slab(unit, kind, size_class, watched.class_bytes[size_class], capacity, free)
+            self.strays_at[unit] = unsigned(data, facts["slab.strays"], 8)
+
+    # What waits in caches, in batches, as strays.
+
+    def read_cached(self):
+        facts, process, watched = self.facts, self.process, self.watched
+        pieces, places = [], []
+        has_sampled = watched.number("sample.tables") != 0
+        for cache, address, entries in watched.caches():
+            for number, entry in entries:
+                start, blocks = watched.array_of(entry)
+                if blocks:
+                    self.note_cached([unsigned(entry, facts["cache.first"], 8)], words_of(cache))
+                    pieces.append((address + start + 8, 8 * blocks))
+                    places.append(words_of(cache))
+            if has_sampled and not watched.is_apart:
+                self.read_kept(address, words_of(cache))
+        stray_classes = {}
+        for data in self.depots():
+            size_class = watched.class_of(unsigned(data, facts["depot.bin"], 2))
+            stray_classes[size_class] = stray_classes.get(size_class, 0) + watched.strays_of(data)
+            for top in watched.tops_of(data):
+                for batch, blocks in watched.batches(top):
+                    if blocks:
+                        pieces.append((batch + facts["batch.blocks"],
+                                       min(8 * blocks, facts["batch.bytes"] - facts["batch.blocks"])))
+                        places.append("in a batch")
+        for data, place in zip(process.read_all(pieces), places):
+            self.note_cached((word for word, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8])), place)
+        self.read_strays({size_class for size_class, strays in stray_classes.items() if strays > 0})
+
+    def depots(self):
+        size, known, address = self.facts["depot.bytes"], set(), self.watched.number("depot.newest")
+        while address and address not in known and len(known) < CACHES_MAX:
+            known.add(address)
+            data = self.process.read(address, size)
+            yield data
+            address = unsigned(data, self.facts["depot.below"], 8)
+
+    def read_kept(self, cache, place):
+        """Sampled blocks that a cache keeps, on entries without an array."""
+        facts = self.facts
+        row_bytes, size = facts["cache.entry_bytes"] << facts["class.bits"], facts["cache.entry_bytes"]
+        row = self.process.read(cache + facts["cache.entries"] + facts["cohort.sampled"] * row_bytes, row_bytes)
+        self.note_cached((unsigned(row, size * number + facts["cache.first"], 8)
+                         for number in range(1, len(self.watched.class_bytes))
+                         if unsigned(row, size * number + facts["cache.top"], 4) == 0), place)
+
+    def read_strays(self, classes):
+        for unit, slab in self.slabs.items():
+            if slab.size_class in classes and self.strays_at[unit]:
+                data = self.process.read(self.strays_at[unit], (slab.capacity + 63) // 64 * 8)
+                slab.cached |= int.from_bytes(data, "little") & (1 << slab.capacity) - 1 & ~slab.free
+
+    def note_cached(self, addresses, place):
+        shift, base, slabs = self.facts["unit.shift"], self.base, self.slabs
+        for address in addresses:
+            slab = slabs.get(address - base >> shift)
+            if slab is not None:
+                block = (address - base & self.unit_bytes - 1) // slab.block_bytes
+                if not slab.free >> block & 1 and block < slab.capacity:
+                    slab.cached |= 1 << block
+                    self.places[address] = place
+
+    def where(self, block):
+        """Where a cached block lies."""
+        return self.places.get(block, "put aside for a slab that is held")
+
+    def live_count(self):
+        return (sum(slab.live_blocks() for slab in self.slabs.values()) +
+                sum(not large.is_cached for large in self.large.values()))
+
+    def live_blocks(self):
+        """(address, size) of each live block, by address."""
+        for unit in sorted(list(self.slabs) + self.large_units):
+            start, slab = self.base + unit * self.unit_bytes, self.slabs.get(unit)
+            if slab is None:
+                if not self.large[unit].is_cached:
+                    yield start, self.large[unit].units * self.unit_bytes
+                continue
+            live = slab.live()
+            while live:
+                yield start + ((live & -live).bit_length() - 1) * slab.block_bytes, slab.block_bytes
+                live &= live - 1
+
+    # Large blocks.
+
+    def read_large(self):
+        facts, head = self.facts, self.facts["unit.head"]
+        self.large, end = {}, 0
+        for unit, kind in enumerate(self.kinds):
+            if kind == head and unit >= end and unit not in self.slabs:
+                units = max(1, min(self.tag(unit, "units", 4), self.units - unit))
+                self.large[unit] = Large(unit, units, self.tag(unit, "asked"), False)
+                end = unit + units
+        mask, slots = (1 << facts["shelf.units_bits"]) - 1, facts["shelf.slot_count"]
+        for word, in struct.iter_unpack("<Q", self.process.read(facts["shelf.slots"], 8 * slots)):
+            unit, units = word >> facts["shelf.unit_shift"], word & mask
+            if word and unit not in self.large and 0 < units <= self.units - unit:
+                self.large[unit] = Large(unit, units, self.tag(unit, "asked"), True)
+        self.large_units = sorted(self.large)
+
+    def large_at(self, unit):
+        """The large block, live or cached, that a unit is of, or None."""
+        index = bisect.bisect_right(self.large_units, unit) - 1
+        found = self.large[self.large_units[index]] if index >= 0 else None
+        return found if found is not None and unit < found.unit + found.units else None
+
+    # Pages.
+
+    def read_pages(self):
+        pages = self.pages_of_region() if self.units else None
+        if not pages or len(pages) < self.units:
+            return
+        self.pages, each = pages, len(pages) // self.units
+        self.page_bytes, self.pages_a_unit = self.unit_bytes // each, each
+        for unit, slab in self.slabs.items():
+            slab.present = pages[unit * each:(unit + 1) * each]
+
+    def pages_of_region(self):
+        """A byte of 0 or 1 for each page. What the kernel counts as resident says which of two rules holds."""
+        size = self.units << self.facts["unit.shift"]
+        said = self.process.pages_of(self.base, size)
+        if said is None:
+            return None
+        rss = sum(area.rss for area in self.areas if self.base <= area.start < self.base + size)
+        rules = [said.translate(PRESENT), said.translate(OWN)]
+        return min(rules, key=lambda pages: abs(pages.count(1) * (size // len(pages)) - rss))
+
+    def resident(self, unit, units=1):
+        return self.pages.count(1, unit * self.pages_a_unit, (unit + units) * self.pages_a_unit) * self.page_bytes
+
+    def runs(self, slab):
+        """(first byte, end) of the ranges of a slab that are in memory."""
+        present, page = slab.present, self.page_bytes
+        start = present.find(1)
+        while start >= 0:
+            end = present.find(0, start)
+            end = len(present) if end < 0 else end
+            yield start * page, end * page
+            start = present.find(1, end)
+
+    def shares(self, slab):
+        """(live, cached, free) bytes of a slab that are in memory; what no block has is free."""
+        live, cached, total = 0, 0, 0
+        live_bits = slab.live()
+        for start, end in self.runs(slab):
+            total += end - start
+            live += bytes_in(live_bits, slab.block_bytes, start, end)
+            cached += bytes_in(slab.cached, slab.block_bytes, start, end)
+        return live, cached, total - live - cached
+
+    def pinned(self, slab, bits):
+        """Bytes of a slab's pages in memory that have one of such blocks, or a part of one."""
+        if not bits:
+            return 0
+        page, size, found = self.page_bytes, slab.block_bytes, 0
+        for number, is_present in enumerate(slab.present):
+            if is_present:
+                first, last = number * page // size, ((number + 1) * page - 1) // size
+                found += (bits >> first & (1 << last - first + 1) - 1) != 0
+        return found * page
+
+    # Metadata.
+
+    def anchors(self):
+        """An address in each of the mappings that have our books."""
+        facts, number = self.facts, self.watched.number
+        found = [self.map_at, self.tags_at]
+        found += [number(name) for name in ("sample.tables", "stacks.tables", "live.table", "learned.tables")]
+        count = min(number("meta.count"), CHUNKS_MAX)
+        found += [word for word, in struct.iter_unpack("<Q", self.process.read(facts["meta.chunks"], 8 * count))]
+        return [address for address in found if address]

@@ -182,7 +182,8 @@ class Heard(unittest.TestCase):
         self.assertEqual(self.trace(200, raised=False)["allocs"], 0)
         heard = self.trace(2000)
         self.assertGreater(heard["allocs"], 100)
-        self.assertAlmostEqual(heard["weights"] / heard["asked"], 1, delta=0.3, msg=heard)
+        # As each sample stops the program they are drawn further apart: one of them may stand for half a GiB.
+        self.assertTrue(0.5 < heard["weights"] / heard["asked"] < 3, heard)
 
     def test_when_nobody_listens_any_more_sampling_ends(self):
         # Seen to fail: no look at the semaphores after a sample.

@@ -36,6 +36,7 @@ class Word:
     is_required: bool = True
     takes_rest: bool = False
     needs_dashes: bool = False  # is only what follows two dashes
+    is_many: bool = False  # may stand several times; the last of the words
     default: Any = None
 
 
@@ -90,6 +91,16 @@ def command_pool(action, file, classes, headroom, json):
 def command_top(once, json, interval, pid):
     import top
     return top.start(pid, once, json, interval)
+
+
+def command_export(port, bind, textfile, interval, rate, pids):
+    import export
+    return export.start(pids, port, bind, textfile, interval, rate)
+
+
+def command_translate(settings):
+    import translate
+    return translate.start(settings or [], build.ROOT)
 
 
 def command_lib():
@@ -273,6 +284,20 @@ COMMANDS = {entry.name: entry for entry in (
                 Flag("json", "one JSON object a refresh; with --once, one"),
                 Option("interval", "SECONDS", "between refreshes", "1"),
                 Word("pid", "PID", "the process's number")]),
+    Command("export", "Serves the memory of running processes to Prometheus, Pyroscope, Parca and the like.\n\n"
+            "/metrics has the numbers of each PID. /debug/pprof/heap and /debug/pprof/allocs have its profile by\n"
+            "stack, under /PID when there are several; whoever asks for one switches the profiler of that process on.\n"
+            "With --textfile the numbers go to FILE instead, for node exporter; a reader never finds a part of them.\n"
+            "Of a process that has ended calmalloc_up is 0, and nothing else is left.",
+            command_export, [
+                Option("port", "N", "serve at this port; 0 takes a free one"),
+                Option("bind", "ADDRESS", "serve there, not to this machine alone; nobody is asked who he is",
+                       "127.0.0.1"),
+                Option("textfile", "FILE", "write the numbers to FILE once, or as --interval says"),
+                Option("interval", "SECONDS", "write FILE anew so often, until no PID is left"),
+                Option("rate", "KIB", "of profiles: one sample for each KIB of 1024 bytes on average", "512"),
+                Word("pids", "PID", "the processes' numbers", is_many=True)],
+            brief="export --port N | --textfile FILE PID..."),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
         Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
@@ -295,6 +320,11 @@ COMMANDS = {entry.name: entry for entry in (
     Command("mq", "Starts a queue server that speaks the Redis protocol; `calm mq --help` lists the options.",
             command_mq, is_raw=True, brief="mq [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
+    Command("translate", "Says what another allocator's settings are here, and prints a line for CALM_OPTIONS.\n\n"
+            "SETTINGS are the text of MALLOC_CONF or GLIBC_TUNABLES, NAME=VALUE of MIMALLOC_*, TCMALLOC_*, MALLOC_*,\n"
+            "or a name of mallctl. Without them, what the environment has. docs/coming-from.md is the whole list.",
+            command_translate, [
+                Word("settings", "SETTINGS", "for example \"$MALLOC_CONF\"", is_required=False, is_many=True)]),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [

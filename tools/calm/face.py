@@ -28,7 +28,7 @@ def main(arguments):
         return command.function(rest) or 0
     reader = read_plain
     # `run` and `lib` must start fast and never print pages, `heap` takes a program's words; the rest may be pretty.
-    if name not in ("run", "lib", "heap", "top") and not os.environ.get("CALM_PLAIN"):
+    if name not in ("run", "lib", "heap", "top", "export", "translate") and not os.environ.get("CALM_PLAIN"):
         try:
             import typer  # noqa: F401
             reader = read_typer
@@ -82,7 +82,7 @@ def read_plain(command, arguments):
         give_word(command, words, values, rest[:taken])
         rest = rest[taken:]
     for word in words:
-        if word.is_required:
+        if word.is_required and not values[word.name]:
             raise Trouble("%s needs %s: calm %s" % (command.name, word.metavar, usage(command)), USAGE)
     return values
 
@@ -90,7 +90,11 @@ def read_plain(command, arguments):
 def give_word(command, words, values, given):
     if not words or words[0].needs_dashes:
         raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
-    word = words.pop(0)
+    word = words[0]
+    if word.is_many:
+        values[word.name] = (values[word.name] or []) + given
+        return
+    words.pop(0)
     values[word.name] = given if word.takes_rest else given[0]
 
 
@@ -105,7 +109,8 @@ def usage(command):
             words = "-- %s ARGS..." % parameter.metavar
             parts.append(words if parameter.is_required else "[%s]" % words)
         else:
-            parts.append(parameter.metavar if parameter.is_required else "[%s]" % parameter.metavar)
+            words = parameter.metavar + ("..." if parameter.is_many else "")
+            parts.append(words if parameter.is_required else "[%s]" % words)
     return " ".join(parts)
 
 

@@ -141,6 +141,7 @@ def memcached_load(port):
 
 def pgbench(port):
     words = [os.path.join(postgres_folder(), "pgbench"), "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
+    wait_for(lambda: run(words[0].replace("pgbench", "pg_isready"), *words[1:5], check=False).returncode == 0)
     run(*words, "-i", "-q", "-s", "5", "postgres")
     run(*words, "-c", "8", "-j", "2", "-t", "500", "postgres")
 
@@ -245,7 +246,10 @@ class Running:
         if recipe.prepare:
             recipe.prepare(self.folder, self.port)
         command = self.filled(command_of(name))
-        command = command.replace(PLACE, library) if library else command.replace("LD_PRELOAD=%s " % PLACE, "")
+        if library:
+            command = command.replace(PLACE, library)
+        else:
+            command = command.replace("LD_PRELOAD=%s " % PLACE, "").replace("PYTHONMALLOC=malloc ", "")
         env = dict(os.environ, PORT=str(self.port))
         if name == "PostgreSQL":
             env["PATH"] = postgres_folder() + ":" + env["PATH"]
@@ -290,9 +294,9 @@ class Recipes(unittest.TestCase):
 
     def try_recipe(self, name):
         recipe = RECIPES[name]
-        missing = [program for program in recipe.programs if shutil.which(program) is None]
-        if missing or (name == "PostgreSQL" and not postgres_folder()):
-            needs.lacking("%s is not installed." % name)
+        needs.here(*recipe.programs)
+        if name == "PostgreSQL" and not postgres_folder():
+            needs.lacking("PostgreSQL is missing; apt-get install postgresql brings it.")
         library = calm("lib").stdout.strip()
         running = Running(name, library)
         try:

@@ -74,11 +74,14 @@ class Command(unittest.TestCase):
         return done.stdout.strip(), done.stderr
 
     def test_a_variables_whole_text_becomes_options_that_the_library_takes(self):
-        # Seen to fail: the power of two taken for KiB; a never that is 0.
+        # Seen to fail: the power of two taken for KiB; a never that is 0; a rate that switches the profiler on.
         library = calm("lib").stdout.strip()
         for text, wanted in (
                 ("background_thread:true,dirty_decay_ms:1000,lg_prof_sample:19,prof:true,narenas:2",
                  "purge_delay_ms=1000,profile_kb=512"),
+                ("lg_prof_sample:16,prof:true,prof_prefix:a", "profile_kb=64"),
+                ("prof:true,lg_prof_sample:16,prof_active:false,thp:never", "profile_kb=0,huge_from_mb=0"),
+                ("lg_prof_sample:16,thp:never", "huge_from_mb=0"),
                 ("MALLOC_CONF=dirty_decay_ms:-1,stats_print:true", "purge=trim,stats=text"),
                 ("MIMALLOC_PURGE_DELAY=0", "purge_delay_ms=0"),
                 ("TCMALLOC_HEAP_LIMIT_MB=100", "limit_mb=100"),

@@ -113,14 +113,16 @@ def command_lib():
 
 def command_install(prefix):
     prefix = os.path.abspath(os.path.expanduser(prefix))
-    build.library()
-    done = subprocess.run(["cmake", "--install", build.directory_of("lib"), "--prefix", prefix], text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        reason = next((line for line in done.stdout.splitlines() if "annot" in line or "ermission" in line), "")
-        raise Trouble("nothing could be installed in '%s'. %s" % (prefix, reason.strip()))
-    with open(os.path.join(build.directory_of("lib"), "install_manifest.txt")) as manifest:
-        names = [line.strip() for line in manifest if line.strip()]
+    build.launcher()
+    names = []
+    for words, manifest in (([], "install_manifest.txt"), (["--component", "calm"], "install_manifest_calm.txt")):
+        done = subprocess.run(["cmake", "--install", build.directory_of("lib"), "--prefix", prefix] + words, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            reason = next((line for line in done.stdout.splitlines() if "annot" in line or "ermission" in line), "")
+            raise Trouble("nothing could be installed in '%s'. %s" % (prefix, reason.strip()))
+        with open(os.path.join(build.directory_of("lib"), manifest)) as file:
+            names += [line.strip() for line in file if line.strip()]
     for name in names:
         print(name)
     print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." %
@@ -195,7 +197,10 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
-def command_docs():
+def command_docs(words):
+    if words:
+        import docs_search
+        return docs_search.start(words, build.ROOT)
     import site_builder
     return site_builder.start()
 
@@ -299,8 +304,8 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("pids", "PID", "the processes' numbers", is_many=True)],
             brief="export --port N | --textfile FILE PID..."),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
-    Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
-        Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
+    Command("install", "Installs headers, libraries, CMake package, pkg-config files, man pages and calm.",
+            command_install, [Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
     Command("test", "Builds and runs the tests.\n\n"
             "With FILTER, only what the tests need whose names match is built. A test whose tool is missing is\n"
             "skipped, and named at the end.", testing.command_test, [
@@ -329,7 +334,10 @@ COMMANDS = {entry.name: entry for entry in (
         Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [
         Word("filter", "PART", "only files whose path contains this", is_required=False)], needs_checkout=True),
-    Command("docs", "Builds the documentation as a site; prints its first page.", command_docs, needs_checkout=True),
+    Command("docs", "Finds WORD in the documentation; without one, builds it as a site and prints its first page.\n\n"
+            "Of several WORDs all are to be there. The sections that have them in their headings come first.",
+            command_docs, [
+                Word("words", "WORD", "whatever its case", is_required=False, is_many=True)], needs_checkout=True),
     Command("version", "Prints the version.", command_version),
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),

@@ -119,6 +119,7 @@ class Exporter:
     def profile(self, pid, kind, seconds):
         """The profile so far, packed; with `seconds` what came in that time."""
         import heap_profile
+        heap_profile.need_packages()
         import heap_symbols
         before = self.look(pid) if seconds else None
         if seconds and self.has_ended.wait(seconds):
@@ -324,8 +325,6 @@ def start(pids, port, bind, textfile, interval, rate):
 
 
 def serve(exporter, port, bind):
-    import heap_profile
-    heap_profile.need_packages()
     try:
         server = Server((bind, port), exporter)
     except (OSError, UnicodeError) as error:

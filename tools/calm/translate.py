@@ -89,6 +89,13 @@ def setting(knob, value, rows):
     return "%s=%d" % (knob.to, min(max(number, low), high))
 
 
+def needs_another(name, given):
+    """Whether a knob of the profiler says nothing here: its rate without the switch, or the switch beside a rate."""
+    is_on = given.get("prof") == "true" and given.get("prof_active") != "false"
+    return (name == "lg_prof_sample" and not is_on) or (
+        name in ("prof", "prof_active") and is_on and "lg_prof_sample" in given)
+
+
 def of_environment():
     return ["%s=%s" % (name, value) for name, value in sorted(os.environ.items())
             if name in VARIABLES or (name.startswith(PREFIXES) and name != "MALLOC_CONF") or
@@ -101,14 +108,15 @@ def start(texts, root):
     if not texts:
         raise Trouble("translate needs settings: calm translate \"$MALLOC_CONF\", or NAME=VALUE; the environment has "
                       "none.", USAGE)
-    settings, lines = {}, []
-    for name, value in (pair for text in texts for pair in pairs(text)):
+    settings, lines, found = {}, [], [pair for text in texts for pair in pairs(text)]
+    given = dict(found)
+    for name, value in found:
         knob = find(knobs, name)
         shown = name if value is None else "%s %s" % (name, value)
         if knob is None:
             lines.append((shown, "not known here; docs/coming-from.md lists what is"))
             continue
-        ours = setting(knob, value, rows)
+        ours = "" if needs_another(name, given) else setting(knob, value, rows)
         if ours:
             settings[ours.partition("=")[0]] = ours
         head = ours if ours else "as it is" if ours == "" else "no setting" if knob.to is None else (

@@ -55,6 +55,7 @@ int main(void)
     if (error != 0)
         return fprintf(stderr, "%s\n", calm_exec_strerror(error)) > 0;
     calm_exec_destroy(exec);
-    printf("sum %ju; %ju of %d tasks began at once\n", (uintmax_t)sum, (uintmax_t)soon, TASKS);
+    printf("sum %ju of %d tasks; %ju of them began within 2 us\n", (uintmax_t)sum, TASKS,
+           (uintmax_t)soon);
     return sum != (uint64_t)TASKS * (TASKS - 1) / 2;
 }

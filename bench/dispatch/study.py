@@ -250,9 +250,9 @@ def main(words):
     names = words[1:]
     if words[0] == "run":
         if not names:
-            return stop_with("'run' needs the simulator's path; 'build/lib/calm_simulator' is it after './calm lib'.")
+            return stop_with("'run' needs the simulator's path: 'build/lib/calm_simulator' after './calm sim --help'.")
         if not os.access(names[0], os.X_OK) or Path(names[0]).is_dir():
-            return stop_with(f"'{names[0]}' is no program; './calm lib' builds build/lib/calm_simulator.")
+            return stop_with(f"'{names[0]}' is no program; './calm sim --help' builds build/lib/calm_simulator.")
         run(names[0], names[1:])
     elif words in (["report"], ["tables"]):
         import pages

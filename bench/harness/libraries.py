@@ -67,17 +67,22 @@ def _built_folder(what: str) -> Path:
     return Path(built.stdout.strip()).parent
 
 
+def _build(folder: Path, target: str) -> None:
+    run(["cmake", "--build", folder, "--target", target, "-j", os.cpu_count() or 1], f"Building {target}")
+
+
 def _fixed(name: str) -> Library:
     """Ours, compiled with caches of a fixed size: a target of its own beside the library of `./calm lib`."""
     folder, target = _built_folder("what fixed sizes are built with"), f"calmalloc_fixed_{FIXED[name]}"
     note(f"Building {name}.")
-    run(["cmake", "--build", folder, "--target", target, "-j", os.cpu_count() or 1], f"Building {name}")
+    _build(folder, target)
     return _private_copy(name, folder / f"lib{target}.so", dict(FIXED_ENV))
 
 
 def _pool(name: str) -> Library:
     """The pools under the standard names: the adapter, and the static library beside that of `./calm lib`."""
     source, archive = BENCH / "pools" / "pool_malloc.c", _built_folder("the pools") / "libcalmpool.a"
+    _build(archive.parent, "calmpool")
     sha = hashlib.sha256((digest(source) + digest(archive)).encode()).hexdigest()
     made = CACHE / "libraries" / sha[:12] / "libpool_malloc.so"
     if not made.exists():

@@ -11,19 +11,22 @@
 #ifndef CALM_OS_PROBE_H
 #define CALM_OS_PROBE_H
 
+#include "base/attr.h"
+
 /*
  * Arguments are whole numbers or pointers, passed as 8 unsigned bytes each: in a register, or
- * constant. The base is an address that prelink would move together with the nop's.
+ * constant. The base is an address that prelink would move together with the nop's. The semaphore
+ * is 0, or where two bytes are that whoever listens adds one to.
  */
-#define PROBE_NOTE(name, arguments)                                                                \
+#define PROBE_NOTE(provider, name, semaphore, arguments)                                           \
     "990: nop\n"                                                                                   \
     ".pushsection .note.stapsdt, \"?\", \"note\"\n"                                                \
     ".balign 4\n"                                                                                  \
     ".4byte 992f - 991f, 994f - 993f, 3\n"                                                         \
     "991: .asciz \"stapsdt\"\n"                                                                    \
     "992: .balign 4\n"                                                                             \
-    "993: .8byte 990b, _.stapsdt.base, 0\n"                                                        \
-    ".asciz \"calmalloc\"\n"                                                                       \
+    "993: .8byte 990b, _.stapsdt.base, " semaphore "\n"                                            \
+    ".asciz \"" provider "\"\n"                                                                    \
     ".asciz \"" name "\"\n"                                                                        \
     ".asciz \"" arguments "\"\n"                                                                   \
     "994: .balign 4\n"                                                                             \
@@ -40,15 +43,52 @@
 #define PROBE_VALUE(value) ((unsigned long)(value))
 
 #define PROBE_1(name, a)                                                                           \
-    __asm__ volatile(PROBE_NOTE(name, "8@%[first]") : : [first] "nr"(PROBE_VALUE(a)))
+    __asm__ volatile(PROBE_NOTE("calmalloc", name, "0", "8@%[first]")                              \
+                     :                                                                             \
+                     : [first] "nr"(PROBE_VALUE(a)))
 #define PROBE_2(name, a, b)                                                                        \
-    __asm__ volatile(PROBE_NOTE(name, "8@%[first] 8@%[second]")                                    \
+    __asm__ volatile(PROBE_NOTE("calmalloc", name, "0", "8@%[first] 8@%[second]")                  \
                      :                                                                             \
                      : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)))
 #define PROBE_3(name, a, b, c)                                                                     \
-    __asm__ volatile(PROBE_NOTE(name, "8@%[first] 8@%[second] 8@%[third]")                         \
+    __asm__ volatile(PROBE_NOTE("calmalloc", name, "0", "8@%[first] 8@%[second] 8@%[third]")       \
                      :                                                                             \
                      : [first] "nr"(PROBE_VALUE(a)), [second] "nr"(PROBE_VALUE(b)),                \
                        [third] "nr"(PROBE_VALUE(c)))
+
+/*
+ * Of another provider, with a semaphore, a constant address. The arguments are where those of a
+ * function call are: some tracers look there and do not read the note's.
+ */
+#if defined __x86_64__
+#define PROBE_FIRST "rdi"
+#define PROBE_SECOND "rsi"
+#define PROBE_THIRD "rdx"
+#elif defined __aarch64__
+#define PROBE_FIRST "x0"
+#define PROBE_SECOND "x1"
+#define PROBE_THIRD "x2"
+#else
+#error "calmalloc runs on x86-64 and aarch64"
+#endif
+
+#define PROBE_CALL_1(provider, name, semaphore, a)                                                 \
+    do {                                                                                           \
+        register unsigned long probe_first __asm__(PROBE_FIRST) = PROBE_VALUE(a);                  \
+        __asm__ volatile(PROBE_NOTE(provider, name, "%c[counted]", "8@%[first]")                   \
+                         :                                                                         \
+                         : [first] "r"(probe_first), [counted] ADDRESS_OPERAND(semaphore));        \
+    } while (0)
+#define PROBE_CALL_3(provider, name, semaphore, a, b, c)                                           \
+    do {                                                                                           \
+        register unsigned long probe_first __asm__(PROBE_FIRST) = PROBE_VALUE(a);                  \
+        register unsigned long probe_second __asm__(PROBE_SECOND) = PROBE_VALUE(b);                \
+        register unsigned long probe_third __asm__(PROBE_THIRD) = PROBE_VALUE(c);                  \
+        __asm__ volatile(                                                                          \
+            PROBE_NOTE(provider, name, "%c[counted]", "8@%[first] 8@%[second] 8@%[third]")         \
+            :                                                                                      \
+            : [first] "r"(probe_first), [second] "r"(probe_second), [third] "r"(probe_third),      \
+              [counted] ADDRESS_OPERAND(semaphore));                                               \
+    } while (0)
 
 #endif

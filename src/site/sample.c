@@ -24,11 +24,13 @@
 #include "site/poisson.h"
 #include "site/second.h"
 #include "site/thinning.h"
+#include "site/traced.h"
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
     INSIDE_MAX = 16,           /* frames of ours above the site */
     REDRAWN_PART = 4,          /* of an interval is wanted: it is drawn anew */
+    VOLUME_HALF = 1 << (VOLUME_BITS - 1),
 };
 
 /* Between two samples lie no more requests than this as a mean, so that thick ones of one size do
@@ -297,6 +299,7 @@ static NOINLINE void note(const void *block, size_t bytes, size_t counted, const
     stacks_add(sample.stack, sample.estimate);
     fetch_add(&samples, 1, RELAXED);
     PROBE_3("sample_alloc", block, bytes, site);
+    traced_alloc(block, bytes, (sample.estimate.volume + VOLUME_HALF) >> VOLUME_BITS);
 }
 
 void sample_free(void *block)
@@ -306,6 +309,7 @@ void sample_free(void *block)
         return;
     stacks_end(sample.stack, sample.estimate);
     PROBE_1("sample_free", block);
+    traced_free(block);
 }
 
 bool sample_counts_down(size_t bytes)
@@ -323,6 +327,7 @@ ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t coun
         note(block, size_max(bytes, 1), counted, site, frame);
     spend(from);
     sample_is_inside = false;
+    traced_look();
     return block;
 }
 

@@ -39,7 +39,7 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset, 
     if (likely(block != NULL))
         return block;
     seen_note(named);
-    return heap_alloc_slow(bytes, offset);
+    return site_alloc_heap(bytes, offset);
 }
 
 /* Whether the request's block is to be followed. */
@@ -80,6 +80,12 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
             return block;
     }
     return plain(bytes, align, is_zeroed, offset, named);
+}
+
+NOINLINE void *second_alloc_heard(size_t bytes, uint32_t offset)
+{
+    traced_attend();
+    return heap_alloc_slow(bytes, offset);
 }
 
 NOINLINE void *second_alloc_owned(size_t bytes, const void *site, const void *frame)

@@ -16,6 +16,7 @@
 #include "site/sample.h"
 #include "site/seen.h"
 #include "site/site.h"
+#include "site/traced.h"
 #include "site/wrapper.h"
 
 /* From now on frees of sampled blocks are told to who follows them. Before the first such block. */
@@ -92,18 +93,27 @@ ALWAYS_INLINE void *site_alloc_fast(size_t bytes, const void *site)
     return likely(bytes <= SMALL_MAX) ? heap_alloc_fast(bytes, site_offset(site)) : NULL;
 }
 
+/* From the heap, after the profiler was switched on for a tracer. */
+void *second_alloc_heard(size_t bytes, uint32_t offset);
+
+/* From the heap, as no cache has a block. */
+ALWAYS_INLINE void *site_alloc_heap(size_t bytes, uint32_t offset)
+{
+    return traced_is_heard() ? second_alloc_heard(bytes, offset) : heap_alloc_slow(bytes, offset);
+}
+
 /* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
 NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
 {
     seen_note(site);
-    return heap_alloc_slow(bytes, offset);
+    return site_alloc_heap(bytes, offset);
 }
 
 /* A request of a site that has a cohort of its own. */
 ALWAYS_INLINE void *site_alloc_own(size_t bytes, uint32_t offset, const void *site)
 {
     if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
-        return heap_alloc_slow(bytes, offset);
+        return site_alloc_heap(bytes, offset);
     void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
     return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
 }

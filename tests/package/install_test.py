@@ -103,6 +103,24 @@ class Installed(unittest.TestCase):
             self.assertNotIn("INTERP", run("readelf", "-l", path).stdout)
             self.assertEqual(run(path).stdout, words)
 
+    def test_pkg_config_gives_a_program_with_an_executor(self):
+        # Seen to fail: no such file; the pools left out.
+        path = os.path.join(self.folder, "pc-exec")
+        run("cc", "-O2", os.path.join(ROOT, "examples", "tasks.c"), "-o", path,
+            *self.pkg_config("--cflags", "--libs", name="calmexec"))
+        self.assertRegex(run(path).stdout, r"^sum 49995000 of 10000 tasks; \d+ of them began within 2 us$")
+        self.assertNotIn("calm_malloc", run("nm", path).stdout)
+
+    def test_the_command_is_installed_and_needs_no_checkout(self):
+        # Seen to fail: no calm in bin; a link to the library that leads out of the tree.
+        installed = os.path.join(self.prefix, "bin", "calm")
+        self.assertEqual(run(installed, "version").stdout, "calmalloc %s\n" % VERSION)
+        library = run(installed, "lib").stdout.strip()
+        self.assertEqual(os.path.realpath(library), os.path.realpath(os.path.join(self.libraries, "libcalmalloc.so")))
+        self.assertIn("peak RSS", run(installed, "run", "--", "true").stderr)
+        self.assertIn("purge_delay_ms", run(installed, "options").stdout)
+        self.assertEqual(run(installed, "translate", "dirty_decay_ms:5").stdout, "CALM_OPTIONS=purge_delay_ms=5\n")
+
     def test_a_program_that_links_nothing_is_recognised_as_foreign(self):
         """The control: the same source, bound to the C library's malloc, does not claim its blocks are ours."""
         flags = self.pkg_config("--cflags", "--libs")

@@ -12,6 +12,7 @@ import unittest
 from support import CALM, calm, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(CALM), "tools", "calm"))
+import pool  # noqa: E402
 import pool_plan  # noqa: E402
 
 PROGRAM = """
@@ -71,6 +72,12 @@ class Planner(unittest.TestCase):
         rows = pool_plan.merge([(source.randrange(1, 100000), source.randrange(1, 9)) for _ in range(700)])
         lost = [bytes_ for bytes_, _ in pool_plan.best(rows, 64)]
         self.assertEqual(lost, sorted(lost, reverse=True))
+
+    def test_what_is_many_times_the_whole_is_no_percentage(self):
+        # Seen to fail: 20000.0 %.
+        self.assertEqual([pool.percentage(part, 10) for part in (0, 1, 99, 100, 2000)],
+                         ["0.0 %", "10.0 %", "990.0 %", "10 times", "200 times"])
+        self.assertEqual(pool.percentage(1, 0), "-")
 
     def test_a_stride_is_what_the_library_says_it_is(self):
         sizes = list(range(1, 64)) + [100, 1000, 4095, 4097, 1 << 20]

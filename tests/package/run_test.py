@@ -107,6 +107,12 @@ class Run(InFolder):
             plain.pop(name, None)
         self.assertEqual(seen, plain)
 
+    def test_ps_shows_the_programs_words_for_who_waits_for_it(self):
+        # Seen to fail: the words that the launcher was given, a page of JSON.
+        script = "tr '\\0' ' ' </proc/$PPID/cmdline"
+        done = calm("run", "--quiet", "--", "sh", "-c", script, "a b", "")
+        self.assertEqual(done.stdout.rstrip(), "sh -c %s a b" % script)
+
     def test_an_existing_preload_and_existing_options_are_kept(self):
         env = dict(os.environ, LD_PRELOAD="libm.so.6", CALM_OPTIONS="misuse=count")
         seen = calm("run", "--quiet", "--", "env", env=env).stdout.splitlines()

@@ -1,7 +1,7 @@
 """calm: builds calmalloc, runs programs on it, installs it, tests it.
 
-`commands.py` has the one table of commands; `face.py` reads the command line, with typer when it is there and
-without it when it is not. Whatever goes wrong ends in one sentence.
+`commands.py` has the one table of commands; `face.py` reads the command line. Whatever goes wrong ends in one
+sentence.
 """
 import os
 import signal

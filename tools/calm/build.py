@@ -80,30 +80,42 @@ def newest_source_time():
     return newest
 
 
-def is_current(preset):
-    """True when the last successful build began after the last change of a source."""
+def is_current(preset, stamp):
+    """True when the last successful build of what `stamp` stands for began after the last change of a source."""
     try:
-        return os.stat(os.path.join(directory_of(preset), "calm-built")).st_mtime > newest_source_time()
+        return os.stat(os.path.join(directory_of(preset), stamp)).st_mtime > newest_source_time()
     except OSError:
         return False
 
 
+def place(name):
+    """Where a file lies that is built."""
+    return os.path.join(directory_of("lib") if IS_CHECKOUT else os.path.join(ROOT, "lib"), name)
+
+
 def library():
-    """Returns the path of the preloadable library; builds it and what belongs to it when they are missing or old."""
-    path = made("libcalmalloc.so")
-    if not IS_CHECKOUT or (is_current("lib") and os.path.exists(path)):
+    """Returns the path of the preloadable library; builds it when it is missing or old."""
+    return built("libcalmalloc.so", "calm-built-library", ["calmalloc"])
+
+
+def made(name):
+    """The same of a file that belongs to it; all of them are built, and the library."""
+    return built(name, "calm-built", [])
+
+
+def built(name, stamp, targets):
+    """`stamp` is of these targets; without any, of all."""
+    def is_there():
+        return os.path.exists(path) and (is_current("lib", stamp) or is_current("lib", "calm-built"))
+    path = place(name)
+    if not IS_CHECKOUT or is_there():
         return path
     need_build_folder()
     with open(os.path.join(BUILD, "lib.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (is_current("lib") and os.path.exists(path)):
-            build_quietly("lib")
+        if not is_there():
+            build_quietly("lib", stamp, targets)
     return path
-
-
-def made(name):
-    """The path of a file that library() sees to."""
-    return os.path.join(directory_of("lib") if IS_CHECKOUT else os.path.join(ROOT, "lib"), name)
 
 
 def recorder():
@@ -115,21 +127,18 @@ def launcher():
 
 
 def pool_measure():
-    library()
     return made("calm_pool_measure")
 
 
 def simulator():
-    library()
     return made("calm_simulator")
 
 
 def queue_server():
-    library()
     return made("calmq")
 
 
-def build_quietly(preset):
+def build_quietly(preset, stamp, targets):
     """Builds with one line of progress on standard error; the compiler's words go to a log."""
     need_cmake()
     folder = directory_of(preset)
@@ -140,9 +149,10 @@ def build_quietly(preset):
     if not is_terminal:
         say.line("calm: building calmalloc in %s" % folder)
     with open(log_path, "w") as log:
-        for command in (configure_command(preset), ["cmake", "--build", folder, "-j", str(os.cpu_count() or 1)]):
+        for command in (configure_command(preset), ["cmake", "--build", folder, "-j", str(os.cpu_count() or 1)] +
+                        (["--target"] + targets if targets else [])):
             run_with_progress(command, log, log_path, is_terminal)
-    stamp = os.path.join(folder, "calm-built")
+    stamp = os.path.join(folder, stamp)
     with open(stamp, "w"):
         pass
     os.utime(stamp, (begun, begun))

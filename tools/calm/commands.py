@@ -36,6 +36,7 @@ class Word:
     is_required: bool = True
     takes_rest: bool = False
     needs_dashes: bool = False  # is only what follows two dashes
+    is_many: bool = False  # may stand several times; the last of the words
     default: Any = None
 
 
@@ -95,6 +96,14 @@ def command_top(once, json, interval, pid):
 def command_explain(json, map, subject, address):
     import explain
     return explain.start(subject, address, json, map)
+def command_export(port, bind, textfile, interval, rate, pids):
+    import export
+    return export.start(pids, port, bind, textfile, interval, rate)
+
+
+def command_translate(settings):
+    import translate
+    return translate.start(settings or [], build.ROOT)
 
 
 def command_lib():
@@ -107,14 +116,16 @@ def command_lib():
 
 def command_install(prefix):
     prefix = os.path.abspath(os.path.expanduser(prefix))
-    build.library()
-    done = subprocess.run(["cmake", "--install", build.directory_of("lib"), "--prefix", prefix], text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        reason = next((line for line in done.stdout.splitlines() if "annot" in line or "ermission" in line), "")
-        raise Trouble("nothing could be installed in '%s'. %s" % (prefix, reason.strip()))
-    with open(os.path.join(build.directory_of("lib"), "install_manifest.txt")) as manifest:
-        names = [line.strip() for line in manifest if line.strip()]
+    build.launcher()
+    names = []
+    for words, manifest in (([], "install_manifest.txt"), (["--component", "calm"], "install_manifest_calm.txt")):
+        done = subprocess.run(["cmake", "--install", build.directory_of("lib"), "--prefix", prefix] + words, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            reason = next((line for line in done.stdout.splitlines() if "annot" in line or "ermission" in line), "")
+            raise Trouble("nothing could be installed in '%s'. %s" % (prefix, reason.strip()))
+        with open(os.path.join(build.directory_of("lib"), manifest)) as file:
+            names += [line.strip() for line in file if line.strip()]
     for name in names:
         print(name)
     print("calm: installed %d files in %s; use find_package(calmalloc) or pkg-config calmalloc." %
@@ -189,7 +200,10 @@ def command_sim(arguments):
     os.execv(simulator, [simulator] + list(arguments))
 
 
-def command_docs():
+def command_docs(words):
+    if words:
+        import docs_search
+        return docs_search.start(words, build.ROOT)
     import site_builder
     return site_builder.start()
 
@@ -287,9 +301,23 @@ COMMANDS = {entry.name: entry for entry in (
                 Word("subject", "PID|CORE", "the process's number, or a core file"),
                 Word("address", "ADDRESS", "a number, such as 0x7f12a0", is_required=False)],
             brief="explain [OPTIONS] PID|CORE [ADDRESS]"),
+    Command("export", "Serves the memory of running processes to Prometheus, Pyroscope, Parca and the like.\n\n"
+            "/metrics has the numbers of each PID. /debug/pprof/heap and /debug/pprof/allocs have its profile by\n"
+            "stack, under /PID when there are several; whoever asks for one switches the profiler of that process on.\n"
+            "With --textfile the numbers go to FILE instead, for node exporter; a reader never finds a part of them.\n"
+            "Of a process that has ended calmalloc_up is 0, and nothing else is left.",
+            command_export, [
+                Option("port", "N", "serve at this port; 0 takes a free one"),
+                Option("bind", "ADDRESS", "serve there, not to this machine alone; nobody is asked who he is",
+                       "127.0.0.1"),
+                Option("textfile", "FILE", "write the numbers to FILE once, or as --interval says"),
+                Option("interval", "SECONDS", "write FILE anew so often, until no PID is left"),
+                Option("rate", "KIB", "of profiles: one sample for each KIB of 1024 bytes on average", "512"),
+                Word("pids", "PID", "the processes' numbers", is_many=True)],
+            brief="export --port N | --textfile FILE PID..."),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
-    Command("install", "Installs headers, libraries, CMake package, pkg-config files and man pages.", command_install, [
-        Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
+    Command("install", "Installs headers, libraries, CMake package, pkg-config files, man pages and calm.",
+            command_install, [Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),
     Command("test", "Builds and runs the tests.\n\n"
             "With FILTER, only what the tests need whose names match is built. A test whose tool is missing is\n"
             "skipped, and named at the end.", testing.command_test, [
@@ -309,11 +337,19 @@ COMMANDS = {entry.name: entry for entry in (
     Command("mq", "Starts a queue server that speaks the Redis protocol; `calm mq --help` lists the options.",
             command_mq, is_raw=True, brief="mq [OPTIONS]"),
     Command("options", "Lists what CALM_OPTIONS understands.", command_options),
+    Command("translate", "Says what another allocator's settings are here, and prints a line for CALM_OPTIONS.\n\n"
+            "SETTINGS are the text of MALLOC_CONF or GLIBC_TUNABLES, NAME=VALUE of MIMALLOC_*, TCMALLOC_*, MALLOC_*,\n"
+            "or a name of mallctl. Without them, what the environment has. docs/coming-from.md is the whole list.",
+            command_translate, [
+                Word("settings", "SETTINGS", "for example \"$MALLOC_CONF\"", is_required=False, is_many=True)]),
     Command("format", "Formats the C and C++ sources.", command_format, [
         Flag("check", "change nothing, fail when something would change")], needs_checkout=True),
     Command("lint", "Runs clang-tidy over the library.", command_lint, [
         Word("filter", "PART", "only files whose path contains this", is_required=False)], needs_checkout=True),
-    Command("docs", "Builds the documentation as a site; prints its first page.", command_docs, needs_checkout=True),
+    Command("docs", "Finds WORD in the documentation; without one, builds it as a site and prints its first page.\n\n"
+            "Of several WORDs all are to be there. The sections that have them in their headings come first.",
+            command_docs, [
+                Word("words", "WORD", "whatever its case", is_required=False, is_many=True)], needs_checkout=True),
     Command("version", "Prints the version.", command_version),
     Command("help", "Shows this, or more about one command.", command_help, [
         Word("command", "COMMAND", is_required=False)]),

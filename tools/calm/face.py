@@ -1,11 +1,4 @@
-"""Reads the command line against the table in commands.py.
-
-typer draws help pages and explains wrong options nicely; where it is missing, a small reader does the same job from
-the same table. Both end in one call of the command's function with the same keyword arguments.
-"""
-import inspect
-import os
-
+"""Reads the command line against the table in commands.py, and writes help from it."""
 import build
 from commands import COMMANDS, Flag, Option, Word
 from trouble import Trouble
@@ -26,19 +19,11 @@ def main(arguments):
         raise Trouble("%s works on calmalloc's sources; use ./calm %s in a checkout of them." % (name, name), USAGE)
     if command.is_raw:
         return command.function(rest) or 0
-    reader = read_plain
-    # `run` and `lib` must start fast and never print pages, `heap` takes a program's words; the rest may be pretty.
-    if name not in ("run", "lib", "heap", "top", "explain") and not os.environ.get("CALM_PLAIN"):
-        try:
-            import typer  # noqa: F401
-            reader = read_typer
-        except ImportError:
-            pass
-    values = reader(command, rest)
+    values = read(command, rest)
     return 0 if values is None else command.function(**values) or 0
 
 
-def read_plain(command, arguments):
+def read(command, arguments):
     """Returns the keyword arguments of the command, or None after printing its help."""
     values = {parameter.name: parameter.default for parameter in command.parameters}
     flags = {"--" + p.name: p for p in command.parameters if isinstance(p, (Flag, Option))}
@@ -82,7 +67,7 @@ def read_plain(command, arguments):
         give_word(command, words, values, rest[:taken])
         rest = rest[taken:]
     for word in words:
-        if word.is_required:
+        if word.is_required and not values[word.name]:
             raise Trouble("%s needs %s: calm %s" % (command.name, word.metavar, usage(command)), USAGE)
     return values
 
@@ -90,7 +75,11 @@ def read_plain(command, arguments):
 def give_word(command, words, values, given):
     if not words or words[0].needs_dashes:
         raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
-    word = words.pop(0)
+    word = words[0]
+    if word.is_many:
+        values[word.name] = (values[word.name] or []) + given
+        return
+    words.pop(0)
     values[word.name] = given if word.takes_rest else given[0]
 
 
@@ -105,7 +94,8 @@ def usage(command):
             words = "-- %s ARGS..." % parameter.metavar
             parts.append(words if parameter.is_required else "[%s]" % words)
         else:
-            parts.append(parameter.metavar if parameter.is_required else "[%s]" % parameter.metavar)
+            words = parameter.metavar + ("..." if parameter.is_many else "")
+            parts.append(words if parameter.is_required else "[%s]" % words)
     return " ".join(parts)
 
 
@@ -120,34 +110,3 @@ def help_text(command):
             label += " " + parameter.metavar
         lines.append("  %-16s %s" % (label, parameter.help))
     return "\n".join(lines)
-
-
-def read_typer(command, arguments):
-    """The same by typer: its parser is made from the same table."""
-    import click
-    import typer
-
-    found = {}
-
-    def take(**values):
-        found.update(values)
-
-    take.__doc__ = command.help
-    parameters = []
-    for p in command.parameters:
-        if isinstance(p, Flag):
-            kind, default = bool, typer.Option(False, "--" + p.name, help=p.help)
-        elif isinstance(p, Option):
-            kind, default = str, typer.Option(p.default, "--" + p.name, metavar=p.metavar, help=p.help)
-        else:
-            kind, default = str, typer.Argument(... if p.is_required else p.default, metavar=p.metavar, help=p.help)
-        parameters.append(inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    take.__signature__ = inspect.Signature(parameters)
-    take.__annotations__ = {p.name: p.annotation for p in parameters}
-    app = typer.Typer(add_completion=False)
-    app.command(name=command.name)(take)
-    try:
-        typer.main.get_command(app).main(args=list(arguments), prog_name="calm " + command.name, standalone_mode=False)
-    except click.UsageError as error:
-        raise Trouble("%s: %s" % (command.name, error.format_message()), USAGE) from None
-    return found or (None if command.parameters else {} if "--help" not in arguments else None)

@@ -23,7 +23,7 @@ MESSAGES = {
     "Profile": {"sample_type": (1, "ValueType*"), "sample": (2, "Sample*"), "mapping": (3, "Mapping*"),
                 "location": (4, "Location*"), "function": (5, "Function*"), "string_table": (6, "bytes*"),
                 "time_nanos": (9, "int64"), "duration_nanos": (10, "int64"), "period_type": (11, "ValueType"),
-                "period": (12, "int64"), "comment": (13, "int64*")},
+                "period": (12, "int64"), "comment": (13, "int64*"), "default_sample_type": (14, "int64")},
 }
 # The four numbers of a stack, and what writers call them. A profile without the allocated ones has zeros there.
 KINDS = {
@@ -366,8 +366,9 @@ def columns_of(message, strings, name):
     return columns
 
 
-def encode(profile):
-    """The profile in the format, packed. Names that were found are not part of it: readers find their own."""
+def encode(profile, first=None):
+    """The profile in the format, packed; readers show `first` of its sample types. Names that were found are not part
+    of it, unless Symbols.name wrote them: readers find their own."""
     message, strings = message_class()(), {"": 0}
 
     def string(text):
@@ -401,6 +402,7 @@ def encode(profile):
         message.function.add(id=number, name=string(name), filename=string(file))
     message.time_nanos, message.duration_nanos, message.period = profile.time_ns, profile.duration_ns, profile.period
     message.period_type.type, message.period_type.unit = string("space"), string("bytes")
+    message.default_sample_type = string(first or "")
     message.comment.extend(string(comment) for comment in profile.comments)
     message.string_table.extend(text.encode(errors="surrogateescape") for text in strings)
     return gzip.compress(message.SerializeToString(), mtime=0)

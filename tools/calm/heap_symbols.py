@@ -125,10 +125,10 @@ class Symbols:
             self.images[key] = Image(mapping.path, mapping.build_id, self.debug_folder)
         return self.images[key]
 
-    def resolve(self, profile):
-        """Returns the frames of each stack, innermost first, in the order of profile.stacks."""
+    def learn(self, profile):
+        """Asks for all locations that have no names yet; where each is, by its id: (image or None, address)."""
         asked = {}  # image: addresses in the file
-        places = {}  # id of a location: (image or None, address)
+        places = {}
         for stack in profile.stacks:
             for location in stack.locations:
                 if id(location) in places or location.lines:
@@ -141,7 +141,20 @@ class Symbols:
                 places[id(location)] = (image, address)
         for image, addresses in asked.items():
             image.learn(sorted(addresses - image.known.keys()), self)
-        unfolded = {}
+        return places
+
+    def name(self, profile):
+        """Writes the names into the profile, for who has no files to find them in."""
+        places = self.learn(profile)
+        for stack in profile.stacks:
+            for location in stack.locations:
+                if not location.lines:
+                    location.lines = [(frame.name, frame.file, frame.line) for frame in
+                                      self.frames_of(location, places)]
+
+    def resolve(self, profile):
+        """Returns the frames of each stack, innermost first, in the order of profile.stacks."""
+        places, unfolded = self.learn(profile), {}
         found = []
         for stack in profile.stacks:
             frames = []

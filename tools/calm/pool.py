@@ -97,7 +97,10 @@ def as_json(made, larger):
 
 
 def percentage(part, whole):
-    return "%.1f %%" % (100.0 * part / whole) if whole else "-"
+    """Of ten times the whole and more, how many times it is."""
+    if not whole:
+        return "-"
+    return "%.1f %%" % (100.0 * part / whole) if part < 10 * whole else "%.0f times" % (part / whole)
 
 
 def show(made, larger):

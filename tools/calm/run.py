@@ -43,7 +43,7 @@ def become(path, words, options, reporter_command, plan, watch, has_recorder=Fal
     The plan gains where the reports are. `options` go to calmalloc. `watch`: what is looked at meanwhile, "heap" or
     "profile", or None. `has_recorder`: the recorder of sizes comes first.
     """
-    library = build.library()
+    launch, library = build.launcher(), build.library()
     safe_folder = None
     preloaded = [build.recorder()] * has_recorder + [library]
     if any(mark in library for mark in " :\t\n"):  # LD_PRELOAD would be cut in two there
@@ -65,7 +65,6 @@ def become(path, words, options, reporter_command, plan, watch, has_recorder=Fal
     preload = ":".join(preloaded + [part for part in [os.environ.get("LD_PRELOAD")] if part])
     given = os.environ.get("CALM_OPTIONS")
     options = ([given] if given else []) + options + ["report_fd=%d" % report_fd]
-    launch = build.launcher()
     sys.stdout.flush()
     # Python ignores these two; PROGRAM must find them as a shell would leave them.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -260,6 +260,30 @@ static bool take_watcher(int *argc, char ***argv, struct watcher *watcher)
     return true;
 }
 
+/* Puts our words elsewhere, so that ps can be shown others. Returns how many bytes they took. */
+static size_t move_words(int argc, char **argv)
+{
+    size_t bytes = (size_t)(argv[argc - 1] - argv[0]) + strlen(argv[argc - 1]) + 1;
+    char *copy = malloc(bytes);
+    if (copy == NULL)
+        return 0;
+    memcpy(copy, argv[0], bytes);
+    for (int i = argc - 1; i >= 0; i--)
+        argv[i] = copy + (argv[i] - argv[0]);
+    return bytes;
+}
+
+/* Makes ps show the program's words for us, which wait for it, where ours were. They fit: ours had
+ * them at the end. */
+static void show_words(char *where, size_t bytes, char **words)
+{
+    if (bytes == 0)
+        return;
+    memset(where, 0, bytes);
+    for (; *words != NULL; where += strlen(*words) + 1, words++)
+        memcpy(where, *words, strlen(*words));
+}
+
 static void tell_result(int result_fd, pid_t child, int status, long long start_us,
                         const struct rusage *usage)
 {
@@ -276,6 +300,8 @@ static void tell_result(int result_fd, pid_t child, int status, long long start_
 int main(int argc, char **argv)
 {
     struct watcher watcher = {.state_fd = -1};
+    char *shown = argv[0];
+    size_t shown_bytes = move_words(argc, argv);
     if (!take_watcher(&argc, &argv, &watcher) || argc < 7)
         return 2;
     int result_fd = atoi(argv[1]);
@@ -285,6 +311,7 @@ int main(int argc, char **argv)
     if (reporter_count < 1 || reporter_count >= WORDS_MAX || 5 + reporter_count + 2 > argc)
         return 2;
 
+    show_words(shown, shown_bytes, program + 1);
     struct sigaction before[IGNORED_COUNT + FORWARDED_COUNT];
     sigset_t all, mask;
     sigfillset(&all);

@@ -1,0 +1,176 @@
+"""`calm translate`: what another allocator's settings are here. coming_from.json has each knob and its counterpart; the
+page docs/coming-from.md is made from it as well.
+
+    python3 tools/calm/translate.py --page     prints the page
+"""
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import options
+import say
+from trouble import Trouble
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+USAGE = 2
+VARIABLES = ("MALLOC_CONF", "GLIBC_TUNABLES")  # which have lists of knobs
+PREFIXES = ("MIMALLOC_", "TCMALLOC_", "MALLOC_")
+LONGEST = re.compile(r"(\d+) to (\d+)$")
+
+
+@dataclass
+class Knob:
+    family: str
+    knob: str
+    to: str  # an option, or None
+    value: object  # how values become ours: a rule's name, or {theirs: "option=ours"}
+    note: str
+
+
+def read():
+    with open(os.path.join(HERE, "coming_from.json")) as file:
+        return [Knob(**row) for row in json.load(file)]
+
+
+def find(knobs, name):
+    """The knob of a name. Those of mallctl may have numbers in them, and all of arenas are one."""
+    for knob in knobs:
+        if "*" in knob.knob:
+            if re.fullmatch(re.escape(knob.knob).replace(r"\*", ".+"), name):
+                return knob
+        elif name == knob.knob:
+            return knob
+    return None
+
+
+def pairs(text):
+    """(name, value or None) of each setting in a text as these variables have it."""
+    name, equals, value = text.partition("=")
+    if equals and (name in VARIABLES or name.startswith("MALLOC_CONF")):
+        text = value
+    elif equals and not name.startswith("glibc."):
+        return [(name, value)]
+    if text.startswith("glibc."):
+        return [tuple(part.partition("=")[::2]) for part in text.split(":") if part]
+    found = []
+    for part in text.split(","):
+        name, colon, value = part.strip().partition(":")
+        if name:
+            found.append((name, value if colon else None))
+    return found
+
+
+def whole(text):
+    try:
+        return int(text, 0)
+    except (TypeError, ValueError):
+        return None
+
+
+def setting(knob, value, rows):
+    """`option=value` for a value of theirs; an empty text where ours is so already; None where nothing is known."""
+    if isinstance(knob.value, dict):
+        return knob.value.get(value)
+    number = whole(value)
+    if knob.value is None or number is None:
+        return None
+    low, high = (int(word) for word in LONGEST.match(rows[knob.to].values).groups())
+    if knob.value == "ms" and number < 0:
+        return "purge=trim"
+    if knob.value == "log2_bytes":
+        number = max(1, (1 << min(max(number, 0), 50)) >> 10)
+    elif knob.value == "bytes_to_kb":
+        number = 0 if number <= 0 else max(1, number >> 10)
+    return "%s=%d" % (knob.to, min(max(number, low), high))
+
+
+def needs_another(name, given):
+    """Whether a knob of the profiler says nothing here: its rate without the switch, or the switch beside a rate."""
+    is_on = given.get("prof") == "true" and given.get("prof_active") != "false"
+    return (name == "lg_prof_sample" and not is_on) or (
+        name in ("prof", "prof_active") and is_on and "lg_prof_sample" in given)
+
+
+def of_environment():
+    return ["%s=%s" % (name, value) for name, value in sorted(os.environ.items())
+            if name in VARIABLES or (name.startswith(PREFIXES) and name != "MALLOC_CONF") or
+            name in ("HEAPPROFILE", "HEAPCHECK")]
+
+
+def start(texts, root):
+    knobs, rows = read(), {row.name: row for row in options.read(root)}
+    texts = texts or of_environment()
+    if not texts:
+        raise Trouble("translate needs settings: calm translate \"$MALLOC_CONF\", or NAME=VALUE; the environment has "
+                      "none.", USAGE)
+    settings, lines, found = {}, [], [pair for text in texts for pair in pairs(text)]
+    given = dict(found)
+    for name, value in found:
+        knob = find(knobs, name)
+        shown = name if value is None else "%s %s" % (name, value)
+        if knob is None:
+            lines.append((shown, "not known here; docs/coming-from.md lists what is"))
+            continue
+        ours = "" if needs_another(name, given) else setting(knob, value, rows)
+        if ours:
+            settings[ours.partition("=")[0]] = ours
+        head = ours if ours else "as it is" if ours == "" else "no setting" if knob.to is None else (
+            "see the option " + knob.to)
+        lines.append((shown, "%s. %s" % (head, knob.note)))
+    say.pairs("calmalloc:", lines)
+    if settings:
+        print("CALM_OPTIONS=" + ",".join(settings.values()))
+    return 0
+
+
+FAMILIES = {
+    "jemalloc": "MALLOC_CONF (jemalloc)",
+    "mimalloc": "MIMALLOC_*",
+    "tcmalloc": "TCMALLOC_* and gperftools'",
+    "glibc": "GLIBC_TUNABLES and MALLOC_* (glibc)",
+    "mallctl": "mallctl (jemalloc)",
+}
+HEAD = """# Coming from another allocator
+
+Most settings of other allocators work against something that calmalloc does not have: arenas, a cache that cannot
+shrink, memory that goes back only from the top. Begin with none. This page has each knob and its counterpart, or why
+there is none, and
+
+    calm translate "$MALLOC_CONF"             says the same of yours, and prints a line for CALM_OPTIONS
+    calm translate MALLOC_ARENA_MAX=2         also of other variables; without words, of the environment
+    export "$(calm translate "$MALLOC_CONF")" sets it
+
+`calm options` lists the options. Free memory goes back after `purge_delay_ms`, by whoever frees; a program that
+frees nothing keeps what it has until it calls calm_idle(), calm_trim() or malloc_trim(0).
+
+The tables are made from `tools/calm/coming_from.json` by `python3 tools/calm/translate.py --page`, and a test compares
+them.
+"""
+
+
+def value_words(knob):
+    if isinstance(knob.value, dict):
+        return ", ".join("%s: %s" % (theirs, "`%s`" % ours if ours else "as it is") for theirs, ours in
+                         knob.value.items())
+    return "`%s`" % knob.to if knob.to else "none"
+
+
+def page():
+    knobs, parts = read(), [HEAD]
+    for family, title in FAMILIES.items():
+        parts.append("## %s\n\n| knob | here | |\n|---|---|---|" % title)
+        parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in knobs
+                  if knob.family == family]
+        parts.append("")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--page"]:
+        sys.exit(__doc__)
+    sys.stdout.write(page())

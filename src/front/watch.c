@@ -17,6 +17,7 @@
 #include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
+#include "site/places.h"
 #include "site/remote.h"
 #include "site/sample.h"
 #include "site/stacks.h"
@@ -48,5 +49,6 @@ const struct fact_table watch_table = {
     .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
-              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, remote_facts},
+              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, places_facts,
+              remote_facts},
 };

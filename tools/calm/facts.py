@@ -13,9 +13,9 @@ HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
 # Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
 ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
-    "large.blocks large.units region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
-    "sample.start_ns sample.state seen.sites shelf.sets site.cohorts site.table stacks.cut stacks.tables "
-    "stacks.used".split())
+    "large.blocks large.units places.tables region remote.request running sample.lost sample.on_before_ms sample.rate "
+    "sample.samples sample.start_ns sample.state seen.sites shelf.sets site.cohorts site.table stacks.cut "
+    "stacks.tables stacks.used".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
 OFFSET_MAX = 1 << 24  # of those that are not named here
 RANGES = {
@@ -24,6 +24,7 @@ RANGES = {
     "cache.slots_log2_min": (0, 16), "class.bits": (1, 12), "class.count": (1, 1 << 12), "class.facts_bytes": (4, 256),
     "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
+    "places.count": (1, 1 << 20), "places.entry_bytes": (8, 256), "places.line_bits": (1, 32),
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),

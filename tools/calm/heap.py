@@ -15,6 +15,7 @@ import heap_table
 import last_look
 import program
 import run
+import runtimes
 import say
 from heap_symbols import Symbols
 from trouble import Trouble
@@ -126,6 +127,7 @@ def show_run(plan, data, result, heaps, seen):
         rows.append(("not seen", "%s: %s" % (say.count(len(seen.refused), "child", "children"), seen.refused[0])))
     title = " ".join(plan["words"])
     show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
+    tell(runtimes.advice([mapping.path for mapping in profile.mappings], os.environ))
 
 
 def summary(profile, heap, peak_rss_bytes, seen, state):
@@ -208,11 +210,12 @@ def watch(request, pid, later):
         if name is not None:
             run.check_writable(name)
     import heap_live
-    profile, notes = heap_live.sample(pid, request.rate * 1024, request.seconds)
+    profile, notes, hidden = heap_live.sample(pid, request.rate * 1024, request.seconds)
     if request.pprof is not None:
         write(request.pprof, heap_profile.encode(profile))
     rows = heap_table.summary(profile, when="live of these") + [("noted", note) for note in notes]
     show(request, profile, process_words(profile), rows, sys.stdout)
+    tell(hidden)
     return 0
 
 
@@ -233,7 +236,10 @@ def show(request, profile, title, rows, stream):
 
 
 def advise(symbols):
-    advice = symbols.advice()
+    tell(symbols.advice())
+
+
+def tell(advice):
     if advice:
         say.line("calm: " + advice)
 

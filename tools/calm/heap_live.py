@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+import runtimes
 import say
 from process_memory import Gone
 from trouble import Trouble
@@ -29,6 +30,8 @@ class Session:
     def __init__(self, pid):
         self.watched = Watched(pid, is_written=True)
         self.who = self.watched.process.who()
+        self.hidden = runtimes.advice([area.path for area in self.watched.process.areas()],
+                                      runtimes.environment_of(self.watched.process))
         self.began = None
         self.profile = None
 
@@ -67,7 +70,8 @@ class Session:
 
 
 def sample(pid, rate_bytes, seconds):
-    """The profile of a process after some seconds, or once the user presses Enter; and sentences about it."""
+    """The profile of a process after some seconds, or once the user presses Enter; sentences about it; and one about
+    what it hides, or None."""
     session, notes = Session(pid), []
     stop_words = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -80,7 +84,7 @@ def sample(pid, rate_bytes, seconds):
         if session.profile is None:
             raise Trouble("%s %s before anything was sampled." % (session.who, session.fate())) from None
         notes.append("the process %s meanwhile; this is what it held shortly before" % session.fate())
-        return session.profile, notes
+        return session.profile, notes, session.hidden
     finally:
         try:
             is_stopped = session.stop()
@@ -88,7 +92,7 @@ def sample(pid, rate_bytes, seconds):
             is_stopped = True
     if not is_stopped:
         notes.append("the process asks for no memory now; its profiler stops when it does")
-    return session.profile, notes
+    return session.profile, notes, session.hidden
 
 
 def wait(session, seconds, rate_bytes, stop_words):

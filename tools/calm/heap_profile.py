@@ -42,6 +42,7 @@ FIELDS_MAX = 1 << 22  # of a profile and of its parts: an empty part is two byte
 
 GZIP = b"\x1f\x8b\x08"
 OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
+OTHER_FUNCTIONS = "(other functions of scripts)"  # OTHER_NAME of src/site/places.c
 SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
 PID = re.compile("[0-9]{1,10}")
 PID_COMMENT = "pid "  # and the number: which process a profile is of
@@ -61,6 +62,10 @@ class Location:
     address: int
     mapping: Mapping = None
     lines: list = field(default_factory=list)  # (function, file, line), innermost first, when the writer knew them
+
+    def is_of_script(self):
+        """Whether it is a place in a script: these have a name and no address."""
+        return self.address == 0 and bool(self.lines) and self.lines[0][0] != OTHER_STACKS
 
 
 @dataclass

@@ -52,6 +52,7 @@ class Frame:
     line: int
     module: str
     is_named: bool = True
+    is_of_script: bool = False
 
     def place(self):
         if not self.file:
@@ -60,17 +61,20 @@ class Frame:
 
 
 def is_wrapper(frame):
-    return bool(WRAPPER_MODULE.match(frame.module) or WRAPPER_FILE.search(frame.file) or
+    return not frame.is_of_script and bool(WRAPPER_MODULE.match(frame.module) or WRAPPER_FILE.search(frame.file) or
                 WRAPPER_NAME.match(short(frame.name)))
 
 
 def site_of(frames):
-    """The innermost frame that is the program's own decision; frames come innermost first."""
-    return next((frame for frame in frames if not is_wrapper(frame)), frames[0])
+    """The innermost frame that is the program's own decision; frames come innermost first. Of a stack that runs
+    through scripts, it is the script's."""
+    script = next((frame for frame in frames if frame.is_of_script), None)
+    return script or next((frame for frame in frames if not is_wrapper(frame)), frames[0])
 
 
-# Parts of a C++ name in which brackets or blanks do not mean what they mean elsewhere.
-LITERAL = re.compile(r"\boperator(?: ?(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))|\s+[\w:]+[*&]*(?:\[\])?) ?|"
+# Parts of a name of C++ or Python in which brackets or blanks do not mean what they mean elsewhere.
+LITERAL = re.compile(r"(?:(?<=^)|(?<=\.))<(?:locals|lambda|listcomp|setcomp|dictcomp|genexpr)>|"
+                     r"\boperator(?: ?(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))|\s+[\w:]+[*&]*(?:\[\])?) ?|"
                      r"\(anonymous namespace\)|\{lambda\([^{}]*\)(#\d+)\}")
 
 
@@ -159,7 +163,7 @@ class Symbols:
     def frames_of(self, location, places):
         module = os.path.basename(location.mapping.path) if location.mapping is not None else ""
         if location.lines:
-            return [Frame(name or "0x%x" % location.address, file, line, module, bool(name))
+            return [Frame(name or "0x%x" % location.address, file, line, module, bool(name), location.is_of_script())
                     for name, file, line in location.lines]
         image, address = places[id(location)]
         if image is None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from facts import tables, unsigned
-from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
+from heap_profile import OTHER_FUNCTIONS, OTHER_STACKS, Location, Mapping, Profile, Stack
 from process_memory import Gone, Process
 from trouble import Trouble
 
@@ -21,6 +21,7 @@ BATCHES_READ = 1 << 12  # of one stack
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 ROW_READS_MAX, CLAIMED = 8, 0xFFFFFFFF  # READS_MAX and CLAIMED of src/site/stacks.c
+PLACE_BIT, PLACE_BYTES_MAX = 1 << 63, 4096  # as src/site/places.h has them
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Watched:
         except Gone:
             raise self.process.has_ended() from None
         self.depots = []  # addresses, the newest first
+        self.functions = {}  # of scripts, by index: (name, file)
         self.table = {}  # of sites: what each index said last when it was not diverted
         facts = self.facts
         table = self.process.read(facts["class.facts"], facts["class.facts_bytes"] * facts["class.count"])
@@ -365,9 +367,13 @@ class Watched:
         by_start = sorted(mappings, key=lambda mapping: mapping.start)
         starts = [mapping.start for mapping in by_start]
         found = []
-        for row, addresses in self.rows():
+        rows = self.rows()
+        self.learn_functions({address for _, addresses in rows for address in addresses if address & PLACE_BIT})
+        for row, addresses in rows:
             for address in addresses:
-                if address not in locations:
+                if address & PLACE_BIT:
+                    locations[address] = self.place(address)
+                elif address not in locations:
                     index = bisect.bisect_right(starts, address - 1) - 1
                     locations[address] = located(address - 1, by_start[index:index + 1] if index >= 0 else [])
             found.append(self.stack(row, [locations[address] for address in addresses if address > 1] or
@@ -378,6 +384,31 @@ class Watched:
             "pid %d" % self.process.pid]
         return Profile(found, mappings, True, self.number("sample.rate"), self.number("sample.start_ns"),
                        before_ms * 1000000 + int(seconds_on * 1e9), comments)
+
+    def function_index(self, word):
+        """Of a place in a script, as src/site/places.h has it; 0: of those that found no room."""
+        return (word >> self.facts["places.line_bits"]) % max(1, self.facts["places.count"])
+
+    def learn_functions(self, words):
+        """Reads the file and the name of each function of scripts that is not known yet. They stay what they are."""
+        facts, tables_at = self.facts, self.number("places.tables") if words else 0
+        wanted = sorted({self.function_index(word) for word in words} - self.functions.keys() - {0})
+        if not wanted or tables_at == 0:
+            return
+        entries = self.process.read_all([(tables_at + facts["places.entry_bytes"] * index, facts["places.entry_bytes"])
+                                         for index in wanted])
+        texts = [unsigned(entry, facts["places.text_of"], 4) for entry in entries]
+        found = [(index, at) for index, at in zip(wanted, texts) if 0 < at < facts["places.text_bytes"]]
+        for (index, _), data in zip(found, self.process.read_all([
+                (tables_at + facts["places.text"] + at, min(PLACE_BYTES_MAX, facts["places.text_bytes"] - at))
+                for _, at in found])):
+            file, name = (data.split(b"\0", 2) + [b"", b""])[:2]
+            self.functions[index] = (name.decode(errors="replace"), file.decode(errors="replace"))
+
+    def place(self, word):
+        index, line = self.function_index(word), word & ((1 << self.facts["places.line_bits"]) - 1)
+        name, file = self.functions.get(index, (OTHER_FUNCTIONS, ""))
+        return Location(0, None, [(name, file, line)])
 
     def rows(self):
         """(the row's bytes, its callers) of each stack that has samples."""

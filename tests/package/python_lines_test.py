@@ -1,8 +1,8 @@
 """Holds `calm heap` to the Python file, line and function of each sampled request, for each CPython from 3.9 to 3.13
 that is on the machine. The oracle is Python's own tracemalloc, in a run of the same script without us.
 
-Seen to fail: without python_replace() in src/site/sample.c, and with each offset of its layouts, the walk over frames
-of C and the decoders of lines one off.
+Seen to fail, the lines: with an offset of a layout that is 2 too high, without the look at a frame's owner, and with
+ranges of lines that end one later. The walk astray: without asking whether a page can be read.
 """
 import glob
 import json

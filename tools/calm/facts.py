@@ -26,6 +26,7 @@ RANGES = {
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
     "places.count": (1, 1 << 20), "places.entry_bytes": (8, 256), "places.line_bits": (1, 32),
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
+    "region.tags": (0, 4096), "tag.bytes": (8, 256),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
     "shelf.set_bytes": (8, 1 << 16), "shelf.set_count": (1, 1 << 8),

@@ -18,6 +18,7 @@ MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
 BATCHES_READ = 1 << 12  # of one stack
+TAGS_READ = 1 << 10  # of spans, at a time
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 ROW_READS_MAX, CLAIMED = 8, 0xFFFFFFFF  # READS_MAX and CLAIMED of src/site/stacks.c
@@ -63,6 +64,7 @@ class Frame:
     large_blocks: int = 0
     large_bytes: int = 0
     large_cached_bytes: int = 0
+    large_sites: list = field(default_factory=list)  # [(bytes, blocks, address)], the most bytes first
     mapped_bytes: int = 0
     resident_bytes: int = None  # of the heap; None: the kernel does not say
     cohorts_now: int = 0
@@ -134,6 +136,7 @@ class Watched:
         frame.samples = self.number("sample.samples")
         if with_pages:
             self.read_pages(frame)
+            self.read_large_sites(frame)
         self.read_sites(frame)
         return frame
 
@@ -286,6 +289,29 @@ class Watched:
                 present = pages.count(1, unit * each, (unit + 1) * each) * page_bytes
                 for holding in self.holdings(frame, kind):
                     holding.resident_bytes += present
+
+    def read_large_sites(self, frame):
+        """Who asked for the large blocks that are live: the first unit of each has the address in its tag."""
+        facts = self.facts
+        if "region.tags" not in facts:
+            return
+        names = ["region." + name for name in ("map", "tags", "units")]
+        region = self.process.read(facts["region"], 8 + max(facts[name] for name in names))
+        kinds_at, tags_at, units = (unsigned(region, facts[name], 8) for name in names)
+        if not 0 < units <= UNITS_WITH_PAGES_MAX or frame.large_blocks == 0:
+            return
+        entry, size = struct.Struct("<H%dx" % (facts["unit.entry"] - 2)), facts["tag.bytes"]
+        heads = [unit for unit, (kind,) in enumerate(entry.iter_unpack(self.process.read(
+            kinds_at, entry.size * units))) if kind == facts["unit.head"]]
+        found, part = {}, TAGS_READ
+        for first in sorted({unit // part for unit in heads}):
+            data = self.process.read(tags_at + first * part * size, min(part, units - first * part) * size)
+            for unit in heads[bisect.bisect_left(heads, first * part):bisect.bisect_left(heads, (first + 1) * part)]:
+                tag = data[(unit - first * part) * size:][:size]
+                site = found.setdefault(unsigned(tag, facts["tag.site"], 8), [0, 0])
+                site[0] += min(unsigned(tag, facts["tag.units"], 4), units - unit) << facts["unit.shift"]
+                site[1] += 1
+        frame.large_sites = sorted(((size, blocks, site) for site, (size, blocks) in found.items()), reverse=True)
 
     def read_sites(self, frame):
         facts = self.facts

@@ -264,6 +264,13 @@ bool os_symbol_find(const void *code, const char *name, struct os_symbol *out)
     return false;
 }
 
+bool os_module_find(uintptr_t code, struct os_module *out)
+{
+    (void)code;
+    (void)out;
+    return false;
+}
+
 bool os_is_readable(uintptr_t address)
 {
     return address != 0;

@@ -17,6 +17,7 @@
 #include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shelf.h"
+#include "site/modules_seen.h"
 #include "site/places.h"
 #include "site/remote.h"
 #include "site/sample.h"
@@ -54,5 +55,5 @@ const struct fact_table watch_table = {
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
               site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, places_facts,
-              remote_facts},
+              modules_seen_facts, remote_facts},
 };

@@ -21,6 +21,7 @@
 #include "os/probe.h"
 #include "os/stack.h"
 #include "site/live.h"
+#include "site/modules_seen.h"
 #include "site/places.h"
 #include "site/poisson.h"
 #include "site/python.h"
@@ -253,6 +254,7 @@ static bool is_turn(struct cache *cache, unsigned class)
 /* The row of a stack, in which Python's functions stand for its interpreter's. */
 static uint32_t enter(uintptr_t *callers, size_t depth)
 {
+    modules_seen_note(callers, depth);
     return stacks_enter(callers, python_replace(callers, depth, PROFILE_DEPTH_MAX));
 }
 
@@ -388,7 +390,9 @@ void *sample_realloc(void *block, size_t bytes, const void *site, const void *fr
 
 static size_t table_bytes(void)
 {
-    return align_up(stacks_bytes() + live_bytes() + places_bytes() + python_bytes(), MAPPING_ALIGN);
+    return align_up(stacks_bytes() + live_bytes() + places_bytes() + python_bytes() +
+                        modules_seen_bytes(),
+                    MAPPING_ALIGN);
 }
 
 /* Maps the tables, once. They stay: blocks that were sampled may be freed at any time. */
@@ -404,6 +408,8 @@ static bool have_tables(void)
     live_start(made.start + stacks_bytes());
     places_start(made.start + stacks_bytes() + live_bytes());
     python_start(made.start + stacks_bytes() + live_bytes() + places_bytes());
+    modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
+                       python_bytes());
     second_hear_frees();
     store(&tables, made.start, RELEASE);
     return true;

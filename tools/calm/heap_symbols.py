@@ -121,6 +121,7 @@ class Symbols:
             self.llvm = next((path for path in reversed(found) if path), None)
         self.addr2line = shutil.which("addr2line")
         self.images = {}
+        self.frames = {}  # of each location of the last profile, by its id
         self.wanting = {}  # (reason, path): bytes of the stacks whose site lacks something
 
     def image(self, mapping):
@@ -138,14 +139,14 @@ class Symbols:
                 if id(location) in places or location.lines:
                     continue
                 image = address = None
-                if location.mapping is not None and location.mapping.path.startswith("/"):
+                if location.mapping is not None and "/" in location.mapping.path:
                     image = self.image(location.mapping)
                     address = image.address_of(location)
                     asked.setdefault(image, set()).add(address)
                 places[id(location)] = (image, address)
         for image, addresses in asked.items():
             image.learn(sorted(addresses - image.known.keys()), self)
-        unfolded = {}
+        unfolded = self.frames = {}
         found = []
         for stack in profile.stacks:
             frames = []
@@ -159,6 +160,12 @@ class Symbols:
             found.append(frames)
             self.note_wanting(stack, frames, places)
         return found
+
+    def lines(self, location):
+        """The (function, file, line) of a location of the last profile, innermost first, where they are known."""
+        if location.lines:
+            return location.lines
+        return [(frame.name, frame.file, frame.line) for frame in self.frames.get(id(location), []) if frame.is_named]
 
     def frames_of(self, location, places):
         module = os.path.basename(location.mapping.path) if location.mapping is not None else ""
@@ -255,7 +262,8 @@ class Image:
     """One file that was mapped: where its addresses are, and the names behind those that were asked for."""
 
     def __init__(self, path, build_id, debug_folder):
-        self.path = path[:-len(" (deleted)")] if path.endswith(" (deleted)") else path
+        path = path[:-len(" (deleted)")] if path.endswith(" (deleted)") else path
+        self.path = os.path.abspath(path)  # of one that was loaded by a relative name and is gone, from where we are
         self.name = os.path.basename(self.path)
         self.known = {}  # address: [(function, file, line)] innermost first
         self.trouble = None

@@ -12,6 +12,7 @@ import sys
 import time
 
 import executors
+import runtimes
 import say
 from heap_profile import Profile, Stack
 from heap_symbols import Frame, Symbols, is_wrapper, short
@@ -71,6 +72,11 @@ class Names:
         for address, stack, found in zip(fresh, stacks, frames):
             frame = next((frame for frame in found if not is_wrapper(frame)), found[0])
             self.known[address] = (frame, stack.locations[0].mapping)
+
+    def files(self):
+        """What code is mapped from, as it was when a name was looked for."""
+        self.mappings = self.mappings or self.watched.mappings()
+        return self.mappings
 
     def of(self, address):
         return self.known[address]
@@ -140,6 +146,8 @@ def page(watched, names, frame, before, seconds, rows_max):
         "  live %s in %s   cached %s   large %s in %s, %s of them cached" % (
             say.amount(live), say.count(blocks, "block"), say.amount(cached), say.amount(frame.large_bytes),
             say.count(frame.large_blocks, "block"), say.amount(frame.large_cached_bytes))]
+    rest = runtimes.rest([mapping.path for mapping in names.files()], frame.rss_bytes, frame.resident_bytes)
+    lines += ["  %s: %s" % row for row in rest]
     if frame.overflow_sites:
         lines.append("  " + say.overflow(frame.overflow_sites))
     lines.append("")

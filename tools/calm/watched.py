@@ -382,9 +382,23 @@ class Watched:
                 first = firsts.get(area.path)
                 build_ids[area.path] = self.process.build_id(first) if first is not None else ""
             found.append(Mapping(area.start, area.end, area.offset, area.path, build_ids[area.path]))
+        found += self.unloaded(found)
         self.process.read(self.facts.place, 1)  # so they are of the program whose memory we read
         program = self.process.program_path()
         return sorted(found, key=lambda mapping: mapping.path != program)
+
+    def unloaded(self, there):
+        """The code that samples came from and that is no longer there."""
+        facts, table = self.facts, self.number("modules.table") if "modules.table" in self.facts else 0
+        count = min(self.number("modules.count", size=4), facts["modules.limit"]) if table else 0
+        found = []
+        for data in self.process.read_all([(table + facts["modules.bytes"] * index, facts["modules.bytes"])
+                                           for index in range(count)]):
+            end, start, offset = (unsigned(data, at, 8) for at in (0, facts["modules.start"], facts["modules.offset"]))
+            path = data[facts["modules.path"]:].split(b"\0")[0].decode(errors="surrogateescape")
+            if start < end and all(end <= other.start or other.end <= start for other in there + found):
+                found.append(Mapping(start, end, offset, path, ""))
+        return found
 
     def profile(self, seconds_on):
         """The profile so far; `seconds_on` is how long the profiler has been on since its last start."""

@@ -9,10 +9,12 @@
 #include <elf.h>
 #include <string.h>
 
+#include "os/linux/auxiliary.h"
 #include "os/linux/found_object.h"
 #include "os/linux/stack_parts.h"
+#include "os/modules.h"
 
-enum { DYNAMIC_MAX = 256, CHAIN_MAX = 1 << 16, WORD_BITS = 64 };
+enum { HEADERS_BYTES_MAX = 4096, DYNAMIC_MAX = 256, CHAIN_MAX = 1 << 16, WORD_BITS = 64 };
 
 struct symbol_table {
     uintptr_t bias;
@@ -96,6 +98,41 @@ bool os_symbol_find(const void *code, const char *name, struct os_symbol *out)
         return false;
     *out = (struct os_symbol){(const void *)(table.bias + symbol->st_value), symbol->st_size};
     return true;
+}
+
+/* As the dynamic linker maps a segment: by whole pages. */
+static bool describe(const Elf64_Phdr *header, uintptr_t bias, uintptr_t code,
+                     struct os_module *out)
+{
+    uintptr_t page = auxiliary_value(AT_PAGESZ) - 1, start = bias + header->p_vaddr;
+    if (header->p_type != PT_LOAD || (header->p_flags & PF_X) == 0 || code < start ||
+        code >= start + header->p_filesz)
+        return false;
+    out->start = start & ~page;
+    out->end = (start + header->p_filesz + page) & ~page;
+    out->offset = header->p_offset & ~page;
+    out->bias = bias;
+    return true;
+}
+
+bool os_module_find(uintptr_t code, struct os_module *out)
+{
+    struct found_object found;
+    *out = (struct os_module){0};
+    if (find_object == NULL || find_object((void *)code, &found) != 0 ||
+        found.link_map->l_name == NULL || found.link_map->l_name[0] == '\0')
+        return false;
+    const Elf64_Ehdr *file = (const Elf64_Ehdr *)found.map_start;
+    if (!stack_memory_is_readable((uintptr_t)file) || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 ||
+        file->e_phentsize != sizeof(Elf64_Phdr) ||
+        file->e_phoff + file->e_phnum * sizeof(Elf64_Phdr) > HEADERS_BYTES_MAX)
+        return false;
+    const Elf64_Phdr *headers = (const Elf64_Phdr *)((uintptr_t)file + file->e_phoff);
+    out->path = found.link_map->l_name;
+    for (size_t i = 0; i < file->e_phnum; i++)
+        if (describe(&headers[i], found.link_map->l_addr, code, out))
+            return true;
+    return false;
 }
 
 bool os_is_readable(uintptr_t address)

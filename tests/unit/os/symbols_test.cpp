@@ -6,7 +6,10 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <string>
+
 extern "C" {
+#include "os/modules.h"
 #include "os/symbols.h"
 }
 
@@ -57,4 +60,32 @@ TEST(Symbols, MemoryThatIsNotThereCannotBeRead)
     EXPECT_FALSE(os_is_readable((uintptr_t)pages));
     EXPECT_FALSE(os_is_readable(8));
     EXPECT_FALSE(os_is_readable((uintptr_t)1 << 62));
+}
+
+/* Against the kernel's list. Seen to fail with the segment's bytes not rounded to pages. */
+TEST(Symbols, TheModuleOfCodeIsTheKernelsMapping)
+{
+    struct found {
+        uintptr_t code, start, end;
+        uint64_t offset;
+        uintptr_t bias;
+        std::string path;
+    } theirs = {(uintptr_t)dlsym(RTLD_DEFAULT, "strtod"), 0, 0, 0, 0, ""};
+    ASSERT_EQ(os_modules(
+                  [](const struct os_module *module, void *context) {
+                      auto *out = (struct found *)context;
+                      if (module->start <= out->code && out->code < module->end)
+                          *out = {out->code,      module->start, module->end,
+                                  module->offset, module->bias,  module->path};
+                  },
+                  &theirs),
+              0);
+    struct os_module module;
+    ASSERT_TRUE(os_module_find(theirs.code, &module));
+    EXPECT_EQ(module.start, theirs.start);
+    EXPECT_EQ(module.end, theirs.end);
+    EXPECT_EQ(module.offset, theirs.offset);
+    EXPECT_EQ(module.bias, theirs.bias);
+    EXPECT_FALSE(os_module_find(16, &module));
+    EXPECT_FALSE(os_module_find((uintptr_t)&theirs, &module));
 }

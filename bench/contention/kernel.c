@@ -19,6 +19,7 @@
 #include "os/modules.h"
 #include "os/rseq.h"
 #include "os/stack.h"
+#include "os/symbols.h"
 #include "site/learned.h"
 #include "site/site.h"
 #include "site/wrapper.h"
@@ -253,6 +254,26 @@ size_t os_stack(uintptr_t *callers, size_t max)
     (void)callers;
     (void)max;
     return 0;
+}
+
+bool os_symbol_find(const void *code, const char *name, struct os_symbol *out)
+{
+    (void)code;
+    (void)name;
+    (void)out;
+    return false;
+}
+
+bool os_module_find(uintptr_t code, struct os_module *out)
+{
+    (void)code;
+    (void)out;
+    return false;
+}
+
+bool os_is_readable(uintptr_t address)
+{
+    return address != 0;
 }
 
 int os_modules(void (*visit)(const struct os_module *, void *), void *context)

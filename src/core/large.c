@@ -45,6 +45,7 @@ static void *block_of(struct span span)
     if (span.unit == 0)
         return NULL;
     region.tags[span.unit].bytes = span.units << UNIT_SHIFT;
+    store(&region.tags[span.unit].site, 0, RELAXED);
     region.tags[span.unit].is_moved = false;
     region.tags[span.unit].is_sampled = false;
     mark(span.unit, 1, span.units, UNIT_BODY);

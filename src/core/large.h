@@ -61,6 +61,20 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
 bool large_lay_aside(void *block);
 void large_take_up(void *block);
 
+/* Notes which site asked for a block, for reports; or, where it is not known whether it is a live
+ * large one, if it is. */
+ALWAYS_INLINE void large_note_site(void *block, const void *site)
+{
+    store(&region.tags[region_unit(block)].site, (uintptr_t)site, RELAXED);
+}
+
+ALWAYS_INLINE void large_note_site_if(void *block, const void *site)
+{
+    size_t unit = region_unit(block);
+    if (block != NULL && region_holds(unit) && region_kind(unit) == UNIT_HEAD)
+        large_note_site(block, site);
+}
+
 /* Notes how many units were asked for: a block that grows may be longer. Written only when it
  * changes, as others read the line. */
 ALWAYS_INLINE void large_note_asked(void *block, size_t units)

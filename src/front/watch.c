@@ -21,6 +21,8 @@
 #include "mem/meta.h"
 #include "site/learned.h"
 #include "site/live.h"
+#include "site/modules_seen.h"
+#include "site/places.h"
 #include "site/remote.h"
 #include "site/sample.h"
 #include "site/stacks.h"
@@ -34,6 +36,7 @@ static const struct watch_fact region_facts[] = {
     FACT_NUMBER("tag.units", offsetof(struct span_tag, units)),
     FACT_NUMBER("tag.slab", offsetof(struct span_tag, slab)),
     FACT_NUMBER("tag.asked", offsetof(struct span_tag, bytes)),
+    FACT_NUMBER("tag.site", offsetof(struct span_tag, site)),
     FACT_NUMBER("unit.entry", sizeof(struct unit_entry)),
     FACT_NUMBER("region.units", offsetof(struct region, units)),
     FACT_NUMBER("unit.shift", UNIT_SHIFT),
@@ -57,6 +60,7 @@ const struct fact_table watch_table = {
     .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
-              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, remote_facts,
-              slab_facts, meta_facts, live_facts, learned_table_facts},
+              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, places_facts,
+              modules_seen_facts, remote_facts, slab_facts, meta_facts, live_facts,
+              learned_table_facts},
 };

@@ -43,7 +43,10 @@ struct span_tag {
     uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
 
     /* Owned by whoever holds the span. */
-    void *slab;   /* a slab's bookkeeping; written before the map names its bin    */
+    union {
+        void *slab;             /* a slab's bookkeeping; written before the map names its bin */
+        _Atomic uintptr_t site; /* of a large block, for reports: where its request returned to */
+    };
     size_t bytes; /* usable ones of the large block that begins here, or, for reports, of what
                      did before it was freed; 0 is unknown */
 };

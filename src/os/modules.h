@@ -27,6 +27,13 @@ struct os_module {
  */
 int os_modules(void (*visit)(const struct os_module *module, void *context), void *context);
 
+/*
+ * The mapping of code around an address in a library, without a lock, a file or a kernel entry. It
+ * must stay loaded meanwhile, as one does that is on the caller's stack. False: it is the program's
+ * or nobody's, or the C library cannot say (glibc from 2.35 on can). There is no build id.
+ */
+bool os_module_find(uintptr_t code, struct os_module *out);
+
 /* Hands out the kernel's own list of all mappings, as text, piece by piece. Fails as os_modules. */
 int os_maps(void (*take)(const char *words, size_t length, void *context), void *context);
 

@@ -8,6 +8,8 @@
  */
 #include "site/collapsed.h"
 
+#include "site/places.h"
+
 struct collapsed {
     struct profile_out *out;
     const struct module_table *modules;
@@ -24,8 +26,17 @@ static void write_name(struct profile_out *out, const char *path)
         profile_out_bytes(out, *name == ';' || *name == ' ' ? "_" : name, 1);
 }
 
-static void write_frame(const struct collapsed *self, uintptr_t address)
+static void write_frame(const struct collapsed *self, uintptr_t caller)
 {
+    if (place_is(caller)) {
+        struct place place = place_of(caller);
+        write_name(self->out, place.function);
+        profile_out_text(self->out, place.line != 0 ? ":" : "");
+        if (place.line != 0)
+            profile_out_number(self->out, place.line);
+        return;
+    }
+    uintptr_t address = caller - 1;
     size_t index = module_table_find(self->modules, address);
     if (index == self->modules->count) {
         profile_out_hex(self->out, address);
@@ -45,7 +56,7 @@ static void write_stack(const struct profile_stack *stack, void *context)
     if (stack->depth == 0)
         profile_out_text(self->out, PROFILE_OTHER_NAME " ");
     for (size_t i = stack->depth; i-- > 0;) {
-        write_frame(self, stack->callers[i] - 1);
+        write_frame(self, stack->callers[i]);
         profile_out_text(self->out, i > 0 ? ";" : " ");
     }
     profile_out_number(self->out, stack->live_bytes);

@@ -6,11 +6,14 @@
  * them by the same chance, and the reader arrives at our estimates but for the rounding to whole
  * blocks.
  *
+ * It has no names, so of a stack that runs through scripts only what lies inside is told.
+ *
  * Design: docs/design/profile-formats.md
  */
 #include "site/heap_v2.h"
 
 #include "os/modules.h"
+#include "site/places.h"
 
 struct sampled {
     uint64_t blocks, bytes;
@@ -82,12 +85,12 @@ static void write_stack(const struct profile_stack *stack, void *context)
 {
     struct heap_v2 *self = (struct heap_v2 *)context;
     profile_out_text(self->out, "@");
-    for (size_t i = 0; i < stack->depth; i++) {
+    for (size_t i = 0; i < stack->depth && !place_is(stack->callers[i]); i++) {
         profile_out_text(self->out, " ");
         /* Readers take one off every address but the first, which they think is no call's. */
         profile_out_hex(self->out, stack->callers[i] - (i == 0 ? 1 : 0));
     }
-    if (stack->depth == 0)
+    if (stack->depth == 0 || place_is(stack->callers[0]))
         profile_out_text(self->out, " 0x1"); /* readers want an address; nothing lies there */
     profile_out_text(self->out, "\n");
     write_counts(self->out, sampled_of(self, stack->live_blocks, stack->live_bytes),

@@ -6,6 +6,8 @@
  */
 #include "site/module_table.h"
 
+#include "site/modules_seen.h"
+
 /* A copy of `count` bytes in the table's words; NULL when they are full. */
 static char *keep(struct module_table *table, const void *bytes, size_t count)
 {
@@ -44,9 +46,36 @@ static void add(const struct os_module *module, void *context)
     copy->build_id = (const unsigned char *)build_id;
 }
 
+/* Whether no module that is there has a byte in common with it. */
+static bool is_unloaded(const struct module_table *table, const struct os_module *module)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (table->modules[i].start < module->end && module->start < table->modules[i].end)
+            return false;
+    return true;
+}
+
+/* Adds a module that is no longer there at its place by address. */
+static void add_unloaded(const struct os_module *module, void *context)
+{
+    struct module_table *table = (struct module_table *)context;
+    size_t before = table->count;
+    if (!is_unloaded(table, module))
+        return;
+    add(module, context);
+    if (table->count == before)
+        return;
+    struct os_module added = table->modules[before];
+    size_t place = before;
+    for (; place > 0 && table->modules[place - 1].start > added.start; place--)
+        table->modules[place] = table->modules[place - 1];
+    table->modules[place] = added;
+}
+
 void module_table_read(struct module_table *table)
 {
     table->error = os_modules(add, table);
+    modules_seen_visit(add_unloaded, table);
 }
 
 size_t module_table_find(const struct module_table *table, uintptr_t address)

@@ -6,7 +6,8 @@
  * their length comes first. A location that finds the table full is written once more each time it
  * occurs: the profile grows, no number changes, and a comment says how often.
  *
- * Addresses are one less than the return addresses, so that they lie in the call.
+ * Addresses are one less than the return addresses, so that they lie in the call. Places in scripts
+ * have names instead.
  *
  * Design: docs/design/profile-formats.md
  */
@@ -17,6 +18,7 @@
 #include "base/text.h"
 #include "calmalloc/calmalloc.h"
 #include "os/os.h"
+#include "site/places.h"
 
 /* Numbers of profile.proto. */
 enum profile_field {
@@ -49,8 +51,8 @@ enum location_field {
     LOCATION_ADDRESS = 3,
     LOCATION_LINE = 4,
 };
-enum line_field { LINE_FUNCTION_ID = 1 };
-enum function_field { FUNCTION_ID = 1, FUNCTION_NAME = 2 };
+enum line_field { LINE_FUNCTION_ID = 1, LINE_LINE = 2 };
+enum function_field { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILENAME = 4 };
 
 enum wire_type { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
@@ -87,6 +89,7 @@ struct pprof {
     struct pprof_locations *locations;
     uint64_t string_count;
     uint64_t location_count; /* written, those that repeat included */
+    uint64_t function_count; /* likewise; readers that find more name them from there on */
 };
 
 static void put_varint(struct message *message, uint64_t value)
@@ -200,9 +203,33 @@ static void write_mappings(struct pprof *self, bool of_program)
     }
 }
 
+/* A location with one line: of a name, and no address. */
+static void write_named(struct pprof *self, uint64_t id, uint64_t function_id, struct place place)
+{
+    struct message function = {.used = 0}, line = {.used = 0}, location = {.used = 0};
+    put_number(&function, FUNCTION_ID, function_id);
+    put_number(&function, FUNCTION_NAME, write_string(self, place.function));
+    if (place.file[0] != '\0')
+        put_number(&function, FUNCTION_FILENAME, write_string(self, place.file));
+    write_message(self, PROFILE_FUNCTION, &function);
+    put_number(&line, LINE_FUNCTION_ID, function_id);
+    if (place.line != 0)
+        put_number(&line, LINE_LINE, place.line);
+    put_number(&location, LOCATION_ID, id);
+    put_key(&location, LOCATION_LINE, WIRE_BYTES);
+    put_varint(&location, line.used);
+    for (size_t i = 0; i < line.used; i++)
+        location.bytes[location.used++] = line.bytes[i];
+    write_message(self, PROFILE_LOCATION, &location);
+}
+
 static uint64_t write_location(struct pprof *self, uintptr_t address)
 {
     uint64_t id = ++self->location_count;
+    if (place_is(address)) {
+        write_named(self, id, ++self->function_count, place_of(address));
+        return id;
+    }
     size_t module = module_table_find(self->modules, address);
     struct message message = {.used = 0};
     put_number(&message, LOCATION_ID, id);
@@ -232,20 +259,10 @@ static uint64_t location_of(struct pprof *self, uintptr_t address)
     return id;
 }
 
-/* The place that all stacks without one of their own have: a name, and no address. */
+/* The place that all stacks without one of their own have. */
 static uint64_t write_other(struct pprof *self)
 {
-    struct message function = {.used = 0}, line = {.used = 0}, location = {.used = 0};
-    put_number(&function, FUNCTION_ID, OTHER_ID);
-    put_number(&function, FUNCTION_NAME, write_string(self, PROFILE_OTHER_NAME));
-    write_message(self, PROFILE_FUNCTION, &function);
-    put_number(&line, LINE_FUNCTION_ID, OTHER_ID);
-    put_number(&location, LOCATION_ID, OTHER_ID);
-    put_key(&location, LOCATION_LINE, WIRE_BYTES);
-    put_varint(&location, line.used);
-    for (size_t i = 0; i < line.used; i++)
-        location.bytes[location.used++] = line.bytes[i];
-    write_message(self, PROFILE_LOCATION, &location);
+    write_named(self, OTHER_ID, OTHER_ID, (struct place){"", PROFILE_OTHER_NAME, 0});
     return OTHER_ID;
 }
 
@@ -265,7 +282,7 @@ static void write_sample(const struct profile_stack *stack, void *context)
     for (size_t i = 0; i < size_min(stack->depth, PROFILE_DEPTH_MAX); i++) {
         if (stack->callers[i] <= 1) /* address 0 is no location's */
             continue;
-        ids[count] = location_of(self, stack->callers[i] - 1);
+        ids[count] = location_of(self, stack->callers[i] - !place_is(stack->callers[i]));
         ids_bytes += varint_bytes(ids[count++]);
     }
     struct message values = {.used = 0}, head = {.used = 0}, sample = {.used = 0};

@@ -21,7 +21,10 @@
 #include "os/probe.h"
 #include "os/stack.h"
 #include "site/live.h"
+#include "site/modules_seen.h"
+#include "site/places.h"
 #include "site/poisson.h"
+#include "site/python.h"
 #include "site/second.h"
 #include "site/thinning.h"
 #include "site/traced.h"
@@ -250,6 +253,13 @@ static bool is_turn(struct cache *cache, unsigned class)
     return true;
 }
 
+/* The row of a stack, in which Python's functions stand for its interpreter's. */
+static uint32_t enter(uintptr_t *callers, size_t depth)
+{
+    modules_seen_note(callers, depth);
+    return stacks_enter(callers, python_replace(callers, depth, PROFILE_DEPTH_MAX));
+}
+
 /* The stack from the site outwards: without the frames of ours above it. */
 static NOINLINE uint32_t stack_walked(const void *site)
 {
@@ -260,9 +270,9 @@ static NOINLINE uint32_t stack_walked(const void *site)
         first++;
     if (first == size_min(depth, INSIDE_MAX)) { /* it cannot be walked: the site is known */
         callers[0] = (uintptr_t)site;
-        return stacks_enter(callers, 1);
+        return enter(callers, 1);
     }
-    return stacks_enter(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
+    return enter(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
 }
 
 /* The same. As a rule the site's frame is enough to walk from. */
@@ -270,7 +280,7 @@ static NOINLINE uint32_t stack_here(const void *site, const void *frame)
 {
     uintptr_t callers[PROFILE_DEPTH_MAX];
     size_t depth = os_stack_from((uintptr_t)site, (uintptr_t)frame, callers, PROFILE_DEPTH_MAX);
-    return depth > 0 ? stacks_enter(callers, depth) : stack_walked(site);
+    return depth > 0 ? enter(callers, depth) : stack_walked(site);
 }
 
 /* Of a request of `bytes` that took as many as `counted` off the distance. */
@@ -385,7 +395,9 @@ void *sample_realloc(void *block, size_t bytes, const void *site, const void *fr
 
 static size_t table_bytes(void)
 {
-    return align_up(stacks_bytes() + live_bytes(), MAPPING_ALIGN);
+    return align_up(stacks_bytes() + live_bytes() + places_bytes() + python_bytes() +
+                        modules_seen_bytes(),
+                    MAPPING_ALIGN);
 }
 
 /* Maps the tables, once. They stay: blocks that were sampled may be freed at any time. */
@@ -399,6 +411,10 @@ static bool have_tables(void)
         return false;
     stacks_start(made.start);
     live_start(made.start + stacks_bytes());
+    places_start(made.start + stacks_bytes() + live_bytes());
+    python_start(made.start + stacks_bytes() + live_bytes() + places_bytes());
+    modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
+                       python_bytes());
     second_hear_frees();
     store(&tables, made.start, RELEASE);
     return true;

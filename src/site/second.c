@@ -31,15 +31,16 @@ static void *plain(size_t bytes, size_t align, bool is_zeroed, uint32_t offset, 
 {
     if (align > 1 || is_zeroed)
         seen_note(named);
-    if (align > 1)
-        return heap_alloc_aligned(bytes, align, offset);
-    if (is_zeroed)
-        return heap_alloc_zeroed(bytes, offset);
-    void *block = heap_alloc_fast(bytes, offset);
-    if (likely(block != NULL))
-        return block;
-    seen_note(named);
-    return site_alloc_heap(bytes, offset);
+    void *block = align > 1   ? heap_alloc_aligned(bytes, align, offset)
+                  : is_zeroed ? heap_alloc_zeroed(bytes, offset)
+                              : heap_alloc_fast(bytes, offset);
+    if (block == NULL && align <= 1 && !is_zeroed) {
+        seen_note(named);
+        block = site_alloc_heap(bytes, offset);
+    }
+    if (bytes > MEDIUM_MAX || align > MEDIUM_MAX)
+        large_note_site_if(block, named);
+    return block;
 }
 
 /* Whether the request's block is to be followed. */
@@ -76,6 +77,7 @@ void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
                                  : sampled_alloc(bytes, align, is_zeroed, offset);
         if (block != NULL && is_followed)
             learned_follow(block, site_index(named));
+        large_note_site_if(block, named);
         if (block != NULL)
             return block;
     }
@@ -94,7 +96,8 @@ NOINLINE void *second_alloc_owned(size_t bytes, const void *site, const void *fr
     uint32_t known = intern_look(load(&intern_quick, RELAXED), site);
     bool is_quick = known != 0 && !wrapper_is_due(WRAPPER_CALL);
     void *block = is_quick ? heap_find_large(bytes, known) : NULL;
-    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
+    return likely(block != NULL) ? site_large(block, site)
+                                 : second_alloc(bytes, 1, false, site, frame);
 }
 
 NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
@@ -106,6 +109,7 @@ NOINLINE void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offse
     bool is_sampled = sample_is_reached(bytes);
     void *block = is_sampled ? sample_alloc(bytes, 1, is_zeroed, site, frame, OWN_OFFSET_FIRST)
                              : NULL;
+    large_note_site_if(block, site);
     return block != NULL ? block : plain(bytes, 1, is_zeroed, OWN_OFFSET_FIRST, site);
 }
 
@@ -159,13 +163,19 @@ void *second_realloc(void *block, size_t bytes, const void *site, const void *fr
 {
     const void *named = site_named(site, frame);
     uint32_t known = intern_look(load(&intern_quick, RELAXED), named);
-    if (likely(known != 0) && !wrapper_is_due(WRAPPER_CALL))
-        return heap_realloc(block, bytes, known, false);
+    if (likely(known != 0) && !wrapper_is_due(WRAPPER_CALL)) {
+        void *quick = heap_realloc(block, bytes, known, false);
+        if (bytes > MEDIUM_MAX)
+            large_note_site_if(quick, named);
+        return quick;
+    }
     uint32_t offset = request_offset(bytes, site, named);
-    if (unlikely(sample_is_on()))
-        return sample_realloc(block, bytes, site, frame, offset);
-    bool is_followed = is_learning(named, bytes);
-    void *result = heap_realloc(block, bytes, offset, is_followed);
+    bool is_sampling = unlikely(sample_is_on());
+    bool is_followed = !is_sampling && is_learning(named, bytes);
+    void *result = is_sampling ? sample_realloc(block, bytes, site, frame, offset)
+                               : heap_realloc(block, bytes, offset, is_followed);
+    if (bytes > MEDIUM_MAX)
+        large_note_site_if(result, named);
     if (is_followed && result != NULL && result != block && sampled_is(result))
         learned_follow(result, site_index(named));
     return result;

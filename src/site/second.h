@@ -12,6 +12,7 @@
 #ifndef CALM_SITE_SECOND_H
 #define CALM_SITE_SECOND_H
 
+#include "core/large.h"
 #include "core/sampled.h"
 #include "site/sample.h"
 #include "site/seen.h"
@@ -109,11 +110,19 @@ NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void 
     return site_alloc_heap(bytes, offset);
 }
 
+/* A large block of a site, which is remembered: such blocks have no cohort. */
+ALWAYS_INLINE void *site_large(void *block, const void *site)
+{
+    if (likely(block != NULL))
+        large_note_site(block, site);
+    return block;
+}
+
 /* A request of a site that has a cohort of its own. */
 ALWAYS_INLINE void *site_alloc_own(size_t bytes, uint32_t offset, const void *site)
 {
-    if (bytes > MEDIUM_MAX) /* such blocks have no cohort */
-        return site_alloc_heap(bytes, offset);
+    if (bytes > MEDIUM_MAX)
+        return site_large(site_alloc_heap(bytes, offset), site);
     void *block = bytes > SMALL_MAX ? cache_pop(offset + home_offset(bytes)) : NULL;
     return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
 }
@@ -154,7 +163,7 @@ ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *
     if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
         return second_alloc_stopped(bytes, false, offset, site, frame);
     void *block = heap_find_large(bytes, OWN_OFFSET_FIRST);
-    return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
+    return site_large(likely(block != NULL) ? block : second_alloc_missed(bytes, site), site);
 }
 
 /* A plain request of any size. */
@@ -182,7 +191,9 @@ ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *s
         return second_alloc(bytes, align, false, site, frame);
     wrapper_tick(WRAPPER_CALL, bytes, site);
     seen_note(site);
-    return heap_alloc_aligned(bytes, align, offset);
+    void *block = heap_alloc_aligned(bytes, align, offset);
+    large_note_site_if(block, site);
+    return block;
 }
 
 ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void *frame)
@@ -197,7 +208,8 @@ ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void
     if (unlikely(offset < OWN_OFFSET_FIRST))
         return second_alloc_counted(bytes, true, offset, site, frame);
     seen_note(site);
-    return heap_alloc_zeroed(bytes, offset);
+    block = heap_alloc_zeroed(bytes, offset);
+    return bytes > MEDIUM_MAX ? site_large(block, site) : block;
 }
 
 /* As heap_realloc. */
@@ -207,7 +219,10 @@ ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, co
     if (unlikely(offset < OWN_OFFSET_FIRST))
         return second_realloc(block, bytes, site, frame);
     wrapper_tick(WRAPPER_CALL, bytes, site);
-    return heap_realloc(block, bytes, offset, false);
+    void *result = heap_realloc(block, bytes, offset, false);
+    if (bytes > MEDIUM_MAX)
+        large_note_site_if(result, site);
+    return result;
 }
 
 #endif

@@ -6,6 +6,8 @@ Each test failed with the rules before, or with the one that is named in it left
 import glob
 import os
 import re
+import signal
+import subprocess
 import sys
 
 from support import ROOT, InFolder, calm, needs, run
@@ -39,6 +41,53 @@ int main(void)
         make_line(i);
     }
     return 0;
+}
+"""
+OWN_MALLOC = """
+#include <stddef.h>
+#include <string.h>
+static _Alignas(16) char memory[1 << 20];
+static size_t used;
+void *malloc(size_t n) { void *block = memory + used; used += (n + 15) / 16 * 16; return block; }
+void free(void *block) { (void)block; }
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *block, size_t n) { return block == NULL ? malloc(n) : memcpy(malloc(n), block, n); }
+#ifdef MARK
+void MARK(void) {}
+#endif
+int main(void) { char *volatile block = malloc(100); return block == NULL ? 1 : 7; }
+"""
+PLUG = """
+#include <stdlib.h>
+__attribute__((noinline)) char *plug_site(int n) { char *block = malloc(n); block[0] = 1; return block; }
+"""
+HOST = """
+#include <dlfcn.h>
+#include <unistd.h>
+char *kept[4000];
+int main(int count, char **words)
+{
+    void *plug = dlopen(words[1], RTLD_NOW);
+    char *(*site)(int) = (char *(*)(int))dlsym(plug, "plug_site");
+    for (int i = 0; i < 4000; i++)
+        kept[i] = site(2000);
+    dlclose(plug);
+    (void)!write(1, "closed\\n", 7);
+    if (count > 2)
+        pause();
+    return 0;
+}
+"""
+WAITS = """
+#include <stdlib.h>
+#include <unistd.h>
+void *kept[5000];
+int main(void)
+{
+    for (int i = 0; i < 5000; i++)
+        kept[i] = malloc(400);
+    (void)!write(1, "ready\\n", 6);
+    pause();
 }
 """
 CPP = """
@@ -122,6 +171,83 @@ class Sites(InFolder):
         if is_lined:
             self.assertTrue(all(re.search(r":\d+$", row[4]) for row in large), text)
         return text
+
+    def test_a_kept_profile_has_its_names(self):
+        # Seen to fail: addresses alone in what --pprof writes.
+        program, kept = self.path("gone"), self.path("kept.pb.gz")
+        run("cc", "-O1", "-g", self.file("gone.c", C), "-o", program)
+        calm("heap", "--rate", "4", "--pprof", kept, "--", program)
+        os.remove(program)
+        text = calm("heap", kept).stdout
+        for name in ("make_key", "make_value", "make_table", "make_line"):
+            self.assertRegex(text, r"%%  %s +\S*gone\.c:\d+\n" % name)
+        if not needs.reason("go"):
+            top = run("go", "tool", "pprof", "-top", "-lines", kept, cwd=self.folder, env=dict(
+                os.environ, PPROF_TMPDIR=self.folder, PPROF_BINARY_PATH=self.folder, GOTELEMETRY="off")).stdout
+            self.assertRegex(top, r" make_key \S*gone\.c:\d+\n")
+            self.assertRegex(top, r" main \S*gone\.c:\d+")
+
+    def test_a_malloc_of_the_programs_own_is_named(self):
+        # Seen to fail: nothing said.
+        source = self.file("own.c", OWN_MALLOC)
+        for flags, words in (((), "'own' has a malloc of its own"), (("-DMARK=mallctl",), "'own' has jemalloc's"),
+                             (("-DMARK=mi_malloc",), "'own' has mimalloc's"), (("-DMARK=tc_malloc",), "tcmalloc's")):
+            for way in ("-rdynamic", "-O1"):
+                with self.subTest(flags=flags, way=way):
+                    program = self.path("own")
+                    run("cc", way, *flags, source, "-o", program)
+                    done = calm("heap", "--", program, check=False)
+                    self.assertEqual(done.returncode, 7)
+                    self.assertEqual(done.stderr.count(words), 1, done.stderr)
+                    self.assertIn("calmalloc does not see", done.stderr)
+
+    def test_jemalloc_linked_in_is_named(self):
+        archive = "/usr/lib/%s-linux-gnu/libjemalloc.a" % os.uname().machine
+        if not os.path.exists(archive):
+            needs.lacking("libjemalloc.a is missing; `./calm test --setup` brings it.")
+        program = self.path("jemalloc")
+        run("cc", "-O1", "-g", self.file("je.c", C), archive, "-o", program, "-lm", "-lstdc++", "-lpthread", "-ldl")
+        self.assertIn("'jemalloc' has jemalloc's", calm("heap", "--", program, check=False).stderr)
+
+    def test_a_program_with_calmalloc_linked_has_none_of_its_own(self):
+        program = self.path("ours")
+        folder = os.path.dirname(os.path.realpath(self.library))
+        archive = os.path.join(folder, "libcalmalloc.a")
+        if not os.path.exists(archive):
+            self.skipTest("the archive is not built")
+        run("cc", "-O1", "-g", self.file("ours.c", C), archive, "-o", program, "-lpthread")
+        self.assertNotIn("of its own", calm("heap", "--rate", "4", "--", program).stderr)
+
+    def test_a_module_that_was_unloaded_keeps_its_names(self):
+        # Seen to fail: only modules that are there; for the one that is killed, those that the outside finds there.
+        run("cc", "-O1", "-g", "-shared", "-fPIC", self.file("plug.c", PLUG), "-o", self.path("plug.so"))
+        run("cc", "-O1", "-g", self.file("host.c", HOST), "-o", self.path("host"), "-ldl")
+        for words in ((self.path("plug.so"),), ("./plug.so",), (self.path("plug.so"), "wait")):
+            with self.subTest(words=words):
+                program = subprocess.Popen([os.path.join(ROOT, "calm"), "heap", "--rate", "4", "--", "./host", *words],
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+                program.stdout.readline()
+                if "wait" in words:
+                    program.send_signal(signal.SIGTERM)
+                self.assertRegex(program.communicate()[1], r" plug_site +\S*plug\.c:3\n")
+
+    def test_a_program_whose_linker_drops_notes_is_found(self):
+        # Seen to fail: notes alone looked for.
+        archive = os.path.join(os.path.dirname(os.path.realpath(self.library)), "libcalmalloc.a")
+        if not os.path.exists(archive):
+            needs.lacking("libcalmalloc.a is not built.")
+        bare = self.path("bare.a")
+        run("objcopy", "--remove-section=.note.calmalloc", archive, bare)
+        program = self.path("noteless")
+        run("cc", "-O1", "-g", self.file("noteless.c", WAITS), bare, "-o", program, "-lpthread")
+        self.assertNotIn(".note.calmalloc", run("readelf", "-nW", program).stdout)
+        process = subprocess.Popen([program], stdout=subprocess.PIPE)
+        try:
+            process.stdout.readline()
+            self.assertRegex(calm("top", "--once", str(process.pid)).stdout, r"live \d.* in 5,\d\d\d blocks")
+        finally:
+            process.kill()
+            process.communicate()
 
     def test_wrappers_of_c(self):
         for flags in (("-O1", "-g"), ("-O2",), ("-O0", "-g")):

@@ -96,6 +96,8 @@ def command_top(once, json, interval, pid):
 def command_explain(json, map, subject, address):
     import explain
     return explain.start(subject, address, json, map)
+
+
 def command_export(port, bind, textfile, interval, rate, pids):
     import export
     return export.start(pids, port, bind, textfile, interval, rate)

@@ -127,8 +127,9 @@ class Exporter:
         profile = self.look(pid)
         if before is not None:
             profile = difference(before, profile, seconds)
-        heap_symbols.Symbols().name(profile)  # collectors have no files of this machine to find names in
-        return heap_profile.encode(profile, "alloc_space" if kind == "allocs" else "inuse_space")
+        symbols = heap_symbols.Symbols()
+        symbols.resolve(profile)  # collectors have no files of this machine to find names in
+        return heap_profile.encode(profile, symbols.lines, "alloc_space" if kind == "allocs" else "inuse_space")
 
     def look(self, pid):
         target = self.targets[pid]

@@ -7,15 +7,16 @@ import struct
 from trouble import Trouble
 
 LISTS_MAX, FACT_BYTES, FACTS_MAX = 64, 32, 256
+SEARCHED_BYTES, SEARCHED_BYTES_MAX = 1 << 20, 1 << 26  # at a time, and of an area
 HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
-
 
 # Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
 ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
-    "large.blocks large.units learned.tables live.table meta.chunks meta.count region remote.request running "
-    "sample.lost sample.on_before_ms sample.rate sample.samples sample.start_ns sample.state sample.tables seen.sites "
-    "shelf.slots site.cohorts site.table stacks.cut stacks.tables stacks.used".split())
+    "large.blocks large.units learned.tables live.table meta.chunks meta.count modules.count modules.table "
+    "places.tables region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
+    "sample.start_ns sample.state sample.tables seen.sites shelf.slots site.cohorts site.table stacks.cut "
+    "stacks.tables stacks.used".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
 OFFSET_MAX = 1 << 24  # of those that are not named here
 RANGES = {
@@ -25,7 +26,10 @@ RANGES = {
     "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
     "live.way_bytes": (16, 256), "live.ways": (1, 1 << 20),
+    "modules.bytes": (32, 4096), "modules.limit": (0, 1 << 12),
+    "places.count": (1, 1 << 20), "places.entry_bytes": (8, 256), "places.line_bits": (1, 32),
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
+    "region.tags": (0, 4096),
     "region.units": (0, 4096), "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
     "shelf.slot_count": (1, 1 << 13), "shelf.unit_shift": (1, 63), "shelf.units_bits": (1, 32),
@@ -63,19 +67,43 @@ def unsigned(data, offset, size):
 def tables(process, areas, magic, version):
     """([(the library's version, its facts)], the version of a library whose facts mean something else, or None)."""
     found, other = [], None
+    places = noted(process, areas)
+    for table in places or searched(process, areas, magic):
+        head = process.read(table, HEAD_BYTES)
+        if text_of(head[:16]) != magic:
+            continue
+        if unsigned(head, 16, 4) != version:
+            other = text_of(head[24:40])
+            continue
+        found.append((text_of(head[24:40]), read_lists(process, table)))
+    return found, other
+
+
+def noted(process, areas):
+    """Where notes say that our tables are."""
+    found = []
     for area in areas:
         if area.offset == 0 and area.rights.startswith("r") and area.path and area.path[0] != "[":
             for name, _, address, contents in process.notes(area):
                 if name == b"calmalloc" and len(contents) == 8:
-                    table = address + struct.unpack("<q", contents)[0]
-                    head = process.read(table, HEAD_BYTES)
-                    if text_of(head[:16]) != magic:
-                        continue
-                    if unsigned(head, 16, 4) != version:
-                        other = text_of(head[24:40])
-                        continue
-                    found.append((text_of(head[24:40]), read_lists(process, table)))
-    return found, other
+                    found.append(address + struct.unpack("<q", contents)[0])
+    return found
+
+
+def searched(process, areas, magic):
+    """Where our tables may be in a program whose linker left notes out, as Zig's own does: in its data."""
+    program, mark, found = process.program_path(), magic.encode() + b"\0", []
+    for area in areas:
+        if area.path != program or not area.rights.startswith("r") or "x" in area.rights:
+            continue
+        for start in range(area.start, min(area.end, area.start + SEARCHED_BYTES_MAX), SEARCHED_BYTES):
+            data = process.read(start, min(SEARCHED_BYTES + len(mark), area.end - start))
+            at = data.find(mark)
+            while at >= 0:
+                if (start + at) % 8 == 0 and start + at + HEAD_BYTES <= area.end:
+                    found.append(start + at)
+                at = data.find(mark, at + 1)
+    return sorted(set(found))
 
 
 def lists_in(head):

@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass
 import heap_profile
 import heap_table
 import last_look
+import own_malloc
 import program
 import run
+import runtimes
 import say
 from heap_symbols import Symbols
 from trouble import Trouble
@@ -111,12 +113,11 @@ def show_run(plan, data, result, heaps, seen):
         if any(heap.get("pid") == result["pid"] for heap in heaps) and data:
             raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them "
                           "end before it does." % name)
-        raise Trouble(why_no_profile(name, result["status"], seen))
+        raise Trouble(why_no_profile(name, result["status"], seen) + hint(plan["words"][0]))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
     heap = run.heap_of(heaps, profile.pid())
-    if request.pprof is not None:
-        write(request.pprof, heap_profile.encode(profile))
     rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen, last.get(id(profile)))
+    rows += runtimes.rest([mapping.path for mapping in profile.mappings])
     if profile.processes > 1 and last:
         rows.insert(0, ("last seen", "from outside, %d of these, which wrote no profile" % len(last)))
     others = [other for other in profiles if other is not own]
@@ -126,6 +127,8 @@ def show_run(plan, data, result, heaps, seen):
         rows.append(("not seen", "%s: %s" % (say.count(len(seen.refused), "child", "children"), seen.refused[0])))
     title = " ".join(plan["words"])
     show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
+    tell(runtimes.advice([mapping.path for mapping in profile.mappings], os.environ))
+    tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
 
 
 def summary(profile, heap, peak_rss_bytes, seen, state):
@@ -152,6 +155,15 @@ def children(profiles):
     if len(profiles) > CHILDREN_SHOWN:
         words.append("and %d more" % (len(profiles) - CHILDREN_SHOWN))
     return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
+
+
+def hint(name):
+    """More words about a program without a profile."""
+    try:
+        words = own_malloc.advice(program.find(name))
+    except Trouble:
+        words = None
+    return " " + words if words else ""
 
 
 def why_no_profile(name, status, seen):
@@ -208,17 +220,19 @@ def watch(request, pid, later):
         if name is not None:
             run.check_writable(name)
     import heap_live
-    profile, notes = heap_live.sample(pid, request.rate * 1024, request.seconds)
-    if request.pprof is not None:
-        write(request.pprof, heap_profile.encode(profile))
-    rows = heap_table.summary(profile, when="live of these") + [("noted", note) for note in notes]
+    profile, notes, hidden, rest = heap_live.sample(pid, request.rate * 1024, request.seconds)
+    rows = heap_table.summary(profile, when="live of these") + rest + [("noted", note) for note in notes]
     show(request, profile, process_words(profile), rows, sys.stdout)
+    tell(hidden)
+    tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
     return 0
 
 
 def show(request, profile, title, rows, stream):
     symbols = Symbols()
     frames = symbols.resolve(profile)
+    if request.pprof is not None:
+        write(request.pprof, heap_profile.encode(profile, symbols.lines))
     if request.html is not None:
         import heap_page
         write(request.html, heap_page.page(profile, frames, title, rows).encode(errors="replace"))
@@ -233,7 +247,10 @@ def show(request, profile, title, rows, stream):
 
 
 def advise(symbols):
-    advice = symbols.advice()
+    tell(symbols.advice())
+
+
+def tell(advice):
     if advice:
         say.line("calm: " + advice)
 

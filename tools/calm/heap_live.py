@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+import runtimes
 import say
 from process_memory import Gone
 from trouble import Trouble
@@ -29,6 +30,9 @@ class Session:
     def __init__(self, pid):
         self.watched = Watched(pid, is_written=True)
         self.who = self.watched.process.who()
+        paths = [area.path for area in self.watched.process.areas()]
+        self.hidden = runtimes.advice(paths, runtimes.environment_of(self.watched.process))
+        self.paths, self.rest = paths, []
         self.began = None
         self.profile = None
 
@@ -56,6 +60,9 @@ class Session:
     def look(self):
         seconds = time.monotonic() - self.began if self.began is not None else 0
         self.profile = self.watched.profile(seconds)
+        if runtimes.objects(self.paths):
+            frame = self.watched.look()
+            self.rest = runtimes.rest(self.paths, frame.rss_bytes, frame.resident_bytes)
 
     def stop(self):
         """True once the process has stopped it; False: it will, with its next request."""
@@ -67,7 +74,8 @@ class Session:
 
 
 def sample(pid, rate_bytes, seconds):
-    """The profile of a process after some seconds, or once the user presses Enter; and sentences about it."""
+    """The profile of a process after some seconds, or once the user presses Enter; sentences about it; one about
+    what it hides, or None; and rows about what is not heap."""
     session, notes = Session(pid), []
     stop_words = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -80,7 +88,7 @@ def sample(pid, rate_bytes, seconds):
         if session.profile is None:
             raise Trouble("%s %s before anything was sampled." % (session.who, session.fate())) from None
         notes.append("the process %s meanwhile; this is what it held shortly before" % session.fate())
-        return session.profile, notes
+        return session.profile, notes, session.hidden, session.rest
     finally:
         try:
             is_stopped = session.stop()
@@ -88,7 +96,7 @@ def sample(pid, rate_bytes, seconds):
             is_stopped = True
     if not is_stopped:
         notes.append("the process asks for no memory now; its profiler stops when it does")
-    return session.profile, notes
+    return session.profile, notes, session.hidden, session.rest
 
 
 def wait(session, seconds, rate_bytes, stop_words):

@@ -16,7 +16,9 @@ MESSAGES = {
     "ValueType": {"type": (1, "int64"), "unit": (2, "int64")},
     "Sample": {"location_id": (1, "uint64*"), "value": (2, "int64*")},
     "Mapping": {"id": (1, "uint64"), "memory_start": (2, "uint64"), "memory_limit": (3, "uint64"),
-                "file_offset": (4, "uint64"), "filename": (5, "int64"), "build_id": (6, "int64")},
+                "file_offset": (4, "uint64"), "filename": (5, "int64"), "build_id": (6, "int64"),
+                "has_functions": (7, "bool"), "has_filenames": (8, "bool"), "has_line_numbers": (9, "bool"),
+                "has_inline_frames": (10, "bool")},
     "Line": {"function_id": (1, "uint64"), "line": (2, "int64")},
     "Location": {"id": (1, "uint64"), "mapping_id": (2, "uint64"), "address": (3, "uint64"), "line": (4, "Line*")},
     "Function": {"id": (1, "uint64"), "name": (2, "int64"), "system_name": (3, "int64"), "filename": (4, "int64")},
@@ -42,6 +44,7 @@ FIELDS_MAX = 1 << 22  # of a profile and of its parts: an empty part is two byte
 
 GZIP = b"\x1f\x8b\x08"
 OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
+OTHER_FUNCTIONS = "(other functions of scripts)"  # OTHER_NAME of src/site/places.c
 SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
 PID = re.compile("[0-9]{1,10}")
 PID_COMMENT = "pid "  # and the number: which process a profile is of
@@ -61,6 +64,10 @@ class Location:
     address: int
     mapping: Mapping = None
     lines: list = field(default_factory=list)  # (function, file, line), innermost first, when the writer knew them
+
+    def is_of_script(self):
+        """Whether it is a place in a script: these have a name and no address."""
+        return self.address == 0 and bool(self.lines) and self.lines[0][0] != OTHER_STACKS
 
 
 @dataclass
@@ -366,9 +373,9 @@ def columns_of(message, strings, name):
     return columns
 
 
-def encode(profile, first=None):
-    """The profile in the format, packed; readers show `first` of its sample types. Names that were found are not part
-    of it, unless Symbols.name wrote them: readers find their own."""
+def encode(profile, names, first=None):
+    """The profile in the format, packed; readers show `first` of its sample types. `names` gives the lines of a
+    location, as it has them, that have names."""
     message, strings = message_class()(), {"": 0}
 
     def string(text):
@@ -383,7 +390,7 @@ def encode(profile, first=None):
         message.mapping.add(id=numbers[id(mapping)], memory_start=mapping.start, memory_limit=mapping.end,
                             file_offset=mapping.offset, filename=string(mapping.path),
                             build_id=string(mapping.build_id))
-    locations, functions = {}, {}
+    locations, functions, nameless = {}, {}, set()
     for stack in profile.stacks:
         ids = []
         for location in stack.locations:
@@ -391,7 +398,10 @@ def encode(profile, first=None):
                 locations[id(location)] = len(locations) + 1
                 entry = message.location.add(id=locations[id(location)], address=location.address,
                                              mapping_id=numbers.get(id(location.mapping), 0))
-                for name, file, line in location.lines:
+                lines = names(location)
+                if not lines:
+                    nameless.add(id(location.mapping))
+                for name, file, line in lines:
                     number = functions.setdefault((name, file), len(functions) + 1)
                     entry.line.add(function_id=number, line=line)
             ids.append(locations[id(location)])
@@ -400,6 +410,9 @@ def encode(profile, first=None):
                            else values)
     for (name, file), number in functions.items():
         message.function.add(id=number, name=string(name), filename=string(file))
+    for mapping, entry in zip(profile.mappings, message.mapping):
+        if id(mapping) not in nameless:  # so that readers do not look for what they have
+            entry.has_functions = entry.has_filenames = entry.has_line_numbers = entry.has_inline_frames = True
     message.time_nanos, message.duration_nanos, message.period = profile.time_ns, profile.duration_ns, profile.period
     message.period_type.type, message.period_type.unit = string("space"), string("bytes")
     message.default_sample_type = string(first or "")

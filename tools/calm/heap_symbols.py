@@ -52,6 +52,7 @@ class Frame:
     line: int
     module: str
     is_named: bool = True
+    is_of_script: bool = False
 
     def place(self):
         if not self.file:
@@ -60,17 +61,20 @@ class Frame:
 
 
 def is_wrapper(frame):
-    return bool(WRAPPER_MODULE.match(frame.module) or WRAPPER_FILE.search(frame.file) or
+    return not frame.is_of_script and bool(WRAPPER_MODULE.match(frame.module) or WRAPPER_FILE.search(frame.file) or
                 WRAPPER_NAME.match(short(frame.name)))
 
 
 def site_of(frames):
-    """The innermost frame that is the program's own decision; frames come innermost first."""
-    return next((frame for frame in frames if not is_wrapper(frame)), frames[0])
+    """The innermost frame that is the program's own decision; frames come innermost first. Of a stack that runs
+    through scripts, it is the script's."""
+    script = next((frame for frame in frames if frame.is_of_script), None)
+    return script or next((frame for frame in frames if not is_wrapper(frame)), frames[0])
 
 
-# Parts of a C++ name in which brackets or blanks do not mean what they mean elsewhere.
-LITERAL = re.compile(r"\boperator(?: ?(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))|\s+[\w:]+[*&]*(?:\[\])?) ?|"
+# Parts of a name of C++ or Python in which brackets or blanks do not mean what they mean elsewhere.
+LITERAL = re.compile(r"(?:(?<=^)|(?<=\.))<(?:locals|lambda|listcomp|setcomp|dictcomp|genexpr)>|"
+                     r"\boperator(?: ?(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))|\s+[\w:]+[*&]*(?:\[\])?) ?|"
                      r"\(anonymous namespace\)|\{lambda\([^{}]*\)(#\d+)\}")
 
 
@@ -117,6 +121,7 @@ class Symbols:
             self.llvm = next((path for path in reversed(found) if path), None)
         self.addr2line = shutil.which("addr2line")
         self.images = {}
+        self.frames = {}  # of each location of the last profile, by its id
         self.wanting = {}  # (reason, path): bytes of the stacks whose site lacks something
 
     def image(self, mapping):
@@ -134,7 +139,7 @@ class Symbols:
                 if id(location) in places or location.lines:
                     continue
                 image = address = None
-                if location.mapping is not None and location.mapping.path.startswith("/"):
+                if location.mapping is not None and "/" in location.mapping.path:
                     image = self.image(location.mapping)
                     address = image.address_of(location)
                     asked.setdefault(image, set()).add(address)
@@ -143,18 +148,10 @@ class Symbols:
             image.learn(sorted(addresses - image.known.keys()), self)
         return places
 
-    def name(self, profile):
-        """Writes the names into the profile, for who has no files to find them in."""
-        places = self.learn(profile)
-        for stack in profile.stacks:
-            for location in stack.locations:
-                if not location.lines:
-                    location.lines = [(frame.name, frame.file, frame.line) for frame in
-                                      self.frames_of(location, places)]
-
     def resolve(self, profile):
         """Returns the frames of each stack, innermost first, in the order of profile.stacks."""
-        places, unfolded = self.learn(profile), {}
+        places = self.learn(profile)
+        unfolded = self.frames = {}
         found = []
         for stack in profile.stacks:
             frames = []
@@ -169,10 +166,16 @@ class Symbols:
             self.note_wanting(stack, frames, places)
         return found
 
+    def lines(self, location):
+        """The (function, file, line) of a location of the last profile, innermost first, where they are known."""
+        if location.lines:
+            return location.lines
+        return [(frame.name, frame.file, frame.line) for frame in self.frames.get(id(location), []) if frame.is_named]
+
     def frames_of(self, location, places):
         module = os.path.basename(location.mapping.path) if location.mapping is not None else ""
         if location.lines:
-            return [Frame(name or "0x%x" % location.address, file, line, module, bool(name))
+            return [Frame(name or "0x%x" % location.address, file, line, module, bool(name), location.is_of_script())
                     for name, file, line in location.lines]
         image, address = places[id(location)]
         if image is None:
@@ -264,7 +267,8 @@ class Image:
     """One file that was mapped: where its addresses are, and the names behind those that were asked for."""
 
     def __init__(self, path, build_id, debug_folder):
-        self.path = path[:-len(" (deleted)")] if path.endswith(" (deleted)") else path
+        path = path[:-len(" (deleted)")] if path.endswith(" (deleted)") else path
+        self.path = os.path.abspath(path)  # of one that was loaded by a relative name and is gone, from where we are
         self.name = os.path.basename(self.path)
         self.known = {}  # address: [(function, file, line)] innermost first
         self.trouble = None

@@ -18,7 +18,7 @@ import time
 import zlib
 from dataclasses import astuple
 
-from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
+from heap_profile import Location, Mapping, Profile, Stack
 from process_memory import Gone, Refused
 from trouble import Trouble
 from watched import Watched, located
@@ -200,7 +200,7 @@ def watch(descriptor, has_profile, pid):
 def plain_profile(profile):
     """A profile as numbers and texts."""
     return {"mappings": [astuple(mapping) for mapping in profile.mappings],
-            "stacks": [([location.address for location in stack.locations if not location.lines],
+            "stacks": [([location.lines[0] if location.lines else location.address for location in stack.locations],
                         stack.live_bytes, stack.live_blocks, stack.all_bytes, stack.all_blocks)
                        for stack in profile.stacks],
             "period": profile.period, "time_ns": profile.time_ns, "duration_ns": profile.duration_ns,
@@ -217,11 +217,12 @@ def profile_of(state):
     starts = [mapping.start for mapping in by_start]
     for addresses, *counts in plain["stacks"]:
         for address in addresses:
-            if address not in locations:
+            if address not in locations and isinstance(address, tuple):
+                locations[address] = Location(0, None, [address])
+            elif address not in locations:
                 index = bisect.bisect_right(starts, address) - 1
                 locations[address] = located(address, by_start[index:index + 1] if index >= 0 else [])
-        stacks.append(Stack([locations[address] for address in addresses] or
-                            [Location(0, None, [(OTHER_STACKS, "", 0)])], *counts))
+        stacks.append(Stack([locations[address] for address in addresses], *counts))
     return Profile(stacks, mappings, True, plain["period"], plain["time_ns"], plain["duration_ns"], plain["comments"])
 
 

@@ -13,6 +13,7 @@ import time
 
 import executors
 import memory_numbers
+import runtimes
 import say
 from heap_map import HeapMap
 from heap_profile import Profile, Stack
@@ -24,7 +25,8 @@ from watched import Watched, located
 USAGE = 2
 SITES_NAMED = 3  # of each cohort
 NUMBERS_PAUSES = 10  # times what reading them took
-COHORTS_SHOWN, CLASSES_SHOWN, CACHES_SHOWN, CORES_SHOWN = 12, 8, 4, 16
+LARGE_TOLD = 16  # of the sites of large blocks, in JSON
+COHORTS_SHOWN, LARGE_SHOWN, CLASSES_SHOWN, CACHES_SHOWN, CORES_SHOWN = 12, 5, 8, 4, 16
 CLEAR, HOME, REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 SCREEN, NO_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
@@ -74,6 +76,11 @@ class Names:
             frame = next((frame for frame in found if not is_wrapper(frame)), found[0])
             self.known[address] = (frame, stack.locations[0].mapping)
 
+    def files(self):
+        """What code is mapped from, as it was when a name was looked for."""
+        self.mappings = self.mappings or self.watched.mappings()
+        return self.mappings
+
     def of(self, address):
         return self.known[address]
 
@@ -86,14 +93,21 @@ def unnamed(location):
     return Frame("%s+0x%x" % (module, location.address - mapping.start + mapping.offset), "", 0, module, False)
 
 
+def named(names, address):
+    """A site's function and place."""
+    if address <= 1:
+        return "-"
+    frame, _ = names.of(address)
+    place = os.path.basename(frame.file) + (":%d" % frame.line if frame.line else "") if frame.file else ""
+    return short(frame.name) + (" " + place if place else "")
+
+
 def site_words(names, sites, has_early):
     """The site that was seen most of a cohort's, and how many others there are."""
     early = "what came before sites were told apart"
     if not sites:
         return early if has_early else "-"
-    frame, _ = names.of(sites[0][1])
-    place = os.path.basename(frame.file) + (":%d" % frame.line if frame.line else "") if frame.file else ""
-    words = short(frame.name) + (" " + place if place else "")
+    words = named(names, sites[0][1])
     words += " +%d" % (len(sites) - 1) if len(sites) > 1 else ""
     return words + "; " + early if has_early else words
 
@@ -137,11 +151,13 @@ def page(watched, names, frame, before, seconds, rows_max):
             say.amount(frame.large_bytes - frame.large_cached_bytes), amount_or_dash(numbers["cached"])),
         "  free in slabs %s   dirty %s   metadata %s" % tuple(
             amount_or_dash(numbers[name]) for name in ("free_in_slabs", "dirty", "metadata"))]
+    rest = runtimes.rest([mapping.path for mapping in names.files()], frame.rss_bytes, frame.resident_bytes)
+    lines += ["  %s: %s" % row for row in rest]
     if frame.overflow_sites:
         lines.append("  " + say.overflow(frame.overflow_sites))
     lines.append("")
     cohorts = by_size(frame.cohorts)
-    shown = cohorts[:min(COHORTS_SHOWN, max(3, rows_max - len(lines) - CLASSES_SHOWN - CACHES_SHOWN - 6))]
+    shown = cohorts[:min(COHORTS_SHOWN, max(3, rows_max - len(lines) - LARGE_SHOWN - CLASSES_SHOWN - CACHES_SHOWN - 8))]
     names.learn([sites[0][1] for sites in (frame.sites.get(holding.key) for holding in shown) if sites])
     lines += say.aligned([["live", "blocks", "cached", "resident", "change", "cohort", "site seen most"]] + [
         [say.amount(holding.live_bytes()), format(holding.live_blocks(), ","), say.amount(holding.cached_bytes),
@@ -154,6 +170,7 @@ def page(watched, names, frame, before, seconds, rows_max):
     if rest:
         lines.append("  and %s with %s" % (say.count(len(rest), "more cohort"),
                                            say.amount(sum(holding.live_bytes() for holding in rest))))
+    lines += large_lines(names, frame)
     classes = [holding for holding in by_size(frame.classes) if holding.slabs][:CLASSES_SHOWN]
     lines += [""] + say.aligned([["live", "blocks", "cached", "resident", "slabs", "block bytes"]] + [
         [say.amount(holding.live_bytes()), format(holding.live_blocks(), ","), say.amount(holding.cached_bytes),
@@ -165,6 +182,19 @@ def page(watched, names, frame, before, seconds, rows_max):
     if len(caches) > CACHES_SHOWN:
         lines.append("  and %s with %s" % (say.count(len(caches) - CACHES_SHOWN, "more cache"),
                                            say.amount(sum(cache.bytes for cache in caches[CACHES_SHOWN:]))))
+    return lines
+
+
+def large_lines(names, frame):
+    """Who asked for the large blocks."""
+    shown, rest = frame.large_sites[:LARGE_SHOWN], frame.large_sites[LARGE_SHOWN:]
+    if not shown:
+        return []
+    names.learn([address for _, _, address in shown if address > 1])
+    lines = [""] + say.aligned([["large", "blocks", "site"]] + [
+        [say.amount(size), format(blocks, ","), named(names, address)] for size, blocks, address in shown])
+    if rest:
+        lines.append("  and %s with %s" % (say.count(len(rest), "more site"), say.amount(sum(row[0] for row in rest))))
     return lines
 
 
@@ -182,11 +212,14 @@ def as_json(watched, names, frame):
              "overflow_sites": frame.overflow_sites, "profile_on": frame.profiler_on, "profile_samples": frame.samples,
              "large": {"blocks": frame.large_blocks, "bytes": frame.large_bytes,
                        "cached_bytes": frame.large_cached_bytes}}
-    names.learn([address for sites in frame.sites.values() for _, address in sites[:SITES_NAMED]])
+    names.learn([address for sites in frame.sites.values() for _, address in sites[:SITES_NAMED]] +
+                [address for _, _, address in frame.large_sites[:LARGE_TOLD] if address > 1])
+    found["large"]["sites"] = [dict(site_facts(names, address), bytes=size, blocks=blocks)
+                               for size, blocks, address in frame.large_sites[:LARGE_TOLD] if address > 1]
     has_pages = frame.resident_bytes is not None
     found["cohorts"] = [dict(counts(holding, has_pages), cohort=holding.key,
                              is_sampled=holding.key == watched.facts["cohort.sampled"],
-                             sites=[site_facts(names, *site) for site in
+                             sites=[dict(site_facts(names, address), seen=votes) for votes, address in
                                     frame.sites.get(holding.key, [])[:SITES_NAMED]],
                              sites_seen=len(frame.sites.get(holding.key, [])))
                         for holding in by_size(frame.cohorts)]
@@ -205,11 +238,11 @@ def counts(holding, has_pages):
             "resident_bytes": holding.resident_bytes if has_pages else None}
 
 
-def site_facts(names, votes, address):
+def site_facts(names, address):
     frame, mapping = names.of(address)
     return {"address": address, "module": mapping.path if mapping else None,
             "offset": address - 1 - mapping.start + mapping.offset if mapping else None,
-            "function": frame.name if frame.is_named else None, "place": frame.place() or None, "seen": votes}
+            "function": frame.name if frame.is_named else None, "place": frame.place() or None}
 
 
 class Look:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from facts import tables, unsigned
-from heap_profile import OTHER_STACKS, Location, Mapping, Profile, Stack
+from heap_profile import OTHER_FUNCTIONS, OTHER_STACKS, Location, Mapping, Profile, Stack
 from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
@@ -18,9 +18,11 @@ MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
 BATCHES_READ = 1 << 12  # of one stack
+TAGS_READ = 1 << 10  # of spans, at a time
 STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 ROW_READS_MAX, CLAIMED = 8, 0xFFFFFFFF  # READS_MAX and CLAIMED of src/site/stacks.c
+PLACE_BIT, PLACE_BYTES_MAX = 1 << 63, 4096  # as src/site/places.h has them
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Frame:
     large_blocks: int = 0
     large_bytes: int = 0
     large_cached_bytes: int = 0
+    large_sites: list = field(default_factory=list)  # [(bytes, blocks, address)], the most bytes first
     mapped_bytes: int = 0
     resident_bytes: int = None  # of the heap; None: the kernel does not say
     cohorts_now: int = 0
@@ -83,6 +86,7 @@ class Watched:
         except Gone:
             raise self.process.has_ended() from None
         self.depots = []  # addresses, the newest first
+        self.functions = {}  # of scripts, by index: (name, file)
         self.table = {}  # of sites: what each index said last when it was not diverted
         facts = self.facts
         table = self.process.read(facts["class.facts"], facts["class.facts_bytes"] * facts["class.count"])
@@ -135,6 +139,7 @@ class Watched:
         frame.samples = self.number("sample.samples")
         if with_pages:
             self.read_pages(frame)
+            self.read_large_sites(frame)
         self.read_sites(frame)
         return frame
 
@@ -301,6 +306,29 @@ class Watched:
                 for holding in self.holdings(frame, kind):
                     holding.resident_bytes += present
 
+    def read_large_sites(self, frame):
+        """Who asked for the large blocks that are live: the first unit of each has the address in its tag."""
+        facts = self.facts
+        if "region.tags" not in facts:
+            return
+        names = ["region." + name for name in ("map", "tags", "units")]
+        region = self.process.read(facts["region"], 8 + max(facts[name] for name in names))
+        kinds_at, tags_at, units = (unsigned(region, facts[name], 8) for name in names)
+        if not 0 < units <= UNITS_WITH_PAGES_MAX or frame.large_blocks == 0:
+            return
+        entry, size = struct.Struct("<H%dx" % (facts["unit.entry"] - 2)), facts["tag.bytes"]
+        heads = [unit for unit, (kind,) in enumerate(entry.iter_unpack(self.process.read(
+            kinds_at, entry.size * units))) if kind == facts["unit.head"]]
+        found, part = {}, TAGS_READ
+        for first in sorted({unit // part for unit in heads}):
+            data = self.process.read(tags_at + first * part * size, min(part, units - first * part) * size)
+            for unit in heads[bisect.bisect_left(heads, first * part):bisect.bisect_left(heads, (first + 1) * part)]:
+                tag = data[(unit - first * part) * size:][:size]
+                site = found.setdefault(unsigned(tag, facts["tag.site"], 8), [0, 0])
+                site[0] += min(unsigned(tag, facts["tag.units"], 4), units - unit) << facts["unit.shift"]
+                site[1] += 1
+        frame.large_sites = sorted(((size, blocks, site) for site, (size, blocks) in found.items()), reverse=True)
+
     def read_sites(self, frame):
         facts = self.facts
         size, count = facts["site.bytes"], facts["site.count"]
@@ -370,9 +398,23 @@ class Watched:
                 first = firsts.get(area.path)
                 build_ids[area.path] = self.process.build_id(first) if first is not None else ""
             found.append(Mapping(area.start, area.end, area.offset, area.path, build_ids[area.path]))
+        found += self.unloaded(found)
         self.process.read(self.facts.place, 1)  # so they are of the program whose memory we read
         program = self.process.program_path()
         return sorted(found, key=lambda mapping: mapping.path != program)
+
+    def unloaded(self, there):
+        """The code that samples came from and that is no longer there."""
+        facts, table = self.facts, self.number("modules.table") if "modules.table" in self.facts else 0
+        count = min(self.number("modules.count", size=4), facts["modules.limit"]) if table else 0
+        found = []
+        for data in self.process.read_all([(table + facts["modules.bytes"] * index, facts["modules.bytes"])
+                                           for index in range(count)]):
+            end, start, offset = (unsigned(data, at, 8) for at in (0, facts["modules.start"], facts["modules.offset"]))
+            path = data[facts["modules.path"]:].split(b"\0")[0].decode(errors="surrogateescape")
+            if start < end and all(end <= other.start or other.end <= start for other in there + found):
+                found.append(Mapping(start, end, offset, path, ""))
+        return found
 
     def profile(self, seconds_on):
         """The profile so far; `seconds_on` is how long the profiler has been on since its last start."""
@@ -381,9 +423,13 @@ class Watched:
         by_start = sorted(mappings, key=lambda mapping: mapping.start)
         starts = [mapping.start for mapping in by_start]
         found = []
-        for row, addresses in self.rows():
+        rows = self.rows()
+        self.learn_functions({address for _, addresses in rows for address in addresses if address & PLACE_BIT})
+        for row, addresses in rows:
             for address in addresses:
-                if address not in locations:
+                if address & PLACE_BIT:
+                    locations[address] = self.place(address)
+                elif address not in locations:
                     index = bisect.bisect_right(starts, address - 1) - 1
                     locations[address] = located(address - 1, by_start[index:index + 1] if index >= 0 else [])
             found.append(self.stack(row, [locations[address] for address in addresses if address > 1] or
@@ -394,6 +440,31 @@ class Watched:
             "pid %d" % self.process.pid]
         return Profile(found, mappings, True, self.number("sample.rate"), self.number("sample.start_ns"),
                        before_ms * 1000000 + int(seconds_on * 1e9), comments)
+
+    def function_index(self, word):
+        """Of a place in a script, as src/site/places.h has it; 0: of those that found no room."""
+        return (word >> self.facts["places.line_bits"]) % max(1, self.facts["places.count"])
+
+    def learn_functions(self, words):
+        """Reads the file and the name of each function of scripts that is not known yet. They stay what they are."""
+        facts, tables_at = self.facts, self.number("places.tables") if words else 0
+        wanted = sorted({self.function_index(word) for word in words} - self.functions.keys() - {0})
+        if not wanted or tables_at == 0:
+            return
+        entries = self.process.read_all([(tables_at + facts["places.entry_bytes"] * index, facts["places.entry_bytes"])
+                                         for index in wanted])
+        texts = [unsigned(entry, facts["places.text_of"], 4) for entry in entries]
+        found = [(index, at) for index, at in zip(wanted, texts) if 0 < at < facts["places.text_bytes"]]
+        for (index, _), data in zip(found, self.process.read_all([
+                (tables_at + facts["places.text"] + at, min(PLACE_BYTES_MAX, facts["places.text_bytes"] - at))
+                for _, at in found])):
+            file, name = (data.split(b"\0", 2) + [b"", b""])[:2]
+            self.functions[index] = (name.decode(errors="replace"), file.decode(errors="replace"))
+
+    def place(self, word):
+        index, line = self.function_index(word), word & ((1 << self.facts["places.line_bits"]) - 1)
+        name, file = self.functions.get(index, (OTHER_FUNCTIONS, ""))
+        return Location(0, None, [(name, file, line)])
 
     def rows(self):
         """(the row's bytes, its callers) of each stack that has samples."""

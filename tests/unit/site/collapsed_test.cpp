@@ -38,3 +38,13 @@ TEST(Collapsed, TheStacksWithoutAPlaceOfTheirOwnHaveALine)
     calm_test::stacks = {{{}, 2, 700, 3, 800}};
     EXPECT_EQ(collapsed(), "(other stacks) 700\n");
 }
+
+/* Seen to fail with one taken off the word, as off an address. */
+TEST(Collapsed, PlacesInScriptsHaveTheirFunctionsAndLines)
+{
+    calm_test::script script;
+    calm_test::begin_profile(1024);
+    calm_test::stacks = {
+        {{0x1101, script.word("f g;h", 7), script.word("<module>", 0)}, 2, 700, 3, 800}};
+    EXPECT_EQ(collapsed(), "<module>;f_g_h:7;a_program+0xb00 700\n");
+}

@@ -125,3 +125,14 @@ TEST(HeapV2, TheStacksWithoutAPlaceOfTheirOwnHaveAnAddressThatIsNobodys)
     EXPECT_EQ(numbers_after(words, 0), (std::vector<uint64_t>{5, 50, 6, 60}));
     EXPECT_NE(words.find("\n@ 0x1\n  t*: 5: 50 [6: 60]\n"), std::string::npos) << words;
 }
+
+/* Seen to fail with the words of places as addresses. */
+TEST(HeapV2, OfAStackThatRunsThroughScriptsOnlyTheInsideIsTold)
+{
+    calm_test::script script;
+    calm_test::begin_profile(0);
+    calm_test::stacks = {{{0x1101, script.word("f", 7), 0x3001}, 5, 50, 6, 60},
+                         {{script.word("f", 7)}, 5, 50, 6, 60}};
+    std::string words = heap_v2();
+    EXPECT_NE(words.find("\n@ 0x1100\n  t*: 5: 50 [6: 60]\n@ 0x1\n"), std::string::npos) << words;
+}

@@ -19,6 +19,7 @@ extern "C" {
 #include "site/collapsed.h"
 #include "site/heap_v2.h"
 #include "site/module_table.h"
+#include "site/places.h"
 #include "site/pprof.h"
 #include "site/profile_out.h"
 #include "site/profile_write.h"
@@ -58,6 +59,28 @@ inline void begin_profile(uint64_t rate_bytes)
     facts = {};
     facts.rate_bytes = rate_bytes;
 }
+
+/* Tables of places, and words of places in a file named script.py. */
+class script
+{
+  public:
+    script() : memory_(new char[places_bytes()]())
+    {
+        places_start(memory_.get());
+    }
+    ~script()
+    {
+        places_start(nullptr);
+    }
+    uintptr_t word(const std::string &function, uint32_t line) const
+    {
+        return place_enter({"script.py", 9, 1}, {function.data(), (uint32_t)function.size(), 1},
+                           line);
+    }
+
+  private:
+    std::unique_ptr<char[]> memory_;
+};
 
 /* A file without a name, and all that was written to it. */
 class file

@@ -28,7 +28,7 @@ def main(arguments):
         return command.function(rest) or 0
     reader = read_plain
     # `run` and `lib` must start fast and never print pages, `heap` takes a program's words; the rest may be pretty.
-    if name not in ("run", "lib", "heap", "top") and not os.environ.get("CALM_PLAIN"):
+    if name not in ("run", "lib", "heap", "top", "record") and not os.environ.get("CALM_PLAIN"):
         try:
             import typer  # noqa: F401
             reader = read_typer
@@ -41,7 +41,7 @@ def main(arguments):
 def read_plain(command, arguments):
     """Returns the keyword arguments of the command, or None after printing its help."""
     values = {parameter.name: parameter.default for parameter in command.parameters}
-    flags = {"--" + p.name: p for p in command.parameters if isinstance(p, (Flag, Option))}
+    flags = {dashed(p): p for p in command.parameters if isinstance(p, (Flag, Option))}
     words = [p for p in command.parameters if isinstance(p, Word)]
     rest = list(arguments)
     while rest:
@@ -87,6 +87,10 @@ def read_plain(command, arguments):
     return values
 
 
+def dashed(parameter):
+    return "--" + parameter.name.replace("_", "-")
+
+
 def give_word(command, words, values, given):
     if not words or words[0].needs_dashes:
         raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
@@ -98,9 +102,9 @@ def usage(command):
     parts = [command.name]
     for parameter in command.parameters:
         if isinstance(parameter, Flag):
-            parts.append("[--%s]" % parameter.name)
+            parts.append("[%s]" % dashed(parameter))
         elif isinstance(parameter, Option):
-            parts.append("[--%s %s]" % (parameter.name, parameter.metavar))
+            parts.append("[%s %s]" % (dashed(parameter), parameter.metavar))
         elif parameter.takes_rest:
             words = "-- %s ARGS..." % parameter.metavar
             parts.append(words if parameter.is_required else "[%s]" % words)
@@ -115,7 +119,7 @@ def help_text(command):
     if named:
         lines.append("")
     for parameter in named:
-        label = parameter.metavar if isinstance(parameter, Word) else "--" + parameter.name
+        label = parameter.metavar if isinstance(parameter, Word) else dashed(parameter)
         if isinstance(parameter, Option):
             label += " " + parameter.metavar
         lines.append("  %-16s %s" % (label, parameter.help))
@@ -136,9 +140,9 @@ def read_typer(command, arguments):
     parameters = []
     for p in command.parameters:
         if isinstance(p, Flag):
-            kind, default = bool, typer.Option(False, "--" + p.name, help=p.help)
+            kind, default = bool, typer.Option(False, dashed(p), help=p.help)
         elif isinstance(p, Option):
-            kind, default = str, typer.Option(p.default, "--" + p.name, metavar=p.metavar, help=p.help)
+            kind, default = str, typer.Option(p.default, dashed(p), metavar=p.metavar, help=p.help)
         else:
             kind, default = str, typer.Argument(... if p.is_required else p.default, metavar=p.metavar, help=p.help)
         parameters.append(inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))

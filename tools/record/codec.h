@@ -55,7 +55,7 @@ enum {
     KIND_ALIGNED = 2,
     KIND_RESIZED = 3,
 
-    LARGE_TOUCH_BYTES = 64 * 1024, /* blocks below this are touched whole; of others it is recorded
+    LARGE_TOUCH_BYTES = 16 * 1024, /* blocks below this are touched whole; of others it is recorded
                                       how many pages were resident */
     RECORD_HASHED = 1,             /* flag: names are hashed */
 };

@@ -284,11 +284,16 @@ static uint64_t serve(struct session *session)
         give_up(session);
         return 0;
     }
+    bool is_ending = atomic_load(&session->shared->wants_look) != 0;
     uint64_t fullest = session_drain(session, false), now = milliseconds();
     if (atomic_load(&session->shared->waiting) > 0)
         syscall(SYS_futex, &session->shared->rounds, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-    if (now >= session->sample_due_ms)
+    if (is_ending || now >= session->sample_due_ms)
         session_sample(session);
+    if (is_ending) {
+        atomic_store(&session->shared->wants_look, 0);
+        syscall(SYS_futex, &session->shared->wants_look, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
     if (now >= session->flush_due_ms) {
         encode_flush(session->encoder);
         session->flush_due_ms = now + FLUSH_MS;
@@ -360,7 +365,7 @@ static int collect(void)
     return status;
 }
 
-static uint64_t microseconds(struct timeval time)
+static uint64_t microseconds_of(struct timeval time)
 {
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
@@ -375,8 +380,8 @@ static void report_cost(void)
     fprintf(json,
             "{\"collector_user_us\": %" PRIu64 ", \"collector_system_us\": %" PRIu64
             ", \"program_user_us\": %" PRIu64 ", \"program_system_us\": %" PRIu64 "}\n",
-            microseconds(own.ru_utime), microseconds(own.ru_stime), microseconds(programs.ru_utime),
-            microseconds(programs.ru_stime));
+            microseconds_of(own.ru_utime), microseconds_of(own.ru_stime),
+            microseconds_of(programs.ru_utime), microseconds_of(programs.ru_stime));
     fclose(json);
 }
 

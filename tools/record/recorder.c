@@ -37,12 +37,17 @@ enum {
     LARGE_BYTES = 128 * 1024, /* from here on it is noted which part was touched */
     PAGES_A_LOOK = 4096,
     WAIT_NS = 50000000,
+    LAST_WAITS = 10,
 };
 
 /* In a page that a forked child finds zeroed. */
 struct gate {
     struct shared *shared;
     uint64_t base;
+    /* A second thread has a ring. It says so before its first event, so that whoever gets a block
+     * or an address from that thread has seen it: until then the order of one ring is enough. */
+    _Atomic bool has_many;
+    _Atomic uint32_t ring_count;
 };
 
 static struct gate *gate;
@@ -111,6 +116,8 @@ static NOINLINE struct ring *take_ring(struct shared *shared)
         if (atomic_load_explicit(&ring->thread, memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong(&ring->thread, &nobody, self)) {
             ring->tail_seen = atomic_load(&ring->tail);
+            if (atomic_fetch_add(&gate->ring_count, 1) > 0)
+                atomic_store(&gate->has_many, true);
             return own_ring = ring;
         }
     }
@@ -169,7 +176,9 @@ static inline bool write_begin(struct writer *to, unsigned kind)
         !make_room(shared, ring, head))
         return false;
     atomic_store_explicit(&ring->is_writing, 1, memory_order_relaxed);
-    uint64_t stamp = stamp_now() - now->base;
+    uint64_t stamp = atomic_load_explicit(&now->has_many, memory_order_relaxed)
+                         ? stamp_now() - now->base
+                         : atomic_load_explicit(&ring->last, memory_order_relaxed);
     ring->words[head % RING_WORDS] = stamp << 8 | kind;
     atomic_store_explicit(&ring->last, stamp, memory_order_relaxed);
     *to = (struct writer){ring, head + 1};
@@ -496,6 +505,23 @@ __attribute__((constructor)) static void begin(void)
         made->shared = share(wanted + at);
         made->base = made->shared == NULL ? 0 : made->shared->stamp_base;
         gate = made;
+    }
+    errno = saved;
+}
+
+/* What was resident at the end would otherwise be known only if the collector happened to look. */
+__attribute__((destructor)) static void end(void)
+{
+    struct shared *shared = shared_now();
+    if (shared == NULL)
+        return;
+    int saved = errno;
+    atomic_store(&shared->wants_look, 1);
+    for (unsigned i = 0; i < LAST_WAITS && atomic_load(&shared->wants_look) != 0; i++) {
+        struct timespec limit = {.tv_nsec = WAIT_NS};
+        if (atomic_load(&shared->is_off) || kill(shared->collector, 0) != 0)
+            break;
+        syscall(SYS_futex, &shared->wants_look, FUTEX_WAIT, 1, &limit, NULL, 0);
     }
     errno = saved;
 }

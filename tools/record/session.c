@@ -18,8 +18,9 @@ enum {
     TELL_WORDS = 4096,
     PAGES_A_LOOK = 8192,
     SAMPLE_MS_MIN = 5,
-    SAMPLE_MS_MAX = 250,
-    SAMPLE_COST_FACTOR = 25, /* looking takes at most a 25th of the time */
+    SAMPLE_MS_MAX = 500,
+    SAMPLE_COST_FACTOR = 50,         /* looking takes at most a 50th of the time */
+    PRESUMED_BYTES_MAX = 128 * 1024, /* the recorder looks at larger blocks when they go */
 };
 
 static const uint64_t no_stamp = UINT64_MAX;
@@ -48,6 +49,14 @@ static void note_touched(struct session *session, uint64_t address, uint64_t pag
         return;
     encode_touch(session->encoder, block->name, large->touched, pages - large->touched);
     large->touched = pages;
+}
+
+/* A block that goes before anybody looked at it was presumably used. */
+static void presume_touched(struct session *session, uint64_t address)
+{
+    struct large *large = session->large_count == 0 ? NULL : find_large(session, address);
+    if (large != NULL && large->touched == 0 && large->bytes < PRESUMED_BYTES_MAX)
+        note_touched(session, address, pages_of(session, address, large->bytes));
 }
 
 static void remember_large(struct session *session, struct large large)
@@ -90,6 +99,7 @@ static void take_free(struct session *session, struct reader *reader, uint64_t a
         session->unknown++;
         return;
     }
+    presume_touched(session, address);
     encode_free(session->encoder, reader->thread, block->name);
     forget_large(session, address);
     blocks_remove(&session->live, block);
@@ -132,6 +142,7 @@ static void take_begin(struct session *session, struct reader *reader, uint64_t 
         session->unknown++;
         return;
     }
+    presume_touched(session, address);
     struct large *large = session->large_count == 0 ? NULL : find_large(session, address);
     struct resize *resize = &reader->resizes[reader->resize_count++];
     *resize = (struct resize){.block = *block, .is_large = large != NULL};
@@ -235,6 +246,16 @@ static uint64_t stamp_at(const struct reader *reader, const struct ring *ring)
     return reader->tail == reader->head ? no_stamp : word_at(ring, reader->tail) >> 8;
 }
 
+static bool has_news(const struct session *session)
+{
+    for (unsigned i = 0; i < session->ring_count; i++)
+        if (atomic_load_explicit(&session->shared->rings[i].head, memory_order_relaxed) !=
+            session->readers[i].tail)
+            return true;
+    unsigned next = session->ring_count;
+    return next < RINGS_MAX && session->shared->rings[next].thread != 0;
+}
+
 /* What all threads have published; returns the stamp before which nothing can follow. */
 static uint64_t look_at_rings(struct session *session, bool is_last, uint64_t *fullest)
 {
@@ -305,6 +326,8 @@ static void take_run(struct session *session, unsigned index, uint64_t before)
 
 uint64_t session_drain(struct session *session, bool is_last)
 {
+    if (!is_last && !has_news(session))
+        return 0;
     uint64_t fullest = 0, limit = look_at_rings(session, is_last, &fullest);
     for (;;) {
         uint64_t least = no_stamp, second = no_stamp;
@@ -351,7 +374,7 @@ static uint64_t resident_pages(struct session *session, uint64_t address, uint64
 
 void session_sample(struct session *session)
 {
-    uint64_t begun = milliseconds(), elapsed = begun - session->begun_ms, resident;
+    uint64_t begun = microseconds(), elapsed = begun / 1000 - session->begun_ms, resident;
     char path[64];
     for (size_t i = 0; session->pagemap_fd >= 0 && i < session->large_count; i++) {
         struct large *large = &session->large[i];
@@ -361,10 +384,10 @@ void session_sample(struct session *session)
     snprintf(path, sizeof path, "/proc/%d/smaps", session->process);
     if (areas_resident(&session->areas, path, &resident))
         encode_sample(session->encoder, elapsed, resident / 1024);
-    uint64_t now = milliseconds(), wait = elapsed / 32;
+    uint64_t now = microseconds(), wait = elapsed / 32;
     wait = wait < SAMPLE_MS_MIN ? SAMPLE_MS_MIN : wait > SAMPLE_MS_MAX ? SAMPLE_MS_MAX : wait;
-    uint64_t least = (now - begun) * SAMPLE_COST_FACTOR;
-    session->sample_due_ms = now + (wait > least ? wait : least);
+    uint64_t least = (now - begun) * SAMPLE_COST_FACTOR / 1000;
+    session->sample_due_ms = now / 1000 + (wait > least ? wait : least);
 }
 
 void session_reap_threads(struct session *session)

@@ -5,6 +5,7 @@
  * The thread writes at `head`, the collector reads at `tail`. Each event carries a time stamp that
  * is taken after a block is handed out and before a block is given away, so that the stamps of a
  * block's events, and those of an address's successive blocks, are in the order of the events.
+ * While a process has one ring, its events need no stamps of their own and repeat the last one.
  *
  * `is_writing` is set before an event's stamp is taken and cleared after its words are published.
  * The collector takes a stamp, makes every thread of the process pass a barrier (membarrier), and
@@ -63,6 +64,8 @@ struct shared {
     /* A thread whose ring is full waits here for the collector's next round. */
     _Alignas(64) _Atomic uint32_t rounds;
     _Atomic uint32_t waiting;
+    /* The process ends: it waits until the collector has looked at its heap and cleared this. */
+    _Atomic uint32_t wants_look;
 
     struct ring rings[RINGS_MAX];
 };
@@ -76,8 +79,8 @@ static inline uint64_t stamp_now(void)
     __asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(count)::"memory");
     return count;
 #else
-    unsigned low, high, core;
-    __asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(core)::"memory");
+    unsigned low, high;
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
     return (uint64_t)high << 32 | low;
 #endif
 }

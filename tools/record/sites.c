@@ -15,11 +15,16 @@ enum {
     LOOK_AGAIN_MS = 50,
 };
 
-uint64_t milliseconds(void)
+uint64_t microseconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t milliseconds(void)
+{
+    return microseconds() / 1000;
 }
 
 uint64_t salted(const char *text, uint64_t number, uint64_t salt)

@@ -33,6 +33,7 @@ void sites_close(struct sites *sites);
 uint32_t sites_number(struct sites *sites, uint64_t address, struct encoder *encoder);
 
 uint64_t salted(const char *text, uint64_t number, uint64_t salt);
+uint64_t microseconds(void);
 uint64_t milliseconds(void);
 
 #endif

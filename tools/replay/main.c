@@ -5,7 +5,7 @@
  *   calm_replay [--paced] FILE      repeats; paced: at the program's own speed
  *   calm_replay --list FILE         prints the calls, one a line, and repeats nothing
  *
- * Blocks under 64 KiB are touched whole, a byte a page. Of larger ones as many pages as were seen
+ * Blocks under 16 KiB are touched whole, a byte a page. Of larger ones as many pages as were seen
  * resident in the program, when they were.
  */
 #define _GNU_SOURCE

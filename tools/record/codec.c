@@ -23,14 +23,6 @@ void *table_map(size_t bytes)
     return start + GUARD_BYTES;
 }
 
-void *table_map_now(size_t bytes)
-{
-    void *table = table_map(bytes);
-    if (table != NULL)
-        madvise(table, bytes, MADV_POPULATE_WRITE); /* without it each page is a fault */
-    return table;
-}
-
 void *table_grow(void *table, size_t bytes, size_t wanted)
 {
     void *larger = table_map(wanted);

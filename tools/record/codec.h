@@ -134,7 +134,6 @@ static inline unsigned kind_far(uint64_t hash)
 /* A table by mmap: the replay has no other memory of its own, and no allocator's mapping may join
  * it. NULL when there is none. */
 void *table_map(size_t bytes);
-void *table_map_now(size_t bytes); /* all of it will be used at once */
 void *table_grow(void *table, size_t bytes, size_t wanted);
 void table_unmap(void *table, size_t bytes);
 

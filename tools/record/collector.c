@@ -142,8 +142,7 @@ static void close_session(struct session *session, bool is_whole)
     munmap(shared, sizeof *shared);
     close(session->process_fd);
     close(session->pagemap_fd);
-    blocks_free(&session->live);
-    blocks_free(&session->large_index);
+    blocks_close(&session->live);
     free(session->large);
     sites_close(&session->sites);
     areas_close(&session->areas);
@@ -230,8 +229,8 @@ static bool open_session(struct session *session, int memory, int process)
                                .page_bytes = (uint32_t)session->page_bytes,
                                .pid = wanted.is_hashed ? 0 : (uint32_t)process};
     memcpy(head.program, session->program, sizeof head.program);
-    return session->process_fd >= 0 && session->encoder != NULL && areas_open(&session->areas) &&
-           sites_open(&session->sites, process, salt) &&
+    return session->process_fd >= 0 && session->encoder != NULL && blocks_open(&session->live) &&
+           areas_open(&session->areas) && sites_open(&session->sites, process, salt) &&
            (encode_open(session->encoder, session->path, &head) || (say_trouble(session), false));
 }
 

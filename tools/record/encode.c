@@ -116,7 +116,7 @@ static void put_kind(struct encoder *encoder, struct kind kind)
 /* How many blocks ago it was handed out; RECENT: too many, or nobody knows any more. */
 static uint32_t how_long_ago(const struct codec *codec, struct block_name block)
 {
-    uint32_t back = (uint32_t)codec->handed_out - 1 - block.order;
+    uint32_t back = ((uint32_t)codec->handed_out - 1 - block.order) & ORDER_MASK;
     return back < RECENT && codec->recent[block.order % RECENT] == block.slot ? back : RECENT;
 }
 

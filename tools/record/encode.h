@@ -15,7 +15,10 @@ struct encoder {
     unsigned char chunk[CHUNK_BYTES_MAX];
 };
 
-/* What a live block is known by: its slot, and where it stands in `recent`, if it still does. */
+#define ORDER_MASK 0x7fffffffU
+
+/* What a live block is known by: its slot, and where it stands in `recent`, if it still does; of
+ * that 31 bits. */
 struct block_name {
     uint32_t slot, order;
 };

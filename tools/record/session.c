@@ -31,37 +31,41 @@ static uint64_t pages_of(const struct session *session, uint64_t address, uint64
     return (before + bytes + session->page_bytes - 1) / session->page_bytes;
 }
 
+/* Of a block that is large. Its number is where no other block can begin. */
+static uint32_t *number_of_large(struct session *session, uint64_t address)
+{
+    return &blocks_place(&session->live, address + 8)->slot_and_1;
+}
+
 static struct large *find_large(struct session *session, uint64_t address)
 {
-    struct block *place = blocks_find(&session->large_index, address);
-    return place == NULL ? NULL : &session->large[place->name.slot];
+    return &session->large[*number_of_large(session, address)];
 }
 
 static void note_touched(struct session *session, uint64_t address, uint64_t pages)
 {
-    struct large *large = find_large(session, address);
-    struct block *block = large == NULL ? NULL : blocks_find(&session->live, address);
-    if (block == NULL)
+    struct block *block = blocks_find(&session->live, address);
+    if (block == NULL || !block->is_large)
         return;
+    struct large *large = find_large(session, address);
     uint64_t most = pages_of(session, address, large->bytes);
     pages = pages < most ? pages : most;
     if (pages <= large->touched)
         return;
-    encode_touch(session->encoder, block->name, large->touched, pages - large->touched);
+    encode_touch(session->encoder, block_name(block), large->touched, pages - large->touched);
     large->touched = pages;
 }
 
 /* A block that goes before anybody looked at it was presumably used. */
 static void presume_touched(struct session *session, uint64_t address)
 {
-    struct large *large = session->large_count == 0 ? NULL : find_large(session, address);
-    if (large != NULL && large->touched == 0 && large->bytes < PRESUMED_BYTES_MAX)
+    const struct large *large = find_large(session, address);
+    if (large->touched == 0 && large->bytes < PRESUMED_BYTES_MAX)
         note_touched(session, address, pages_of(session, address, large->bytes));
 }
 
-static void remember_large(struct session *session, struct large large)
+static void remember_large(struct session *session, struct block *block, struct large large)
 {
-    bool is_new;
     if (session->large_count == session->large_capacity) {
         size_t wanted = session->large_capacity == 0 ? 64 : session->large_capacity * 2;
         struct large *table = realloc(session->large, wanted * sizeof *table);
@@ -70,26 +74,31 @@ static void remember_large(struct session *session, struct large large)
         session->large = table;
         session->large_capacity = wanted;
     }
-    struct block *place = blocks_place(&session->large_index, large.address, &is_new);
-    if (place == NULL)
+    if (blocks_place(&session->live, large.address + 8) == NULL)
         return;
-    place->name.slot = (uint32_t)session->large_count;
+    *number_of_large(session, large.address) = (uint32_t)session->large_count;
     session->large[session->large_count++] = large;
+    block->is_large = 1;
 }
 
-static void forget_large(struct session *session, uint64_t address)
+static void forget_large(struct session *session, struct block *block, uint64_t address)
 {
-    struct block *place = session->large_count == 0 ? NULL
-                                                    : blocks_find(&session->large_index, address);
-    if (place == NULL)
-        return;
-    uint32_t gap = place->name.slot;
-    blocks_remove(&session->large_index, place);
+    uint32_t *number = number_of_large(session, address), gap = *number;
+    *number = 0;
+    block->is_large = 0;
     struct large last = session->large[--session->large_count];
     if (gap == session->large_count)
         return;
     session->large[gap] = last;
-    blocks_find(&session->large_index, last.address)->name.slot = gap;
+    *number_of_large(session, last.address) = gap;
+}
+
+/* The block's word is free again. */
+static void forget(struct session *session, struct block *block, uint64_t address)
+{
+    if (block->is_large)
+        forget_large(session, block, address);
+    block->slot_and_1 = 0;
 }
 
 static void take_free(struct session *session, struct reader *reader, uint64_t address)
@@ -99,27 +108,25 @@ static void take_free(struct session *session, struct reader *reader, uint64_t a
         session->unknown++;
         return;
     }
-    presume_touched(session, address);
-    encode_free(session->encoder, reader->thread, block->name);
-    forget_large(session, address);
-    blocks_remove(&session->live, block);
+    if (block->is_large)
+        presume_touched(session, address);
+    encode_free(session->encoder, reader->thread, block_name(block));
+    forget(session, block, address);
 }
 
-/* The entry of an address that has a block now. It should be new; if it is not, the free of the
+/* The word of an address that has a block now. It should be free; if it is not, the free of the
  * block before was not seen. */
 static struct block *take_place(struct session *session, struct reader *reader, uint64_t address)
 {
-    bool is_new;
-    struct block *block = blocks_place(&session->live, address, &is_new);
+    struct block *block = blocks_place(&session->live, address);
     if (block == NULL) {
         session->encoder->trouble = ENOMEM;
         return NULL;
     }
     areas_mark(&session->areas, address);
-    if (!is_new) {
+    if (block->slot_and_1 != 0) {
         session->disorder++;
-        encode_free(session->encoder, reader->thread, block->name);
-        forget_large(session, address);
+        take_free(session, reader, address);
     }
     return block;
 }
@@ -130,9 +137,9 @@ static void take_alloc(struct session *session, struct reader *reader, uint64_t 
     struct block *block = take_place(session, reader, address);
     if (block == NULL)
         return;
-    block->name = encode_alloc(session->encoder, reader->thread, kind);
+    block_rename(block, encode_alloc(session->encoder, reader->thread, kind));
     if (kind.bytes >= LARGE_TOUCH_BYTES)
-        remember_large(session, (struct large){address, kind.bytes, 0});
+        remember_large(session, block, (struct large){address, kind.bytes, 0});
 }
 
 static void take_begin(struct session *session, struct reader *reader, uint64_t address)
@@ -142,43 +149,44 @@ static void take_begin(struct session *session, struct reader *reader, uint64_t 
         session->unknown++;
         return;
     }
-    presume_touched(session, address);
-    struct large *large = session->large_count == 0 ? NULL : find_large(session, address);
     struct resize *resize = &reader->resizes[reader->resize_count++];
-    *resize = (struct resize){.block = *block, .is_large = large != NULL};
-    if (large != NULL) {
+    *resize = (struct resize){address, block_name(block), block->is_large, 0, 0};
+    if (block->is_large) {
+        presume_touched(session, address);
+        const struct large *large = find_large(session, address);
         resize->bytes = large->bytes;
         resize->touched = large->touched;
-        forget_large(session, address);
     }
-    blocks_remove(&session->live, block);
+    forget(session, block, address);
 }
 
 /* The block stays what and where it was. */
 static void take_failure(struct session *session, struct reader *reader, const struct resize *begun)
 {
-    struct block *block = take_place(session, reader, begun->block.address);
+    struct block *block = take_place(session, reader, begun->address);
     if (block == NULL)
         return;
-    block->name = begun->block.name;
+    block_rename(block, begun->name);
     if (begun->is_large)
-        remember_large(session, (struct large){begun->block.address, begun->bytes, begun->touched});
+        remember_large(session, block,
+                       (struct large){begun->address, begun->bytes, begun->touched});
 }
 
 static void take_end(struct session *session, struct reader *reader, uint64_t old, uint64_t address,
                      struct kind kind)
 {
-    while (reader->resize_count > 0 &&
-           reader->resizes[reader->resize_count - 1].block.address != old)
+    while (reader->resize_count > 0 && reader->resizes[reader->resize_count - 1].address != old)
         reader->resize_count--; /* a handler that did not return */
     if (reader->resize_count == 0) {
-        if (address != 0)
+        if (address != 0) {
+            kind.function = KIND_MALLOC; /* of a block that nobody knows: it is new here */
             take_alloc(session, reader, address, kind);
+        }
         return;
     }
     struct resize begun = reader->resizes[--reader->resize_count];
     if (address == 0 && kind.bytes == 0) {
-        encode_free(session->encoder, reader->thread, begun.block.name);
+        encode_free(session->encoder, reader->thread, begun.name);
         return;
     }
     if (address == 0) {
@@ -188,11 +196,12 @@ static void take_end(struct session *session, struct reader *reader, uint64_t ol
     struct block *block = take_place(session, reader, address);
     if (block == NULL)
         return;
-    block->name = encode_resize(session->encoder, reader->thread, begun.block.name, kind);
+    block_rename(block, encode_resize(session->encoder, reader->thread, begun.name, kind));
     uint64_t most = pages_of(session, address, kind.bytes);
     if (kind.bytes >= LARGE_TOUCH_BYTES)
-        remember_large(session, (struct large){address, kind.bytes,
-                                               begun.touched < most ? begun.touched : most});
+        remember_large(
+            session, block,
+            (struct large){address, kind.bytes, begun.touched < most ? begun.touched : most});
 }
 
 static void learn_thread(struct session *session, struct reader *reader, unsigned ring)
@@ -301,7 +310,8 @@ static void look_ahead(struct session *session, struct reader *reader, const str
         unsigned what = word_at(ring, at) & 7;
         uint64_t second = word_at(ring, at + 1);
         bool has_size = what != RAW_FREE && what != RAW_BEGIN && what != RAW_TOUCHED;
-        blocks_prefetch(&session->live, second & ((UINT64_C(1) << RAW_SIZE_SHIFT) - 1));
+        __builtin_prefetch(
+            blocks_look(&session->live, second & ((UINT64_C(1) << RAW_SIZE_SHIFT) - 1)), 1);
         at += words[what];
         at += has_size && second >> RAW_SIZE_SHIFT == RAW_SIZE_LONG;
     }

@@ -13,7 +13,8 @@
 enum { RESIZES_AT_ONCE = 8 };
 
 struct resize {
-    struct block block;
+    uint64_t address;
+    struct block_name name;
     bool is_large;
     uint64_t bytes, touched; /* of a large one */
 };
@@ -41,8 +42,7 @@ struct session {
     struct shared *shared;
     struct encoder *encoder;
     struct blocks live;
-    struct blocks large_index; /* a name's slot is a place in `large`, which has no gaps */
-    struct large *large;
+    struct large *large; /* no gaps */
     size_t large_count, large_capacity;
     struct sites sites;
     struct areas areas;

@@ -4,6 +4,10 @@
 #   calm_record          starts the program and reads what that library writes
 #   calm_replay          repeats the calls; it is given its allocator as any program is
 
+if(NOT CALM_HAS_GLIBC) # `calm` puts libraries under programs of glibc only
+    return()
+endif()
+
 set(calm_record_dir ${CMAKE_CURRENT_SOURCE_DIR}/tools/record)
 set(calm_replay_dir ${CMAKE_CURRENT_SOURCE_DIR}/tools/replay)
 

@@ -4,7 +4,7 @@
  * should list it.
  *
  *   calls SEED THREADS CALLS       prints "THREAD-CONSTANT function size align" lines, by thread
- *   calls fork | handler | threads | loop | exec | many [CALLS]
+ *   calls fork | handler | threads | half | slow | loop | exec | many [CALLS]
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -177,6 +177,20 @@ static int make_threads(unsigned count)
     return 0;
 }
 
+/* Reads all of a large block, writes a part of it, and lives on for a while. */
+static int half_touch(void)
+{
+    enum { ALL = 64 << 20, PART = 8 << 20, PAGE = 4096 };
+    char *block = calloc(1, ALL);
+    unsigned sum = 0;
+    for (size_t at = 0; block != NULL && at < ALL; at += PAGE)
+        sum += (unsigned char)*(volatile char *)(block + at);
+    for (size_t at = 0; block != NULL && at < PART; at += PAGE)
+        *(volatile char *)(block + at) = 1;
+    usleep(400000);
+    return block != NULL && sum == 0 ? 0 : 1;
+}
+
 int main(int count, char **words)
 {
     const char *what = count > 1 ? words[1] : "";
@@ -188,16 +202,18 @@ int main(int count, char **words)
         return be_interrupted();
     if (strcmp(what, "threads") == 0)
         return make_threads(3000);
+    if (strcmp(what, "half") == 0)
+        return half_touch();
     if (strcmp(what, "many") == 0) {
         make_pairs(count > 2 ? (unsigned)atoi(words[2]) : 1000000, 100);
         return 0;
     }
-    if (strcmp(what, "loop") == 0) {
-        make_pairs(200000, 666);
+    if (strcmp(what, "loop") == 0 || strcmp(what, "slow") == 0) {
+        make_pairs(100, 666);
         if (write(1, "ready\n", 6) != 6)
             return 1;
         for (;;) {
-            make_pairs(1000, 666);
+            make_pairs(what[0] == 'l' ? 1000 : 1, 666);
             usleep(1000);
         }
     }

@@ -491,6 +491,8 @@ int main(int count, char **words)
     int status = collect();
     report_cost();
     if (files_made == 0)
-        fprintf(stderr, "calm: nothing was recorded: the program did not load the recorder.\n");
+        fprintf(stderr, "calm: nothing was recorded: the program did not load the recorder, or a "
+                        "limit on the size of "
+                        "files (ulimit -f) is in its way.\n");
     return end_as(status);
 }

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -468,7 +469,10 @@ static bool introduce(const char *name, int memory)
 
 static struct shared *share(const char *name)
 {
-    int memory = memfd_create("calm-record", MFD_CLOEXEC);
+    struct rlimit files; /* shared memory counts as one, and what is larger ends the process */
+    int memory = -1;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur >= sizeof(struct shared))
+        memory = memfd_create("calm-record", MFD_CLOEXEC);
     if (memory < 0)
         return NULL;
     struct shared *shared = MAP_FAILED;

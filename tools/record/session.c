@@ -364,6 +364,8 @@ uint64_t session_drain(struct session *session, bool is_last)
     return fullest;
 }
 
+/* Present and this process's alone: the kernel's page of zeros, which a block has where it was read
+ * and never written, is not resident memory. */
 static uint64_t resident_pages(struct session *session, uint64_t address, uint64_t bytes)
 {
     static uint64_t words[PAGES_A_LOOK];
@@ -375,7 +377,7 @@ static uint64_t resident_pages(struct session *session, uint64_t address, uint64
         if (got <= 0)
             break;
         for (ssize_t i = 0; i < got / 8; i++)
-            found += words[i] >> 63;
+            found += words[i] >> 63 & words[i] >> 56 & 1;
         left -= (uint64_t)got / 8;
         at += (uint64_t)got / 8;
     }

@@ -179,6 +179,17 @@ class Recording(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (1, ""))
                 self.assertIn("it is damaged", done.stderr)
 
+    def test_pages_touched_after_a_threads_end_make_no_new_thread(self):
+        # Seen to fail: a look came between a thread's end and the next call, and the thread was made once more.
+        self.record("many", 100)
+        with open(self.file, "rb") as file:
+            head = file.read()[:64]
+        events = bytes([243, 1, 241, 0, 1, 0xa0, 0x8d, 6, 246, 1, 244, 0, 0, 5])
+        with open(self.file, "wb") as file:
+            file.write(head + struct.pack("<4I", 1, len(events), 1, check_of(events, 1)) + events)
+        made = self.replay()
+        self.assertEqual((made["threads"], made["calls"], made["peak_live_bytes"]), (2, 1, 100000))
+
     def killed(self, mode, is_program):
         """The number of the program that was recorded; the recorder or the program has been killed."""
         process = subprocess.Popen(self.command(mode), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

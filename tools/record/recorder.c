@@ -172,11 +172,18 @@ static inline bool write_begin(struct writer *to, unsigned kind)
         atomic_fetch_add(&ring->lost, 1);
         return false;
     }
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (unlikely(head - ring->tail_seen + EVENT_WORDS_MAX > RING_WORDS) &&
-        !make_room(shared, ring, head))
-        return false;
+    /* First, so that a handler's event is either all before this one or not written. */
     atomic_store_explicit(&ring->is_writing, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    while (unlikely(head - ring->tail_seen + EVENT_WORDS_MAX > RING_WORDS)) {
+        atomic_store_explicit(&ring->is_writing, 0, memory_order_relaxed); /* while it waits */
+        if (!make_room(shared, ring, head))
+            return false;
+        atomic_store_explicit(&ring->is_writing, 1, memory_order_relaxed);
+        atomic_signal_fence(memory_order_seq_cst);
+        head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    }
     uint64_t stamp = atomic_load_explicit(&now->has_many, memory_order_relaxed)
                          ? stamp_now() - now->base
                          : atomic_load_explicit(&ring->last, memory_order_relaxed);

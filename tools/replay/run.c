@@ -258,6 +258,14 @@ static bool limit_touch(const struct runner *runner, const struct slot *slot, st
     return true;
 }
 
+/* Pages may be touched after the last thread that did something has ended. */
+static uint32_t thread_of(const struct step *step)
+{
+    const struct worker *worker = worker_of(step->thread);
+    bool is_there = worker->is_started || worker->count > 0;
+    return step->what != STEP_TOUCH || is_there ? step->thread : 0;
+}
+
 void run_add(struct runner *runner, const struct step *step)
 {
     if (step->what == STEP_THREAD_END) {
@@ -280,7 +288,7 @@ void run_add(struct runner *runner, const struct step *step)
         refuse(runner->path, "it is damaged");
     slot->added++;
     account(runner, step, slot);
-    *next_work(step->thread) = work;
+    *next_work(thread_of(step)) = work;
     if (added_count == BATCH_STEPS)
         run_batch(runner);
 }

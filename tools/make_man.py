@@ -193,7 +193,7 @@ class Manual:
                 listed.append(self.words("Only in a checkout of calmalloc's sources."))
             for parameter in one.parameters:
                 if parameter.help:
-                    label = parameter.metavar if isinstance(parameter, commands.Word) else "--" + parameter.name
+                    label = parameter.metavar if isinstance(parameter, commands.Word) else face.dashed(parameter)
                     metavar = " " + parameter.metavar if isinstance(parameter, commands.Option) else ""
                     listed.append(item(self.words("`%s`%s" % (label, metavar)), self.words(sentence(parameter.help))))
         self.add(1, "calm", "calmalloc", [

@@ -77,8 +77,8 @@ class Wheel(unittest.TestCase):
             self.assertEqual([name for name in names if name.endswith((".c", ".pyc"))], [])
             self.assertEqual(sorted(name for name in names if "/lib/" in name),
                              ["calmalloc/lib/" + name for name in
-                              ("calm_launch", "calm_pool_measure", "calm_simulator", "calmq", "libcalm_sizes.so",
-                               "libcalmalloc.so")])
+                              ("calm_launch", "calm_pool_measure", "calm_record", "calm_replay", "calm_simulator",
+                               "calmq", "libcalm_record.so", "libcalm_sizes.so", "libcalmalloc.so")])
             for name in (name for name in names if "/lib/" in name):
                 self.assertNotIn(tempfile.gettempdir().encode() + b"/", wheel.read(name), name)
 

@@ -71,7 +71,8 @@ def configure_command(preset):
 
 def newest_source_time():
     newest = 0.0
-    for top in ("src", "include", "cmake", "tools/launch", "tools/pool", "tools/sim", "tools/mq"):
+    for top in ("src", "include", "cmake", "tools/launch", "tools/pool", "tools/record",
+                "tools/replay", "tools/sim", "tools/mq"):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
             for name in names:
                 newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)

@@ -108,6 +108,16 @@ def command_translate(settings):
     return translate.start(settings or [], build.ROOT)
 
 
+def command_record(file, lib, children, hash_names, quiet, json, program):
+    import record
+    return record.start(file, lib, children, hash_names, quiet, json, program)
+
+
+def command_replay(file, lib, paced, json, list):
+    import record
+    return record.replay(file, lib, paced, json, list)
+
+
 def command_lib():
     path = build.library()
     if re.search(r"[\s:]", path):
@@ -317,6 +327,27 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("rate", "KIB", "of profiles: one sample for each KIB of 1024 bytes on average", "512"),
                 Word("pids", "PID", "the processes' numbers", is_many=True)],
             brief="export --port N | --textfile FILE PID..."),
+    Command("record", "Writes every request that PROGRAM makes to a file, for `calm replay`.\n\n"
+            "PROGRAM keeps its standard input, output and error, its exit code and its signals. The file holds\n"
+            "threads, call sites, sizes, alignments and the order of the calls, and none of the contents of memory.\n"
+            "What PROGRAM becomes by exec is written to FILE.2 and so on.",
+            command_record, [
+                Option("file", "FILE", "where to", "calm.record"),
+                Option("lib", "LIB", "the allocator under PROGRAM: a library's path, or glibc; else calmalloc"),
+                Flag("children", "also record the programs that PROGRAM starts, in FILE.2 and so on"),
+                Flag("hash_names", "hash the names of program and modules, with a salt that nobody keeps"),
+                Flag("quiet", "print no report"),
+                Option("json", "FILE", "write what was recorded to FILE, one JSON object a line"),
+                Word("program", "PROGRAM", takes_rest=True)]),
+    Command("replay", "Repeats what `calm record` wrote, on calmalloc or another allocator; reports time and RSS.\n\n"
+            "As many threads as the program had make the same calls. A thread waits for another where a block passes\n"
+            "between them, and for all every 16,384 calls. docs/replay.md says what is modelled and what is not.",
+            command_replay, [
+                Option("lib", "LIB", "the allocator: a library's path, or glibc; else calmalloc"),
+                Flag("paced", "at the program's own speed, for allocators that give memory back with time"),
+                Flag("json", "print JSON instead of the report"),
+                Flag("list", "print the calls, and repeat nothing"),
+                Word("file", "FILE", "the recording")]),
     Command("lib", "Prints the path of the preloadable library: LD_PRELOAD=$(calm lib) PROGRAM.", command_lib),
     Command("install", "Installs headers, libraries, CMake package, pkg-config files, man pages and calm.",
             command_install, [Word("prefix", "PREFIX", "where to, for example /usr/local")], needs_checkout=True),

@@ -26,7 +26,7 @@ def main(arguments):
 def read(command, arguments):
     """Returns the keyword arguments of the command, or None after printing its help."""
     values = {parameter.name: parameter.default for parameter in command.parameters}
-    flags = {"--" + p.name: p for p in command.parameters if isinstance(p, (Flag, Option))}
+    flags = {dashed(p): p for p in command.parameters if isinstance(p, (Flag, Option))}
     words = [p for p in command.parameters if isinstance(p, Word)]
     rest = list(arguments)
     while rest:
@@ -72,6 +72,10 @@ def read(command, arguments):
     return values
 
 
+def dashed(parameter):
+    return "--" + parameter.name.replace("_", "-")
+
+
 def give_word(command, words, values, given):
     if not words or words[0].needs_dashes:
         raise Trouble("%s takes no argument '%s'." % (command.name, given[0]), USAGE)
@@ -87,9 +91,9 @@ def usage(command):
     parts = [command.name]
     for parameter in command.parameters:
         if isinstance(parameter, Flag):
-            parts.append("[--%s]" % parameter.name)
+            parts.append("[%s]" % dashed(parameter))
         elif isinstance(parameter, Option):
-            parts.append("[--%s %s]" % (parameter.name, parameter.metavar))
+            parts.append("[%s %s]" % (dashed(parameter), parameter.metavar))
         elif parameter.takes_rest:
             words = "-- %s ARGS..." % parameter.metavar
             parts.append(words if parameter.is_required else "[%s]" % words)
@@ -105,7 +109,7 @@ def help_text(command):
     if named:
         lines.append("")
     for parameter in named:
-        label = parameter.metavar if isinstance(parameter, Word) else "--" + parameter.name
+        label = parameter.metavar if isinstance(parameter, Word) else dashed(parameter)
         if isinstance(parameter, Option):
             label += " " + parameter.metavar
         lines.append("  %-16s %s" % (label, parameter.help))

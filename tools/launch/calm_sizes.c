@@ -51,7 +51,7 @@ static size_t capacity, filled;
 static uint64_t live_bytes, peak_bytes;
 static const char *path;
 static pid_t recorded;
-static bool is_resolving;
+static volatile bool is_resolving; /* dlsym may ask for memory, which its header hides */
 
 static void *(*next_malloc)(size_t);
 static void (*next_free)(void *);

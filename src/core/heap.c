@@ -56,13 +56,14 @@ static size_t free_units_most(void)
  * again, and must not cost more than a refusal does. */
 static bool is_collecting_worth(size_t units)
 {
-    if (units > load(&region.units, RELAXED))
-        return false;
     size_t most = free_units_most();
     bool is_as_before = units >= load(&refused.units, RELAXED) &&
                         most <= load(&refused.free_units, RELAXED) &&
                         purge_noted() == load(&refused.noted, RELAXED);
-    return units <= most && !is_as_before;
+    if (is_as_before || most == 0 || (units > most && span_is_limited()))
+        return false;
+    /* Addresses of free units can be given back, so that the front moves. */
+    return units <= most || os_would_commit((units - most) << UNIT_SHIFT);
 }
 
 static bool note_refusal(size_t units)

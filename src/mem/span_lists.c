@@ -12,9 +12,10 @@ enum {
     SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
 };
 
-_Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
-static struct span_lists nobodys[2];                 /* dirty, clean */
-static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
+_Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
+static struct span_lists nobodys[2];    /* dirty, clean */
+static struct span_lists *owners_lists; /* the same of owner 1, 2, ... in a mapping */
+static struct span_lists gone_lists;
 static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
 static unsigned slack_now = SPAN_SLACK;              /* this window's                */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
@@ -33,6 +34,8 @@ struct span_lists *span_lists_of(unsigned owner, unsigned state)
 {
     if (state >= SPAN_SLACK)
         return &slack_lists[state - SPAN_SLACK];
+    if (state == SPAN_GONE)
+        return &gone_lists;
     struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
     return &lists[state - SPAN_DIRTY];
 }
@@ -73,6 +76,7 @@ static void commit(void)
 {
     store(&span_dirty_units, counts[SPAN_DIRTY], RELAXED);
     store(&span_clean_units, counts[SPAN_CLEAN], RELAXED);
+    store(&span_gone_units, counts[SPAN_GONE], RELAXED);
     store(&span_slack_units, counts[SPAN_SLACK], RELAXED);
     undo_commit(&change);
 }
@@ -339,7 +343,7 @@ static verdict verify_owners(const _Atomic uint32_t *owned_units)
 
 verdict span_lists_verify(const _Atomic uint32_t *owned_units)
 {
-    size_t dirty = 0, clean = 0, slack = 0;
+    size_t dirty = 0, clean = 0, gone = 0, slack = 0;
     verdict found = verify_owners(owned_units);
     for (unsigned state = SPAN_SLACK; state <= SPAN_SLACK_OTHER && found == NULL; state++)
         found = verify_lists(0, state, &slack);
@@ -350,10 +354,14 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units)
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
     }
+    if (found == NULL)
+        found = verify_lists(0, SPAN_GONE, &gone);
     if (found == NULL && dirty != load(&span_dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
     if (found == NULL && slack != load(&span_slack_units, RELAXED))
         found = "S3: the count of slack is wrong";
+    if (found == NULL && gone != load(&span_gone_units, RELAXED))
+        found = "S3: the count of gone units is wrong";
     if (found == NULL && clean != load(&span_clean_units, RELAXED))
         found = "S3: the count of clean units is wrong";
     return found;

@@ -22,7 +22,7 @@ struct span_lists {
     uint32_t heads[LIST_COUNT];
 };
 
-/* An owner's, of dirty or of clean spans; everybody's, of slack. */
+/* An owner's, of dirty or of clean spans; nobody's, of gone ones; everybody's, of slack. */
 struct span_lists *span_lists_of(unsigned owner, unsigned state);
 
 static inline unsigned span_list_of(size_t units)
@@ -52,7 +52,7 @@ static inline void span_tag_used(size_t unit, size_t units)
 }
 
 /* Units in lists. Others only peek. */
-extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
+extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
 
 /* Where owners' lists are, all zeros: two for each but nobody. */
 void span_lists_start_owners(void *memory);

@@ -1,0 +1,149 @@
+/*
+ * span_gone.c: free spans whose addresses were given back, so that a limit on them has room.
+ *
+ * Where the kernel refuses address space, free units below the front are what can be spared: they
+ * are unmapped, and are GONE, a state of free spans with lists of its own. Nothing is placed there
+ * meanwhile, as the region lies where the kernel puts nothing. Before the front moves, gone units
+ * are mapped again, so that a program that meets its limit again and again does not have the
+ * region's tables grow.
+ *
+ * Owner: any thread; lists under the spans' lock, kernel calls without it. Only nobody's spans.
+ * Design: docs/design/spans.md
+ */
+#include "mem/pending.h"
+#include "mem/region.h"
+#include "mem/span.h"
+#include "mem/span_parts.h"
+#include "os/os.h"
+
+enum {
+    GONE_BATCH = 32,
+    PIECES_LEAST = 64,
+    PIECES_MAX = 256,
+    TABLES_SHARE = 32, /* of what is given up: the region's tables and books grow with it, too */
+};
+
+/* Addresses for which the lock is not to be had are lost: no memory is. */
+void span_release_gone(size_t unit, size_t units)
+{
+    if (!span_try_lock())
+        return;
+    span_lists_insert(unit, units, SPAN_GONE);
+    span_unlock();
+}
+
+bool span_bring_back(size_t unit, size_t units)
+{
+    if (os_counted(os_map_again(region_address(unit), units << UNIT_SHIFT)) == 0)
+        return true;
+    span_release_gone(unit, units);
+    return false;
+}
+
+struct span span_take_gone(size_t units, size_t align_units)
+{
+    struct span span = {0, units, true};
+    if (likely(load(&span_gone_units, RELAXED) < units) || !span_try_lock())
+        return span;
+    size_t unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, align_units);
+    size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
+    if (unit != 0)
+        span_lists_cut(unit, first, units);
+    span_unlock();
+    if (first != 0 && span_bring_back(first, units))
+        span.unit = first;
+    return span;
+}
+
+/* Moves the front by a piece, which takes no more address space than that, and gives it up. A
+ * longer piece is tried first. Returns its length, or 0. */
+static size_t lengthen(size_t piece)
+{
+    size_t first;
+    while (piece > 0 && region_grow_least(piece, &first) != 0)
+        piece /= 2;
+    if (piece > 0 && os_counted(os_unmap(region_address(first), piece << UNIT_SHIFT)) == 0) {
+        span_release_gone(first, piece);
+    } else if (piece > 0) {
+        span_give(&(struct span){first, piece, true}, 1);
+        piece = 0;
+    }
+    return piece;
+}
+
+/* Takes units without addresses as they are, from behind the front if need be. Pieces are few, or
+ * it takes too long; they lie together unless another thread moves the front, too. */
+static size_t take_addresses(size_t units)
+{
+    size_t piece = units, unit = 0;
+    for (unsigned turns = 0; turns < PIECES_MAX && unit == 0 && piece > 0; turns++) {
+        if (!span_try_lock())
+            return 0;
+        unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, 1);
+        if (unit != 0)
+            span_lists_cut(unit, unit, units);
+        span_unlock();
+        if (unit == 0)
+            piece = lengthen(size_min(piece, units));
+    }
+    return unit;
+}
+
+size_t span_carry(size_t from, size_t units_old, size_t units)
+{
+    size_t to = 0;
+    if (region.tags[from].owner != 0 || !region_is_apart() || span_is_limited())
+        return 0;
+    size_t room = (units - units_old + units / PIECES_LEAST) << UNIT_SHIFT;
+    if (!os_would_commit(room))
+        span_make_room(room);
+    to = take_addresses(units);
+    if (to == 0)
+        return 0;
+    if (!region_carry(from, to, units_old, units - units_old)) {
+        span_release_gone(to, units);
+        return 0;
+    }
+    span_tag_used(to, units);
+    return to;
+}
+
+/* Takes clean spans out of the lists, the longest first. */
+static size_t claim_clean(struct span *spans, size_t units_wanted)
+{
+    struct span_lists *clean = span_lists_of(0, SPAN_CLEAN);
+    size_t count = 0;
+    if (!span_try_lock())
+        return 0;
+    for (unsigned list; units_wanted > 0 && count < GONE_BATCH &&
+                        (list = span_lists_below(clean, LIST_COUNT)) < LIST_COUNT;) {
+        size_t unit = clean->heads[list], all = region.tags[unit].units;
+        size_t units = size_min(all, units_wanted);
+        span_lists_cut(unit, unit + all - units, units);
+        spans[count++] = (struct span){unit + all - units, units, true};
+        units_wanted -= units;
+    }
+    span_unlock();
+    return count;
+}
+
+size_t span_give_up(size_t units)
+{
+    struct span spans[GONE_BATCH];
+    size_t wanted = units + units / TABLES_SHARE + 1, given = 0, count = 1;
+    bool is_refused = !region_is_apart();
+    while (given < wanted && count > 0 && !is_refused) {
+        count = claim_clean(spans, wanted - given);
+        for (size_t i = 0; i < count; i++) {
+            char *start = region_address(spans[i].unit);
+            is_refused = is_refused || os_counted(os_unmap(start, spans[i].units << UNIT_SHIFT));
+            if (is_refused) {
+                span_give(&spans[i], 1);
+                continue;
+            }
+            span_release_gone(spans[i].unit, spans[i].units);
+            given += spans[i].units;
+        }
+    }
+    return given;
+}

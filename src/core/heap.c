@@ -114,8 +114,7 @@ static void start_now(void)
     uint64_t mark;
     os_random(&mark, sizeof mark);
     cache_mark = (mark & bits_below(MARK_RANDOM_BITS)) | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
-    bool has_lists = !rows_are_apart || span_start_owners(facts.page_bytes) == 0;
-    uint32_t next = has_lists && region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
+    uint32_t next = region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
     store(&start_state, next, RELEASE);
     os_wake(&start_state, UINT32_MAX);
 }

@@ -21,7 +21,6 @@
 #include "mem/span.h"
 
 #include "base/bits.h"
-#include "mem/extent.h"
 #include "mem/pending.h"
 #include "mem/region.h"
 #include "mem/regret.h"
@@ -49,21 +48,6 @@ static void (*_Atomic on_charge)(size_t units);
 static _Atomic size_t promised_units; /* that are being taken of clean spans, or fresh; where there
                                          is a limit */
 struct regret span_in_vain;           /* in units; its window ends with span_end_window() */
-
-int span_start_owners(size_t page_bytes)
-{
-    struct extent made;
-    size_t lists_bytes = 2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists);
-    size_t bytes = align_up(lists_bytes + pending_bytes(), page_bytes);
-    if (span_lists_have_owners())
-        return 0;
-    int error = extent_make_fixed(&made, bytes, page_bytes, "calmalloc owners");
-    if (error != 0)
-        return error;
-    span_lists_start_owners(made.start);
-    pending_start_owners(made.start + lists_bytes);
-    return 0;
-}
 
 /* At the end of each operation that may take dirty units; in between, a span that is being cut is
  * in no list. */
@@ -351,6 +335,8 @@ static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
 
 static struct span take(size_t units, size_t align_units, unsigned owner)
 {
+    if (unlikely(!span_lists_make(owner)))
+        return (struct span){0, units, false};
     if (!promise(units))
         return take_dirty(units, align_units, owner);
     struct span span = take_or_grow(units, align_units, owner);
@@ -387,7 +373,7 @@ bool span_make_room(size_t bytes)
 static size_t cut(enum span_state state, size_t units, size_t room, size_t align_units,
                   unsigned owner)
 {
-    if (!span_try_lock())
+    if (!span_lists_make(owner) || !span_try_lock())
         return 0;
     size_t unit = span_lists_find(span_lists_of(owner, state), room, align_units);
     if (unit == 0)
@@ -423,6 +409,8 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
 {
     size_t slack = units / SLACK_SHARE, first = 0;
     size_t more = units - units_old; /* what moves is charged already */
+    if (!span_lists_make(owner))
+        return (struct span){0, units, false};
     if (promise(more) ||
         (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
         first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner);

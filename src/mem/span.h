@@ -35,10 +35,6 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
-/* Makes room for owners' lists; before the first span that has an owner. 0, or -ENOMEM, and it may
- * be tried again. While the heap starts. */
-int span_start_owners(size_t page_bytes);
-
 /* Asked once when there is no span of `units`: whether something may have come back, so that
  * another try is worth it; and told afterwards where that was in vain, too. */
 extern bool (*span_on_shortage)(size_t units, bool was_in_vain);

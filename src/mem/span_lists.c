@@ -5,6 +5,8 @@
  */
 #include "mem/span_lists.h"
 
+#include "mem/meta.h"
+#include "mem/pending.h"
 #include "mem/undo.h"
 
 enum {
@@ -12,22 +14,42 @@ enum {
     SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
 };
 
+/* What an owner has. */
+struct owner_lists {
+    struct span_lists lists[2]; /* dirty, clean */
+    struct pending pending;
+};
+
+static struct owner_lists nobodys;
+static struct owner_lists *_Atomic owners[SPAN_OWNER_LIMIT]; /* NULL: has none, nor any span */
+
 _Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
-static struct span_lists nobodys[2];    /* dirty, clean */
-static struct span_lists *owners_lists; /* the same of owner 1, 2, ... in a mapping */
 static struct span_lists gone_lists;
 static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
 static unsigned slack_now = SPAN_SLACK;              /* this window's                */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 
-void span_lists_start_owners(void *memory)
+/* NULL: it has no lists yet. Acquire pairs with the release of span_lists_make(). */
+static struct owner_lists *of(unsigned owner)
 {
-    owners_lists = (struct span_lists *)memory;
+    return owner == 0 ? &nobodys : load(&owners[owner], ACQUIRE);
 }
 
-bool span_lists_have_owners(void)
+bool span_lists_make(unsigned owner)
 {
-    return owners_lists != NULL;
+    struct owner_lists *expected = NULL;
+    if (likely(of(owner) != NULL))
+        return true;
+    struct owner_lists *made = (struct owner_lists *)meta_alloc(sizeof *made,
+                                                                _Alignof(struct owner_lists));
+    /* Of threads that come at once, one's are taken; the others' are lost. */
+    return made != NULL &&
+           (compare_swap(&owners[owner], &expected, made, RELEASE, RELAXED) || expected != NULL);
+}
+
+struct pending *span_lists_pending(unsigned owner)
+{
+    return &of(owner)->pending;
 }
 
 struct span_lists *span_lists_of(unsigned owner, unsigned state)
@@ -36,8 +58,7 @@ struct span_lists *span_lists_of(unsigned owner, unsigned state)
         return &slack_lists[state - SPAN_SLACK];
     if (state == SPAN_GONE)
         return &gone_lists;
-    struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
-    return &lists[state - SPAN_DIRTY];
+    return &of(owner)->lists[state - SPAN_DIRTY];
 }
 
 bool span_lists_are_empty(const struct span_lists *in)

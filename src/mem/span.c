@@ -75,7 +75,7 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
 
 /* What was nobody's is `owner`'s from now on. The ends are tagged as used: no other thread reads
  * the owner. */
-static void own(size_t unit, size_t units, unsigned owner)
+void span_own(size_t unit, size_t units, unsigned owner)
 {
     if (owner == 0)
         return;
@@ -147,7 +147,7 @@ static struct span take_locked(size_t units, size_t align_units, unsigned owner)
         span = take_from(0, units, align_units);
     span_unlock();
     if (is_nobodys && span.unit != 0)
-        own(span.unit, units, owner);
+        span_own(span.unit, units, owner);
     return span;
 }
 
@@ -166,7 +166,7 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
     struct span span = take_pending_of(units, align_units, owner);
     if (span.unit == 0 && owner != 0) {
         span = take_pending_of(units, align_units, 0);
-        own(span.unit, span.units, owner);
+        span_own(span.unit, span.units, owner);
     }
     if (span.unit != 0)
         span_tag_used(span.unit, units);
@@ -296,8 +296,8 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         span = take_locked(units, align_units, owner);
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
-    if (span.unit == 0 && (span = span_take_gone(units, align_units)).unit != 0)
-        own(span.unit, units, owner);
+    if (span.unit == 0)
+        span = span_take_gone(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;
@@ -306,7 +306,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     span_tag_used(aligned, units);
-    own(aligned, units, owner);
+    span_own(aligned, units, owner);
     give_around(first, count, aligned, units);
     return (struct span){aligned, units, true};
 }
@@ -329,7 +329,7 @@ static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
     }
     span_unlock();
     if (span.unit != 0 && from != owner)
-        own(span.unit, units, owner);
+        span_own(span.unit, units, owner);
     return span;
 }
 
@@ -384,7 +384,7 @@ static size_t cut(enum span_state state, size_t units, size_t room, size_t align
     span_note_least();
     span_unlock();
     if (first != 0 && region.tags[first].owner != owner)
-        own(first, units, owner);
+        span_own(first, units, owner);
     return first;
 }
 
@@ -400,7 +400,7 @@ static size_t cut_front(size_t units, size_t align_units, unsigned owner)
         return 0;
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
-    own(first, units, owner);
+    span_own(first, units, owner);
     give_around(unit, count, first, units);
     return first;
 }
@@ -451,7 +451,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
         return false;
     bool is_ours = first == unit + units_old;
     if (is_ours) {
-        own(first, more, owner);
+        span_own(first, more, owner);
         span_tag_used(unit, units_new);
     }
     give_around(first, count, first, is_ours ? more : 0);
@@ -483,7 +483,7 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
     if (is_room)
         span_tag_used(unit, units_new);
     if (is_room && is_nobodys)
-        own(behind, more, owner);
+        span_own(behind, more, owner);
     return is_room;
 }
 

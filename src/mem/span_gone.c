@@ -7,7 +7,7 @@
  * are mapped again, so that a program that meets its limit again and again does not have the
  * region's tables grow.
  *
- * Owner: any thread; lists under the spans' lock, kernel calls without it. Only nobody's spans.
+ * Owner: any thread; lists under the spans' lock, kernel calls without it.
  * Design: docs/design/spans.md
  */
 #include "mem/pending.h"
@@ -40,18 +40,37 @@ bool span_bring_back(size_t unit, size_t units)
     return false;
 }
 
-struct span span_take_gone(size_t units, size_t align_units)
+/* Cuts units out of a span of the owner's, or else nobody's. Returns the first, or 0. */
+static size_t cut_gone(size_t units, size_t align_units, unsigned owner)
 {
-    struct span span = {0, units, true};
-    if (likely(load(&span_gone_units, RELAXED) < units) || !span_try_lock())
-        return span;
-    size_t unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, align_units);
+    if (!span_try_lock())
+        return 0;
+    size_t unit = span_lists_find(span_lists_of(owner, SPAN_GONE), units, align_units);
+    if (unit == 0)
+        unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, align_units);
     size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
     if (unit != 0)
         span_lists_cut(unit, first, units);
     span_unlock();
-    if (first != 0 && span_bring_back(first, units))
+    return first;
+}
+
+static void own_if_nobodys(size_t unit, size_t units, unsigned owner)
+{
+    if (region.tags[unit].owner != owner)
+        span_own(unit, units, owner);
+}
+
+struct span span_take_gone(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = {0, units, true};
+    if (likely(load(&span_gone_units, RELAXED) < units))
+        return span;
+    size_t first = cut_gone(units, align_units, owner);
+    if (first != 0 && span_bring_back(first, units)) {
+        own_if_nobodys(first, units, owner);
         span.unit = first;
+    }
     return span;
 }
 
@@ -73,45 +92,42 @@ static size_t lengthen(size_t piece)
 
 /* Takes units without addresses as they are, from behind the front if need be. Pieces are few, or
  * it takes too long; they lie together unless another thread moves the front, too. */
-static size_t take_addresses(size_t units)
+static size_t take_addresses(size_t units, unsigned owner)
 {
     size_t piece = units, unit = 0;
-    for (unsigned turns = 0; turns < PIECES_MAX && unit == 0 && piece > 0; turns++) {
-        if (!span_try_lock())
-            return 0;
-        unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, 1);
+    for (unsigned turns = 0; turns < PIECES_MAX && piece > 0; turns++) {
+        unit = cut_gone(units, 1, owner);
         if (unit != 0)
-            span_lists_cut(unit, unit, units);
-        span_unlock();
-        if (unit == 0)
-            piece = lengthen(size_min(piece, units));
+            break;
+        piece = lengthen(size_min(piece, units));
     }
     return unit;
 }
 
 size_t span_carry(size_t from, size_t units_old, size_t units)
 {
-    size_t to = 0;
-    if (region.tags[from].owner != 0 || !region_is_apart() || span_is_limited())
+    unsigned owner = region.tags[from].owner;
+    if (!region_is_apart() || span_is_limited())
         return 0;
     size_t room = (units - units_old + units / PIECES_LEAST) << UNIT_SHIFT;
     if (!os_would_commit(room))
         span_make_room(room);
-    to = take_addresses(units);
+    size_t to = take_addresses(units, owner);
     if (to == 0)
         return 0;
     if (!region_carry(from, to, units_old, units - units_old)) {
         span_release_gone(to, units);
         return 0;
     }
+    own_if_nobodys(to, units, owner);
     span_tag_used(to, units);
     return to;
 }
 
-/* Takes clean spans out of the lists, the longest first. */
-static size_t claim_clean(struct span *spans, size_t units_wanted)
+/* Takes clean spans of an owner out of the lists, the longest first. */
+static size_t claim_clean(struct span *spans, size_t units_wanted, unsigned owner)
 {
-    struct span_lists *clean = span_lists_of(0, SPAN_CLEAN);
+    struct span_lists *clean = span_lists_of(owner, SPAN_CLEAN);
     size_t count = 0;
     if (!span_try_lock())
         return 0;
@@ -127,23 +143,33 @@ static size_t claim_clean(struct span *spans, size_t units_wanted)
     return count;
 }
 
-size_t span_give_up(size_t units)
+/* Of an owner's. */
+static size_t give_up_of(unsigned owner, size_t wanted, bool *is_refused)
 {
     struct span spans[GONE_BATCH];
-    size_t wanted = units + units / TABLES_SHARE + 1, given = 0, count = 1;
-    bool is_refused = !region_is_apart();
-    while (given < wanted && count > 0 && !is_refused) {
-        count = claim_clean(spans, wanted - given);
+    size_t given = 0, count = 1;
+    while (given < wanted && count > 0 && !*is_refused) {
+        count = claim_clean(spans, wanted - given, owner);
         for (size_t i = 0; i < count; i++) {
             char *start = region_address(spans[i].unit);
-            is_refused = is_refused || os_counted(os_unmap(start, spans[i].units << UNIT_SHIFT));
-            if (is_refused) {
-                span_give(&spans[i], 1);
+            if (!*is_refused && os_counted(os_unmap(start, spans[i].units << UNIT_SHIFT)) == 0) {
+                span_release_gone(spans[i].unit, spans[i].units);
+                given += spans[i].units;
                 continue;
             }
-            span_release_gone(spans[i].unit, spans[i].units);
-            given += spans[i].units;
+            *is_refused = true;
+            span_give(&spans[i], 1);
         }
     }
+    return given;
+}
+
+size_t span_give_up(size_t units)
+{
+    size_t wanted = units + units / TABLES_SHARE + 1, given = 0;
+    bool is_refused = !region_is_apart();
+    for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && given < wanted && !is_refused; owner++)
+        if (span_lists_are_made(owner))
+            given += give_up_of(owner, wanted - given, &is_refused);
     return given;
 }

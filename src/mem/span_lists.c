@@ -16,7 +16,7 @@ enum {
 
 /* What an owner has. */
 struct owner_lists {
-    struct span_lists lists[2]; /* dirty, clean */
+    struct span_lists lists[3]; /* dirty, clean, gone */
     struct pending pending;
 };
 
@@ -24,7 +24,6 @@ static struct owner_lists nobodys;
 static struct owner_lists *_Atomic owners[SPAN_OWNER_LIMIT]; /* NULL: has none, nor any span */
 
 _Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
-static struct span_lists gone_lists;
 static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
 static unsigned slack_now = SPAN_SLACK;              /* this window's                */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
@@ -35,10 +34,15 @@ static struct owner_lists *of(unsigned owner)
     return owner == 0 ? &nobodys : load(&owners[owner], ACQUIRE);
 }
 
+bool span_lists_are_made(unsigned owner)
+{
+    return of(owner) != NULL;
+}
+
 bool span_lists_make(unsigned owner)
 {
     struct owner_lists *expected = NULL;
-    if (likely(of(owner) != NULL))
+    if (likely(span_lists_are_made(owner)))
         return true;
     struct owner_lists *made = (struct owner_lists *)meta_alloc(sizeof *made,
                                                                 _Alignof(struct owner_lists));
@@ -56,8 +60,6 @@ struct span_lists *span_lists_of(unsigned owner, unsigned state)
 {
     if (state >= SPAN_SLACK)
         return &slack_lists[state - SPAN_SLACK];
-    if (state == SPAN_GONE)
-        return &gone_lists;
     return &of(owner)->lists[state - SPAN_DIRTY];
 }
 
@@ -374,9 +376,9 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units)
         found = verify_lists(owner, SPAN_DIRTY, &dirty);
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
+        if (found == NULL)
+            found = verify_lists(owner, SPAN_GONE, &gone);
     }
-    if (found == NULL)
-        found = verify_lists(0, SPAN_GONE, &gone);
     if (found == NULL && dirty != load(&span_dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
     if (found == NULL && slack != load(&span_slack_units, RELAXED))

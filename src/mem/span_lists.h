@@ -22,7 +22,7 @@ struct span_lists {
     uint32_t heads[LIST_COUNT];
 };
 
-/* An owner's, of dirty or of clean spans; nobody's, of gone ones; everybody's, of slack. */
+/* An owner's, of dirty, clean or gone spans; everybody's, of slack. */
 struct span_lists *span_lists_of(unsigned owner, unsigned state);
 
 static inline unsigned span_list_of(size_t units)
@@ -57,6 +57,7 @@ extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_gone_units
 /* Makes an owner's lists, those of what is pending among them, when it has its first span. False:
  * no memory. Not under the lock. */
 bool span_lists_make(unsigned owner);
+bool span_lists_are_made(unsigned owner);
 
 /* What is pending of an owner that has lists (mem/pending.h). */
 struct pending *span_lists_pending(unsigned owner);

@@ -20,14 +20,17 @@ void span_give(const struct span *spans, size_t count);
 /* Dirty units were taken. Under the lock. */
 void span_note_least(void);
 
-/* From units whose addresses were given back: takes and maps them, without an owner. `unit` 0:
- * there are none, or the kernel refuses. */
-struct span span_take_gone(size_t units, size_t align_units);
+/* What was nobody's is the owner's from now on. */
+void span_own(size_t unit, size_t units, unsigned owner);
+
+/* From units whose addresses were given back, the owner's or nobody's: takes and maps them. `unit`
+ * 0: there are none, or the kernel refuses. */
+struct span span_take_gone(size_t units, size_t align_units, unsigned owner);
 
 /* Maps units that were cut from a span without addresses. False: they are such a span again. */
 bool span_bring_back(size_t unit, size_t units);
 
-/* Gives the addresses of clean spans that are nobody's back, the longest first, until as many units
+/* Gives the addresses of clean spans back, the longest of each owner first, until as many units
  * are. Returns how many were. */
 size_t span_give_up(size_t units);
 

@@ -123,10 +123,10 @@ TEST_F(Gone, WhatTheKernelDoesNotMapAgainStaysFree)
     ASSERT_GE(span_give_up(LENGTH / 2), LENGTH / 2u);
     size_t gone = span_gone_units;
     sim_fail_kind(SIM_COMMIT, 1);
-    EXPECT_EQ(span_take_gone(LENGTH / 4, 1).unit, 0u);
+    EXPECT_EQ(span_take_gone(LENGTH / 4, 1, 0).unit, 0u);
     EXPECT_EQ(span_gone_units, gone);
     sim_recover();
-    struct span span = span_take_gone(LENGTH / 4, 1);
+    struct span span = span_take_gone(LENGTH / 4, 1, 0);
     ASSERT_NE(span.unit, 0u);
     fill(span.unit, span.units);
     EXPECT_EQ(span_gone_units, gone - span.units);

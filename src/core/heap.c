@@ -507,7 +507,9 @@ bool heap_trim(void)
     if (!heap_start())
         return false;
     thread_empty_cache();
-    return purge_all() > 0;
+    bool is_any = purge_all() > 0;
+    span_give_up_long();
+    return is_any;
 }
 
 void heap_idle(void)

@@ -471,7 +471,7 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
-        if (tag->state == SPAN_CLEAN)
+        if (tag->state == SPAN_CLEAN || tag->state == SPAN_GONE)
             regret_note_taken(&span_in_vain, more);
         is_gone = tag->state == SPAN_GONE;
         span_lists_cut(behind, behind, more);

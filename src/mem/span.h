@@ -64,6 +64,10 @@ void span_release_gone(size_t unit, size_t units);
  * that a block may grow there. Returns the first, or 0: there is none. */
 size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
 
+/* Gives the addresses of clean spans back that are so long that the program may want them for its
+ * own mappings. */
+void span_give_up_long(void);
+
 /* Gives addresses of free spans back where the kernel refuses more of them, so that it grants
  * `bytes` more, for whatever it was asked. False: there are none, or it would be in vain. */
 bool span_make_room(size_t bytes);

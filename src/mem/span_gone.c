@@ -18,6 +18,7 @@
 
 enum {
     GONE_BATCH = 32,
+    LONG_UNITS = 512, /* 32 MiB: what the C library gives back always, too */
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
     TABLES_SHARE = 32, /* of what is given up: the region's tables and books grow with it, too */
@@ -49,8 +50,10 @@ static size_t cut_gone(size_t units, size_t align_units, unsigned owner)
     if (unit == 0)
         unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, align_units);
     size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
-    if (unit != 0)
+    if (unit != 0) {
         span_lists_cut(unit, first, units);
+        regret_note_taken(&span_in_vain, units);
+    }
     span_unlock();
     return first;
 }
@@ -125,7 +128,7 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
 }
 
 /* Takes clean spans of an owner out of the lists, the longest first. */
-static size_t claim_clean(struct span *spans, size_t units_wanted, unsigned owner)
+static size_t claim_clean(struct span *spans, size_t units_wanted, size_t least, unsigned owner)
 {
     struct span_lists *clean = span_lists_of(owner, SPAN_CLEAN);
     size_t count = 0;
@@ -135,6 +138,8 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, unsigned owne
                         (list = span_lists_below(clean, LIST_COUNT)) < LIST_COUNT;) {
         size_t unit = clean->heads[list], all = region.tags[unit].units;
         size_t units = size_min(all, units_wanted);
+        if (all < least)
+            break;
         span_lists_cut(unit, unit + all - units, units);
         spans[count++] = (struct span){unit + all - units, units, true};
         units_wanted -= units;
@@ -144,12 +149,12 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, unsigned owne
 }
 
 /* Of an owner's. */
-static size_t give_up_of(unsigned owner, size_t wanted, bool *is_refused)
+static size_t give_up_of(unsigned owner, size_t wanted, size_t least, bool *is_refused)
 {
     struct span spans[GONE_BATCH];
     size_t given = 0, count = 1;
     while (given < wanted && count > 0 && !*is_refused) {
-        count = claim_clean(spans, wanted - given, owner);
+        count = claim_clean(spans, wanted - given, least, owner);
         for (size_t i = 0; i < count; i++) {
             char *start = region_address(spans[i].unit);
             if (!*is_refused && os_counted(os_unmap(start, spans[i].units << UNIT_SHIFT)) == 0) {
@@ -164,12 +169,23 @@ static size_t give_up_of(unsigned owner, size_t wanted, bool *is_refused)
     return given;
 }
 
-size_t span_give_up(size_t units)
+/* Of spans of at least `least` units. */
+static size_t give_up(size_t wanted, size_t least)
 {
-    size_t wanted = units + units / TABLES_SHARE + 1, given = 0;
+    size_t given = 0;
     bool is_refused = !region_is_apart();
     for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && given < wanted && !is_refused; owner++)
         if (span_lists_are_made(owner))
-            given += give_up_of(owner, wanted - given, &is_refused);
+            given += give_up_of(owner, wanted - given, least, &is_refused);
     return given;
+}
+
+size_t span_give_up(size_t units)
+{
+    return give_up(units + units / TABLES_SHARE + 1, 1);
+}
+
+void span_give_up_long(void)
+{
+    give_up(SIZE_MAX, LONG_UNITS);
 }

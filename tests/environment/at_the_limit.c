@@ -7,6 +7,7 @@
  *     steps     realloc by 1 MiB at a time, of one buffer
  *     half      by half as much again, of one buffer, and of two in turn
  *     copied    a new block of twice the length, a copy, and the old one freed
+ *     trimmed   after a trim the program's own mappings have what one freed block had
  *
  * What the program, the C library and the heap's books take is 8 MiB and a sixteenth here.
  */
@@ -14,9 +15,11 @@
 
 #include "check.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -140,6 +143,21 @@ static void check_spared(void)
     }
 }
 
+static void check_trimmed(void)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        size_t size = budget - budget / 4, other = budget / 2;
+        char *block = malloc(size);
+        CHECK(block != NULL, "a block of %zu KiB is refused", size / KIB);
+        fill(block, 0, size);
+        free(block);
+        malloc_trim(0);
+        void *own = mmap(NULL, other, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(own != MAP_FAILED, "the program's own %zu KiB are refused", other / KIB);
+        munmap(own, other);
+    }
+}
+
 static void check_grown(const char *what, size_t reached, size_t wanted)
 {
     printf("%s: %zu KiB of %zu\n", what, reached / KIB, budget / KIB);
@@ -150,7 +168,7 @@ static void check_grown(const char *what, size_t reached, size_t wanted)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied");
+    CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied|trimmed");
     static char words[1024];
     struct rlimit limit;
     budget = strtoul(argv[1], NULL, 10) * MIB;
@@ -164,7 +182,9 @@ int main(int argc, char **argv)
     setvbuf(stdout, words, _IOFBF, sizeof words);
     check_is_calmalloc();
     check_time_limit(60);
-    if (strcmp(argv[2], "spared") == 0) {
+    if (strcmp(argv[2], "trimmed") == 0) {
+        check_trimmed();
+    } else if (strcmp(argv[2], "spared") == 0) {
         check_spared();
     } else if (strcmp(argv[2], "steps") == 0) {
         check_grown("by 1 MiB", grow(by_step, 1), reachable(by_step, 1, false));

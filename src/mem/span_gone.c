@@ -8,7 +8,7 @@
  * region's tables grow.
  *
  * Owner: any thread; lists under the spans' lock, kernel calls without it.
- * Design: docs/design/spans.md
+ * Design: docs/design/extents.md
  */
 #include "mem/pending.h"
 #include "mem/region.h"

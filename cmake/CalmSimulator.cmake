@@ -32,7 +32,7 @@ add_executable(calm_exec_real ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/real.c
     ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/keeper.c)
 target_link_libraries(calm_exec_real PRIVATE calm_warnings calmexec calm_simulation Threads::Threads)
 
-# ns a decision, and from a submission to its start: docs/dispatch-figures.md.
+# ns a decision, and from a submission to its start: docs/dispatch.md.
 add_executable(calm_exec_cost ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/cost.c
     ${CMAKE_CURRENT_SOURCE_DIR}/tools/exec/keeper.c)
 target_link_libraries(calm_exec_cost PRIVATE calm_warnings calmexec calm_simulation Threads::Threads)

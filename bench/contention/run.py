@@ -5,8 +5,8 @@
     run.py --page                   the same, and puts a table into docs/design/contention.md
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
-    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/shards.md
-    run.py --sizes-page             caches that find their sizes, and fixed ones, into docs/decisions/caches-size.md
+    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/depots.md
+    run.py --sizes                  caches that find their sizes, and fixed ones
     run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
 The allocator's own sources are built with the compiler's thread instrumentation, which calls a function before every
@@ -33,9 +33,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
-SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "shards.md")
+SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "depots.md")
 BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
-SIZES_PAGE = os.path.join(ROOT, "docs", "decisions", "caches-size.md")
 SIZES = (0, 255, 1023)  # blocks of a bin in a cache from the first, and no budget; 0: found by misses
 SHARED = ["private-2048", "remote", "handover", "one-way", "churn"]  # workloads whose batches cores share
 CHIPLET = 8
@@ -364,7 +363,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--shards-page", action="store_true")
-    parser.add_argument("--sizes-page", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write-bounds", action="store_true")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "contention"), help="where to build")
@@ -381,8 +380,8 @@ def main():
     if not has_instrumentation(options):
         print("skipped: %s cannot build with -fsanitize=thread, or there is no nm" % options.cc)
         return SKIPPED
-    if options.sizes_page:
-        write_page(SIZES_PAGE, "sizes-page", sizes_table(options))
+    if options.sizes:
+        print(sizes_table(options))
         return 0
     program = Program(options)
     program.compile()

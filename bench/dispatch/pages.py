@@ -1,4 +1,4 @@
-"""Tables and plots of docs/dispatch-figures.md from the lines that study.py keeps.
+"""Tables and plots from the lines that study.py keeps: all of them, and the deciding ones in docs/dispatch-figures.md.
 
 Every figure is a mean over seeds with the half-width of its 95 % interval (Student). Ratios are of the same seeds, so
 of the same tasks. Times are in mean service times.
@@ -469,16 +469,74 @@ def commits(results):
     return "The lines are of more than one commit, " + "; ".join(parts) + "."
 
 
-def page(results):
+def everything(results):
+    """Every table, as `study.py tables` prints them."""
     lines = Lines(results)
-    out = ["# Dispatch policies: all figures", "",
+    out = ["# Dispatch policies: every table", "", commits(results), ""]
+    for part in (bound, equal, throughput, unequal, tight, refused, small, held_back, others, change, cost, clocked):
+        out += part(lines)
+    return "\n".join(out).rstrip() + "\n"
+
+
+def ratio_at(lines, name, **wanted):
+    """P99 of the default over that of the best of the others there, and which that is; nothing where none ran."""
+    found = lines.of(name, policy="steal", **wanted)
+    if not found:
+        return ""
+    best, _ = best_other(lines, name, p99, **wanted)
+    mean, reach = interval(lines.ratios(p99, found, lines.of(name, policy=best, **wanted)))
+    return f"{mean:.2f}±{reach:.2f} {best}"
+
+
+def over_best(lines):
+    """The default against the best of the others: settings and traffics down, loads across."""
+    out = ["## The default over the best other", "", "Ratios of P99, `steal` over the best of the others at that point;"
+           " below 1 the default is quicker. `unequal`: four of 16 cores take four times as long; `one-slow`: one takes"
+           " ten times as long; `delay`: decisions, news and thefts take that part of a service time, equal cores.", ""]
+    rows = []
+    for name in ("unequal", "one-slow", "delay"):
+        for delay in lines.seen(name, "delay"):
+            for traffic in lines.seen(name, "traffic", delay=delay):
+                rows.append([name + (f" {delay / SERVICE_NS:g}" if delay else ""), traffic]
+                            + [ratio_at(lines, name, traffic=traffic, load=load, delay=delay) for load in SHOWN_LOADS])
+    return out + table(["cores", "traffic"] + [f"load {load:g}" for load in SHOWN_LOADS], rows)
+
+
+def must(lines):
+    """What the load alone takes from tight pools."""
+    loads = lines.seen("tight", "load")
+    out = ["## Tight pools", "", "16 blocks of each of 4 classes on each core, 4 on four of them; bimodal times."
+           " What must fail, whatever the policy, if it knows no sizes and nobody waits without end (`must_fail()` in"
+           " `bench/dispatch/pages.py`).", ""]
+    return out + table(["load"] + [f"{load:g}" for load in loads],
+                       [["at least"] + [f"{100 * must_fail(load):.1f} %" for load in loads]])
+
+
+def unseen(lines):
+    """The same on seeds of the day of the run."""
+    seeds = lines.seen("held-back", "seed")
+    out = ["## Seeds that nobody saw", "",
+           f"Seeds {min(seeds)} to {max(seeds)}: the day of the run chose them. Otherwise as above.", ""]
+    loads = sorted(lines.seen("held-back", "load"))
+    rows = [[setting, traffic] + [ratio_at(lines, "held-back", setting=setting, traffic=traffic, load=load)
+                                  for load in loads]
+            for setting in lines.seen("held-back", "setting")
+            for traffic in lines.seen("held-back", "traffic", setting=setting)]
+    return out + table(["cores", "traffic"] + [f"load {load:g}" for load in loads], rows)
+
+
+def page(results):
+    """The tables that decide."""
+    lines = Lines(results)
+    out = ["# Dispatch policies: the deciding figures", "",
            "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
-           " `bench/dispatch/study.py run SIMULATOR` writes; options of each run are in `bench/dispatch/sets.py`."
-           " Nothing here but `ns a decision` depends on the machine: the simulator's time is its own."
+           " `bench/dispatch/study.py run SIMULATOR` writes; `bench/dispatch/study.py tables` prints every table of"
+           " the same lines. Options of each run are in `bench/dispatch/sets.py`."
+           " Nothing here depends on the machine: the simulator's time is its own."
            " Ten seeds; mean and half-width of"
            " the 95 % interval; times in mean service times on an ordinary core."
            " [What follows from them](dispatch.md).", "", commits(results), ""]
-    for part in (bound, equal, throughput, unequal, tight, refused, small, held_back, others, change, cost, clocked):
+    for part in (bound, over_best, must, unseen):
         out += part(lines)
     return "\n".join(out).rstrip() + "\n"
 

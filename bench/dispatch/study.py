@@ -2,9 +2,10 @@
 """Runs the sets of sets.py and keeps their lines; writes tables and plots from them.
 
     study.py run SIMULATOR [SET...]   replaces the sets' lines in bench/results/dispatch.jsonl.gz
-    study.py report                   tables into docs/dispatch-figures.md, plots into docs/images/
+    study.py report                   deciding tables into docs/dispatch-figures.md, plots into docs/images/
+    study.py tables                   prints every table
 
-Both are deterministic, but for the sets `clock` and `held-back`, whose seeds are those of the day: the same simulator
+All are deterministic, but for the sets `clock` and `held-back`, whose seeds are those of the day: the same simulator
 gives the same lines, the same lines the same files.
 Each line has the commit that its sources were of, and the report tells when they differ.
 """
@@ -253,16 +254,19 @@ def main(words):
         if not os.access(names[0], os.X_OK) or Path(names[0]).is_dir():
             return stop_with(f"'{names[0]}' is no program; './calm lib' builds build/lib/calm_simulator.")
         run(names[0], names[1:])
-    elif words == ["report"]:
+    elif words in (["report"], ["tables"]):
         import pages
         results = load()
         trouble = complaint(results)
         if trouble is not None:
             sys.exit("study: " + trouble)
         print("study: " + pages.commits(results), file=sys.stderr)
-        pages.write(results)
+        if words == ["report"]:
+            pages.write(results)
+        else:
+            print(pages.everything(results), end="")
     else:
-        return stop_with(f"'{' '.join(words)}' is neither 'run SIMULATOR [SET...]' nor 'report'.")
+        return stop_with(f"'{' '.join(words)}' is neither 'run SIMULATOR [SET...]' nor 'report' nor 'tables'.")
     return 0
 
 

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import re
+import re
 import shutil
 import subprocess
 import sys
@@ -182,7 +183,7 @@ class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.lines = made()
-        cls.text = pages.page(cls.lines)
+        cls.text = pages.everything(cls.lines)
 
     def rows(self, title, words):
         return table_after(section(self.text, title), words)
@@ -205,7 +206,7 @@ class Page(unittest.TestCase):
         for line in lines_of_set("equal"):
             line["sojourn"]["p99"] = 1000 * (100 * line["load"] + sets.TRAFFICS.index(line["traffic"]))
             lines.append(line)
-        text = pages.page(lines)
+        text = pages.everything(lines)
         rows = table_after(section(text, "Equal cores"), "\nbimodal\n")
         self.assertEqual(rows["policy"], [f"load {load}" for load in sets.LOADS.split(",")])
         self.assertEqual(rows["jsq"], ["12", "32", "52", "72", "82", "92", "97"])
@@ -228,10 +229,21 @@ class Page(unittest.TestCase):
         self.assertEqual(rows[0], "| four tight pools | exponential | 0.5 | jsq | 0.50 ±0.00 |"
                                   " 1.50 % ±0.00 for 3.00 % ±0.00 |")
 
+    def test_the_page_has_the_deciding_tables_and_no_other(self):
+        text = pages.page(self.lines)
+        self.assertEqual(re.findall(r"^## (.*)$", text, re.M), [
+            "The default against one shared queue", "The default over the best other", "Tight pools",
+            "Seeds that nobody saw"])
+        rows = [line for line in section(text, "The default over the best other").splitlines() if "| heavy" in line]
+        self.assertEqual(rows[0], "| unequal | heavy | 0.50±0.00 jsq | 0.50±0.00 jsq | 0.50±0.00 jsq |")
+        rows = [line for line in section(text, "Seeds that nobody saw").splitlines() if "tight" in line]
+        self.assertTrue(rows[0].startswith("| four tight pools | exponential | 0.50±0.00 jsq |"), rows[0])
+        self.assertIn(section(text, "The default against one shared queue").strip(), self.text)
+
     def test_small_inboxes_are_held_against_large_ones(self):
         lines = [dict(line, sojourn={"p99": 5000}, null_share=0.25) if line["set"] == "tight-8" else line
                  for line in self.lines]
-        row = next(line for line in section(pages.page(lines), "Inboxes as small as pools").splitlines()
+        row = next(line for line in section(pages.everything(lines), "Inboxes as small as pools").splitlines()
                    if line.startswith("| tight | exponential | 0.8 |"))
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         self.assertEqual(cells[3:8], ["1.00 % ±0.00", "1.50 % ±0.00", "1.00 % ±0.00", "1.50 % ±0.00", "1.00 ±0.00"])
@@ -253,7 +265,7 @@ class Page(unittest.TestCase):
         sentence = "No policy rejected a task: some core always had a block."
         self.assertNotIn(sentence, self.text)
         quiet = [dict(line, rejected_share=0) if line["set"] == "tight" else line for line in self.lines]
-        self.assertIn(sentence, pages.page(quiet))
+        self.assertIn(sentence, pages.everything(quiet))
 
     def test_change_tells_moving_from_turning(self):
         lines = []
@@ -261,7 +273,7 @@ class Page(unittest.TestCase):
             if line["set"] == "drift" and "then" in line:
                 line = dict(line, sojourn={"p99": 7000})
             lines.append(line)
-        part = section(pages.page(lines), "Change")
+        part = section(pages.everything(lines), "Change")
         self.assertEqual(table_after(part, "P99.")["p2c"], ["70 ±1.52", "7"])
 
     def test_cores_and_keys(self):

@@ -6,7 +6,7 @@
  * a miss brings goes straight to the armed entry. A class of which much is asked for is given more
  * blocks, so that it is armed less often.
  *
- * Owner: the thread the cache belongs to. Design: docs/design/armed.md
+ * Owner: the thread the cache belongs to. Design: docs/design/profiler.md
  */
 #include "core/armed.h"
 

@@ -7,7 +7,7 @@
  * finds it.
  *
  * Owner: any thread, lock-free. D3: each stack has its shard's number. Checked by depot_verify().
- * Design: docs/design/shards.md
+ * Design: docs/design/depots.md
  */
 #include "core/depot.h"
 #include "mem/meta.h"

@@ -8,7 +8,7 @@
  * free needs no test. Classes that share few lines have no homes.
  *
  * Threads get homes in turn; the first thread's is 0, whose table is `class_small` itself, so a
- * program with one thread has no others. Design: docs/design/homes.md
+ * program with one thread has no others. Design: docs/design/cores.md
  */
 #ifndef CALM_CORE_HOME_H
 #define CALM_CORE_HOME_H

@@ -8,7 +8,7 @@
  * and each second one thread that reads some files. What cannot be read then stays as it was.
  *
  * Owner: any thread, lock-free. Threads that put limits in force at the same time have read the
- * same ones, or the next look mends it. Design: docs/design/limit.md
+ * same ones, or the next look mends it. Design: docs/design/spans.md
  */
 #include "core/limit.h"
 

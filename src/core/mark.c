@@ -1,7 +1,7 @@
 /*
  * mark.c: what malloc does with a free block that has no mark.
  *
- * Owner: the thread that took the block. Design: docs/decisions/double-free.md
+ * Owner: the thread that took the block. Design: docs/decisions/safety.md
  */
 #include "core/mark.h"
 

@@ -24,7 +24,7 @@
 enum { SLAB_WAS_HERE = 1 };
 
 /* Steps of searches (core/search.h): what all that find nothing may take together, and what each
- * may take after that. docs/decisions/double-free.md */
+ * may take after that. docs/decisions/safety.md */
 static _Atomic size_t steps_left = MISUSE_STEPS_MAX;
 static _Atomic size_t steps_made;
 

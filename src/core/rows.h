@@ -4,7 +4,7 @@
  * Shared, which is usual: a row is a home and a cohort, and what one bin gave back another may
  * have. Apart: a row is a cohort, of which there may be up to ROWS_APART; there are no homes. Each
  * unit of the heap belongs to the cohort that had it first, for ever: slabs are not lent, and spans
- * have owners (mem/span.h), which are numbered as rows. Design: docs/design/apart.md
+ * have owners (mem/span.h), which are numbered as rows. Design: docs/design/intern.md
  */
 #ifndef CALM_CORE_ROWS_H
 #define CALM_CORE_ROWS_H

@@ -6,7 +6,7 @@
  * each line before it is asked for. What was cut within a run does not come together again, since
  * batches are taken newest first: after some hundred rounds no two neighbours would be left.
  *
- * Why, and what it brings: docs/decisions/runs.md
+ * Why, and what it brings: docs/decisions/threads.md
  */
 #ifndef CALM_CORE_RUN_H
 #define CALM_CORE_RUN_H

@@ -3,7 +3,7 @@
  *
  * What is freed in a group lies in that group's cache, and is handed out there first; and the words
  * that batches go by are written by one group's cores, not by all. A machine with one last-level
- * cache, or few CPUs, has one shard and does not pay for more. Design: docs/design/shards.md
+ * cache, or few CPUs, has one shard and does not pay for more. Design: docs/design/depots.md
  */
 #ifndef CALM_CORE_SHARD_H
 #define CALM_CORE_SHARD_H

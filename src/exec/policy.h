@@ -9,7 +9,7 @@
  *
  * A state belongs to one thread at a time; several dispatchers have a state each. Every loop is
  * bounded by the number of cores; the cost of each policy is in docs/dispatch.md. Design:
- * docs/design/policies.md
+ * docs/design/executor.md
  */
 #ifndef CALM_EXEC_POLICY_H
 #define CALM_EXEC_POLICY_H

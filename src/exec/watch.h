@@ -9,7 +9,7 @@
  * Readers are dispatchers on any core. Every word is read by itself; a set of them need not belong
  * to one moment, and a policy must bear that. Nothing here keeps a promise: a core that had a free
  * block may have none when the task begins. Protocol: docs/protocols/watch.md   Design:
- * docs/design/policies.md
+ * docs/design/executor.md
  */
 #ifndef CALM_EXEC_WATCH_H
 #define CALM_EXEC_WATCH_H

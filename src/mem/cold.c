@@ -1,9 +1,9 @@
 /*
  * cold.c: which units are cold, by trial.
  *
- * No kernel tells an ordinary process which of its pages were read (docs/decisions/cold.md). But a
- * page that was sent to swap comes back when it is touched, and whether it did can be seen. So one
- * page of each unit is sent: a unit in use pays one fault for it, and keeps the rest. The next
+ * No kernel tells an ordinary process which of its pages were read (docs/decisions/memory.md). But
+ * a page that was sent to swap comes back when it is touched, and whether it did can be seen. So
+ * one page of each unit is sent: a unit in use pays one fault for it, and keeps the rest. The next
  * trial is another page's. A page that is sent out wrongly comes back by one fault, and counts as
  * any page from then on.
  *
@@ -11,7 +11,7 @@
  * cold for the kernel, which decides when it is short of memory.
  *
  * Owner: whoever has the purger's turn. Kernel calls are made for a unit at a time, under no other
- * lock. A unit may change hands meanwhile: what is in swap is whole. Design: docs/design/cold.md
+ * lock. A unit may change hands meanwhile: what is in swap is whole. Design: docs/design/purge.md
  */
 #include "mem/cold.h"
 

@@ -4,7 +4,7 @@
  * Owner: any thread, lock-free: `reserved` and `committed` only grow, by compare-and-swap. Several
  * threads may have the kernel commit the same pages, which changes nothing. Only one can extend a
  * reservation at its end; the others find out how far it reaches: docs/protocols/front.md.
- * Invariant X1: committed + guard <= reserved. Design: docs/design/extents.md
+ * Invariant X1: committed + guard <= reserved. Design: docs/design/region.md
  */
 #include "mem/extent.h"
 

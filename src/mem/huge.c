@@ -20,7 +20,7 @@
 enum { SLOW_SHARE = 32, LEASE_MS = 1000, NS_A_MS = 1000 * 1000 };
 
 size_t huge_from = SIZE_MAX;
-uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/huge.md */
+uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/large.md */
 struct huge_places huge_places;
 
 static _Atomic uint64_t next_ms; /* none is made before then */

@@ -8,7 +8,7 @@
  * region's tables grow.
  *
  * Owner: any thread; lists under the spans' lock, kernel calls without it.
- * Design: docs/design/extents.md
+ * Design: docs/design/region.md
  */
 #include "mem/pending.h"
 #include "mem/region.h"

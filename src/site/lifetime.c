@@ -28,7 +28,7 @@ enum {
     FADE_OF = 16,        /* of what was seen, from decision to decision */
     RATIO_NEW = 2 * ONE, /* four times the lifetime */
     RATIO_KEPT = 1 * ONE,
-    GAIN_NEW = 9 * ONE, /* 2^9 times as likely as chance; docs/decisions/learned.md */
+    GAIN_NEW = 9 * ONE, /* 2^9 times as likely as chance; docs/decisions/sites.md */
     GAIN_KEPT = 3 * ONE,
 };
 

@@ -8,7 +8,7 @@
  *
  * Addresses are one less than the return addresses, so that they lie in the call.
  *
- * Design: docs/design/profile-pprof.md
+ * Design: docs/design/profile-formats.md
  */
 #include "site/pprof.h"
 

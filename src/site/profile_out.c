@@ -6,7 +6,7 @@
  * whoever keeps profiles can recompress them.
  *
  * Owner: the caller of profile_write(), in memory of its own.
- * Design: docs/design/profile-pprof.md
+ * Design: docs/design/profile-formats.md
  */
 #include "site/profile_out.h"
 

@@ -165,7 +165,7 @@ ALWAYS_INLINE void begin(size_t bytes)
 }
 
 /* A stream's countdown fell below zero with a request of so many bytes. Whether a mark lies in it.
- * Only after a request that has none may the interval be changed: docs/design/thinning.md. */
+ * Only after a request that has none may the interval be changed: docs/design/sampling.md. */
 static NOINLINE bool is_mark(size_t bytes, unsigned kind)
 {
     struct stream *stream = &here.streams[kind];

@@ -18,8 +18,8 @@
 #include "site/wrapper.h"
 
 enum {
-    SLABS_MIN = 128, /* docs/decisions/cohorts.md */
-    LEND_PART = 2,   /* docs/decisions/sites-auto.md */
+    SLABS_MIN = 128, /* docs/decisions/sites.md */
+    LEND_PART = 2,   /* docs/decisions/sites.md */
 };
 
 _Atomic uint16_t site_table[SITES];

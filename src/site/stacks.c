@@ -7,10 +7,10 @@
  * OTHER. Where all within reach hold live samples, the site alone is the stack, for which some rows
  * are kept apart; and where that has no room either, OTHER takes the sample.
  *
- * Owner: any thread, lock-free; docs/protocols/profile-stacks.md. A row is its users', who do not
+ * Owner: any thread, lock-free; docs/protocols/profile.md. A row is its users', who do not
  * write it, or of whoever claimed it.
  * S1: a row's freed sums never exceed its sums of all. S2: what rows count in all is what was ever
- * added. Design: docs/design/stack-table.md
+ * added. Design: docs/design/stacks.md
  */
 #include "site/stacks.h"
 

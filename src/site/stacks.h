@@ -2,7 +2,7 @@
  * stacks.h: the call stacks that samples were taken at, each once, and what was counted for it.
  *
  * The tables are of fixed size, in memory that the caller provides once. Nothing here takes a lock
- * or waits; docs/protocols/profile-stacks.md has the words that threads share.
+ * or waits; docs/protocols/profile.md has the words that threads share.
  */
 #ifndef CALM_SITE_STACKS_H
 #define CALM_SITE_STACKS_H

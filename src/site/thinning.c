@@ -1,7 +1,7 @@
 /*
  * thinning.c: credit for samples, and what the next interval is to be.
  *
- * Owner: the thread whose it is. Design: docs/design/thinning.md
+ * Owner: the thread whose it is. Design: docs/design/sampling.md
  */
 #include "site/thinning.h"
 

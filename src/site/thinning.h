@@ -5,7 +5,7 @@
  * Samples are bought with credit, which comes with the ticks that pass and never exceeds a fixed
  * number of samples. The less is left, the longer the next interval is drawn. What the ticks count
  * is the caller's business; a sample's cost is in ticks, too, so their unit cancels out. Design:
- * docs/design/thinning.md
+ * docs/design/sampling.md
  */
 #ifndef CALM_SITE_THINNING_H
 #define CALM_SITE_THINNING_H

@@ -25,7 +25,7 @@ enum {
     MARK_BITS = 16,
     MARK_SET = 1 << (MARK_BITS - 1), /* so that no mark is 0 */
 
-    /* docs/decisions/wrappers.md */
+    /* docs/decisions/intern.md */
     SAMPLES_MIN = 8,
     DIFFERENT_CALLERS_MIN = 4,
     DIFFERENT_SIZES_MIN = 3,

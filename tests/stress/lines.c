@@ -2,7 +2,7 @@
  * lines.c: threads free each other's small blocks and allocate others; the cache lines that hold
  * live blocks of several threads are counted and bounded.
  *
- * Such a line makes its threads wait for each other's writes. Without homes (docs/design/homes.md)
+ * Such a line makes its threads wait for each other's writes. Without homes (docs/design/cores.md)
  * a block goes to whoever frees it, and one line in twenty is shared. A thread's first block may
  * come from the first home, and lending is rare; so one line in a hundred is allowed.
  */

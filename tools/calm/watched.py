@@ -139,7 +139,7 @@ class Watched:
         row = bin_number >> self.facts["class.bits"]
         if self.is_apart:
             return row
-        # Armed entries, below the first cohort, have its blocks (docs/design/armed.md).
+        # Armed entries, below the first cohort, have its blocks (docs/design/profiler.md).
         return max(row % self.facts["cohort.limit"], self.facts["cohort.first"])
 
     def class_of(self, bin_number):

@@ -9,7 +9,7 @@
  *
  * Owner: any thread, lock-free; who cannot write a slot leaves it. A slot's version is odd while it
  * is written, and other than before when it was: docs/protocols/profile.md. Design:
- * docs/design/stack-rows.md
+ * docs/design/stacks.md
  */
 #include <string.h>
 

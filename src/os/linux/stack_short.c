@@ -1,7 +1,7 @@
 /*
  * stack_short.c: which rows fit a word, and the table of these words.
  *
- * Owner: any thread; a slot is one word, written and read whole. Design: docs/design/stack-rows.md
+ * Owner: any thread; a slot is one word, written and read whole. Design: docs/design/stacks.md
  */
 #include "os/linux/stack_short.h"
 

@@ -56,13 +56,14 @@ static size_t free_units_most(void)
  * again, and must not cost more than a refusal does. */
 static bool is_collecting_worth(size_t units)
 {
-    if (units > load(&region.units, RELAXED))
-        return false;
     size_t most = free_units_most();
     bool is_as_before = units >= load(&refused.units, RELAXED) &&
                         most <= load(&refused.free_units, RELAXED) &&
                         purge_noted() == load(&refused.noted, RELAXED);
-    return units <= most && !is_as_before;
+    if (is_as_before || most == 0 || (units > most && span_is_limited()))
+        return false;
+    /* Addresses of free units can be given back, so that the front moves. */
+    return units <= most || os_would_commit((units - most) << UNIT_SHIFT);
 }
 
 static bool note_refusal(size_t units)
@@ -113,8 +114,7 @@ static void start_now(void)
     uint64_t mark;
     os_random(&mark, sizeof mark);
     cache_mark = (mark & bits_below(MARK_RANDOM_BITS)) | (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
-    bool has_lists = !rows_are_apart || span_start_owners(facts.page_bytes) == 0;
-    uint32_t next = has_lists && region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
+    uint32_t next = region_start(&facts) == 0 ? START_DONE : START_NOT_YET;
     store(&start_state, next, RELEASE);
     os_wake(&start_state, UINT32_MAX);
 }
@@ -500,7 +500,9 @@ bool heap_trim(void)
     if (!heap_start())
         return false;
     thread_empty_cache();
-    return purge_all() > 0;
+    bool is_any = purge_all() > 0;
+    span_give_up_long();
+    return is_any;
 }
 
 void heap_idle(void)

@@ -77,6 +77,14 @@ void large_tell_free(void *block)
     sampled_on_free(block);
 }
 
+/* Its units are no block's from now on. */
+static void end_block(size_t unit, size_t units)
+{
+    mark(unit, 0, units, UNIT_FREE);
+    fetch_sub(&live.blocks, 1, RELAXED);
+    fetch_sub(&live.units, units, RELAXED);
+}
+
 static void release(void *block, bool is_zero)
 {
     size_t unit = region_unit(block);
@@ -86,9 +94,7 @@ static void release(void *block, bool is_zero)
         is_zero = region_renew(unit, units) == 0 || is_zero;
         fetch_sub(&moved, 1, RELAXED);
     }
-    mark(unit, 0, units, UNIT_FREE);
-    fetch_sub(&live.blocks, 1, RELAXED);
-    fetch_sub(&live.units, units, RELAXED);
+    end_block(unit, units);
     span_release(unit, units, is_zero);
     purge_note(units << UNIT_SHIFT, units << UNIT_SHIFT);
 }
@@ -153,6 +159,27 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
     return target;
 }
 
+/* The same where there is no memory for two: the old block's addresses go back as its pages move.
+ */
+static void *carry(void *block, size_t units_old, size_t units)
+{
+    size_t from = region_unit(block), to = 0;
+    if (load(&moved, RELAXED) < MOVED_MAX && large_lay_aside(block)) {
+        to = span_carry(from, units_old, units);
+        if (to == 0)
+            mark(from, 0, 1, UNIT_HEAD);
+    }
+    if (to == 0)
+        return NULL;
+    void *target = block_of((struct span){to, units, true});
+    fetch_add(&moved, region.tags[from].is_moved ? 0 : 1, RELAXED);
+    region.tags[to].is_moved = true;
+    large_tell_free(block);
+    end_block(from, units_old);
+    span_release_gone(from, units_old);
+    return target;
+}
+
 static void shrink(size_t unit, size_t units_old, size_t units)
 {
     bool is_zero = region.tags[unit].is_moved && region_renew(unit + units, units_old - units) == 0;
@@ -193,6 +220,8 @@ void *large_move(void *block, size_t bytes, unsigned owner)
     if (units <= units_old || units <= LARGE_SHORT_UNITS)
         return NULL;
     void *target = move(block, units_old, units, owner);
+    if (target == NULL)
+        target = carry(block, units_old, units);
     if (target != NULL)
         large_note_asked(target, units);
     return target;

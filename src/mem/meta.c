@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "mem/extent.h"
+#include "mem/span.h"
 #include "os/os.h"
 
 enum { CHUNKS_MAX = 1024, COMMIT_STEP = 64 * 1024, LINE_NUMBER_BITS = 22 };
@@ -97,7 +98,7 @@ static void *chunk_take(struct chunk *chunk, size_t bytes, size_t align)
     }
 }
 
-void *meta_alloc(size_t bytes, size_t align)
+static void *take(size_t bytes, size_t align)
 {
     for (;;) { /* as chunk_take() */
         size_t count = load(&meta.chunk_count, ACQUIRE);
@@ -111,6 +112,12 @@ void *meta_alloc(size_t bytes, size_t align)
         if (piece != NULL || chunk_fits(chunk, bytes, align))
             return piece;
     }
+}
+
+void *meta_alloc(size_t bytes, size_t align)
+{
+    void *piece = take(bytes, align);
+    return likely(piece != NULL) || !span_make_room(bytes) ? piece : take(bytes, align);
 }
 
 /* Of the newest chunk, as far as it goes. */

@@ -1,36 +1,19 @@
 /*
  * pending.c: stacks of spans by owner, state and length.
  *
- * A stack for each length up to EXACT_MAX units, then one a doubling. The stack a span is in says
- * whether it reads as zero; its first tag has its length, and the link.
+ * A stack for each length up to PENDING_EXACT_MAX units, then one a doubling. The stack a span is
+ * in says whether it reads as zero; its first tag has its length, and the link.
  *
  * Owner: any thread, lock-free: base/tagged_stack.h. Design: docs/design/spans.md
  */
 #include "mem/pending.h"
 
-#include "base/tagged_stack.h"
+#include "mem/span_lists.h"
 
-enum { EXACT_MAX = 32, DOUBLINGS = 24, STACK_COUNT = EXACT_MAX + DOUBLINGS };
 enum { JOIN_MAX = 4096 }; /* spans in one thread's hand */
 
-struct pending {
-    struct tagged_stack stacks[2][STACK_COUNT]; /* dirty, clean */
-};
-
-static struct pending nobodys;
-static struct pending *owners; /* of owner 1, 2, ... */
 static _Atomic size_t counts[2];
 static _Atomic uint64_t used[2][SPAN_OWNER_LIMIT / 64]; /* by owner: whether there may be some */
-
-size_t pending_bytes(void)
-{
-    return (SPAN_OWNER_LIMIT - 1) * sizeof(struct pending);
-}
-
-void pending_start_owners(void *memory)
-{
-    owners = (struct pending *)memory;
-}
 
 size_t pending_units(unsigned state)
 {
@@ -44,14 +27,14 @@ static _Atomic uint32_t *link_of(uint32_t unit)
 
 static unsigned stack_of(size_t units)
 {
-    return units <= EXACT_MAX ? (unsigned)units - 1
-                              : EXACT_MAX + bit_highest(units) - bit_highest(EXACT_MAX);
+    return units <= PENDING_EXACT_MAX
+               ? (unsigned)units - 1
+               : PENDING_EXACT_MAX + bit_highest(units) - bit_highest(PENDING_EXACT_MAX);
 }
 
 static struct tagged_stack *stacks_of(unsigned owner, unsigned state)
 {
-    struct pending *of = owner == 0 ? &nobodys : &owners[owner - 1];
-    return of->stacks[state - SPAN_DIRTY];
+    return span_lists_pending(owner)->stacks[state - SPAN_DIRTY];
 }
 
 /* The bit is set in any case: were it only looked at, the look could come before the push. */
@@ -93,7 +76,7 @@ struct span pending_take(size_t units, size_t align_units, unsigned owner)
         if (pending_units(state) < units)
             continue;
         struct tagged_stack *stacks = stacks_of(owner, state);
-        for (unsigned i = stack_of(units); i < STACK_COUNT; i++) {
+        for (unsigned i = stack_of(units); i < PENDING_STACKS; i++) {
             size_t unit = tagged_pop(&stacks[i], link_of);
             if (unit == 0)
                 continue;
@@ -110,7 +93,7 @@ struct span pending_take(size_t units, size_t align_units, unsigned owner)
 static struct span pop_of(unsigned owner, unsigned state)
 {
     struct tagged_stack *stacks = stacks_of(owner, state);
-    for (unsigned i = STACK_COUNT; i-- > 0;) {
+    for (unsigned i = PENDING_STACKS; i-- > 0;) {
         size_t unit = tagged_pop(&stacks[i], link_of);
         if (unit != 0)
             return popped(unit, region.tags[unit].units, state);
@@ -121,7 +104,7 @@ static struct span pop_of(unsigned owner, unsigned state)
 static bool has_some(unsigned owner, unsigned state)
 {
     const struct tagged_stack *stacks = stacks_of(owner, state);
-    for (unsigned i = 0; i < STACK_COUNT; i++)
+    for (unsigned i = 0; i < PENDING_STACKS; i++)
         if ((uint32_t)load(&stacks[i].top, RELAXED) != 0)
             return true;
     return false;
@@ -154,7 +137,7 @@ static uint32_t chain_of(unsigned owner, unsigned state, uint32_t chain, size_t 
     struct tagged_stack *stacks = stacks_of(owner, state);
     size_t most = *count + JOIN_MAX;
     uint32_t unit;
-    for (unsigned i = 0; i < STACK_COUNT; i++)
+    for (unsigned i = 0; i < PENDING_STACKS; i++)
         while (*count < most && (unit = tagged_pop(&stacks[i], link_of)) != 0) {
             region.tags[unit].previous = state;
             store(link_of(unit), chain, RELAXED);

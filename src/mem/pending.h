@@ -7,12 +7,16 @@
 #ifndef CALM_MEM_PENDING_H
 #define CALM_MEM_PENDING_H
 
+#include "base/tagged_stack.h"
 #include "mem/span.h"
 
-/* Bytes of owners' stacks, and where they are, all zeros; before the first span that has an owner.
- */
-size_t pending_bytes(void);
-void pending_start_owners(void *memory);
+enum { PENDING_EXACT_MAX = 32, PENDING_DOUBLINGS = 24 };
+enum { PENDING_STACKS = PENDING_EXACT_MAX + PENDING_DOUBLINGS };
+
+/* An owner's. */
+struct pending {
+    struct tagged_stack stacks[2][PENDING_STACKS]; /* dirty, clean */
+};
 
 /* Adds a span that the caller has, to its owner's. `state` is SPAN_DIRTY or SPAN_CLEAN. */
 void pending_put(size_t unit, size_t units, unsigned state);

@@ -10,6 +10,7 @@
 #include "mem/region.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "mem/extent.h"
 #include "mem/huge.h"
 #include "mem/meta.h"
@@ -90,8 +91,6 @@ static int commit_units(size_t units)
         error = table_commit(&tag_table, units * sizeof(struct span_tag));
     if (error == 0)
         error = extent_commit(&heap, (units - 1) << UNIT_SHIFT, 0);
-    if (error == 0)
-        meta_prepare((units << UNIT_SHIFT) / BOOKS_SHARE);
     return error;
 }
 
@@ -116,6 +115,8 @@ static size_t commit_from(size_t front, size_t units, bool is_more_wanted)
     int error = commit_units(end);
     if (error != 0 && end > least)
         error = commit_units(end = least);
+    if (error == 0 && is_more_wanted)
+        meta_prepare((end << UNIT_SHIFT) / BOOKS_SHARE);
     return error == 0 ? end : 0;
 }
 
@@ -237,6 +238,43 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
     return 0;
 }
 
+/* Carries pieces that are one mapping each. Returns the units that were. */
+static size_t carry_pieces(size_t from, size_t to, size_t units)
+{
+    size_t done = 0, piece = MOVE_PIECE_UNITS;
+    while (done < units && piece > 0) {
+        piece = size_min(piece, units - done);
+        size_t bytes = piece << UNIT_SHIFT;
+        if (os_carry(region_address(from + done), region_address(to + done), bytes) != 0) {
+            piece /= 2;
+            continue;
+        }
+        done += piece;
+        piece = MOVE_PIECE_UNITS;
+    }
+    return done;
+}
+
+bool region_carry(size_t from, size_t to, size_t units, size_t more)
+{
+    char *end = region_address(to + units);
+    if (os_counted(os_map_again(end, more << UNIT_SHIFT)) != 0)
+        return false;
+    if (huge_may_be_at(from) || huge_may_be_at(from + units - 1))
+        huge_note(to, units);
+    size_t done = carry_pieces(from, to, units);
+    if (done == units)
+        return true;
+    /* Some of its pages cannot be moved. The others go back, which needs nothing that was not had a
+     * moment ago. */
+    size_t back = done == 0 ? 0 : carry_pieces(to, from, done);
+    if (back != done)
+        check_stop("the kernel moved pages at %p, and does not move them back",
+                   (void *)region_address(from));
+    os_counted(os_unmap(end, more << UNIT_SHIFT));
+    return false;
+}
+
 int region_renew(size_t unit, size_t units)
 {
     int error = 0;
@@ -246,6 +284,11 @@ int region_renew(size_t unit, size_t units)
         error = os_counted(os_renew(region_address(unit + done), piece << UNIT_SHIFT));
     }
     return error;
+}
+
+bool region_is_apart(void)
+{
+    return units_most() == REGION_UNITS_MAX;
 }
 
 size_t region_mapped_bytes(void)

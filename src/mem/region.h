@@ -102,8 +102,17 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
  * memory where nobody has written them. */
 void region_copy(char *to, const char *from, size_t size);
 
+/*
+ * The same to a range that was unmapped and is `more` units longer, which needs no address space
+ * but for these; what was at `from` is unmapped then. False: nothing has moved.
+ */
+bool region_carry(size_t from, size_t to, size_t units, size_t more);
+
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);
+
+/* Whether it lies where nothing else is placed, so that addresses that are given back stay free. */
+bool region_is_apart(void);
 
 size_t region_mapped_bytes(void);
 size_t region_reserved_bytes(void);

@@ -21,17 +21,15 @@
 #include "mem/span.h"
 
 #include "base/bits.h"
-#include "mem/extent.h"
 #include "mem/pending.h"
 #include "mem/region.h"
 #include "mem/regret.h"
 #include "mem/span_lists.h"
+#include "mem/span_parts.h"
 #include "os/lock.h"
 #include "os/os.h"
 
 enum {
-    PURGE_BATCH = 32,
-    REFUSED_MAX = 4,      /* pieces, and then a purge is over */
     MERGE_MAX = 16,       /* pending spans, each time the lock is taken */
     MERGE_TURNS = 256,    /* before the front moves */
     SLACK_SHARE = 2,      /* of a block that grows: each byte is moved three times at most */
@@ -42,7 +40,6 @@ enum {
 #define UNLIMITED SIZE_MAX
 static struct lock span_lock;
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
-static unsigned purge_hand;                            /* the owner whose spans are purged next */
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
 static size_t dirty_units_least;              /* since span_idle_bytes was asked last */
@@ -50,26 +47,11 @@ static _Atomic size_t limit_units = SIZE_MAX; /* UNLIMITED, or one less: somebod
 static void (*_Atomic on_charge)(size_t units);
 static _Atomic size_t promised_units; /* that are being taken of clean spans, or fresh; where there
                                          is a limit */
-static struct regret in_vain;         /* in units; its window ends with span_end_window() */
-
-int span_start_owners(size_t page_bytes)
-{
-    struct extent made;
-    size_t lists_bytes = 2 * (SPAN_OWNER_LIMIT - 1) * sizeof(struct span_lists);
-    size_t bytes = align_up(lists_bytes + pending_bytes(), page_bytes);
-    if (span_lists_have_owners())
-        return 0;
-    int error = extent_make_fixed(&made, bytes, page_bytes, "calmalloc owners");
-    if (error != 0)
-        return error;
-    span_lists_start_owners(made.start);
-    pending_start_owners(made.start + lists_bytes);
-    return 0;
-}
+struct regret span_in_vain;           /* in units; its window ends with span_end_window() */
 
 /* At the end of each operation that may take dirty units; in between, a span that is being cut is
  * in no list. */
-static void note_least(void)
+void span_note_least(void)
 {
     dirty_units_least = size_min(dirty_units_least, load(&span_dirty_units, RELAXED));
 }
@@ -82,9 +64,9 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
         if (unit != 0) {
             size_t first = region_aligned(unit, align_units);
             span_lists_cut(unit, first, units);
-            note_least();
+            span_note_least();
             if (state == SPAN_CLEAN)
-                regret_note_taken(&in_vain, units);
+                regret_note_taken(&span_in_vain, units);
             return (struct span){first, units, state == SPAN_CLEAN};
         }
     }
@@ -93,7 +75,7 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
 
 /* What was nobody's is `owner`'s from now on. The ends are tagged as used: no other thread reads
  * the owner. */
-static void own(size_t unit, size_t units, unsigned owner)
+void span_own(size_t unit, size_t units, unsigned owner)
 {
     if (owner == 0)
         return;
@@ -131,7 +113,7 @@ static void mend_if_inherited(void)
 }
 
 /* Takes the lock if it is free soon, and merges what came while it was not. */
-static bool try_lock(void)
+bool span_try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
         return false;
@@ -151,7 +133,7 @@ static bool wait_lock(enum lock_patience patience)
     return true;
 }
 
-static void unlock(void)
+void span_unlock(void)
 {
     lock_release(&span_lock, RANK_SPAN);
 }
@@ -163,9 +145,9 @@ static struct span take_locked(size_t units, size_t align_units, unsigned owner)
     bool is_nobodys = span.unit == 0 && owner != 0;
     if (is_nobodys)
         span = take_from(0, units, align_units);
-    unlock();
+    span_unlock();
     if (is_nobodys && span.unit != 0)
-        own(span.unit, units, owner);
+        span_own(span.unit, units, owner);
     return span;
 }
 
@@ -184,7 +166,7 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
     struct span span = take_pending_of(units, align_units, owner);
     if (span.unit == 0 && owner != 0) {
         span = take_pending_of(units, align_units, 0);
-        own(span.unit, span.units, owner);
+        span_own(span.unit, span.units, owner);
     }
     if (span.unit != 0)
         span_tag_used(span.unit, units);
@@ -198,7 +180,7 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     struct span span;
     size_t merged;
     do {
-        if (!try_lock() && !wait_lock(PATIENCE_LONG))
+        if (!span_try_lock() && !wait_lock(PATIENCE_LONG))
             return take_pending(units, align_units, owner);
         merged = merge_pending() + span_lists_end_slack();
         span = take_locked(units, align_units, owner);
@@ -211,18 +193,18 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
     for (unsigned turn = 0; turn < MERGE_TURNS && span.unit == 0; turn++) {
-        if (!has_pending() || !try_lock())
+        if (!has_pending() || !span_try_lock())
             break;
         span = take_locked(units, align_units, owner);
     }
-    if (span.unit == 0 && span_on_growth != NULL && span_on_growth(units) && try_lock())
+    if (span.unit == 0 && span_on_growth != NULL && span_on_growth(units) && span_try_lock())
         span = take_locked(units, align_units, owner);
     return span;
 }
 
-static void give(const struct span *spans, size_t count)
+void span_give(const struct span *spans, size_t count)
 {
-    bool is_locked = try_lock();
+    bool is_locked = span_try_lock();
     for (size_t i = 0; i < count; i++) {
         unsigned state = spans[i].is_zero ? SPAN_CLEAN : SPAN_DIRTY;
         if (spans[i].units == 0)
@@ -233,7 +215,7 @@ static void give(const struct span *spans, size_t count)
             pending_put(spans[i].unit, spans[i].units, state);
     }
     if (is_locked)
-        unlock();
+        span_unlock();
 }
 
 /* Gives back fresh units around those that are kept. */
@@ -246,13 +228,13 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
     if (behind < first + count)
         spans[parts++] = (struct span){behind, first + count - behind, true};
     if (parts > 0)
-        give(spans, parts);
+        span_give(spans, parts);
 }
 
 static size_t charged_units(void)
 {
     size_t free_units = load(&span_clean_units, RELAXED) + load(&span_slack_units, RELAXED) +
-                        pending_units(SPAN_CLEAN);
+                        load(&span_gone_units, RELAXED) + pending_units(SPAN_CLEAN);
     size_t front = size_max(load(&region.units, RELAXED), 1) - 1;
     return front - size_min(front, free_units);
 }
@@ -298,7 +280,7 @@ static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count
     is_more_wanted = is_more_wanted && !span_is_limited();
     if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
         return false;
-    regret_note_taken(&in_vain, units);
+    regret_note_taken(&span_in_vain, units);
     return true;
 }
 
@@ -307,13 +289,15 @@ static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count
  * long. */
 static struct span take_or_grow(size_t units, size_t align_units, unsigned owner)
 {
-    bool is_locked = try_lock();
+    bool is_locked = span_try_lock();
     struct span span = is_locked ? take_locked(units, align_units, owner)
                                  : take_pending(units, align_units, owner);
     if (span.unit == 0 && !is_locked && (is_locked = wait_lock(PATIENCE_SHORT)))
         span = take_locked(units, align_units, owner);
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
+    if (span.unit == 0)
+        span = span_take_gone(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;
@@ -322,7 +306,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     span_tag_used(aligned, units);
-    own(aligned, units, owner);
+    span_own(aligned, units, owner);
     give_around(first, count, aligned, units);
     return (struct span){aligned, units, true};
 }
@@ -332,7 +316,7 @@ static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, units, false};
     unsigned from = owner;
-    if (!try_lock() && !wait_lock(PATIENCE_LONG))
+    if (!span_try_lock() && !wait_lock(PATIENCE_LONG))
         return span;
     span.unit = span_lists_find(span_lists_of(from, SPAN_DIRTY), units, align_units);
     if (span.unit == 0 && owner != 0)
@@ -341,21 +325,23 @@ static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
         size_t first = region_aligned(span.unit, align_units);
         span_lists_cut(span.unit, first, units);
         span.unit = first;
-        note_least();
+        span_note_least();
     }
-    unlock();
+    span_unlock();
     if (span.unit != 0 && from != owner)
-        own(span.unit, units, owner);
+        span_own(span.unit, units, owner);
     return span;
 }
 
 static struct span take(size_t units, size_t align_units, unsigned owner)
 {
+    if (unlikely(!span_lists_make(owner)))
+        return (struct span){0, units, false};
     if (!promise(units))
         return take_dirty(units, align_units, owner);
     struct span span = take_or_grow(units, align_units, owner);
     end_promise(units);
-    regret_settle(&in_vain);
+    regret_settle(&span_in_vain);
     return span;
 }
 
@@ -365,17 +351,29 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner)
     size_t enough = units + align_units - 1;
     if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
         span = take(units, align_units, owner);
+        if (span.unit == 0 && !span_is_limited() && span_give_up(enough) > 0)
+            span = take(units, align_units, owner);
         if (span.unit == 0)
             span_on_shortage(enough, true);
     }
     return span;
 }
 
+bool span_make_room(size_t bytes)
+{
+    size_t units = (bytes >> UNIT_SHIFT) + 1;
+    if (span_on_shortage == NULL || !span_on_shortage(units, false))
+        return false;
+    if (span_give_up(units) > 0)
+        return true;
+    return span_on_shortage(units, true);
+}
+
 /* The first of `units` that are cut for an owner out of a free span of `room`, or 0. */
 static size_t cut(enum span_state state, size_t units, size_t room, size_t align_units,
                   unsigned owner)
 {
-    if (!try_lock())
+    if (!span_lists_make(owner) || !span_try_lock())
         return 0;
     size_t unit = span_lists_find(span_lists_of(owner, state), room, align_units);
     if (unit == 0)
@@ -383,10 +381,10 @@ static size_t cut(enum span_state state, size_t units, size_t room, size_t align
     size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
     if (unit != 0)
         span_lists_cut(unit, first, units);
-    note_least();
-    unlock();
+    span_note_least();
+    span_unlock();
     if (first != 0 && region.tags[first].owner != owner)
-        own(first, units, owner);
+        span_own(first, units, owner);
     return first;
 }
 
@@ -402,7 +400,7 @@ static size_t cut_front(size_t units, size_t align_units, unsigned owner)
         return 0;
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
-    own(first, units, owner);
+    span_own(first, units, owner);
     give_around(unit, count, first, units);
     return first;
 }
@@ -411,6 +409,8 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
 {
     size_t slack = units / SLACK_SHARE, first = 0;
     size_t more = units - units_old; /* what moves is charged already */
+    if (!span_lists_make(owner))
+        return (struct span){0, units, false};
     if (promise(more) ||
         (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
         first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner);
@@ -421,9 +421,9 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
     if (first == 0)
         return span_acquire(units, align_units, owner);
     span_tag_used(first, units);
-    if (slack > 0 && try_lock()) {
+    if (slack > 0 && span_try_lock()) {
         span_lists_push(first + units, slack, SPAN_SLACK);
-        unlock();
+        span_unlock();
     } else if (slack > 0) {
         pending_put(first + units, slack, SPAN_CLEAN);
     }
@@ -433,12 +433,12 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
 void span_release(size_t unit, size_t units, bool is_zero)
 {
     ASSERT(region.tags[unit].state == SPAN_USED);
-    if (!try_lock()) {
+    if (!span_try_lock()) {
         pending_put(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
         return;
     }
     span_lists_insert(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
-    unlock();
+    span_unlock();
 }
 
 /* The span ends at the front: grows the region, unless another thread does first. */
@@ -446,11 +446,12 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (!grow(more, true, &first, &count))
+    if (!grow(more, true, &first, &count) &&
+        !(span_make_room(more << UNIT_SHIFT) && grow(more, true, &first, &count)))
         return false;
     bool is_ours = first == unit + units_old;
     if (is_ours) {
-        own(first, more, owner);
+        span_own(first, more, owner);
         span_tag_used(unit, units_new);
     }
     give_around(first, count, first, is_ours ? more : 0);
@@ -462,22 +463,27 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
 {
     size_t behind = unit + units_old, more = units_new - units_old;
     unsigned owner = region.tags[unit].owner;
-    if (!try_lock())
+    if (!span_try_lock())
         return false;
     const struct span_tag *tag = &region.tags[behind];
+    bool is_gone = false;
     bool is_free = behind < load(&region.units, RELAXED) && tag->state != SPAN_USED;
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
-        if (tag->state == SPAN_CLEAN)
-            regret_note_taken(&in_vain, more);
+        if (tag->state == SPAN_CLEAN || tag->state == SPAN_GONE)
+            regret_note_taken(&span_in_vain, more);
+        is_gone = tag->state == SPAN_GONE;
         span_lists_cut(behind, behind, more);
-        span_tag_used(unit, units_new);
-        note_least();
+        span_note_least();
     }
-    unlock();
+    span_unlock();
+    if (unlikely(is_gone) && !span_bring_back(behind, more))
+        return false;
+    if (is_room)
+        span_tag_used(unit, units_new);
     if (is_room && is_nobodys)
-        own(behind, more, owner);
+        span_own(behind, more, owner);
     return is_room;
 }
 
@@ -490,7 +496,7 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
                            ? extend_front(unit, units_old, units_new)
                            : extend_inside(unit, units_old, units_new);
     end_promise(more);
-    regret_settle(&in_vain);
+    regret_settle(&span_in_vain);
     return is_extended;
 }
 
@@ -498,110 +504,7 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero)
 {
     struct span tail = {unit + units_new, units_old - units_new, is_zero};
     span_tag_used(unit, units_new);
-    give(&tail, 1);
-}
-
-/* What is to be purged, and the spans that were taken out of the lists for that. */
-struct claim {
-    size_t units_wanted, units_max;
-    size_t count;
-    struct span spans[PURGE_BATCH];
-};
-
-static bool is_more_wanted(const struct claim *claim)
-{
-    return claim->units_wanted > 0 && claim->count < PURGE_BATCH;
-}
-
-/* Takes dirty spans of an owner, the longest first, whole. Not one of which less than a half is
- * wanted: what is left of a span that is cut parts two clean ones. */
-static void claim_of(unsigned owner, struct claim *claim)
-{
-    struct span_lists *dirty = span_lists_of(owner, SPAN_DIRTY);
-    for (unsigned list = span_lists_below(dirty, LIST_COUNT);
-         list < LIST_COUNT && is_more_wanted(claim); list = span_lists_below(dirty, list)) {
-        while (dirty->heads[list] != 0 && is_more_wanted(claim)) {
-            size_t unit = dirty->heads[list], all = region.tags[unit].units;
-            size_t units = size_min(all, claim->units_max);
-            if (units / 2 > claim->units_wanted)
-                break;
-            span_lists_cut(unit, unit + all - units, units);
-            claim->spans[claim->count++] = (struct span){unit + all - units, units, false};
-            claim->units_wanted -= size_min(claim->units_wanted, units);
-        }
-    }
-}
-
-static void claim_pending(struct claim *claim)
-{
-    while (is_more_wanted(claim)) {
-        struct span span = pending_pop(SPAN_DIRTY);
-        if (span.unit == 0)
-            return;
-        claim->spans[claim->count++] = span;
-        claim->units_wanted -= size_min(claim->units_wanted, span.units);
-    }
-}
-
-/* Takes dirty spans, which nobody else can touch then, of the hand's owner first; once round. */
-static void claim_dirty(struct claim *claim)
-{
-    if (!try_lock()) {
-        claim_pending(claim);
-        return;
-    }
-    unsigned first = SPAN_OWNER_LIMIT;
-    while (load(&span_dirty_units, RELAXED) > 0 && is_more_wanted(claim)) {
-        purge_hand = span_lists_dirty_owner(purge_hand);
-        if (purge_hand == first)
-            break;
-        first = first == SPAN_OWNER_LIMIT ? purge_hand : first;
-        claim_of(purge_hand, claim);
-        if (span_lists_are_empty(span_lists_of(purge_hand, SPAN_DIRTY))) {
-            span_lists_clear_owner(purge_hand);
-            first = SPAN_OWNER_LIMIT;
-        } else if (is_more_wanted(claim)) {
-            purge_hand = (purge_hand + 1) % SPAN_OWNER_LIMIT;
-        }
-    }
-    note_least();
-    unlock();
-}
-
-/* Drops the pages of a claimed span. A piece that the kernel refuses, as pages of it are locked, is
- * given back at once, and what is before it; the span is the rest. Returns the units dropped. */
-static size_t drop(struct span *span, unsigned *refused)
-{
-    size_t done = 0, dropped = 0, units;
-    for (; done < span->units && *refused < REFUSED_MAX; done += units) {
-        units = size_min(span->units - done, PURGE_PIECE_UNITS);
-        if (region_purge(region_address(span->unit + done), units << UNIT_SHIFT) == 0) {
-            dropped += units;
-            continue;
-        }
-        struct span parts[] = {{span->unit, done, true}, {span->unit + done, units, false}};
-        give(parts, 2);
-        *span = (struct span){span->unit + done + units, span->units - done - units, false};
-        done = units = 0;
-        (*refused)++;
-    }
-    span->is_zero = done == span->units;
-    return dropped;
-}
-
-size_t span_purge(size_t bytes_wanted, size_t bytes_max)
-{
-    struct claim claim = {.units_wanted = bytes_wanted >> UNIT_SHIFT,
-                          .units_max = bytes_max >> UNIT_SHIFT};
-    size_t purged = 0;
-    unsigned refused = 0;
-    claim_dirty(&claim);
-    for (size_t i = 0; i < claim.count; i++)
-        purged += drop(&claim.spans[i], &refused);
-    if (claim.count > 0)
-        give(claim.spans, claim.count);
-    regret_note_purged(&in_vain, purged);
-    return purged << UNIT_SHIFT;
+    span_give(&tail, 1);
 }
 
 size_t span_dirty_bytes(void)
@@ -612,19 +515,19 @@ size_t span_dirty_bytes(void)
 /* While the lock is held, what nobody has taken of what came meanwhile. */
 size_t span_idle_bytes(void)
 {
-    if (!try_lock())
+    if (!span_try_lock())
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
     dirty_units_least = load(&span_dirty_units, RELAXED);
-    size_t regrets = load(&in_vain.sum, RELAXED);
-    store(&in_vain.sum, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
-    unlock();
+    size_t regrets = load(&span_in_vain.sum, RELAXED);
+    store(&span_in_vain.sum, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
+    span_unlock();
     return units << UNIT_SHIFT;
 }
 
 size_t span_regret_bytes(void)
 {
-    return load(&in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
+    return load(&span_in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
 }
 
 size_t span_charged_bytes(void)
@@ -647,11 +550,11 @@ void span_tell(void (*tell)(size_t units))
 
 void span_end_window(void)
 {
-    regret_end_window(&in_vain);
-    if (load(&span_slack_units, RELAXED) == 0 || !try_lock())
+    regret_end_window(&span_in_vain);
+    if (load(&span_slack_units, RELAXED) == 0 || !span_try_lock())
         return;
     span_lists_age_slack();
-    unlock();
+    span_unlock();
 }
 
 size_t span_owned_bytes(void)
@@ -670,7 +573,7 @@ verdict span_verify(void)
     while (merge_pending() > 0)
         continue;
     verdict found = span_lists_verify(owned_units);
-    unlock();
+    span_unlock();
     return found;
 }
 
@@ -684,7 +587,7 @@ bool span_fork_lock(void)
 
 void span_fork_unlock(void)
 {
-    unlock();
+    span_unlock();
 }
 
 /* Lists that another thread of the parent has in hand may be half changed, and what is kept of them

@@ -16,9 +16,17 @@
 
 enum { SPAN_OWNER_LIMIT = 1024 };
 
-/* SPAN_SLACK: clean, and kept for a while for the block before it, should that grow; of one window
- * of time, and of the other. */
-enum span_state { SPAN_USED, SPAN_DIRTY, SPAN_CLEAN, SPAN_SLACK, SPAN_SLACK_OTHER };
+/* SPAN_GONE: its addresses were given back to the kernel (mem/span_gone.c). SPAN_SLACK: clean, and
+ * kept for a while for the block before it, should that grow; of one window of time, and of the
+ * other. */
+enum span_state {
+    SPAN_USED,
+    SPAN_DIRTY,
+    SPAN_CLEAN,
+    SPAN_GONE,
+    SPAN_SLACK,
+    SPAN_SLACK_OTHER,
+};
 
 /* A run of units; `unit` 0 means none. */
 struct span {
@@ -26,10 +34,6 @@ struct span {
     size_t units;
     bool is_zero; /* every byte reads as zero */
 };
-
-/* Makes room for owners' lists; before the first span that has an owner. 0, or -ENOMEM, and it may
- * be tried again. While the heap starts. */
-int span_start_owners(size_t page_bytes);
 
 /* Asked once when there is no span of `units`: whether something may have come back, so that
  * another try is worth it; and told afterwards where that was in vain, too. */
@@ -50,9 +54,23 @@ struct span span_acquire(size_t units, size_t align_units, unsigned owner);
 struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units,
                                  unsigned owner);
 
+/* The same where no memory is left for two: moves the pages of the used span at `from` to addresses
+ * below the front that have none, and only what is more is asked of the kernel. The units at `from`
+ * have no addresses then, and are to be released so. 0: it cannot be done; nothing changed. */
+size_t span_carry(size_t from, size_t units_old, size_t units);
+void span_release_gone(size_t unit, size_t units);
+
 /* Takes the first units of a dirty span of `room` units or more, of which the others stay free, so
  * that a block may grow there. Returns the first, or 0: there is none. */
 size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
+
+/* Gives the addresses of clean spans back that are so long that the program may want them for its
+ * own mappings. */
+void span_give_up_long(void);
+
+/* Gives addresses of free spans back where the kernel refuses more of them, so that it grants
+ * `bytes` more, for whatever it was asked. False: there are none, or it would be in vain. */
+bool span_make_room(size_t bytes);
 
 /* Gives a span back, to its owner; its units must be UNIT_FREE in the map already. `is_zero` as for
  * struct span.

@@ -5,6 +5,8 @@
  */
 #include "mem/span_lists.h"
 
+#include "mem/meta.h"
+#include "mem/pending.h"
 #include "mem/undo.h"
 
 enum {
@@ -12,29 +14,53 @@ enum {
     SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
 };
 
-_Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
-static struct span_lists nobodys[2];                 /* dirty, clean */
-static struct span_lists *owners_lists;              /* the same of owner 1, 2, ... in a mapping */
+/* What an owner has. */
+struct owner_lists {
+    struct span_lists lists[3]; /* dirty, clean, gone */
+    struct pending pending;
+};
+
+static struct owner_lists nobodys;
+static struct owner_lists *_Atomic owners[SPAN_OWNER_LIMIT]; /* NULL: has none, nor any span */
+
+_Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
 static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
 static unsigned slack_now = SPAN_SLACK;              /* this window's                */
 static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
 
-void span_lists_start_owners(void *memory)
+/* NULL: it has no lists yet. Acquire pairs with the release of span_lists_make(). */
+static struct owner_lists *of(unsigned owner)
 {
-    owners_lists = (struct span_lists *)memory;
+    return owner == 0 ? &nobodys : load(&owners[owner], ACQUIRE);
 }
 
-bool span_lists_have_owners(void)
+bool span_lists_are_made(unsigned owner)
 {
-    return owners_lists != NULL;
+    return of(owner) != NULL;
+}
+
+bool span_lists_make(unsigned owner)
+{
+    struct owner_lists *expected = NULL;
+    if (likely(span_lists_are_made(owner)))
+        return true;
+    struct owner_lists *made = (struct owner_lists *)meta_alloc(sizeof *made,
+                                                                _Alignof(struct owner_lists));
+    /* Of threads that come at once, one's are taken; the others' are lost. */
+    return made != NULL &&
+           (compare_swap(&owners[owner], &expected, made, RELEASE, RELAXED) || expected != NULL);
+}
+
+struct pending *span_lists_pending(unsigned owner)
+{
+    return &of(owner)->pending;
 }
 
 struct span_lists *span_lists_of(unsigned owner, unsigned state)
 {
     if (state >= SPAN_SLACK)
         return &slack_lists[state - SPAN_SLACK];
-    struct span_lists *lists = owner == 0 ? nobodys : &owners_lists[2 * (owner - 1)];
-    return &lists[state - SPAN_DIRTY];
+    return &of(owner)->lists[state - SPAN_DIRTY];
 }
 
 bool span_lists_are_empty(const struct span_lists *in)
@@ -73,6 +99,7 @@ static void commit(void)
 {
     store(&span_dirty_units, counts[SPAN_DIRTY], RELAXED);
     store(&span_clean_units, counts[SPAN_CLEAN], RELAXED);
+    store(&span_gone_units, counts[SPAN_GONE], RELAXED);
     store(&span_slack_units, counts[SPAN_SLACK], RELAXED);
     undo_commit(&change);
 }
@@ -339,7 +366,7 @@ static verdict verify_owners(const _Atomic uint32_t *owned_units)
 
 verdict span_lists_verify(const _Atomic uint32_t *owned_units)
 {
-    size_t dirty = 0, clean = 0, slack = 0;
+    size_t dirty = 0, clean = 0, gone = 0, slack = 0;
     verdict found = verify_owners(owned_units);
     for (unsigned state = SPAN_SLACK; state <= SPAN_SLACK_OTHER && found == NULL; state++)
         found = verify_lists(0, state, &slack);
@@ -349,11 +376,15 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units)
         found = verify_lists(owner, SPAN_DIRTY, &dirty);
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
+        if (found == NULL)
+            found = verify_lists(owner, SPAN_GONE, &gone);
     }
     if (found == NULL && dirty != load(&span_dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
     if (found == NULL && slack != load(&span_slack_units, RELAXED))
         found = "S3: the count of slack is wrong";
+    if (found == NULL && gone != load(&span_gone_units, RELAXED))
+        found = "S3: the count of gone units is wrong";
     if (found == NULL && clean != load(&span_clean_units, RELAXED))
         found = "S3: the count of clean units is wrong";
     return found;

@@ -22,7 +22,7 @@ struct span_lists {
     uint32_t heads[LIST_COUNT];
 };
 
-/* An owner's, of dirty or of clean spans; everybody's, of slack. */
+/* An owner's, of dirty, clean or gone spans; everybody's, of slack. */
 struct span_lists *span_lists_of(unsigned owner, unsigned state);
 
 static inline unsigned span_list_of(size_t units)
@@ -52,11 +52,15 @@ static inline void span_tag_used(size_t unit, size_t units)
 }
 
 /* Units in lists. Others only peek. */
-extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_slack_units;
+extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
 
-/* Where owners' lists are, all zeros: two for each but nobody. */
-void span_lists_start_owners(void *memory);
-bool span_lists_have_owners(void);
+/* Makes an owner's lists, those of what is pending among them, when it has its first span. False:
+ * no memory. Not under the lock. */
+bool span_lists_make(unsigned owner);
+bool span_lists_are_made(unsigned owner);
+
+/* What is pending of an owner that has lists (mem/pending.h). */
+struct pending *span_lists_pending(unsigned owner);
 
 /* Lists units that are in no list as they are; or lists what was used, merged with neighbours of
  * its own state and owner, and ends slack behind (S7). SPAN_SLACK is this window's. */

@@ -55,8 +55,13 @@ bool os_limits_read(struct os_limits *out, enum os_limits_use use);
  * a committed range, so that it joins its neighbours' mapping. os_move: moves the pages of [from,
  * from + size) to `to`, both committed; `from` reads as zero afterwards. On failure `from` is whole
  * and `to` reads as zero, but after OS_HOLE `to` may be a hole and must not be used again.
- * OS_PARTS: parts of `from` were moved there before, and each may be moved alone. os_release:
- * returns a whole reservation. -ENOMEM: no address space, no mapping left, or a limit.
+ * OS_PARTS: parts of `from` were moved there before, and each may be moved alone. os_unmap: gives
+ * the addresses of a committed range of a reservation back, and keeps what lies around it.
+ * os_map_again: commits such a range again, reading as zero; -EEXIST: something lies there now.
+ * os_carry: moves the pages of [from, from + size), and the mapping, to a range that was unmapped;
+ * `from` is as one that was unmapped then, and no more address space is needed. OS_PARTS as above;
+ * on failure nothing has moved. os_release: returns a whole reservation. -ENOMEM: no address space,
+ * no mapping left, or a limit.
  */
 enum { OS_TAKEN = -17 /* -EEXIST */, OS_HOLE = -6 /* -ENXIO */, OS_PARTS = -14 /* -EFAULT */ };
 
@@ -70,6 +75,9 @@ int os_commit(void *start, size_t size);
 int os_purge(void *start, size_t size);
 int os_renew(void *start, size_t size);
 int os_move(void *from, void *to, size_t size);
+int os_unmap(void *start, size_t size);
+int os_map_again(void *start, size_t size);
+int os_carry(void *from, void *to, size_t size);
 int os_release(void *start, size_t size);
 
 /* Whether the kernel would commit so much more now. */

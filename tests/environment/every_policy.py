@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Runs a program once under each policy of sites and each of cores' caches, with the heap's library preloaded.
 
-    every_policy.py [--linked] [--sites WORDS] LIBRARY PROGRAM [ARGUMENT...]
+    every_policy.py [--linked] LIBRARY PROGRAM [ARGUMENT...]
 
---linked: the program has the library already. --sites: only these. Fails, when all have run, if one failed;
-skipped, 77, if all were.
+--linked: the program has the library already. Fails, when all have run, if one failed; skipped, 77, if all were.
 """
 
 import argparse
@@ -37,11 +36,10 @@ def run(arguments, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--linked", action="store_true")
-    parser.add_argument("--sites", default=",".join(SITES))
     parser.add_argument("library")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    policies = itertools.product(arguments.sites.split(","), CORES)
+    policies = itertools.product(SITES, CORES)
     codes = [run(arguments, "sites=%s,cores=%s" % policy) for policy in policies]
     if all(code == SKIPPED for code in codes):
         return SKIPPED

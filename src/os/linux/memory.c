@@ -90,9 +90,9 @@ int os_reserve(size_t size, size_t align, void **out)
 
 /* Maps exactly there, where nothing is yet: the kernel puts it elsewhere if something is. The C
  * library maps so, too, so filters that look at flags let it pass. */
-static int map_at(void *start, size_t size)
+static int map_at(void *start, size_t size, int protection)
 {
-    long at = map(start, size, PROT_NONE, OURS);
+    long at = map(start, size, protection, OURS);
     if (is_error(at))
         return (int)at;
     if ((void *)at != start) {
@@ -143,7 +143,7 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     bool is_sparse = !IS_SANITIZED && bit_highest(stack_address()) + 1 >= ADDRESS_BITS_MIN;
     for (unsigned i = 0; is_sparse && error != 0 && i < PLACES_TRIED; i++) {
         void *start = random_place(place);
-        error = map_at(start, size);
+        error = map_at(start, size, PROT_NONE);
         if (error == 0)
             *out = start;
     }
@@ -157,7 +157,7 @@ int os_extend(void *last, size_t size, size_t larger)
 {
     long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
     if (is_error(at) && at != -ENOMEM && at != -EFAULT)
-        return map_at((char *)last + size, larger - size);
+        return map_at((char *)last + size, larger - size, PROT_NONE);
     return is_error(at) ? (int)at : 0;
 }
 
@@ -244,6 +244,17 @@ int os_commit(void *start, size_t size)
     return (int)system_call(SYS_mprotect, (long)start, (long)size, ACCESS, 0, 0, 0);
 }
 
+/* Its pages were dropped before: who keeps books of them was told then. */
+int os_unmap(void *start, size_t size)
+{
+    return os_release(start, size);
+}
+
+int os_map_again(void *start, size_t size)
+{
+    return map_at(start, size, ACCESS);
+}
+
 int os_purge(void *start, size_t size)
 {
     PROBE_2("purge", start, size);
@@ -270,6 +281,11 @@ int os_move(void *from, void *to, size_t size)
     /* Kernels that cannot go on for these reasons may have unmapped the target before they knew. */
     bool may_be_hole = error == -ENOMEM || error == -EFAULT || error == -EAGAIN;
     return !may_be_hole || os_renew(to, size) == 0 ? error : OS_HOLE;
+}
+
+int os_carry(void *from, void *to, size_t size)
+{
+    return told_mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 }
 
 void os_name(void *start, size_t size, const char *name)

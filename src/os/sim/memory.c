@@ -34,6 +34,7 @@ struct reservation {
     uint64_t *committed; /* of the room, too */
     uint64_t *huge;      /* which pages are parts of huge ones       */
     uint64_t *begins;    /* at which pages a mapping begins since a move */
+    uint64_t *gone;      /* pages that were unmapped */
 };
 
 static struct reservation reservations[RESERVATIONS_MAX];
@@ -141,6 +142,7 @@ static int reserve(size_t size, size_t align, size_t room, void **out)
             .committed = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
             .huge = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
             .begins = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
+            .gone = map_or_stop(NULL, bitmap, PROT_READ | PROT_WRITE, FLAGS),
         };
         reserved_bytes += size;
         *out = start;
@@ -238,6 +240,54 @@ int os_commit(void *start, size_t size)
         for (size_t page = first; page < first + size / sim_page_bytes(); page++)
             in->committed[page / 64] |= (uint64_t)1 << page % 64;
         committed_bytes += size;
+        result = 0;
+    }
+    sim_unlock();
+    errno = before;
+    return result;
+}
+
+/* Whoever touches pages that are gone is stopped. */
+static void change_gone(char *start, size_t size, bool is_gone)
+{
+    struct reservation *in = reservation_of("a change", start, size);
+    size_t first = (size_t)(start - in->start) / sim_page_bytes();
+    map_or_stop(start, size, is_gone ? PROT_NONE : PROT_READ | PROT_WRITE, FLAGS | MAP_FIXED);
+    for (size_t page = first; page < first + size / sim_page_bytes(); page++) {
+        uint64_t bit = (uint64_t)1 << page % 64, *gone = &in->gone[page / 64];
+        if (((*gone & bit) != 0) == is_gone)
+            sim_stop("%p is %s already", start, is_gone ? "gone" : "there");
+        *gone ^= bit;
+        in->committed[page / 64] ^= bit;
+        in->begins[page / 64] &= ~bit;
+    }
+    committed_bytes += is_gone ? -size : size;
+    reserved_bytes += is_gone ? -size : size;
+}
+
+int os_unmap(void *start, size_t size)
+{
+    if (sim_enter_kernel(SIM_RELEASE, "os_unmap"))
+        return -ENOMEM;
+    int before = errno;
+    sim_lock();
+    checked("os_unmap", start, size, true);
+    change_gone(start, size, true);
+    sim_unlock();
+    errno = before;
+    return 0;
+}
+
+int os_map_again(void *start, size_t size)
+{
+    if (sim_enter_kernel(SIM_COMMIT, "os_map_again"))
+        return -ENOMEM;
+    int before = errno, result = -ENOMEM;
+    sim_lock();
+    checked("os_map_again", start, size, false);
+    if (!is_over(reserved_bytes, size, sim_reserved_max()) &&
+        !is_over(committed_bytes, size, sim_committed_max())) {
+        change_gone(start, size, false);
         result = 0;
     }
     sim_unlock();
@@ -376,6 +426,28 @@ int os_move(void *from, void *to, size_t size)
     return error;
 }
 
+int os_carry(void *from, void *to, size_t size)
+{
+    int before = errno;
+    sim_lock();
+    checked("os_carry", from, size, true);
+    checked("os_carry", to, size, false);
+    sim_unlock();
+    int error = sim_enter_kernel(SIM_MOVE, "os_carry") ? -ENOMEM : 0;
+    if (error == 0 && has_parts(from, size))
+        error = OS_PARTS;
+    if (error == 0) {
+        sim_lock();
+        change_gone(to, size, false);
+        memcpy(to, from, size);
+        change_gone(from, size, true);
+        sim_unlock();
+        note_mappings(to, size, true);
+    }
+    errno = before;
+    return error;
+}
+
 int os_release(void *start, size_t size)
 {
     check_pages("os_release", start, size);
@@ -391,6 +463,9 @@ int os_release(void *start, size_t size)
     munmap(in->committed, in->bitmap_bytes);
     munmap(in->huge, in->bitmap_bytes);
     munmap(in->begins, in->bitmap_bytes);
+    for (size_t page = 0; page < size / sim_page_bytes(); page += 64)
+        reserved_bytes += (size_t)bit_count(in->gone[page / 64]) * sim_page_bytes();
+    munmap(in->gone, in->bitmap_bytes);
     munmap(start, size + in->room);
     reserved_bytes -= size;
     *in = (struct reservation){0};

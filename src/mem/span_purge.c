@@ -1,0 +1,120 @@
+/*
+ * span_purge.c: drops the pages of dirty spans; see span.h.
+ *
+ * Owner: any thread. Spans are taken out of the lists under the spans' lock, and purged without it:
+ * nobody can find them then. Design: docs/design/spans.md
+ */
+#include "mem/pending.h"
+#include "mem/region.h"
+#include "mem/span.h"
+#include "mem/span_parts.h"
+
+enum {
+    PURGE_BATCH = 32,
+    REFUSED_MAX = 4, /* pieces, and then a purge is over */
+};
+
+static unsigned purge_hand; /* the owner whose spans are purged next */
+
+/* What is to be purged, and the spans that were taken out of the lists for that. */
+struct claim {
+    size_t units_wanted, units_max;
+    size_t count;
+    struct span spans[PURGE_BATCH];
+};
+
+static bool is_more_wanted(const struct claim *claim)
+{
+    return claim->units_wanted > 0 && claim->count < PURGE_BATCH;
+}
+
+/* Takes dirty spans of an owner, the longest first, whole. Not one of which less than a half is
+ * wanted: what is left of a span that is cut parts two clean ones. */
+static void claim_of(unsigned owner, struct claim *claim)
+{
+    struct span_lists *dirty = span_lists_of(owner, SPAN_DIRTY);
+    for (unsigned list = span_lists_below(dirty, LIST_COUNT);
+         list < LIST_COUNT && is_more_wanted(claim); list = span_lists_below(dirty, list)) {
+        while (dirty->heads[list] != 0 && is_more_wanted(claim)) {
+            size_t unit = dirty->heads[list], all = region.tags[unit].units;
+            size_t units = size_min(all, claim->units_max);
+            if (units / 2 > claim->units_wanted)
+                break;
+            span_lists_cut(unit, unit + all - units, units);
+            claim->spans[claim->count++] = (struct span){unit + all - units, units, false};
+            claim->units_wanted -= size_min(claim->units_wanted, units);
+        }
+    }
+}
+
+static void claim_pending(struct claim *claim)
+{
+    while (is_more_wanted(claim)) {
+        struct span span = pending_pop(SPAN_DIRTY);
+        if (span.unit == 0)
+            return;
+        claim->spans[claim->count++] = span;
+        claim->units_wanted -= size_min(claim->units_wanted, span.units);
+    }
+}
+
+/* Takes dirty spans, which nobody else can touch then, of the hand's owner first; once round. */
+static void claim_dirty(struct claim *claim)
+{
+    if (!span_try_lock()) {
+        claim_pending(claim);
+        return;
+    }
+    unsigned first = SPAN_OWNER_LIMIT;
+    while (load(&span_dirty_units, RELAXED) > 0 && is_more_wanted(claim)) {
+        purge_hand = span_lists_dirty_owner(purge_hand);
+        if (purge_hand == first)
+            break;
+        first = first == SPAN_OWNER_LIMIT ? purge_hand : first;
+        claim_of(purge_hand, claim);
+        if (span_lists_are_empty(span_lists_of(purge_hand, SPAN_DIRTY))) {
+            span_lists_clear_owner(purge_hand);
+            first = SPAN_OWNER_LIMIT;
+        } else if (is_more_wanted(claim)) {
+            purge_hand = (purge_hand + 1) % SPAN_OWNER_LIMIT;
+        }
+    }
+    span_note_least();
+    span_unlock();
+}
+
+/* Drops the pages of a claimed span. A piece that the kernel refuses, as pages of it are locked, is
+ * given back at once, and what is before it; the span is the rest. Returns the units dropped. */
+static size_t drop(struct span *span, unsigned *refused)
+{
+    size_t done = 0, dropped = 0, units;
+    for (; done < span->units && *refused < REFUSED_MAX; done += units) {
+        units = size_min(span->units - done, PURGE_PIECE_UNITS);
+        if (region_purge(region_address(span->unit + done), units << UNIT_SHIFT) == 0) {
+            dropped += units;
+            continue;
+        }
+        struct span parts[] = {{span->unit, done, true}, {span->unit + done, units, false}};
+        span_give(parts, 2);
+        *span = (struct span){span->unit + done + units, span->units - done - units, false};
+        done = units = 0;
+        (*refused)++;
+    }
+    span->is_zero = done == span->units;
+    return dropped;
+}
+
+size_t span_purge(size_t bytes_wanted, size_t bytes_max)
+{
+    struct claim claim = {.units_wanted = bytes_wanted >> UNIT_SHIFT,
+                          .units_max = bytes_max >> UNIT_SHIFT};
+    size_t purged = 0;
+    unsigned refused = 0;
+    claim_dirty(&claim);
+    for (size_t i = 0; i < claim.count; i++)
+        purged += drop(&claim.spans[i], &refused);
+    if (claim.count > 0)
+        span_give(claim.spans, claim.count);
+    regret_note_purged(&span_in_vain, purged);
+    return purged << UNIT_SHIFT;
+}

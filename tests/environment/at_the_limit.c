@@ -1,0 +1,200 @@
+/*
+ * at_the_limit.c: started under `ulimit -v` (the first argument, in MiB; the program sets it and
+ * starts itself again), free memory serves whatever is asked for next, and a buffer that grows
+ * reaches what the limit has room for. The second argument says which.
+ *
+ *     spared    the longest block there is, freed, serves small blocks as well
+ *     steps     realloc by 1 MiB at a time, of one buffer
+ *     half      by half as much again, of one buffer, and of two in turn
+ *     copied    a new block of twice the length, a copy, and the old one freed
+ *     trimmed   after a trim the program's own mappings have what one freed block had
+ *
+ * What the program, the C library and the heap's books take is 8 MiB and a sixteenth here.
+ */
+#define _GNU_SOURCE
+
+#include "check.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { FIRST = 1000, STEP = 1024 * 1024 };
+
+static size_t budget;
+
+static size_t room(void)
+{
+    return budget - budget / 16 - 8 * MIB;
+}
+
+static size_t by_step(size_t size)
+{
+    return size + STEP;
+}
+
+static size_t by_half(size_t size)
+{
+    return size + size / 2;
+}
+
+static size_t twice(size_t size)
+{
+    return size * 2;
+}
+
+static void fill(char *buffer, size_t from, size_t to)
+{
+    for (size_t at = from; at < to; at++)
+        buffer[at] = (char)(at >> 10);
+}
+
+static void check_filled(const char *buffer, size_t size)
+{
+    for (size_t at = 0; at < size; at++)
+        CHECK(buffer[at] == (char)(at >> 10), "byte %zu of %zu is lost", at, size);
+}
+
+/* Grows `count` buffers in turn until one is refused; returns what all of them had before the last
+ * round. */
+static size_t grow(size_t (*next)(size_t), size_t count)
+{
+    char *buffers[2] = {NULL, NULL};
+    size_t size = 0;
+    for (size_t wanted = FIRST;; size = wanted, wanted = next(wanted))
+        for (size_t i = 0; i < count; i++) {
+            char *grown = realloc(buffers[i], wanted);
+            if (grown == NULL) {
+                for (size_t j = 0; j < count; j++) {
+                    check_filled(buffers[j], size);
+                    free(buffers[j]);
+                }
+                return count * size;
+            }
+            buffers[i] = grown;
+            fill(grown, size, wanted);
+        }
+}
+
+/* What a program that has no other memory could reach, if two lengths of one in turn need be there
+ * at a time or, `is_copied`, both. */
+static size_t reachable(size_t (*next)(size_t), size_t count, bool is_copied)
+{
+    size_t size = FIRST;
+    while (count * next(size) + (is_copied ? size : 0) <= room())
+        size = next(size);
+    return count * size;
+}
+
+static size_t copy(size_t (*next)(size_t))
+{
+    char *buffer = malloc(FIRST);
+    size_t size = FIRST;
+    fill(buffer, 0, size);
+    for (;;) {
+        char *longer = malloc(next(size));
+        if (longer == NULL) {
+            check_filled(buffer, size);
+            free(buffer);
+            return size;
+        }
+        memcpy(longer, buffer, size);
+        fill(longer, size, next(size));
+        free(buffer);
+        buffer = longer;
+        size = next(size);
+    }
+}
+
+static size_t take_small(size_t size)
+{
+    void **chain = NULL, **block;
+    size_t total = 0;
+    while ((block = malloc(size)) != NULL) {
+        *block = (void *)chain;
+        chain = block;
+        total += size;
+    }
+    while (chain != NULL) {
+        block = (void **)*chain;
+        free(chain);
+        chain = block;
+    }
+    return total;
+}
+
+static void check_spared(void)
+{
+    static const size_t sizes[] = {1000, 100, 20000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t longest = budget;
+        void *block;
+        while ((block = malloc(longest)) == NULL)
+            longest -= 64 * KIB;
+        CHECK(longest >= room(), "one block has %zu of %zu KiB", longest / KIB, budget / KIB);
+        free(block);
+        size_t total = take_small(sizes[i]);
+        CHECK(total >= budget / 100 * 75, "after it blocks of %zu have %zu of %zu KiB", sizes[i],
+              total / KIB, budget / KIB);
+    }
+}
+
+static void check_trimmed(void)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        size_t size = budget - budget / 4, other = budget / 2;
+        char *block = malloc(size);
+        CHECK(block != NULL, "a block of %zu KiB is refused", size / KIB);
+        fill(block, 0, size);
+        free(block);
+        malloc_trim(0);
+        void *own = mmap(NULL, other, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(own != MAP_FAILED, "the program's own %zu KiB are refused", other / KIB);
+        munmap(own, other);
+    }
+}
+
+static void check_grown(const char *what, size_t reached, size_t wanted)
+{
+    printf("%s: %zu KiB of %zu\n", what, reached / KIB, budget / KIB);
+    fflush(stdout);
+    CHECK(reached >= wanted, "%s: %zu KiB, not %zu", what, reached / KIB, wanted / KIB);
+    check_heap();
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied|trimmed");
+    static char words[1024];
+    struct rlimit limit;
+    budget = strtoul(argv[1], NULL, 10) * MIB;
+    getrlimit(RLIMIT_AS, &limit);
+    if (limit.rlim_cur != budget) {
+        limit.rlim_cur = limit.rlim_max = budget;
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+        execv("/proc/self/exe", argv);
+        CHECK(false, "cannot start again under the limit");
+    }
+    setvbuf(stdout, words, _IOFBF, sizeof words);
+    check_is_calmalloc();
+    check_time_limit(60);
+    if (strcmp(argv[2], "trimmed") == 0) {
+        check_trimmed();
+    } else if (strcmp(argv[2], "spared") == 0) {
+        check_spared();
+    } else if (strcmp(argv[2], "steps") == 0) {
+        check_grown("by 1 MiB", grow(by_step, 1), reachable(by_step, 1, false));
+        check_grown("by 1 MiB again", grow(by_step, 1), reachable(by_step, 1, false));
+    } else if (strcmp(argv[2], "half") == 0) {
+        check_grown("by half", grow(by_half, 1), reachable(by_half, 1, false));
+        check_grown("two by half", grow(by_half, 2), reachable(by_half, 2, false));
+    } else {
+        check_grown("copied twice", copy(twice), reachable(twice, 1, true));
+        check_grown("copied by 1 MiB", copy(by_step), reachable(by_step, 1, true));
+    }
+    return 0;
+}

@@ -208,8 +208,6 @@ def run_mutant(source_dir, shim, compiler, mutant):
             changed = changed.replace("PATIENT_SLEEPS = 8", "PATIENT_SLEEPS = 1")
         if path == "src/core/shelf.c":
             changed = changed.replace("SLOTS = 8", "SLOTS = 2")
-        if path == "src/mem/pending.c":
-            changed = changed.replace("EXACT_MAX = 32, DOUBLINGS = 24", "EXACT_MAX = 2, DOUBLINGS = 2")
         with open(copy, "w") as file:
             file.write(changed)
         tests = os.path.join(source_dir, "tests", "model")

@@ -8,6 +8,7 @@ IDLE_BLOCKS_ROWS = tuple(row.name for row in IDLE_BLOCKS)
 ASLEEP_ROWS = tuple(row.name for row in ASLEEP)
 GROW_ROWS = tuple(row.name for row in GROW)
 WRITTEN_ROWS = tuple(row.name for row in REWRITE + RESIZE)
+UNTOUCHED_ROWS = ("untouched-t8-r90", "untouched-matched-t8-r90", "touched-t8-r90")
 THREADS_ROWS = ("owners-t8", "stress-t8", "leak-turns-t5", *(row.name for row in DEATHS))
 
 # (text, kind, argument, limit). Kinds are explained in harness/goals.py.
@@ -106,6 +107,7 @@ GOALS = (
     ("after-work-t8: KiB that stay 1 s after the work", "most", ("resident_1s_kib", ("after-work-t8",)), 5120),
     ("retire: P99 of the end of a thread that freed 4 MiB, ns", "most", ("retire_p99_ns", ("retire",)), 500_000),
     ("retire: share of the 4 MiB that is back then", "least", ("back_share", ("retire",)), 0.95),
+    ("blocks that nobody uses: time over the best peer's, ties aside", "row_time", UNTOUCHED_ROWS, 1.10),
     (
         "owners, deaths, stress, leaks in turn: time over the best peer's, ties aside",
         "row_time",

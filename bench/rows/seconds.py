@@ -170,4 +170,9 @@ SECONDS = {
     "node": 1.4,
     "redis": 4.9,
     "memcached": 5.2,
+    "lua-trees": 0.8,
+    "perl-hashes": 1.3,
+    "jq": 1.1,
+    "z3-scopes": 1.1,
+    "python-compile": 1.4,
 }

@@ -325,6 +325,7 @@ ROWS = (
             "resident_kept_kib",
             "resident_kept_1s_kib",
         ),
+        repeats_max=3,
     ),
     *(hz3(name, "the next", *each) for name, each in zip(HZ3_ROWS, HZ3)),
     *(hz3(name, "any other", *each, 2048, 1) for name, each in zip(HZ3_ANY_ROWS, HZ3_ANY)),

@@ -181,6 +181,13 @@ size_t depot_drain(struct depot *depot, bool is_patient);
  * how many. */
 size_t depot_retire_empty(struct depot *depot, bool is_patient);
 
+/* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
+ * to stay, however busy the stacks are. Returns how many blocks moved. */
+size_t depot_tidy(struct depot *depot, bool is_all);
+
+/* The same of all that every depot has, in turns, a depot each. */
+void depot_tidy_all(void);
+
 /*
  * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed
  * since before `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged;

@@ -17,9 +17,9 @@
 
 #include "base/tagged_stack.h"
 #include "core/depot.h"
-#include "core/heap.h"
+#include "core/above.h"
 #include "core/home.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/registry.h"
 #include "mem/meta.h"
 #include "os/os.h"
@@ -267,7 +267,7 @@ static void detach(struct cache *cache)
     while (is_last && is_mostly_free() && thread_cool_one())
         continue;
     if (is_last)
-        purge_tidy();
+        depot_tidy_all();
     purge_settle();
 }
 
@@ -305,7 +305,7 @@ static void give_up(void)
 
 struct cache *thread_cache(void)
 {
-    if (!heap_start())
+    if (!above.start())
         return NULL;
     if (cores_join(halves(), load(&cpus, RELAXED))) {
         give_up();

@@ -22,6 +22,7 @@ extern "C" {
 #include "core/home.h"
 #include "core/large.h"
 #include "core/misuse.h"
+#include "core/misuse_search.h"
 #include "core/purge.h"
 #include "core/registry.h"
 #include "core/rows.h"

@@ -15,7 +15,6 @@
 #include "core/depot.h"
 
 #include "core/depot_parts.h"
-#include "core/misuse.h"
 #include "core/purge_turn.h"
 #include "core/rows.h"
 #include "mem/huge.h"

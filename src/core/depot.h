@@ -170,12 +170,11 @@ ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
     return count;
 }
 
-/* Empties a stack of the depot's, its strays, or all of them, into the bitmaps; while the depot is
- * held, only when the caller is patient, and a second at most. Returns blocks moved; of many strays
- * some at a time. */
+/* Empties a stack of the depot's, or its strays, into the bitmaps; while the depot is held, only
+ * when the caller is patient, and a second at most. Returns blocks moved; of many strays some at a
+ * time. */
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
 size_t depot_drain_strays(struct depot *depot, bool is_patient);
-size_t depot_drain(struct depot *depot, bool is_patient);
 
 /* Retires at most REFILL_MAX slabs that are wholly free; while the depot is held as above. Returns
  * how many. */

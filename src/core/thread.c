@@ -33,6 +33,9 @@ enum {
     WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
 };
 
+/* What a thread begins with. */
+_Thread_local struct thread_words of_thread = {.cache = &cache_none, .small = class_small};
+
 static struct tagged_stack warm;        /* unused caches that still hold blocks */
 static struct tagged_stack cold;        /* unused caches that are empty         */
 static struct cache *_Atomic inherited; /* from here down, those of `forks` before this one's */

@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 USAGE = 2
 VARIABLES = ("MALLOC_CONF", "GLIBC_TUNABLES")  # which have lists of knobs
 PREFIXES = ("MIMALLOC_", "TCMALLOC_", "MALLOC_")
+SAME_AS = re.compile(r"As `?([\w.]+?)`?\.")
 LONGEST = re.compile(r"(\d+) to (\d+)$")
 
 
@@ -160,12 +161,30 @@ def value_words(knob):
     return "`%s`" % knob.to if knob.to else "none"
 
 
+def without_counterpart(knobs):
+    """{note: names} of knobs that no option stands for; one that only points to another one stands beside it."""
+    notes, groups = {knob.knob: knob.note for knob in knobs}, {}
+    for knob in knobs:
+        note = knob.note
+        while (same := SAME_AS.fullmatch(note)) and same[1] in notes:
+            note = notes[same[1]]
+        groups.setdefault(note, []).append("`%s`" % knob.knob)
+    return groups
+
+
 def page():
     knobs, parts = read(), [HEAD]
     for family, title in FAMILIES.items():
-        parts.append("## %s\n\n| knob | here | |\n|---|---|---|" % title)
-        parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in knobs
-                  if knob.family == family]
+        parts.append("## %s\n" % title)
+        of_family = [knob for knob in knobs if knob.family == family]
+        counterparts = [knob for knob in of_family if knob.to or isinstance(knob.value, dict)]
+        if counterparts:
+            parts.append("| knob | here | |\n|---|---|---|")
+            parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in counterparts]
+            parts.append("")
+        parts.append("| no option | why, or what to do |\n|---|---|")
+        groups = without_counterpart([knob for knob in of_family if knob not in counterparts])
+        parts += ["| %s | %s |" % (", ".join(names), note) for note, names in groups.items()]
         parts.append("")
     return "\n".join(parts)
 

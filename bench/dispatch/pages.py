@@ -126,7 +126,7 @@ def bound(lines):
             for load in loads:
                 a, b = (lines.of("equal", policy=policy, traffic=traffic, load=load) for policy in (one, other))
                 mean, reach = interval(lines.ratios(p99, a, b))
-                row.append(f"{mean:.3f}±{reach:.3f}")
+                row.append(f"{mean:.3f} ±{reach:.3f}")
             rows.append(row)
         out += [f"{one} over {other}", ""] + table(["traffic"] + [f"load {load:g}" for load in loads], rows)
     return out

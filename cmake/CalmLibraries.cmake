@@ -94,7 +94,8 @@ endfunction()
 # What a small program never calls comes last, and so lies in pages that the kernel does not map.
 set(calm_sources_rare ${calm_sources_core} ${calm_sources_linux})
 list(FILTER calm_sources_rare INCLUDE REGEX "/(site|pool)/|/front/(api|cohorts|sites|stats|watch)|/cache_mend\\.c$\
-|/core/(compact|misuse|sampled|stray)\\.c$|/mem/cold\\.c$|/linux/(dump|loader|modules|stack|swap)")
+|/core/(compact|misuse|misuse_search|sampled|sampled_small|stray)\\.c$\
+|/mem/cold\\.c$|/linux/(dump|loader|modules|stack|swap)")
 list(FILTER calm_sources_rare EXCLUDE REGEX "/site/(intern|learned|second|site|wrapper)\\.c$")
 set(calm_sources_usual ${calm_sources_core} ${calm_sources_linux})
 list(REMOVE_ITEM calm_sources_usual ${calm_sources_rare})

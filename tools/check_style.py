@@ -3,17 +3,31 @@
 
     check_style.py [ROOT]
 
-Rules of src/: includes go down the layers only, are never relative and never a .c; a .c includes its own header
-first; system headers only in os and libc, apart from those of the language; preprocessor conditionals only in
-base/attr.h, os and libc; a comment at the top introduces the file; functions and files have a bounded length.
+Rules of src/: includes go down the layers only, and in core down its parts; they are never relative and never a .c; a
+.c includes its own header first; system headers only in os and libc, apart from those of the language; preprocessor
+conditionals only in base/attr.h, os and libc; a comment at the top introduces the file; functions and files have a
+bounded length.
 Rules of all our text files: line length, tabs, trailing blanks, no unfinished business, no paths of a machine.
 """
+import fnmatch
 import os
 import re
 import sys
 
 LAYERS = ("base", "pool", "os", "mem", "core", "site", "exec", "front", "libc")  # each includes those before
 APART = {"os": {"pool"}, "mem": {"pool"}}  # but not these: pools stand beside them, on base alone
+# The parts of core, bottom to top: each includes itself and those before. What must go up: src/core/above.h.
+CORE_PARTS = (
+    ("tables", ("above", "class", "class_tables", "mark", "rows", "search")),
+    ("notices", ("misuse", "purge_turn")),
+    ("slabs", ("slab",)),
+    ("depots", ("batch", "depot", "depot_*", "shard", "stray")),
+    ("caches", ("armed", "cache", "cache_*", "cores", "home", "misuse_search", "registry", "run", "sampled_small",
+                "thread", "thread_words")),
+    ("large", ("large", "shelf")),
+    ("purge", ("purge",)),
+    ("heap", ("compact", "fork", "heap", "limit", "pooled", "sampled")),
+)
 LAYERS_WITH_SYSTEM = ("os", "libc")
 LANGUAGE_HEADERS = {"stdint.h", "stddef.h", "stdbool.h", "stdatomic.h", "stdalign.h", "limits.h", "stdarg.h",
                     "stdnoreturn.h"}
@@ -103,6 +117,8 @@ class Checker:
         if layer not in LAYERS:
             self.find(path, 1, "'%s' is not a layer; the layers are %s." % (layer, ", ".join(LAYERS)))
             return
+        if layer == "core" and core_part(relative[-1]) is None:
+            self.find(path, 1, "the file is in no part of core; CORE_PARTS in tools/check_style.py has them.")
         includes = []
         for number, line in enumerate(code, 1):
             match = INCLUDE.match(line)
@@ -133,8 +149,16 @@ class Checker:
             return
         if other not in LAYERS or "/" not in name:
             self.find(path, number, "\"%s\" names no layer; write \"layer/file.h\"." % name)
+        elif layer == other == "core":
+            self.check_part(path, number, name)
         elif LAYERS.index(other) > LAYERS.index(layer) or other in APART.get(layer, ()):
             self.find(path, number, "%s includes \"%s\", which lies above it or apart." % (layer, name))
+
+    def check_part(self, path, number, name):
+        own, other = core_part(os.path.basename(path)), core_part(name.split("/")[1])
+        if own is not None and other is not None and other > own:
+            self.find(path, number, "%s includes \"%s\" of %s, a part of core above it." %
+                      (CORE_PARTS[own][0], name, CORE_PARTS[other][0]))
 
     def check_conditionals(self, path, relative, code):
         if relative[1] in LAYERS_WITH_SYSTEM or relative[1:] == ["base", "attr.h"]:
@@ -160,6 +184,13 @@ class Checker:
                 if length > FUNCTION_LINES_MAX:
                     self.find(path, start, "the function has %d lines; %d are allowed." % (length, FUNCTION_LINES_MAX))
                 start = None
+
+
+def core_part(name):
+    """The number of the part of core that a file belongs to, or None."""
+    stem = name.rsplit(".", 1)[0]
+    return next((number for number, (_, patterns) in enumerate(CORE_PARTS)
+                 if any(fnmatch.fnmatchcase(stem, pattern) for pattern in patterns)), None)
 
 
 def without_comments(text):

@@ -110,6 +110,11 @@ def _row_time(results: Results, ours: str, names) -> Outcome:
     return _rows_over_best(results, ours, names, None, True)
 
 
+def _row_cpu(results: Results, ours: str, names) -> Outcome:
+    """CPU time of the timed part, where that is not the row's figure."""
+    return _rows_over_best(results, ours, names, "cpu", True)
+
+
 def _row_peak(results: Results, ours: str, names) -> Outcome:
     return _rows_over_best(results, ours, names, "peak", False)
 
@@ -224,6 +229,7 @@ KINDS = {
     "group_peak": _group_peak,
     "group_peak_best": _group_peak_best,
     "row_time": _row_time,
+    "row_cpu": _row_cpu,
     "row_peak": _row_peak,
     "worst_row": _worst_row,
     "tiny": _tiny,

@@ -16,13 +16,23 @@ def _fresh(maker: str, name: str) -> Path:
     return CACHE / "inputs" / f"{name}-{digest(PROGRAMS / maker)[:10]}"
 
 
-@functools.lru_cache(maxsize=None)
-def problem() -> str:
-    path = _fresh("make_problem.py", "problem")
+def _printed(maker: str, name: str, *numbers: int) -> str:
+    """The file of what a maker prints."""
+    path = _fresh(maker, name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(run([PYTHON, PROGRAMS / "make_problem.py", 14, 6, 90], "Making the solver's problem"))
+        path.write_text(run([PYTHON, PROGRAMS / maker, *numbers], f"Making the solver's {name}"))
     return str(path)
+
+
+@functools.lru_cache(maxsize=None)
+def problem() -> str:
+    return _printed("make_problem.py", "problem", 14, 6, 90)
+
+
+@functools.lru_cache(maxsize=None)
+def scopes() -> str:
+    return _printed("make_scopes.py", "scopes", 30, 1200)
 
 
 @functools.lru_cache(maxsize=None)
@@ -38,4 +48,4 @@ def repository() -> str:
     return str(path)
 
 
-MAKERS = {"{problem}": problem, "{repository}": repository}
+MAKERS = {"{problem}": problem, "{scopes}": scopes, "{repository}": repository}

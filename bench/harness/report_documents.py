@@ -12,7 +12,7 @@ from typing import Dict, List
 from . import report_plots
 from .base import REPOSITORY, Stop, note
 from .report_data import Report
-from .report_tables import OVERVIEW, Table, markdown_table, overview_table, worst_table
+from .report_tables import OVERVIEW, Table, markdown_table, overview_table, quick_look, worst_table
 
 READING = "[How to read this, how it can be wrong, and where we lose](docs/benchmarks.md)."
 MARKER = "<!-- {name}: {edge} of what `./calm bench report` writes -->"
@@ -45,10 +45,12 @@ def _origin(report: Report) -> List[str]:
     scales = sorted({head["scale"] for head in report.headers} - {1})
     scaled = "".join(f" **Scaled to {scale:g}: not for quoting.**" for scale in scales)
     files = ", ".join(f"`{os.path.relpath(file.resolve(), REPOSITORY)}`" for file in report.files)
+    look = quick_look(report) + " " if quick_look(report) else ""
     return [
         f"{report.date or 'Date unknown'}, {machine['processor']}, {machine['cores']} cores, kernel "
         f"{machine['kernel']}, up to {max(rounds, default=0)} interleaved runs; calmalloc at "
-        f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}. Raw lines: {files}.{scaled}"
+        f"{report.commit[:12] or 'an unknown commit'}; {', '.join(versions)}. {look}Raw lines: {files}."
+        f"{scaled}"
     ]
 
 

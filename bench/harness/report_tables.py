@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence, Tuple
 
 import rows as rows_module
+from rows.sets import ALL_PEERS
 
 from . import goals
 from .report_data import FOREIGN_LIMIT, REPEATS_WANTED, Report, unit_of, words_of_field, words_of_metric
@@ -155,7 +156,7 @@ def ratio_table(report: Report, rows: List, metric: Optional[str], title: str = 
         lines.append(_row_cells(report, row, here, pairs))
     if len(rows) > 1:
         lines += _totals(found, report.peers)
-    head = ["row", report.ours] + report.peers + ["best peer", "smallest visible"]
+    head = ["row", report.ours] + report.peers + [_best_head(report), "smallest visible"]
     return Table(head, lines, title, words=(0, len(head) - 2))
 
 
@@ -217,7 +218,7 @@ def worst_table(report: Report, metric: Optional[str], title: str) -> Table:
         )
     note = "" if lines else "No row is worse than its best peer by more than a tie."
     return Table(
-        ["row", "group", "over the best peer", "best peer", "smallest visible", "what is compared"],
+        ["row", "group", "over the best peer", _best_head(report), "smallest visible", "what is compared"],
         lines,
         title,
         note,
@@ -299,8 +300,29 @@ HOW_TO_READ = (
 )
 
 
+def peers_lacking(report: Report) -> List[str]:
+    """Of the peers that a row is to be judged by, those that were not measured."""
+    return [name for name in ALL_PEERS if name not in report.libraries]
+
+
+def quick_look(report: Report) -> str:
+    """What a report says that has fewer peers than it takes to name the best one, or an empty text."""
+    lacking = peers_lacking(report)
+    if not lacking:
+        return ""
+    return (
+        f"A quick look: the best peer is that of {len(ALL_PEERS) - len(lacking)} of {len(ALL_PEERS)}, without "
+        f"{', '.join(lacking)}."
+    )
+
+
+def _best_head(report: Report) -> str:
+    lacking = len(peers_lacking(report))
+    return f"best peer ({len(ALL_PEERS) - lacking} of {len(ALL_PEERS)})" if lacking else "best peer"
+
+
 def _caution(report: Report) -> List[str]:
-    """Why figures may not be quoted, where that is so."""
+    """Why figures may not be quoted or not be the last word, where that is so."""
     repeats = [
         len(samples) // samples[0].get("slices", 1)
         for (name, _), samples in report.results.counted.items()
@@ -314,7 +336,8 @@ def _caution(report: Report) -> List[str]:
         reasons.append(f"some rows have {min(repeats)} of {REPEATS_WANTED} repeats")
     if report.results.disturbed:
         reasons.append(f"{len(report.results.disturbed)} rows were disturbed")
-    return [f"Not for quoting: {', '.join(reasons)}."] if reasons else []
+    quoting = [f"Not for quoting: {', '.join(reasons)}."] if reasons else []
+    return quoting + [text for text in (quick_look(report),) if text]
 
 
 def _where_we_lose(report: Report) -> Section:

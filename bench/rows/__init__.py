@@ -8,7 +8,8 @@ the figure that its ratio is made of:
     process  CPU seconds, user and system, of a whole program and its children
     peak     peak RSS
     number:FIELD  the number FIELD of a workload's own result, smaller is better; a result without it is a failure.
-                  `_ns` in its name makes it a time, which others on the machine may disturb
+                  `_ns` in its name makes it a time, which others on the machine may disturb, as they do a count of
+                  slow calls, `_a_million`
 
 A run of a row takes about what seconds.py says; add what a new row takes, else its group's is assumed.
 

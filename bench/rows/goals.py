@@ -1,11 +1,15 @@
 """What the report holds the results against."""
 
+from .large import RESIZE, REWRITE
 from .memory import ASLEEP, GROW, IDLE_BLOCKS, MEASURED
-from .threads import HZ3_ROWS
+from .threads import DEATHS, HZ3_ROWS
 
 IDLE_BLOCKS_ROWS = tuple(row.name for row in IDLE_BLOCKS)
 ASLEEP_ROWS = tuple(row.name for row in ASLEEP)
 GROW_ROWS = tuple(row.name for row in GROW)
+WRITTEN_ROWS = tuple(row.name for row in REWRITE + RESIZE)
+UNTOUCHED_ROWS = ("untouched-t8-r90", "untouched-matched-t8-r90", "touched-t8-r90")
+THREADS_ROWS = ("owners-t8", "stress-t8", "leak-turns-t5", *(row.name for row in DEATHS))
 
 # (text, kind, argument, limit). Kinds are explained in harness/goals.py.
 GOALS = (
@@ -96,5 +100,23 @@ GOALS = (
         1024,
     ),
     ("hole-churn: share of the wholly free pages back after 1 s", "least", ("back_1s_share", ("hole-churn",)), 0.90),
+    ("large blocks written in full: resident over live, over the best peer's", "row_time", WRITTEN_ROWS, 1.10),
+    ("large blocks written in full: CPU time over the best peer's, ties aside", "row_cpu", WRITTEN_ROWS, 1.10),
+    ("sparse-64k: resident over the pages touched, over the best peer's", "row_time", ("sparse-64k",), 1.10),
+    ("rounds-1g: share of 1 GiB given back 1 s later", "given_back", "rounds-1g", 0.95),
+    ("after-work-t8: KiB that stay 1 s after the work", "most", ("resident_1s_kib", ("after-work-t8",)), 5120),
+    ("retire: P99 of the end of a thread that freed 4 MiB, ns", "most", ("retire_p99_ns", ("retire",)), 500_000),
+    ("retire: share of the 4 MiB that is back then", "least", ("back_share", ("retire",)), 0.95),
+    ("blocks that nobody uses: time over the best peer's, ties aside", "row_time", UNTOUCHED_ROWS, 1.10),
+    (
+        "owners, deaths, stress, leaks in turn: time over the best peer's, ties aside",
+        "row_time",
+        THREADS_ROWS,
+        1.10,
+    ),
+    ("tail-mixed: malloc's P99.9 over tcmalloc's, ties aside", "over_peer", ("tail-mixed-malloc", "tcmalloc"), 1.00),
+    ("tail-mixed: free's P99.9 over tcmalloc's, ties aside", "over_peer", ("tail-mixed-free", "tcmalloc"), 1.00),
+    ("tail-mixed: calls above 100 ns, of a million", "most", ("slow_a_million", ("tail-mixed-slow",)), 71),
+    ("tail-mixed: the longest call over glibc's", "over_peer", ("tail-mixed-worst", "glibc"), 1 / 87),
     ("large blocks that grow: CPU time over the best peer's, ties aside", "row_time", GROW_ROWS, 1.10),
 )

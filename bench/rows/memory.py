@@ -2,6 +2,7 @@
 
 from typing import Tuple
 
+from . import large
 from .row import N, Row, memory
 
 # Waiting is most of these rows' time, and resident memory hardly varies: they run once under each library.
@@ -295,6 +296,7 @@ ROWS = (
         ),
     ),
     *GROW,
+    *large.ROWS,
 )
 
 # Those that every run of the group has.

@@ -2,6 +2,41 @@
 
 from .row import N, program
 
+# Programs that allocate for most of their time: most of the others hardly do.
+ALLOCATING = (
+    program("lua-trees", "lua5.4", "{programs}/binary_trees.lua", 14, why="binary trees and nothing else"),
+    program(
+        "perl-hashes",
+        "perl",
+        "{programs}/hashes.pl",
+        N(65_000),
+        why="hashes of hashes that are filled, copied and thinned",
+        env=(("PERL_HASH_SEED", "0"),),
+    ),
+    program(
+        "jq",
+        "jq",
+        "-c",
+        "-n",
+        "--argjson",
+        "count",
+        N(8_000),
+        "-f",
+        "{programs}/documents.jq",
+        why="a JSON library: documents written, parsed, grouped and changed",
+    ),
+    program("z3-scopes", "z3", "{scopes}", why="an SMT solver that is asked 1200 times"),
+    program(
+        "python-compile",
+        "{python}",
+        "{programs}/compile_sources.py",
+        N(400),
+        needs=(),
+        why="a compiler: CPython's own, on a generated source",
+        env=(("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")),
+    ),
+)
+
 ROWS = (
     program(
         "python",
@@ -90,4 +125,5 @@ ROWS = (
         client=("{python}", "{programs}/memcached_client.py", "{work}/memcached.sock", N(8_000)),
         why="the server's CPU time for checked requests; it has slabs of its own",
     ),
+    *ALLOCATING,
 )

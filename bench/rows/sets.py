@@ -6,6 +6,19 @@ Every set begins with the control row. What it takes to run is estimated from se
 from dataclasses import dataclass
 from typing import Callable, Dict, Sequence, Tuple
 
+# The best peer of a row is the best of these: what `all` takes, and what a report that has fewer says.
+ALL_PEERS = (
+    "glibc",
+    "jemalloc",
+    "mimalloc2",
+    "mimalloc23",
+    "mimalloc3",
+    "snmalloc",
+    "tcmalloc",
+    "tcmalloc_percpu",
+    "rpmalloc",
+)
+# What the other sets take, for a quick look.
 MAIN_PEERS = ("glibc", "mimalloc3", "snmalloc", "jemalloc", "tcmalloc", "rpmalloc")
 
 
@@ -44,6 +57,11 @@ SETS: Dict[str, Set] = {
         Set("remote", "several threads, and blocks freed by others than their owners", _group("threads")),
         Set("memory", "what stays resident, and when it goes", _group("memory")),
         Set("programs", "real programs", _group("programs")),
-        Set("all", "every row above, apart from those that run only when they are named", lambda row: True),
+        Set(
+            "all",
+            "every row above, apart from those that run only when they are named",
+            lambda row: True,
+            peers=ALL_PEERS,
+        ),
     )
 }

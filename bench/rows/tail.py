@@ -255,6 +255,23 @@ ROWS: Tuple[Row, ...] = (
             ("64-then-1024", 64, 64, "64 B, which are freed, then of 1024 B", 2_000_000, 1024),
         )
     ),
+    *single_calls("tail-mixed", "mixed_churn", 262_144, N(1_500_000), why="262,144 live of seven sizes, 16 to 1024 B"),
+    *(
+        number(
+            f"tail-mixed-{name}",
+            figure,
+            "mixed_churn",
+            262_144,
+            N(1_500_000),
+            why=f"262,144 live of seven sizes, 16 to 1024 B: {what}",
+            fields=("slow_a_million", "nothing_a_million", "worst_ns", "nothing_max_ns", "grain_ns", "empty_max_ns"),
+            repeats_max=3,
+        )
+        for name, figure, what in (
+            ("slow", "slow_a_million", "calls above 100 ns, of a million"),
+            ("worst", "worst_ns", "the longest call"),
+        )
+    ),
     number(
         "init-ready",
         "ready_ns",

@@ -54,6 +54,24 @@ def hz3(name, who, count, percent, *more) -> Row:
     )
 
 
+DYING = (("fifo", "oldest first"), ("lifo", "newest first"), ("mixed", "at both ends"))
+DEATHS = tuple(
+    threads(
+        f"deaths-{replaced}-{dying}-t4",
+        "deaths",
+        4,
+        10_000,
+        10,
+        1000,
+        how,
+        who,
+        N(15),
+        why=f"10,000 live of 10 to 1000 B, replaced {words}, that die {order}",
+        slices=5,
+    )
+    for how, (replaced, words) in enumerate((("ordered", "in order"), ("random", "at random")))
+    for who, (dying, order) in enumerate(DYING)
+)
 
 ROWS = (
     threads("medium-t8", "replace", 8, 200, 32 << 10, 1 << 20, N(25_000), why="medium-t1 on eight threads"),
@@ -267,6 +285,47 @@ ROWS = (
         why="time a string takes from four producers through a ring of 16 to a consumer",
         fields=("strings",),
         slices=4,
+    ),
+    threads(
+        "owners-t8",
+        "replace",
+        8,
+        1024,
+        16,
+        4096,
+        N(2_000_000),
+        why="1024 live of 16 to 4096 B on each of eight threads",
+        slices=5,
+    ),
+    *DEATHS,
+    threads("stress-t8", "stress", 8, N(20), 5_000, 25, 0, why="a quarter of 8 to 128 KiB, some freed by others"),
+    threads(
+        "leak-turns-t5",
+        "leak",
+        5,
+        N(200_000),
+        32,
+        512,
+        1,
+        why="5 threads in turn that only allocate",
+        fields=("overhead", "requested_kib", "grown_kib"),
+    ),
+    number(
+        "retire",
+        "retire_p99_ns",
+        "retire",
+        N(200),
+        4 << 10,
+        why="P99 of a thread's end that freed 4 MiB, and what of it is back then",
+        fields=(
+            "retire_p50_ns",
+            "retire_p99_ns",
+            "retire_max_ns",
+            "back_share",
+            "resident_kept_kib",
+            "resident_kept_1s_kib",
+        ),
+        repeats_max=3,
     ),
     *(hz3(name, "the next", *each) for name, each in zip(HZ3_ROWS, HZ3)),
     *(hz3(name, "any other", *each, 2048, 1) for name, each in zip(HZ3_ANY_ROWS, HZ3_ANY)),

@@ -51,7 +51,8 @@ class Faulty:
         self.source = BENCH / "tests" / source
 
     def library(self, fault: int) -> Path:
-        return compiled(f"libfault{fault}.so", self.source, "-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
+        flags = ("-fno-builtin", "-shared", "-fPIC", f"-DFAULT={fault}")
+        return compiled(f"lib{self.source.stem}{fault}.so", self.source, *flags)
 
     def run(self, name: str, *args, fault=None) -> subprocess.CompletedProcess:
         """A workload with seed 1, under the faulty allocator or, without a fault, under the machine's own."""

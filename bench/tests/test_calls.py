@@ -29,6 +29,11 @@ WORKLOADS = {
     "untouched": ("untouched", 32, 50, 5_000, 0),
     "untouched, matched": ("untouched", 32, 50, 5_000, 1),
     "leak": ("leak", 4, 5_000, 32, 512),
+    "leak, in turn": ("leak", 4, 5_000, 32, 512, 1),
+    "mixed_churn": ("mixed_churn", 5_000, 20_000),
+    "deaths, oldest": ("deaths", 2, 1_000, 10, 1_000, 0, 0, 4),
+    "deaths, at random, at both ends": ("deaths", 2, 1_000, 10, 1_000, 1, 2, 4),
+    "stress": ("stress", 4, 2, 1_000, 25, 0),
     "fan_out": ("fan_out", 2, 4, 50, 16, 512),
     "scratch": ("scratch", 2, 16, 30, 500),
     "stopped": ("stopped", 1, 3, 5),
@@ -59,6 +64,8 @@ ALONE = {
     "large, grown": (("large", 1, 2), NO_COPY, "realloc lost byte"),
     "grow_steps": (("grow_steps", 8 << 20, 16_384, 256), NO_COPY, "realloc lost byte"),
     "grow_many": (("grow_many", 3, 1 << 20, 4 << 20, 256), NO_COPY, "realloc lost byte"),
+    "resize": (("resize", 0, 20, 4_096, 65_536, 200), NO_COPY, "realloc lost byte"),
+    "resize, cut": (("resize", 1, 20, 4_096, 65_536, 200), NO_COPY, "realloc lost byte"),
     "vectors": (("vectors", 50, 10, 4_096, 65_536), NO_COPY, "realloc lost byte"),
 }
 # What allocates nothing that could be wrong: the loop alone, and one block.
@@ -110,6 +117,16 @@ class SingleCalls(unittest.TestCase):
         self.assertLess(found["free_p99_ns"], 10_000)
         self.assertAlmostEqual(found["free_over_10us_share"], 1 / 500, delta=1 / 2_000)
         self.assertLess(found["malloc_p999_ns"], 45_000)
+
+    @any_of(tries=5)
+    def test_above_100_ns_are_counted_of_both_calls_together(self):
+        found = faulty.result("mixed_churn", 5_000, 200_000, fault=SLOW_FREE)
+        self.assertGreater(found["slow_a_million"], 1e6 / 1_000 * 0.9)  # one free of 500: one call of a thousand
+        both = 1e6 * (found["malloc_over_100ns_share"] + found["free_over_100ns_share"]) / 2
+        self.assertAlmostEqual(found["slow_a_million"], both, delta=1)
+        self.assertAlmostEqual(
+            found["worst_ns"], max(found["malloc_max_ns"], found["free_max_ns"]), delta=found["worst_ns"] / 1000
+        )
 
     @any_of(tries=5)
     def test_show_what_a_median_of_blocks_hides(self):

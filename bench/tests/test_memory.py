@@ -22,11 +22,18 @@ WORKLOADS = {
     "asleep": ((1, 500, 16, 8_192, 20_000, 0), (1, 3, 4)),
     "asleep, pages": ((2, 500, 8_192, 8_192, 20_000, 0), (1, 2, 4)),
     "hole_churn": ((1, 8_000, 1_000), (1, 2, 3, 4)),
+    "rewrite": ((50, 8_192, 8_192, 2_000), (1, 2, 3, 4)),
+    "sparse": ((1_000, 8_192, 8_192), (1, 2, 3, 4)),
+    "rounds": ((2, 4, 8_192, 0), (1, 2, 3, 4)),
+    "pipe": ((2_000, 8_192, 8_192, 64), (1, 4)),
+    "retire": ((5, 1_024), (1, 3, 4)),
     "grow_steps": ((8 << 20, 4_096, 256), (1, 2, 3, 4)),
 }
 
 
 faulty = Faulty("faulty_memory.c")
+calls = Faulty("faulty_calls.c")
+NO_FREE = 4  # of these
 
 
 class AWrongAllocator(unittest.TestCase):
@@ -71,8 +78,60 @@ class Resident(unittest.TestCase):
     def test_is_never_less_than_what_is_live(self):
         memory = faulty.result("grow_churn_shrink", 20_000, 20_000, 0, 0)
         self.assertGreater(memory["trimmed_over_live"], 1)
+        memory = faulty.result("resize", 0, 50, 4_096, 262_144, 500)
+        self.assertGreater(memory["resident_over_live"], 1)
         memory = faulty.result("cold_data", 8_192, 1_000, 1)
         self.assertGreater(memory["resident_asked_kib"], memory["live_kib"])
+
+
+    @any_of(tries=3)
+    def test_is_more_for_each_live_byte_where_nothing_is_freed(self):
+        for name, args in {
+            "rewrite": (50, 65_536, 131_072, 400),
+            "resize": (1, 500, 4_096, 65_536, 8_000),
+        }.items():
+            with self.subTest(workload=name):
+                right, leaking = (calls.result(name, *args, fault=fault) for fault in (0, NO_FREE))
+                self.assertGreater(right["resident_over_live"], 1)
+                self.assertGreater(right["highest_over_live"], right["resident_over_live"])
+                self.assertGreater(right["page_faults"], 0)
+                self.assertGreater(leaking["resident_over_live"], 1.5 * right["resident_over_live"])
+
+    def test_is_told_from_what_was_asked_for_and_not_touched(self):
+        memory = faulty.result("sparse", 2_000, 65_536, 100)
+        self.assertEqual(memory["touched_kib"], 2_000 * 4)
+        self.assertGreater(memory["resident_over_touched"], 1)
+        self.assertLess(memory["resident_over_touched"], 16 / 2)
+
+    @any_of(tries=3)
+    def test_is_little_after_the_work_unless_nothing_is_freed(self):
+        """Of blocks of 1 MiB the C library gives each back when it is freed."""
+        right, leaking = (calls.result("rounds", 2, 64, 1 << 20, 0, fault=fault) for fault in (0, NO_FREE))
+        self.assertGreater(right["resident_full_kib"], 64 << 10)
+        self.assertLess(right["resident_0s_kib"], 16 << 10)
+        self.assertGreater(leaking["resident_0s_kib"], 128 << 10)
+        right, leaking = (calls.result("stress", 4, 10, 1_000, 25, 0, fault=fault) for fault in (0, NO_FREE))
+        self.assertLess(right["resident_trimmed_kib"], leaking["resident_trimmed_kib"] / 2)
+
+
+class Rounds(unittest.TestCase):
+    def test_are_followed_by_four_seconds_of_little_work(self):
+        memory = faulty.result("rounds", 1, 16, 1 << 20, 1)
+        times = [x for x, _ in memory["series_resident_kib"]]
+        self.assertGreater(times[-1] - times[0], 4)
+        for mark in ("start", "full", "0s", "1s", "4s", "trimmed"):
+            self.assertIn(f"resident_{mark}_kib", memory)
+
+
+class Retiring(unittest.TestCase):
+    @any_of(tries=3)
+    def test_shows_what_is_back_and_what_never_comes(self):
+        right, leaking = (calls.result("retire", 5, 4_096, fault=fault) for fault in (0, NO_FREE))
+        self.assertLess(leaking["back_share"], 0.1)
+        self.assertGreater(leaking["resident_kept_1s_kib"], 4 * 4_096)
+        self.assertLess(right["resident_kept_1s_kib"], 2 * 4_096)
+        self.assertLessEqual(right["retire_p50_ns"], right["retire_p99_ns"])
+        self.assertLessEqual(right["retire_p99_ns"], right["retire_max_ns"])
 
 
 class TooMuch(unittest.TestCase):

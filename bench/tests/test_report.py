@@ -144,7 +144,7 @@ class Tables(unittest.TestCase):
 
     def test_the_table_of_known_samples_is_known(self):
         expected = """
-| row | calm | glibc | mimalloc3 | best peer | smallest visible |
+| row | calm | glibc | mimalloc3 | best peer (2 of 9) | smallest visible |
 |---|--:|--:|--:|---|--:|
 | slots | 1.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | failed | glibc 0.50 | 4.7% |
 | mixed | 3.000 s ±1.0% | 0.50 [0.49 0.51] (0.50) | 2.00 [1.96 2.04] (2.00) | mimalloc3 2.00 | 3.5% to 4.7% |
@@ -154,6 +154,20 @@ class Tables(unittest.TestCase):
 | better / tie / worse |  | 2 / 1 / 0 | 1 / 0 / 1 |  |  |
 """
         self.assertEqual(self.part("one thread: CPU time of the timed part").strip(), expected.strip())
+
+    def test_fewer_peers_than_name_the_best_are_a_quick_look_and_all_of_them_are_not(self):
+        absent = "jemalloc, mimalloc2, mimalloc23, snmalloc, tcmalloc, tcmalloc_percpu, rpmalloc"
+        words = f"A quick look: the best peer is that of 2 of 9, without {absent}."
+        self.assertIn(words, self.part("How to read this"))
+        self.assertEqual(self.text.count("best peer (2 of 9)"), self.text.count("| smallest visible |"))
+        whole = small()
+        whole[0]["libraries"] += [
+            dict(whole[0]["libraries"][0], name=name, sha256=name) for name in absent.split(", ")
+        ]
+        text = report.render([write("whole.jsonl", whole)], None, None, "row")
+        self.assertIn("| best peer | smallest visible |", text)
+        self.assertNotIn("A quick look", text)
+        self.assertNotIn("of 9)", text)
 
     def test_a_failure_is_shown_as_one_with_its_reason(self):
         self.assertIn("- slots under mimalloc3: it ended by signal 11: <b>|.", self.part("Failures"))

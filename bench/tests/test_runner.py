@@ -339,6 +339,16 @@ class Goals(unittest.TestCase):
         alone = digest(made, ("calm",))
         self.assertEqual(goals.KINDS["peak_of_fast"](alone, "calm", ("slots",)), (None, "no verdict: no peer on slots"))
 
+    def test_the_cpu_time_of_rows_whose_figure_is_another_is_held_against_the_best_peer(self):
+        timed = lambda seconds: {"seconds": seconds, "cpu_seconds": seconds, "resident_over_live": 1.0}
+        made = [
+            sample("rewrite-32k-1m", name, 0, seconds, result=timed(seconds))
+            for name, seconds in (("calm", 3.0), ("glibc", 2.0), ("jemalloc", 4.0))
+        ]
+        value, words = goals.KINDS["row_cpu"](digest(made, ("calm", "glibc", "jemalloc")), "calm", ("rewrite-32k-1m",))
+        self.assertAlmostEqual(value, 1.5)
+        self.assertEqual(words, "rewrite-32k-1m against glibc")
+
     def test_a_number_of_the_workloads_own_is_that_of_the_row_where_it_is_largest(self):
         names = ("stopped-ptrace", "stopped-signal")
         stopped = lambda ratio: {"seconds": 1, "cpu_seconds": 1, "others_p999_ratio": ratio, "held_p999_ns": 9}
@@ -396,6 +406,18 @@ class Workloads(unittest.TestCase):
                 self.assertTrue(head.startswith(f"/ {source.stem} SEED"), head[:60])
                 self.assertIn("Measures ", head)
                 self.assertRegex(head, "(Does|Do) not measure ")
+
+
+class Sets(unittest.TestCase):
+    def test_all_takes_every_peer_that_the_best_is_chosen_from(self):
+        chosen = rows_module.SETS["all"].peers
+        self.assertEqual(len(chosen), len(set(chosen)))
+        wanted = "glibc jemalloc mimalloc2 mimalloc23 mimalloc3 snmalloc tcmalloc tcmalloc_percpu rpmalloc"
+        self.assertEqual(set(chosen), set(wanted.split()))
+        self.assertLessEqual(set(chosen), set(peers.NAMES))
+
+    def test_googles_tcmalloc_has_restartable_sequences_left_to_it(self):
+        self.assertEqual(peers.RECIPES["tcmalloc_percpu"].env, {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
 
 
 class Plans(unittest.TestCase):
@@ -510,7 +532,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(inside - set(golden), set())
 
     def test_sets_take_no_longer_than_promised(self):
-        for name, minutes, peers in (("quick", 4, 2), ("general", 20, 5), ("all", 240, 6)):
+        for name, minutes, peers in (("quick", 4, 2), ("general", 20, 5), ("all", 342, 9)):
             each = rows_module.SETS[name]
             settings = measure.Settings(each.rounds, 1, 1)
             made = plan.cells(each.rows(rows_module.ROWS), self.libraries(1 + peers), settings)

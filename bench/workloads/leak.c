@@ -1,6 +1,7 @@
 /*
- * leak SEED THREADS COUNT BYTES_MIN BYTES_MAX: each thread allocates COUNT blocks and frees none;
- * the threads end, the blocks stay.
+ * leak SEED THREADS COUNT BYTES_MIN BYTES_MAX [TURNS]: each thread allocates COUNT blocks and frees
+ * none; the threads end, the blocks stay. All work at once; with TURNS 1 one after the other, each
+ * created when the one before has ended.
  *
  * Measures the way a heap grows under many threads at once: refills, new spans and page faults,
  * with nothing that comes back. A thread's blocks form a chain through their first bytes, walked at
@@ -44,6 +45,24 @@ static void grow(unsigned index)
     chains[index].requested = requested;
 }
 
+static void *grow_in_turn(void *index)
+{
+    start_clock();
+    grow((unsigned)(uintptr_t)index);
+    stop_clock();
+    return NULL;
+}
+
+static void run_in_turn(unsigned threads)
+{
+    for (unsigned i = 0; i < threads; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, grow_in_turn, (void *)(uintptr_t)i) != 0)
+            fail("thread %u could not be created", i);
+        pthread_join(thread, NULL);
+    }
+}
+
 static uint64_t chain_verify(unsigned index)
 {
     uint64_t stamps = 0, nodes = 0;
@@ -68,8 +87,14 @@ int main(int argc, char **argv)
     bytes_span = (uint32_t)argument(argc, argv, 5, "largest size") - bytes_min + 1;
     if (bytes_min < sizeof(struct node))
         fail("blocks of at least %zu bytes", sizeof(struct node));
+    bool in_turn = argc > 6 && argument(argc, argv, 6, "turns") != 0;
+    if (threads == 0 || threads > THREADS_MAX)
+        fail("between 1 and %d threads", THREADS_MAX);
     struct memory start = read_memory();
-    run_threads(threads, grow);
+    if (in_turn)
+        run_in_turn(threads);
+    else
+        run_threads(threads, grow);
     struct memory full = read_memory();
     uint64_t check = 0, requested = 0;
     for (unsigned i = 0; i < threads; i++) {

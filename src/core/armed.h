@@ -11,7 +11,7 @@
 #define CALM_CORE_ARMED_H
 
 #include "core/cache_arrays.h"
-#include "core/sampled.h"
+#include "core/rows.h"
 
 /* Larger requests are counted by their bytes instead: the fast path does not serve them anyway. */
 enum { ARMED_MAX = SMALL_MAX };

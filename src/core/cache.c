@@ -12,16 +12,15 @@
  */
 #include "core/cache.h"
 
+#include "core/above.h"
 #include "core/armed.h"
 #include "core/cache_arrays.h"
 #include "core/cache_sizes.h"
 #include "core/depot.h"
-#include "core/heap.h"
-#include "core/limit.h"
 #include "core/misuse.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/run.h"
-#include "core/sampled.h"
+#include "core/sampled_small.h"
 #include "core/thread.h"
 
 enum {
@@ -482,7 +481,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
 {
     void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
     struct cache *cache = cache_here();
-    if (cache == NULL && !heap_start())
+    if (cache == NULL && !above.start())
         return NULL;
     void *block = NULL;
     unsigned bin = entry_offset / ENTRY_BYTES;

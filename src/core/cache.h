@@ -101,7 +101,7 @@ struct cache {
 
     uint32_t forks;        /* of the process that knows who has it, by core/thread.c */
     bool is_counted_large; /* by core/thread.c */
-    bool has_sampled;      /* of core/sampled.h: blocks were put on entries without arrays */
+    bool has_sampled;      /* of core/sampled_small.h: blocks were put on entries without arrays */
 
     /* Of core/armed.h, for who counts requests (site/sample.c). */
     uint32_t armed_start; /* the count that the others are of                     */

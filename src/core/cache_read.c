@@ -44,7 +44,7 @@ bool cache_search(const struct cache *cache, unsigned bin, struct search *search
     return is_found;
 }
 
-/* A block that is kept without an array (core/sampled.h) has nothing below it to walk to. */
+/* A block that is kept without an array (core/sampled_small.h) has nothing below it to walk to. */
 size_t cache_count(const struct cache *cache, unsigned bin)
 {
     const struct cache_entry *entry = &cache->entries[bin];

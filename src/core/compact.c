@@ -16,7 +16,6 @@
 #include "core/depot_parts.h"
 #include "core/heap.h"
 #include "core/mark.h"
-#include "core/sampled.h"
 
 enum { SPARE_SHARE = 8 };
 

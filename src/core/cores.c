@@ -24,7 +24,6 @@ enum {
 };
 
 struct rseq_slot core_slots[CORES_MAX];
-_Thread_local struct rseq_area *area_joined;
 _Thread_local uint32_t area_is_barred;
 _Atomic bool cores_are_used;
 

@@ -19,9 +19,6 @@ enum { CORES_MAX = 1024 };
 
 extern HIDDEN struct rseq_slot core_slots[CORES_MAX];
 
-/* The calling thread's area if it ever asked for one, whether it works with it or not. */
-extern HIDDEN _Thread_local struct rseq_area *area_joined;
-
 /* How many reasons there are that the thread has no area and gets none: calls that lent its memory
  * to a child (libc/children.c), and its end. */
 extern HIDDEN _Thread_local uint32_t area_is_barred;

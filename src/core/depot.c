@@ -15,10 +15,8 @@
 #include "core/depot.h"
 
 #include "core/depot_parts.h"
-#include "core/misuse.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/rows.h"
-#include "core/sampled.h"
 #include "mem/huge.h"
 #include "os/os.h"
 #include "os/probe.h"

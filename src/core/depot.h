@@ -170,16 +170,22 @@ ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
     return count;
 }
 
-/* Empties a stack of the depot's, its strays, or all of them, into the bitmaps; while the depot is
- * held, only when the caller is patient, and a second at most. Returns blocks moved; of many strays
- * some at a time. */
+/* Empties a stack of the depot's, or its strays, into the bitmaps; while the depot is held, only
+ * when the caller is patient, and a second at most. Returns blocks moved; of many strays some at a
+ * time. */
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
 size_t depot_drain_strays(struct depot *depot, bool is_patient);
-size_t depot_drain(struct depot *depot, bool is_patient);
 
 /* Retires at most REFILL_MAX slabs that are wholly free; while the depot is held as above. Returns
  * how many. */
 size_t depot_retire_empty(struct depot *depot, bool is_patient);
+
+/* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
+ * to stay, however busy the stacks are. Returns how many blocks moved. */
+size_t depot_tidy(struct depot *depot, bool is_all);
+
+/* The same of all that every depot has, in turns, a depot each. */
+void depot_tidy_all(void);
 
 /*
  * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed

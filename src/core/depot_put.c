@@ -12,9 +12,8 @@
 
 #include "core/depot_parts.h"
 #include "core/misuse.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/rows.h"
-#include "core/sampled.h"
 
 enum {
     STRAY_TRIES_MAX = 4,

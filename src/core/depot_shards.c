@@ -97,18 +97,6 @@ bool depot_batch_search(struct depot *depot, struct search *search)
     return is_held;
 }
 
-size_t depot_drain(struct depot *depot, bool is_patient)
-{
-    size_t moved = 0;
-    for (unsigned shard = 0; shard < shard_count; shard++) {
-        struct batch_stack *stack = depot_stack(depot, shard);
-        moved += stack == NULL ? 0 : depot_drain_stack(depot, stack, is_patient);
-    }
-    for (size_t strays = 1; strays > 0; moved += strays)
-        strays = depot_drain_strays(depot, is_patient);
-    return moved;
-}
-
 verdict depot_verify_stacks(struct depot *depot)
 {
     for (unsigned shard = 0; shard < shard_count; shard++) {

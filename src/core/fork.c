@@ -5,7 +5,7 @@
  */
 #include "core/depot.h"
 #include "core/heap.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/thread.h"
 #include "mem/span.h"
 #include "os/lock.h"

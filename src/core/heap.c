@@ -12,6 +12,7 @@
 #include "core/large.h"
 #include "core/limit.h"
 #include "core/misuse.h"
+#include "core/misuse_search.h"
 #include "core/pooled.h"
 #include "core/purge.h"
 #include "core/registry.h"
@@ -33,6 +34,8 @@ enum { START_PATIENCE_MS = 5000 };
 enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
 
 static _Atomic uint32_t start_state;
+
+const struct above above = {.start = heap_start, .settle = limit_settle, .purge = purge_some};
 
 /* The last request that failed after all was brought together, and what there was then. */
 static struct {

@@ -12,9 +12,9 @@
 #include "core/large.h"
 
 #include "base/bits.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/rows.h"
-#include "core/sampled.h"
+#include "core/sampled_small.h"
 #include "mem/huge.h"
 #include "mem/span.h"
 #include "os/os.h"
@@ -245,15 +245,6 @@ size_t large_usable(const void *block)
 size_t large_length(const void *block)
 {
     return region.tags[region_unit(block)].units;
-}
-
-size_t large_around(const void *address, size_t *inside)
-{
-    size_t unit = region_unit(address);
-    while (region_kind(unit) == UNIT_BODY)
-        unit--;
-    *inside = (size_t)((const char *)address - region_address(unit));
-    return region.tags[unit].bytes;
 }
 
 size_t large_count(void)

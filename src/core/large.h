@@ -90,10 +90,6 @@ size_t large_usable(const void *block);
 /* Units that it has. */
 size_t large_length(const void *block);
 
-/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to
- * its head. */
-size_t large_around(const void *address, size_t *inside);
-
 /* Large blocks that are out, and their bytes; what the shelf holds is among them. */
 size_t large_count(void);
 size_t large_bytes(void);

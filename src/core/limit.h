@@ -5,8 +5,7 @@
 #ifndef CALM_CORE_LIMIT_H
 #define CALM_CORE_LIMIT_H
 
-#include "base/atomic.h"
-#include "base/attr.h"
+#include "core/above.h"
 
 struct heap_settings;
 
@@ -25,20 +24,11 @@ void limit_look(void);
  * the hard one where there is no other; NULL: nobody. */
 void limit_tell(void (*callback)(size_t bytes_over));
 
-/* Bytes of the calling thread's request that passed it; 0: none did since limit_settle(). */
-extern HIDDEN _Thread_local size_t limit_passed_by;
-
 /*
  * At the end of a request, when the thread has nothing in hand: gives back what is free, and, where
  * that is not enough, calls who is to be told. `is_refused`: the request got nothing, and what is
- * free went back before. Returns whether it is worth another try.
+ * free went back before (limit_ends). Returns whether it is worth another try.
  */
 bool limit_settle(bool is_refused);
-
-/* At the end of a request that got `block`: whether it is to be tried again. */
-ALWAYS_INLINE bool limit_ends(const void *block)
-{
-    return unlikely(limit_passed_by != 0) && limit_settle(block == NULL) && block == NULL;
-}
 
 #endif

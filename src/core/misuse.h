@@ -30,18 +30,6 @@ enum pointer_kind {
  * with it. */
 enum pointer_kind misuse_classify(const void *block, const char *verb);
 
-/*
- * Whether the block of a bin lies in a cache, a batch, a depot or on the shelf; the exact check
- * behind a suspicion. Searches that find nothing may take MISUSE_STEPS_MAX steps together in the
- * life of the process; then each ends after MISUSE_STEPS_A_SEARCH, and may miss a block that is
- * free.
- */
-enum { MISUSE_STEPS_MAX = 1 << 16, MISUSE_STEPS_A_SEARCH = 64 };
-bool misuse_is_free(const void *block, unsigned bin);
-
-/* Made so far. */
-size_t misuse_steps(void);
-
 void misuse_report_double(const void *block, const char *verb, size_t bytes);
 /* A pool's block with a CALM_E code that says what is wrong. */
 void misuse_report_pool(const void *block, const char *verb, int error);

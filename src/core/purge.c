@@ -9,7 +9,7 @@
  * that nobody touched are emptied into the bitmaps, wholly free slabs are retired, idle pages of
  * slabs dropped.
  *
- * Owner: whoever has purge_lock (RANK_PURGE), a step at a time, so that a fork comes between two. A
+ * Owner: whoever has the turn (RANK_PURGE), a step at a time, so that a fork comes between two. A
  * step that ends halfway, with its thread, leaves nothing to mend: it loses what it had in hand.
  * Who frees never waits for the lock. Who trims does; where its holder does not run, a trim goes on
  * out of turn, and only slabs' pages need one. Design: docs/design/purge.md
@@ -26,20 +26,18 @@
 #include "mem/huge.h"
 #include "mem/regret.h"
 #include "mem/span.h"
-#include "os/lock.h"
 #include "os/os.h"
 
 enum {
-    SWEEP_STEP_BYTES = 1024 *
-                       1024,   /* of slabs become free between two looks at how much these have */
     SLACK_BYTES = 1024 * 1024, /* of dirty spans, beside what is taken again           */
-    SLICE_BYTES = 2 * 1024 * 1024, /* are worth a step. Of small blocks a slice has 10,000, so */
-    SMALL_BYTES = 208,             /* that calls are fewer than 1 in 10,000 of their frees;    */
-    SLICE_SHORT = SLICE_BYTES / 4, /* of others they are more, and shorter                     */
-    SLICES_A_STEP = 4,             /* beside four times what the caller freed                  */
-    HELP_BYTES = 4 * SLICE_BYTES,  /* of dirty spans, that nobody waits with for a turn        */
-    SWEEP_SHARE = 8,               /* of what slabs hold                                       */
-    UNITS_A_LOOK = 2048,           /* slabs looked at for idle pages, by the clock             */
+    /* Worth a step. Of small blocks a slice has 10,000, so that calls are fewer than 1 in 10,000 of
+     * their frees; of others they are more, and shorter. */
+    SLICE_BYTES = 2 * 1024 * 1024,
+    SLICE_SHORT = SLICE_BYTES / 4,
+    SLICES_A_STEP = 4,            /* beside four times what the caller freed                  */
+    HELP_BYTES = 4 * SLICE_BYTES, /* of dirty spans, that nobody waits with for a turn        */
+    SWEEP_SHARE = 8,              /* of what slabs hold                                       */
+    UNITS_A_LOOK = 2048,          /* slabs looked at for idle pages, by the clock             */
     UNITS_A_STEP = 128,
     CALLS_A_STEP = 16, /* kernel calls for their pages                          */
     DEPOTS_A_STEP = 64,
@@ -48,26 +46,15 @@ enum {
     SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
 };
 
-struct purge_settings purge_settings = {
-    .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2};
-
-static struct lock purge_lock;
-static _Atomic size_t noted_bytes; /* became free since the start */
 static _Atomic size_t purged_bytes;
 static _Atomic size_t height_now, height_before; /* most bytes in use, this window and the last */
 static _Atomic size_t dirty_left; /* least since the last purge of an excess, which left some */
-
-/* What the calling thread freed since its last step. */
-static _Thread_local struct {
-    size_t bytes, slice;
-    bool is_held, is_step, is_sweep;
-} owed;
 
 enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS, LOOK_COLD };
 static _Atomic uint64_t look_due_ms; /* 0 while a look is under way          */
 static _Atomic size_t sweep_left;    /* slabs, of the sweep that is under way */
 
-/* Under purge_lock. */
+/* Who has the purger's turn. */
 static struct {
     size_t hand; /* unit where the next look at slabs begins */
     uint64_t look_ms, idle_ms, window_ms;
@@ -76,23 +63,6 @@ static struct {
     size_t units_left;      /* of slabs, for the look under way */
     size_t slab_free_least; /* bytes free in slabs, the least since the last sweep */
 } at;
-
-static bool turn_begin(void)
-{
-    return lock_acquire_or_fail(&purge_lock, RANK_PURGE);
-}
-
-static bool turn_begin_soon(void)
-{
-    return load(&purge_lock.state, RELAXED) == LOCK_FREE &&
-           lock_try_briefly(&purge_lock, RANK_PURGE);
-}
-
-static void turn_end(bool has_turn)
-{
-    if (has_turn)
-        lock_release(&purge_lock, RANK_PURGE);
-}
 
 static size_t count_purged(size_t bytes)
 {
@@ -124,59 +94,16 @@ static size_t purge_slabs(size_t units, uint32_t tick_oldest, unsigned calls_max
     return done;
 }
 
-/* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
- * did; adds up the blocks. */
-static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
-{
-    bool is_idle = true;
-    for (unsigned shard = 0; shard < shard_count; shard++) {
-        struct batch_stack *stack = depot_stack(depot, shard);
-        if (stack == NULL)
-            continue;
-        if (!batch_is_idle(stack) && !is_all) {
-            is_idle = false;
-            continue;
-        }
-        if (batch_count(stack) > 0)
-            *moved += depot_drain_stack(depot, stack, is_all);
-        batch_settle(stack);
-    }
-    return is_idle;
-}
-
-/* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
- * to stay, however busy the stacks are. Returns how many blocks moved. */
-static size_t tidy_depot(struct depot *depot, bool is_all)
-{
-    size_t moved = 0;
-    while (stray_are_any(&depot->strays) && depot_drain_strays(depot, is_all) > 0)
-        continue;
-    if (tidy_stacks(depot, is_all, &moved))
-        while (depot_retire_empty(depot, is_all) == REFILL_MAX)
-            continue;
-    return moved;
-}
-
-/* In turns, a depot each. */
-void purge_tidy(void)
-{
-    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        bool has_turn = turn_begin();
-        tidy_depot(depot, true);
-        turn_end(has_turn);
-    }
-}
-
 /* Ended threads' caches, too, and the shelf. */
 static void tidy_all(void)
 {
     bool is_any = true;
     while (is_any) {
-        bool has_turn = turn_begin();
+        bool has_turn = purge_turn_begin();
         is_any = thread_cool_one();
-        turn_end(has_turn);
+        purge_turn_end(has_turn);
     }
-    purge_tidy();
+    depot_tidy_all();
     shelf_drain(true);
 }
 
@@ -186,26 +113,26 @@ static void purge_all_spans(void)
 {
     size_t left = span_dirty_bytes();
     for (size_t done = 1; done > 0 && left > 0; left -= size_min(left, done)) {
-        bool has_turn = turn_begin();
+        bool has_turn = purge_turn_begin();
         done = count_purged(span_purge(left, HELP_BYTES));
-        turn_end(has_turn);
+        purge_turn_end(has_turn);
     }
 }
 
 size_t purge_all(void)
 {
     size_t before = purge_bytes();
-    bool has_turn = turn_begin();
+    bool has_turn = purge_turn_begin();
     cores_cool();
-    turn_end(has_turn);
+    purge_turn_end(has_turn);
     tidy_all();
     uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2; /* after tidying, which changes slabs */
     size_t units = load(&region.units, RELAXED);
     for (size_t done = 0; done < units; done += UNITS_A_STEP) {
-        if (!turn_begin())
+        if (!purge_turn_begin())
             break;
         purge_slabs(UNITS_A_STEP, tick, UINT32_MAX);
-        turn_end(true);
+        purge_turn_end(true);
     }
     purge_all_spans();
     return purge_bytes() - before;
@@ -215,11 +142,6 @@ void purge_collect(void)
 {
     tidy_all();
     purge_all_spans(); /* neighbours merge only when both are clean */
-}
-
-size_t purge_noted(void)
-{
-    return load(&noted_bytes, RELAXED);
 }
 
 size_t purge_bytes(void)
@@ -342,12 +264,13 @@ static void look_begin(uint64_t now)
 size_t purge_cold(uint64_t age_ms)
 {
     size_t left = 0;
-    for (bool goes_on = true; goes_on && turn_begin(); age_ms = UINT64_MAX) { /* one pass begins */
+    for (bool goes_on = true; goes_on && purge_turn_begin();
+         age_ms = UINT64_MAX) { /* one pass begins */
         uint64_t now = os_clock_ms();
         goes_on = cold_begin(now, age_ms, depot_page_bytes);
         if (goes_on)
             left += cold_some(now);
-        turn_end(true);
+        purge_turn_end(true);
     }
     return left;
 }
@@ -364,7 +287,7 @@ static void look_some(uint64_t now)
     } else if (at.part == LOOK_DEPOTS) {
         size_t moved = 0;
         for (unsigned i = 0; i < DEPOTS_A_STEP && moved < BLOCKS_A_STEP && at.depot != NULL; i++) {
-            moved += tidy_depot(at.depot, false);
+            moved += depot_tidy(at.depot, false);
             at.depot = at.depot->below;
         }
         if (at.depot == NULL)
@@ -399,18 +322,19 @@ static bool go_on(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t no
 }
 
 /* Who does not get the turn leaves it to others, but for many dirty spans. */
-static NOINLINE void purge_some(size_t bytes, size_t slice, bool is_sweep_due)
+void purge_some(size_t bytes, bool is_short, bool is_sweep_due)
 {
+    size_t slice = is_short ? SLICE_SHORT : SLICE_BYTES;
     uint64_t now = os_clock_ms();
     note_height(bytes);
     size_t excess = excess_bytes(slice);
     bool is_look_due = now >= load(&look_due_ms, RELAXED);
     if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
         return;
-    if (turn_begin_soon()) {
+    if (purge_turn_begin_soon()) {
         purge_excess(bytes, slice);
         go_on(bytes, is_sweep_due, is_look_due, now);
-        turn_end(true);
+        purge_turn_end(true);
     } else if (excess >= HELP_BYTES) {
         purge_excess(bytes, slice);
     }
@@ -420,9 +344,9 @@ static NOINLINE void purge_some(size_t bytes, size_t slice, bool is_sweep_due)
 static void purge_whole_excess(void)
 {
     size_t left = excess_of_spans(SLICE_BYTES), done = 1;
-    while (left > 0 && done > 0 && turn_begin_soon()) {
+    while (left > 0 && done > 0 && purge_turn_begin_soon()) {
         done = count_purged(span_purge(left, HELP_BYTES));
-        turn_end(true);
+        purge_turn_end(true);
         left -= size_min(left, done);
     }
 }
@@ -434,59 +358,9 @@ void purge_due(void)
         return;
     purge_whole_excess();
     bool is_look_due = now >= load(&look_due_ms, RELAXED);
-    for (bool is_first = true, is_more = true; is_more && turn_begin_soon(); is_first = false) {
+    for (bool is_first = true, is_more = true; is_more && purge_turn_begin_soon();
+         is_first = false) {
         is_more = go_on(0, is_first, is_first && is_look_due, now);
-        turn_end(true);
+        purge_turn_end(true);
     }
-}
-
-void purge_note(size_t bytes, size_t block_bytes)
-{
-    size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
-    size_t passed = before ^ (before + bytes); /* the multiples that were reached */
-    owed.bytes += bytes;
-    if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
-        return;
-    owed.is_step = true;
-    owed.slice = block_bytes > SMALL_BYTES ? SLICE_SHORT : SLICE_BYTES;
-    bool is_of_slabs = block_bytes <= MEDIUM_MAX;
-    owed.is_sweep = owed.is_sweep || (is_of_slabs && passed >= SWEEP_STEP_BYTES);
-    if (!owed.is_held)
-        purge_settle();
-}
-
-void purge_hold(void)
-{
-    owed.is_held = true;
-}
-
-void purge_end_hold(void)
-{
-    owed.is_held = false;
-}
-
-void purge_settle(void)
-{
-    if (likely(!owed.is_step))
-        return;
-    size_t bytes = owed.bytes;
-    bool is_sweep_due = owed.is_sweep;
-    owed.bytes = 0;
-    owed.is_step = owed.is_sweep = false;
-    purge_some(bytes, owed.slice, is_sweep_due);
-}
-
-bool purge_fork_lock(void)
-{
-    return !lock_is_own(&purge_lock) && turn_begin();
-}
-
-void purge_fork_unlock(void)
-{
-    turn_end(true);
-}
-
-void purge_fork_reset(bool is_taken)
-{
-    lock_orphan(&purge_lock, is_taken);
 }

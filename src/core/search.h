@@ -2,7 +2,7 @@
  * search.h: a search for one block that may take so many steps, of a word or an entry each.
  *
  * Who frees a block that begins with the mark has the library search for it, so what the search may
- * cost is bounded (core/misuse.c). One that runs out of steps has not found the block.
+ * cost is bounded (core/misuse_search.c). One that runs out of steps has not found the block.
  */
 #ifndef CALM_CORE_SEARCH_H
 #define CALM_CORE_SEARCH_H

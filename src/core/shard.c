@@ -6,12 +6,13 @@
 #include "core/shard.h"
 
 #include "base/bits.h"
-#include "core/cores.h"
 #include "os/os.h"
+#include "os/rseq.h"
 
 _Static_assert(SHARDS_MAX <= UINT8_MAX, "a shard's number is a byte");
 
 unsigned shard_count = 1;
+_Thread_local struct rseq_area *area_joined;
 static uint8_t shard_of[SHARD_CPUS_MAPPED];
 
 /* Groups by their caches: neighbours together, until there are few enough and none is small. */

@@ -10,6 +10,8 @@
 
 #include "base/attr.h"
 
+struct rseq_area;
+
 enum {
     SHARDS_MAX = 16,
     SHARD_CPUS_MIN = 4, /* of those the process may use, for each shard */
@@ -18,6 +20,10 @@ enum {
 
 /* Constant once the heap has started, at least 1. */
 extern HIDDEN unsigned shard_count;
+
+/* The calling thread's area if it ever asked for one (core/cores.h), whether it works with it or
+ * not: it tells the CPU. */
+extern HIDDEN _Thread_local struct rseq_area *area_joined;
 
 /* Decides how many there are: `wanted`, by a CPU's number modulo that; or, where it is 0, as the
  * machine is built. While the heap starts. */

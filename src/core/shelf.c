@@ -16,7 +16,7 @@
 #include "core/large.h"
 #include "core/mark.h"
 #include "core/misuse.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "mem/region.h"
 #include "mem/span.h"
 

@@ -17,9 +17,9 @@
 
 #include "base/tagged_stack.h"
 #include "core/depot.h"
-#include "core/heap.h"
+#include "core/above.h"
 #include "core/home.h"
-#include "core/purge.h"
+#include "core/purge_turn.h"
 #include "core/registry.h"
 #include "mem/meta.h"
 #include "os/os.h"
@@ -32,6 +32,9 @@ enum {
     UNUSED_WARM = 4,              /* caches of ended threads kept as they are                */
     WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
 };
+
+/* What a thread begins with. */
+_Thread_local struct thread_words of_thread = {.cache = &cache_none, .small = class_small};
 
 static struct tagged_stack warm;        /* unused caches that still hold blocks */
 static struct tagged_stack cold;        /* unused caches that are empty         */
@@ -267,7 +270,7 @@ static void detach(struct cache *cache)
     while (is_last && is_mostly_free() && thread_cool_one())
         continue;
     if (is_last)
-        purge_tidy();
+        depot_tidy_all();
     purge_settle();
 }
 
@@ -305,7 +308,7 @@ static void give_up(void)
 
 struct cache *thread_cache(void)
 {
-    if (!heap_start())
+    if (!above.start())
         return NULL;
     if (cores_join(halves(), load(&cpus, RELAXED))) {
         give_up();

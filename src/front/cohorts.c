@@ -11,7 +11,6 @@
 
 #include "core/depot.h"
 #include "core/rows.h"
-#include "core/sampled.h"
 #include "front/stats.h"
 
 /* What each row or cohort has, before it is known which are to be shown. */

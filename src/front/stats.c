@@ -12,7 +12,7 @@
 #include "core/misuse.h"
 #include "core/purge.h"
 #include "core/registry.h"
-#include "core/sampled.h"
+#include "core/sampled_small.h"
 #include "core/armed.h"
 #include "core/shelf.h"
 #include "core/thread.h"

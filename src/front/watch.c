@@ -15,7 +15,6 @@
 #include "core/large.h"
 #include "core/registry.h"
 #include "core/rows.h"
-#include "core/sampled.h"
 #include "core/shelf.h"
 #include "core/slab.h"
 #include "mem/meta.h"

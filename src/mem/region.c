@@ -317,3 +317,12 @@ size_t region_tables_resident_bytes(void)
     return os_resident_bytes(map_table.start, load(&map_table.committed, ACQUIRE)) +
            os_resident_bytes(tag_table.start, load(&tag_table.committed, ACQUIRE));
 }
+
+size_t region_around(const void *address, size_t *inside)
+{
+    size_t unit = region_unit(address);
+    while (region_kind(unit) == UNIT_BODY)
+        unit--;
+    *inside = (size_t)((const char *)address - region_address(unit));
+    return region.tags[unit].bytes;
+}

@@ -120,6 +120,10 @@ size_t region_resident_bytes(void);
 size_t region_tables_mapped_bytes(void);
 size_t region_tables_resident_bytes(void);
 
+/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to
+ * its head. */
+size_t region_around(const void *address, size_t *inside);
+
 /* The unit an address lies in; at least REGION_UNITS_MAX when it is far outside. */
 ALWAYS_INLINE size_t region_unit(const void *address)
 {

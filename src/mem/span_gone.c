@@ -87,7 +87,8 @@ static size_t lengthen(size_t piece)
     if (piece > 0 && os_counted(os_unmap(region_address(first), piece << UNIT_SHIFT)) == 0) {
         span_release_gone(first, piece);
     } else if (piece > 0) {
-        span_give(&(struct span){first, piece, true}, 1);
+        struct span kept = {first, piece, true};
+        span_give(&kept, 1);
         piece = 0;
     }
     return piece;

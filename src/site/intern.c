@@ -13,7 +13,7 @@
 #include "site/intern.h"
 
 #include "base/bits.h"
-#include "core/sampled.h"
+#include "core/rows.h"
 #include "os/loader.h"
 #include "site/tag.h"
 #include "site/wrapper.h"

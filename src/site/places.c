@@ -144,7 +144,7 @@ struct place place_of(uintptr_t word)
         return (struct place){"", index == 0 ? OTHER_NAME : PENDING_NAME, 0};
     const char *file = in->text + text, *function = file;
     while (*function++ != '\0') {}
-    return (struct place){file, function, word & ((1 << LINE_BITS) - 1)};
+    return (struct place){file, function, (uint32_t)(word & ((1 << LINE_BITS) - 1))};
 }
 
 const struct watch_fact places_facts[] = {

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "core/armed.h"
+#include "core/sampled.h"
 #include "mem/extent.h"
 #include "os/cycles.h"
 #include "os/os.h"

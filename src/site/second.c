@@ -6,6 +6,7 @@
  */
 #include "site/second.h"
 
+#include "core/sampled.h"
 #include "site/learned.h"
 #include "site/remote.h"
 #include "site/sample.h"

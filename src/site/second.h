@@ -13,7 +13,6 @@
 #define CALM_SITE_SECOND_H
 
 #include "core/large.h"
-#include "core/sampled.h"
 #include "site/sample.h"
 #include "site/seen.h"
 #include "site/site.h"

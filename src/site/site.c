@@ -13,7 +13,7 @@
 #include "site/site.h"
 
 #include "core/depot.h"
-#include "core/sampled.h"
+#include "core/rows.h"
 #include "site/learned.h"
 #include "site/wrapper.h"
 

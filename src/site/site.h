@@ -25,7 +25,7 @@ enum site_policy { SITE_OFF, SITE_HASH, SITE_INTERN, SITE_LEARNED, SITE_AUTO };
 extern HIDDEN _Atomic uint16_t site_table[SITES];
 
 /* Sets the policy and how many cohorts `hash` and `auto` may use, from 1 to COHORTS_MAX
- * (core/sampled.h). Before the heap is used. */
+ * (core/rows.h). Before the heap is used. */
 void site_start(enum site_policy policy, size_t cohorts);
 
 extern const struct watch_fact site_facts[];
@@ -47,7 +47,7 @@ ALWAYS_INLINE size_t site_index(const void *return_address)
 }
 
 /* The offset of a site's entries in a cache; below OWN_OFFSET_FIRST, of none that are its own
- * (core/sampled.h). Cost: one mask, one load. */
+ * (core/rows.h). Cost: one mask, one load. */
 ALWAYS_INLINE uint32_t site_offset(const void *return_address)
 {
     return load(&site_table[site_index(return_address)], RELAXED);

@@ -16,6 +16,7 @@
 struct region region; /* the slow paths ask it; they are not called */
 bool rows_are_apart;
 _Thread_local size_t limit_passed_by;
+const struct above above;
 struct rseq_slot core_slots[CORES_MAX];
 _Atomic bool cores_are_used;
 _Thread_local struct thread_words of_thread; /* no area: the thread has a cache of its own */

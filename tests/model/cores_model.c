@@ -27,6 +27,7 @@ struct thread_words *words_place(void);
 
 bool rows_are_apart;
 _Thread_local size_t limit_passed_by;
+_Thread_local struct rseq_area *area_joined;
 _Atomic uint32_t depot_tick;
 #undef _Thread_local
 
@@ -137,10 +138,12 @@ int os_rseq_fence(void)
     return 0;
 }
 
-bool heap_start(void)
+static bool start(void)
 {
     return true;
 }
+
+const struct above above = {.start = start};
 
 struct cache *registry_make(bool is_for_cores)
 {

@@ -35,6 +35,13 @@ BROKEN = {
         "src/mem/span.c", SPAN.replace("\n\n", "\n#include \"pool/pool.h\"\n\n", 1), 3, "lies above"),
     "an include of the kernel by pools": ("src/pool/pool.c", "/* pool.c: a fixture. */\n#include \"os/os.h\"\n", 2,
                                           "lies above"),
+    "an include of a higher part of core": (
+        "src/core/depot.c", after(CLEAN["src/core/depot.c"], "#include \"core/cache.h\"\n"), 4,
+        "depots includes \"core/cache.h\" of caches, a part of core above it"),
+    "an include of a part that begins alike": (
+        "src/core/purge_turn.c", "/* purge_turn.c: a fixture. */\n#include \"core/purge.h\"\n", 2,
+        "notices includes \"core/purge.h\" of purge, a part of core above it"),
+    "a file of core in no part": ("src/core/extra.c", "/* extra.c: a fixture. */\n", 1, "in no part of core"),
     "a relative include": ("src/mem/span.c", SPAN.replace("\n\n", "\n#include \"../base/attr.h\"\n\n", 1), 3,
                            "relative"),
     "an include of a source": ("src/core/depot.c", after(CLEAN["src/core/depot.c"], "#include \"mem/span.c\"\n"), 4,
@@ -98,6 +105,11 @@ class EveryRule(unittest.TestCase):
     def test_words_in_comments_are_no_includes(self):
         self.assertEqual(self.findings(
             {**CLEAN, "src/mem/span.c": SPAN.replace("\n\n", "\n/*\n#include \"core/depot.h\"\n#if 1\n*/\n\n", 1)}), [])
+
+    def test_a_part_of_core_includes_itself_and_those_below(self):
+        names = ("cores", "depot_parts", "slab", "rows", "misuse")
+        lines = "".join("#include \"core/%s.h\"\n" % name for name in names)
+        self.assertEqual(self.findings({**CLEAN, "src/core/thread.c": "/* thread.c: a fixture. */\n" + lines}), [])
 
     def test_each_break_is_found_once_on_its_line(self):
         for name, (path, text, line, words) in BROKEN.items():

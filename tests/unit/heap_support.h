@@ -22,6 +22,7 @@ extern "C" {
 #include "core/home.h"
 #include "core/large.h"
 #include "core/misuse.h"
+#include "core/misuse_search.h"
 #include "core/purge.h"
 #include "core/registry.h"
 #include "core/rows.h"
@@ -65,5 +66,18 @@ inline void *alloc_in_cohort(size_t bytes, unsigned cohort)
 }
 
 } // namespace calm_test
+
+/* Empties all of a depot's stacks, and its strays, into the bitmaps. Returns blocks moved. */
+inline size_t depot_drain(struct depot *depot, bool is_patient)
+{
+    size_t moved = 0;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        struct batch_stack *stack = depot_stack(depot, shard);
+        moved += stack == nullptr ? 0 : depot_drain_stack(depot, stack, is_patient);
+    }
+    for (size_t strays = 1; strays > 0; moved += strays)
+        strays = depot_drain_strays(depot, is_patient);
+    return moved;
+}
 
 #endif

@@ -63,7 +63,7 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         EXPECT_EQ(large_count(), count + 1);
         EXPECT_EQ(large_bytes(), bytes + units * UNIT_BYTES);
         size_t inside;
-        EXPECT_EQ(large_around(block + units * UNIT_BYTES - 1, &inside), units * UNIT_BYTES);
+        EXPECT_EQ(region_around(block + units * UNIT_BYTES - 1, &inside), units * UNIT_BYTES);
         EXPECT_EQ(inside, units * UNIT_BYTES - 1);
         large_release(block);
         for (size_t i = 0; i < units; i++)

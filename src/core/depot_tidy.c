@@ -1,0 +1,48 @@
+/*
+ * depot_tidy.c: moves what waits in a depot to its bitmaps, and its empty slabs to the spans.
+ *
+ * Owner: the purger, in its turn (core/purge_turn.h), or a thread that ends. Design:
+ * docs/design/purge.md
+ */
+#include "core/depot.h"
+#include "core/purge_turn.h"
+
+/* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
+ * did; adds up the blocks. */
+static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
+{
+    bool is_idle = true;
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        struct batch_stack *stack = depot_stack(depot, shard);
+        if (stack == NULL)
+            continue;
+        if (!batch_is_idle(stack) && !is_all) {
+            is_idle = false;
+            continue;
+        }
+        if (batch_count(stack) > 0)
+            *moved += depot_drain_stack(depot, stack, is_all);
+        batch_settle(stack);
+    }
+    return is_idle;
+}
+
+size_t depot_tidy(struct depot *depot, bool is_all)
+{
+    size_t moved = 0;
+    while (stray_are_any(&depot->strays) && depot_drain_strays(depot, is_all) > 0)
+        continue;
+    if (tidy_stacks(depot, is_all, &moved))
+        while (depot_retire_empty(depot, is_all) == REFILL_MAX)
+            continue;
+    return moved;
+}
+
+void depot_tidy_all(void)
+{
+    for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
+        bool has_turn = purge_turn_begin();
+        depot_tidy(depot, true);
+        purge_turn_end(has_turn);
+    }
+}

@@ -1,0 +1,80 @@
+/*
+ * sampled_small.c: takes sampled small blocks from their depots, and gives them back.
+ *
+ * No site's cohort has part in it: depots of COHORT_SAMPLED neither lend nor borrow slabs, so a
+ * sampled block stays one until it is freed. All threads come under the same name, which keeps
+ * whole batches away; only a depot that is held puts a block aside as one. A thread's cache keeps
+ * the last one freed of each class up to SAMPLED_KEPT_MAX bytes, as the `first` of an entry that
+ * has no array: so nothing else of the cache ever sees it but who looks for a block that is free,
+ * or counts such blocks.
+ *
+ * Owner: an entry's `first` is its thread's. Design: docs/design/profiler.md
+ */
+#include "core/sampled_small.h"
+
+#include "core/depot.h"
+#include "core/misuse.h"
+
+void (*sampled_on_free)(void *block);
+
+/* The thread's cache; NULL: it works without one of its own. */
+ALWAYS_INLINE struct cache *cache_own(void)
+{
+    struct cache *cache = of_thread.cache;
+    return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
+}
+
+static NOINLINE void *small_from_depot(unsigned bin)
+{
+    void *blocks[REFILL_MAX];
+    size_t count = depot_take(bin, blocks, 1, USER_WITHOUT_CACHE);
+    if (count > 1) /* a batch, or a slab of which all blocks were handed out */
+        depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
+    return count == 0 ? NULL : blocks[0];
+}
+
+void *sampled_small(unsigned class)
+{
+    unsigned bin = COHORT_SAMPLED << CLASS_BITS | class;
+    struct cache *cache = cache_own();
+    void *block = likely(cache != NULL) ? load(&cache->entries[bin].first, RELAXED) : NULL;
+    if (likely(block != NULL))
+        store(&cache->entries[bin].first, NULL, RELAXED);
+    else
+        block = small_from_depot(bin);
+    if (likely(block == NULL) || likely(block_unmark(block)) || block_is_excused(block))
+        return block;
+    misuse_report_spoiled(block, class_facts[class].bytes);
+    return sampled_small(class);
+}
+
+void sampled_free(void *block, unsigned bin)
+{
+    sampled_on_free(block);
+    struct cache *cache = cache_own();
+    if (cache == NULL || bin_bytes(bin) > SAMPLED_KEPT_MAX ||
+        load(&cache->entries[bin].first, RELAXED) != NULL) {
+        depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
+        return;
+    }
+    cache->has_sampled = true;
+    store(&cache->entries[bin].first, block, RELEASE);
+}
+
+void sampled_drop(struct cache *cache)
+{
+    cache->has_sampled = false;
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        unsigned bin = COHORT_SAMPLED << CLASS_BITS | class;
+        void *block = exchange(&cache->entries[bin].first, NULL, RELAXED);
+        if (block != NULL)
+            depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
+    }
+}
+
+void sampled_drop_own(void)
+{
+    struct cache *cache = cache_own();
+    if (cache != NULL)
+        sampled_drop(cache);
+}

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 
 if __name__ == "__main__":
@@ -20,6 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 USAGE = 2
 VARIABLES = ("MALLOC_CONF", "GLIBC_TUNABLES")  # which have lists of knobs
 PREFIXES = ("MIMALLOC_", "TCMALLOC_", "MALLOC_")
+SAME_AS = re.compile(r"As `?([\w.]+?)`?\.")
+SAYS_WHAT = re.compile(r"`|calm_|docs/|\.h\b")  # a note that names an option, a command, a call or a page
 LONGEST = re.compile(r"(\d+) to (\d+)$")
 
 
@@ -138,10 +141,10 @@ FAMILIES = {
 HEAD = """# Coming from another allocator
 
 Most settings of other allocators work against something that calmalloc does not have: arenas, a cache that cannot
-shrink, memory that goes back only from the top. Begin with none. This page has each knob and its counterpart, or why
-there is none, and
+shrink, memory that goes back only from the top. Begin with none. This page has each knob and its
+counterpart, and
 
-    calm translate "$MALLOC_CONF"             says the same of yours, and prints a line for CALM_OPTIONS
+    calm translate "$MALLOC_CONF"             says the same of yours and why, and prints a line for CALM_OPTIONS
     calm translate MALLOC_ARENA_MAX=2         also of other variables; without words, of the environment
     export "$(calm translate "$MALLOC_CONF")" sets it
 
@@ -160,12 +163,34 @@ def value_words(knob):
     return "`%s`" % knob.to if knob.to else "none"
 
 
+def without_counterpart(knobs):
+    """{note: names} of knobs that no option stands for; one that only points to another one stands beside it."""
+    notes, groups = {knob.knob: knob.note for knob in knobs}, {}
+    for knob in knobs:
+        note = knob.note
+        while (same := SAME_AS.fullmatch(note)) and same[1] in notes:
+            note = notes[same[1]]
+        groups.setdefault(note, []).append("`%s`" % knob.knob)
+    return groups
+
+
 def page():
     knobs, parts = read(), [HEAD]
     for family, title in FAMILIES.items():
-        parts.append("## %s\n\n| knob | here | |\n|---|---|---|" % title)
-        parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in knobs
-                  if knob.family == family]
+        parts.append("## %s\n" % title)
+        of_family = [knob for knob in knobs if knob.family == family]
+        counterparts = [knob for knob in of_family if knob.to or isinstance(knob.value, dict)]
+        if counterparts:
+            parts.append("| knob | here | |\n|---|---|---|")
+            parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in counterparts]
+            parts.append("")
+        groups = without_counterpart([knob for knob in of_family if knob not in counterparts])
+        parts.append("| no option | what to do |\n|---|---|")
+        parts += ["| %s | %s |" % (", ".join(names), note) for note, names in groups.items() if SAYS_WHAT.search(note)]
+        parts.append("")
+        rest = [name for note, names in groups.items() if not SAYS_WHAT.search(note) for name in names]
+        if rest:
+            parts.append(textwrap.fill("Nothing need be done for %s." % ", ".join(rest), 118, break_on_hyphens=False))
         parts.append("")
     return "\n".join(parts)
 

@@ -28,6 +28,7 @@ _Thread_local uint32_t area_is_barred;
 _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
+static _Atomic uint32_t joined;                          /* threads, ever */
 static _Thread_local struct rseq_area *area_lent;        /* the thread's, while it is lent */
 static struct cache *_Atomic caches[CORES_MAX + SPARES]; /* those made for cores */
 static _Atomic uint32_t made;                            /* of them              */
@@ -68,9 +69,15 @@ static struct rseq_area *join(void)
 {
     if (!has_joined) {
         has_joined = true;
+        fetch_add(&joined, 1, RELAXED);
         area_joined = os_rseq_join(leave);
     }
     return area_joined;
+}
+
+uint32_t cores_joined(void)
+{
+    return load(&joined, RELAXED);
 }
 
 /* Has threads work on cores' caches from now on. Until then nobody touches the slots' pages; each

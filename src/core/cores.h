@@ -46,6 +46,9 @@ void cores_note_halves(size_t halves, unsigned cpu_count);
  * own cache, on `cpu_count` CPUs. Joins it. Once true in AUTO, true for all. */
 bool cores_join(size_t halves, unsigned cpu_count);
 
+/* How many threads ever joined, whether they work on cores' caches yet or not. */
+uint32_t cores_joined(void);
+
 /* Whether threads that have their own cache should give it up. */
 extern HIDDEN _Atomic bool cores_are_used;
 

@@ -20,7 +20,7 @@ static _Thread_local struct {
     unsigned depth; /* a handler may fork inside */
     bool has_turn;
     bool has_purge, has_spans; /* locks it took */
-    bool is_quiet;
+    bool is_quiet, was_alone;
     uint64_t signals; /* blocked before */
 } at_fork;
 
@@ -54,6 +54,7 @@ static void fork_before(void)
     }
     at_fork.is_quiet = is_quiet;
     at_fork.signals = signals;
+    at_fork.was_alone = os_is_alone();
     lock_own_word(); /* known to the child */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
@@ -94,7 +95,7 @@ static void fork_in_child(void)
     span_fork_reset(is_locked && at_fork.has_spans);
     depot_fork_reset(is_locked);
     purge_fork_reset(is_locked && at_fork.has_purge);
-    thread_fork_adopt();
+    thread_fork_adopt(at_fork.was_alone);
     if (at_fork.is_quiet)
         os_signals_restore(at_fork.signals);
 }

@@ -16,8 +16,9 @@
  * that is not very large. */
 extern HIDDEN uint64_t cache_mark;
 
-/* A fork's child of a program that had other threads: a page of blocks is from a later moment than
- * the page of the cache that had them, so that a free block may lack its mark. For ever. */
+/* A fork's child of a program that had other threads: the page of a block may be from a later or an
+ * earlier moment than the page of the cache that had it, so that a free block may lack its mark.
+ * For ever (docs/decisions/safety.md). */
 extern HIDDEN _Atomic bool marks_are_unsure;
 enum { MARK_HIGHEST = 0xfb, MARK_HIGHEST_AT = 7, MARK_RANDOM_BITS = 56 };
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a word ends with its highest byte");

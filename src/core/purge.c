@@ -62,6 +62,7 @@ static struct {
     struct depot *depot;    /* to tidy next; NULL: the newest */
     size_t units_left;      /* of slabs, for the look under way */
     size_t slab_free_least; /* bytes free in slabs, the least since the last sweep */
+    size_t slab_most;       /* bytes that slabs held, the most since then */
 } at;
 
 static size_t count_purged(size_t bytes)
@@ -209,15 +210,21 @@ static void purge_excess(size_t bytes, size_t slice)
 }
 
 /* Begins a sweep over all slabs when much has become free in them since the last one: an eighth of
- * what they hold, and more than what a sweep has dropped in vain. */
+ * what they hold, and more than what a sweep has dropped in vain. Or when slabs have become fewer
+ * by that: what is free in them falls then, with each that goes, and pages of the others become
+ * free all the same. */
 static void sweep_begin(void)
 {
-    size_t free_bytes = depot_free_bytes();
-    size_t share = size_max(depot_slab_bytes() / SWEEP_SHARE, SLICE_BYTES) + slab_regret_bytes();
+    size_t free_bytes = depot_free_bytes(), held = depot_slab_bytes();
+    size_t share = size_max(held / SWEEP_SHARE, SLICE_BYTES) + slab_regret_bytes();
     at.slab_free_least = size_min(at.slab_free_least, free_bytes);
-    if (free_bytes - at.slab_free_least < (is_too_much() ? SLICE_BYTES : share))
+    at.slab_most = size_max(at.slab_most, held);
+    size_t fewer = at.slab_most - held, more = free_bytes - at.slab_free_least;
+    more = size_max(more, fewer - size_min(fewer, span_dirty_bytes()));
+    if (more < (is_too_much() ? SLICE_BYTES : share))
         return;
     at.slab_free_least = free_bytes;
+    at.slab_most = held;
     store(&sweep_left, load(&region.units, RELAXED), RELAXED);
 }
 

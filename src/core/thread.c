@@ -358,6 +358,15 @@ static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes
     }
 }
 
+/* Whether another thread than the calling one ever had a cache, or worked on a core's. */
+static bool others_are_seen(void)
+{
+    for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
+        if (cache != of_thread.cache && !cache->is_for_cores)
+            return true;
+    return cores_joined() > 1;
+}
+
 /*
  * A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
  * Where that may be the child's own thread, which goes on with it, they all stay out of use. The
@@ -365,10 +374,11 @@ static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes
  * the purger takes one, for a child that soon runs another program needs none, and every page of
  * theirs that is written here is copied.
  */
-void thread_fork_adopt(void)
+void thread_fork_adopt(bool was_alone)
 {
     struct cache *newest = registry_newest();
-    if (newest != NULL && (newest != of_thread.cache || newest->below != NULL))
+    /* A thread that the C library does not know shows by its cache, once it has one. */
+    if (!was_alone || others_are_seen())
         store(&marks_are_unsure, true, RELAXED);
     cores_fork_adopt();
     forks++;

@@ -34,7 +34,7 @@ void thread_set_budget(size_t bytes_each, size_t bytes_all, unsigned cpu_count);
 size_t thread_cache_bytes_limit(void);
 
 /* In the child: the caches of threads that do not exist here are emptied for reuse. After all other
- * locks are reset. */
-void thread_fork_adopt(void);
+ * locks are reset. Whether the parent had one thread before the fork, as the C library knows. */
+void thread_fork_adopt(bool was_alone);
 
 #endif

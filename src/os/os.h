@@ -163,6 +163,10 @@ bool os_signals_block(uint64_t *before);
 
 void os_signals_restore(uint64_t before);
 
+/* Whether the process has one thread as far as the C library knows, which cannot change but by the
+ * calling one. False where it does not say. */
+bool os_is_alone(void);
+
 uint32_t os_process_id(void);
 uint32_t os_parent_id(void); /* 0 where it cannot be seen from here */
 

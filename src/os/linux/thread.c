@@ -31,9 +31,14 @@ static bool signals_mask(uint64_t mask, uint64_t *before)
                        0, 0) == 0;
 }
 
+bool os_is_alone(void)
+{
+    return &__libc_single_threaded != NULL && __libc_single_threaded != 0;
+}
+
 bool os_signals_block(uint64_t *before)
 {
-    if (&__libc_single_threaded != NULL && __libc_single_threaded != 0)
+    if (os_is_alone())
         return false;
     return signals_mask(ALL_BUT_OWN, before);
 }

@@ -57,6 +57,12 @@ void os_signals_restore(uint64_t before)
     (void)before;
 }
 
+/* The simulator does not say. */
+bool os_is_alone(void)
+{
+    return false;
+}
+
 int os_on_thread_exit(void (*on_exit)(void *value))
 {
     if (is_exit_key_made)

@@ -277,7 +277,7 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average; less is finer and slower",
                        "512"),
                 Option("by", "inuse|alloc", "order by what is live, or by all that was ever allocated", "inuse"),
-                Option("top", "N", "show the N largest; 0 shows all", "20"),
+                Option("top", "N", "show the N largest; 0 shows all; else 20, or what a terminal has room for"),
                 Flag("leaks", "show whole stacks of what is live at the end"),
                 Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),
                 Option("html", "FILE", "write a page with a flame graph"),

@@ -90,14 +90,15 @@ class Screen:
     def view(self):
         """What the next page is to show, and how large it may be."""
         view = self.keys.view
-        if self.is_on:
+        if sys.stdout.isatty():
             view.columns, rows = shutil.get_terminal_size()
-            view.rows = rows - 1  # the last line is for the keys
+            view.rows = rows - 1  # the last line is for the keys, or the prompt
         return view
 
     def draw(self, lines):
         if not self.is_on:
-            say.plain(lines, sys.stdout)
+            columns = self.keys.view.columns
+            say.plain([fitted(line, columns) for line in lines] if columns else lines, sys.stdout)
             return
         rows, columns = self.keys.view.rows, self.keys.view.columns
         lines = lines[:rows] + [""] * (rows - len(lines)) + [self.keys.line()]

@@ -35,11 +35,14 @@ class Look:
         self.seconds, self.rss = float(entry["time_s"]), int(entry["rss_bytes"])
         heap = memory.get("heap")
         self.sizes = [self.rss, memory.get("block"), memory.get("cached"), memory.get("free_in_slabs"),
-                      memory.get("dirty"), max(0, self.rss - heap) if heap is not None else None]
+                      memory.get("dirty"), None]
         used = max(0, (memory.get("block") or 0) - (memory.get("untouched") or 0))
         self.areas = [min(used, self.rss), 0, self.rss - min(used, self.rss)]
         if heap is not None:
-            self.areas = [used, max(0, heap - used), max(0, self.rss - max(heap, used))]
+            # Of the moment when the parts were read, which of `calm top --json` may be another one.
+            whole = memory.get("rss") or self.rss
+            self.sizes[-1] = max(0, whole - heap)
+            self.areas = [used, max(0, heap - used), max(0, whole - max(heap, used))]
         self.entry, self.frames = entry, frames
         self.stacks = entry.get("stacks")
 

@@ -72,7 +72,8 @@ class Names:
         else:
             frames = [[unnamed(stack.locations[0])] for stack in stacks]
         for address, stack, found in zip(fresh, stacks, frames):
-            frame = next((frame for frame in found if not is_wrapper(frame)), found[0])
+            # Where all are the standard library's, the outermost one says what it was for.
+            frame = next((frame for frame in found if not is_wrapper(frame)), found[-1])
             self.known[address] = (frame, stack.locations[0].mapping)
 
     def files(self):
@@ -137,12 +138,13 @@ def site_facts(names, address):
 class Look:
     """All that is shown of a process at one moment."""
 
-    def __init__(self, subject):
+    def __init__(self, subject, is_recorded=False):
         self.time = time.monotonic()
         self.executors = subject.executors.look()
         self.heap = subject.heap.look() if subject.heap else None
         if self.heap:
-            self.heap.numbers, self.heap.blocks = subject.numbers()
+            self.heap.numbers, self.heap.blocks = subject.numbers(is_recorded)
+        self.cost = time.monotonic() - self.time
 
 
 class Subject:
@@ -163,10 +165,11 @@ class Subject:
                 raise
             self.heap = None
 
-    def numbers(self):
-        """(the numbers, the blocks that are live): read block by block, so that of a large heap not at each look."""
+    def numbers(self, is_recorded):
+        """(the numbers, the blocks that are live): read block by block, so that of a large heap not at each look, but
+        for looks that are compared with one another later."""
         begun = time.monotonic()
-        if begun >= self.told_until:
+        if is_recorded or begun >= self.told_until:
             seen = HeapMap(self.heap)
             self.told = memory_numbers.of_map(seen), seen.live_count()
             now = time.monotonic()
@@ -228,7 +231,7 @@ def watch(subject, seconds, screen, outputs, is_one):
             if screen.wait(seconds) == END:
                 return
             continue
-        look = Look(subject)
+        look = Look(subject, outputs.recorder.is_on())
         outputs.recorder.keep(look)
         if outputs.as_lines_of_json:
             print(json.dumps(subject.as_json(look)), flush=True)
@@ -247,6 +250,7 @@ def show(subject, look, shown, seconds, screen, outputs, is_one):
             return END
         # A frozen page stays, whatever becomes of the process, unless looks are recorded meanwhile.
         is_held = screen.keys.is_frozen and not outputs.recorder.is_on()
-        done = screen.wait(None if is_held else max(0.0, seconds - (time.monotonic() - look.time)))
+        pause = max(look.cost if outputs.recorder.is_on() else 0.0, seconds - (time.monotonic() - look.time))
+        done = screen.wait(None if is_held else pause)
         if done != REDRAW:
             return done

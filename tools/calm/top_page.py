@@ -38,11 +38,11 @@ def named(names, address):
     return short(frame.name) + (" " + place if place else "")
 
 
-def site_words(names, sites, has_early):
+def site_words(names, sites, has_early, is_profiled=False):
     """The site that was seen most of a cohort's, and how many others there are."""
     early = "what came before sites were told apart"
     if not sites:
-        return early if has_early else "-"
+        return early if has_early else "(no name while the profiler is on)" if is_profiled else "-"
     words = named(names, sites[0][1])
     words += " +%d" % (len(sites) - 1) if len(sites) > 1 else ""
     return words + "; " + early if has_early else words
@@ -81,7 +81,7 @@ def page(watched, names, frame, before, seconds, view):
     lines = head(watched, names, frame, before, seconds, view)
     tables = [cohort_table(watched, names, frame, before, seconds, view), large_table(names, frame, view),
               class_table(watched, frame, before, view), cache_table(frame)]
-    rooms = shares(view, len(lines), [len(rows) for _, rows, _, _ in tables])
+    rooms = shares(view, len(lines), [(len(rows), rest is not None) for _, rows, _, rest in tables])
     for (title, rows, left, rest), room in zip(tables, rooms):
         if rows and room:
             lines += [""] + say.aligned([title] + [row for row, _ in rows[:room]], left)
@@ -95,15 +95,15 @@ def shares(view, above, wanted):
     is low."""
     most = (COHORTS_SHOWN, LARGE_SHOWN, CLASSES_SHOWN, CACHES_SHOWN)
     if view.rows is None:
-        return [min(count, limit) for count, limit in zip(wanted, most)]
+        return [min(count, limit) for (count, _), limit in zip(wanted, most)]
     room, found = view.rows - above, [0] * len(wanted)
-    for index, count in enumerate(wanted):
-        more = 1 if count > ROWS_MIN else 0  # the line that says how many others there are
+    for index, (count, says_rest) in enumerate(wanted):
+        more = 1 if says_rest and count > ROWS_MIN else 0  # the line that says how many others there are
         least = min(count, ROWS_MIN)
         if count and room >= TABLE_LINES + least + more:
             found[index] = least
             room -= TABLE_LINES + least + more
-    for index, count in enumerate(wanted):
+    for index, (count, _) in enumerate(wanted):
         if found[index]:
             extra = min(room, count - found[index])
             found[index] += extra
@@ -157,7 +157,7 @@ def cohort_table(watched, names, frame, before, seconds, view):
     def words(holding):
         if holding.key == watched.facts["cohort.sampled"]:
             return "(blocks the profiler sampled)"
-        return site_words(names, frame.sites.get(holding.key), is_early(holding, frame, first))
+        return site_words(names, frame.sites.get(holding.key), is_early(holding, frame, first), frame.profiler_on)
     if view.words:
         cohorts = [holding for holding in cohorts if view.words in words(holding).lower()]
     rows = []
@@ -200,7 +200,8 @@ def large_table(names, frame, view):
 
 
 def class_table(watched, frame, before, view):
-    classes = [one for one in ordered(frame.classes, view.order, before.classes if before else {}) if one.slabs]
+    classes = [one for one in ordered(frame.classes, view.order, before.classes if before else {})
+               if one.slabs and (one.live_blocks() or view.rows is None)]
     rows = [([say.amount(one.live_bytes()), format(one.live_blocks(), ","), say.amount(one.cached_bytes),
               resident_words(one, frame), format(one.slabs, ","), format(watched.class_bytes[one.key], ",")],
              one.live_bytes()) for one in classes]

@@ -13,12 +13,12 @@ ORDER = re.compile(rb"\x1b\[(\??[0-9;]*)([A-Za-z])")
 
 
 class Terminal:
-    def __init__(self, words, columns, rows, **environment):
+    def __init__(self, words, columns, rows, folder=None, **environment):
         self.columns, self.rows = columns, rows
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         env = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
-        self.process = subprocess.Popen(words, stdin=slave, stdout=slave, stderr=slave,
+        self.process = subprocess.Popen(words, stdin=slave, stdout=slave, stderr=slave, cwd=folder,
                                         env=dict(env, TERM="xterm", **environment), start_new_session=True)
         os.close(slave)
         self.data, self.pages = b"", 0

@@ -22,7 +22,7 @@ AXIS_COLUMNS, BAR_COLUMNS_MAX = 11, 40
 FIXED_ROWS = 12  # all but chart and sites
 # The chart's areas, from below. "rest" is RSS that is not the heap's, or whose kind is not known.
 AREAS = (("in use", "█", "#"), ("kept by the heap", "▒", "="), ("not the heap", "░", "."))
-BAR = ("█", "#")
+BAR, LITTLE = ("█", "#"), ("▏", "|")
 QUANTITIES = ("RSS", "live blocks", "cached", "free in slabs", "dirty", "not the heap")
 BY_STACK, BY_COHORT, BY_SIZE = "site, by the profiler's samples", "site seen most of a cohort", "size, or site if large"
 
@@ -266,7 +266,7 @@ def mark_at(look, level):
 
 def bar(value, most, columns):
     marks = round(columns * abs(value) / most) if most else 0
-    return (BAR[1] if is_plain() else BAR[0]) * (max(1, marks) if value else 0)
+    return BAR[is_plain()] * marks or (LITTLE[is_plain()] if value else "")
 
 
 def parts(first, last, columns):

@@ -51,10 +51,12 @@ class Shop:
     """The program that is looked at, and a recording of it."""
 
     def __init__(self, folder, options):
+        # Places are shown as they are seen from the folder.
         self.folder, self.program = folder, os.path.join(folder, "shop")
         self.recording = os.path.join(folder, "shop.looks")
         if not os.path.exists(self.program):
-            subprocess.run(["c++", "-g", "-O1", os.path.join(HERE, "shop.cpp"), "-o", self.program], check=True)
+            shutil.copy(os.path.join(HERE, "shop.cpp"), folder)
+            subprocess.run(["c++", "-g", "-O1", os.path.join(folder, "shop.cpp"), "-o", self.program], check=True)
         library = subprocess.run([CALM, "lib"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=dict(os.environ, LD_PRELOAD=library, CALM_OPTIONS=options))
@@ -93,12 +95,12 @@ def screen_of_top(terminal, shop):
 
 
 def terminals(shop, by_cohort, folder):
-    commands = {"heap": ["heap", "--rate", "16", "--", shop.program, WHILES],
+    commands = {"heap": ["heap", "--rate", "16", "--", "./shop", WHILES],
                 "explain": ["explain", str(shop.process.pid)], "timeline": ["timeline", shop.recording],
                 "top": ["top", "--interval", "0.3", str(by_cohort.process.pid)]}
     for name, words in commands.items():
         for columns, rows in SIZES:
-            terminal = Terminal([CALM, *words], columns, rows, NO_COLOR="1")
+            terminal = Terminal([CALM, *words], columns, rows, shop.folder, NO_COLOR="1")
             if name == "top":
                 screen_of_top(terminal, by_cohort)
             else:
@@ -115,10 +117,11 @@ def pages(shop, folder):
         print("no browser, so no pages; `./calm test --setup --full` installs one", file=sys.stderr)
         return
     made = {name: os.path.join(shop.folder, name + ".html") for name in ("heap", "explain", "timeline")}
-    for words in (["heap", "--rate", "16", "--html", made["heap"], "--", shop.program, WHILES],
+    for words in (["heap", "--rate", "16", "--html", made["heap"], "--", "./shop", WHILES],
                   ["explain", "--map", made["explain"], str(shop.process.pid)],
                   ["timeline", "--html", made["timeline"], shop.recording]):
-        subprocess.run([CALM, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        subprocess.run([CALM, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
+                       cwd=shop.folder)
     for name, path in made.items():
         page = browser.Page("file://" + path, width=1100, height=900)
         if page.complaints():

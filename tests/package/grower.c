@@ -1,6 +1,7 @@
 /*
  * grower.c: a program that holds more when it is told so. Each byte of its standard input is an
- * order: 'r' holds ROWS rows, 'l' a large block, 'f' frees all rows. After each it says "done".
+ * order: 'r' holds ROWS rows, 'l' a large block, 'f' frees all rows, 'm' holds blocks of many sizes
+ * from as many sites. After each it says "done".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,34 @@ __attribute__((noinline)) static void hold_large(void)
     memset(large, 1, LARGE_BYTES);
 }
 
+static void keep(void *block)
+{
+    static void *volatile kept;
+    kept = block;
+    memset(kept, 1, 24);
+}
+
+/* A line is a site. */
+static void hold_many(void)
+{
+    keep(malloc(24));
+    keep(malloc(40));
+    keep(malloc(72));
+    keep(malloc(88));
+    keep(malloc(104));
+    keep(malloc(136));
+    keep(malloc(152));
+    keep(malloc(168));
+    keep(malloc(232));
+    keep(malloc(248));
+    keep(malloc(280));
+    keep(malloc(312));
+    keep(malloc(344));
+    keep(malloc(376));
+    keep(malloc(408));
+    keep(malloc(456));
+}
+
 int main(void)
 {
     char order;
@@ -35,6 +64,8 @@ int main(void)
     while (read(0, &order, 1) == 1) {
         if (order == 'l')
             hold_large();
+        for (int i = 0; order == 'm' && i < ROWS / 100; i++)
+            hold_many();
         for (int i = 0; order == 'r' && i < ROWS; i++)
             hold_row();
         while (order == 'f' && row_count > 0)

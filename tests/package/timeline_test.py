@@ -177,7 +177,7 @@ class Timeline(InFolder):
     def test_top_has_what_matters_on_each_screen(self):
         # Seen to fail: tables that push those after them and the keys off the screen; a head wider than it.
         process = self.start(sites="hash")
-        self.order(process, "rrl")
+        self.order(process, "rrml")
         for columns, rows in SIZES:
             with self.subTest((columns, rows)):
                 terminal = self.top(process, columns, rows)
@@ -185,6 +185,7 @@ class Timeline(InFolder):
                 screen = terminal.screen()
                 for words in ("RSS ", "block ", "cached ", "dirty ", "hold_row grower.c:", "hold_large grower.c:"):
                     self.assertIn(words, screen)
+                self.assertRegex(screen, r"and \d+ more cohorts" if rows == 24 else "hold_many grower.c:")
                 self.assertRegex(screen, r"(?m) 208$")
                 terminal.press("q")
                 self.assertEqual(terminal.ended(), 0)

@@ -19,6 +19,7 @@ class RustMap(Task):
         screen = self.screen("heap", "--rate", "64", "--", self.build())
         live, share, words = self.first_row(screen)
         self.assertGreater(live, 15, screen)
+        self.assertRegex(screen, r"(?m)^  sampled .*\n {8,}may be missing$")  # not broken within a word
         self.assertIn("Service::token", words)
         self.assertIn(self.line("sessions.rs", "repeat(12)"), words)
         self.assertRegex(screen, r"Service::remember .*" + self.line("sessions.rs", "sessions.insert"))

@@ -32,7 +32,7 @@ def look(pid):
         subject = top.Subject(pid)
         if subject.has_started():
             for _ in range(2):
-                seen = top.Look(subject, is_recorded=True)
+                seen = top.Look(subject)
                 for view in VIEWS:
                     subject.page(seen, seen, view)
                 subject.as_json(seen)

@@ -31,10 +31,9 @@ def look(pid):
     try:
         subject = top.Subject(pid)
         if subject.has_started():
-            for _ in range(2):
+            for view in VIEWS:
                 seen = top.Look(subject)
-                for view in VIEWS:
-                    subject.page(seen, seen, view)
+                subject.page(seen, seen, view)
                 subject.as_json(seen)
         subject.heap.profile(1)
         explain.page(explain.Subject(str(pid)))

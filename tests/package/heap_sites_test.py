@@ -244,7 +244,7 @@ class Sites(InFolder):
         process = subprocess.Popen([program], stdout=subprocess.PIPE)
         try:
             process.stdout.readline()
-            self.assertRegex(calm("top", "--once", str(process.pid)).stdout, r"live \d.* in 5,\d\d\d blocks")
+            self.assertRegex(calm("top", "--once", str(process.pid)).stdout, r"block \d.* in 5,\d\d\d blocks")
         finally:
             process.kill()
             process.communicate()

@@ -16,12 +16,14 @@ import explain  # noqa: E402
 import top  # noqa: E402
 from facts import ADDRESSES, FACT_BYTES, HEAD_BYTES, lists_in, text_of, unsigned  # noqa: E402
 from process_memory import Gone  # noqa: E402
+from top_page import View  # noqa: E402
 from trouble import Trouble  # noqa: E402
 from watched import Watched  # noqa: E402
 
 MEMORY_BYTES = 1 << 30
 NUMBERS = (0, 1, 1 << 20, 1 << 31, (1 << 63) - 1, (1 << 64) - 1)
 WORDS_BYTES = 256
+VIEWS = (View(), View("change", "hold", 23, 80))
 
 
 def look(pid):
@@ -29,9 +31,9 @@ def look(pid):
     try:
         subject = top.Subject(pid)
         if subject.has_started():
-            for _ in range(2):
+            for view in VIEWS:
                 seen = top.Look(subject)
-                subject.page(seen, seen, 40)
+                subject.page(seen, seen, view)
                 subject.as_json(seen)
         subject.heap.profile(1)
         explain.page(explain.Subject(str(pid)))

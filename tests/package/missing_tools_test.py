@@ -41,6 +41,9 @@ HIDDEN = (
     ("go", "profiles.go", "go", ()),
     ("jeprof", "profiles.jeprof", "jeprof", ()),
     ("cargo|rustc", "bindings.rust_crates", "cargo and rustc", ()),
+    ("redis-.*", "users.redis_deleted", "redis-server and redis-cli", ()),
+    ("cargo|rustc", "users.rust_map", "rustc", ()),
+    ("node", "users.node_addon", "node", ()),
 )
 # What needs pip or a network the first time, and what it says without one.
 BY_PIP = tuple(("package." + name, "could not be fetched") for name in ("heap", "heap_sites", "killed", "watch"))

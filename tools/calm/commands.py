@@ -88,9 +88,14 @@ def command_pool(action, file, classes, headroom, json):
     return pool.start(action, file, classes, headroom, json)
 
 
-def command_top(once, json, interval, pid):
+def command_top(once, json, interval, record, pid):
     import top
-    return top.start(pid, once, json, interval)
+    return top.start(pid, once, json, interval, record)
+
+
+def command_timeline(begin, end, html, json, file):
+    import timeline
+    return timeline.start(file, begin, end, html, json)
 
 
 def command_explain(json, map, subject, address):
@@ -272,7 +277,7 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average; less is finer and slower",
                        "512"),
                 Option("by", "inuse|alloc", "order by what is live, or by all that was ever allocated", "inuse"),
-                Option("top", "N", "show the N largest; 0 shows all", "20"),
+                Option("top", "N", "show the N largest; 0 shows all; else 20, or what a terminal has room for"),
                 Flag("leaks", "show whole stacks of what is live at the end"),
                 Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),
                 Option("html", "FILE", "write a page with a flame graph"),
@@ -298,12 +303,24 @@ COMMANDS = {entry.name: entry for entry in (
     Command("top", "Shows what a running process holds: by call site, by size, in caches; and its RSS.\n\n"
             "The process needs nothing but calmalloc in it, and is neither stopped nor changed. On a terminal the\n"
             "page is drawn anew until q or Ctrl-C; elsewhere there is one page. When the process ends, a line\n"
-            "says so.",
+            "says so. Keys: s sorts by the next column, / filters sites, f freezes the page, q ends.",
             command_top, [
                 Flag("once", "one page, then end"),
                 Flag("json", "one JSON object a refresh; with --once, one"),
                 Option("interval", "SECONDS", "between refreshes", "1"),
+                Option("record", "FILE", "write each look to FILE, for `calm timeline`; without a terminal, only that"),
                 Word("pid", "PID", "the process's number")]),
+    Command("timeline", "Shows what a process held over time, of what `calm top --record FILE` wrote.\n\n"
+            "RSS and its parts over time, and who grew and who shrank between two moments, as bars; the page has a\n"
+            "flame graph of that as well, where the profiler was on. Without --begin and --end: the first look and\n"
+            "the last one.",
+            command_timeline, [
+                Option("begin", "SECONDS", "compare from this moment, in seconds after the first look"),
+                Option("end", "SECONDS", "compare to this one"),
+                Option("html", "FILE", "write a page on which two moments can be chosen"),
+                Flag("json", "one JSON object; sizes are bytes"),
+                Word("file", "FILE", "the recording")],
+            brief="timeline [OPTIONS] FILE"),
     Command("explain", "Says why a process's memory is where it is, and what would lower it; or what an ADDRESS is.\n\n"
             "The process needs nothing but calmalloc in it, and is neither stopped nor changed. A core file that the\n"
             "kernel or gcore wrote does as well, without symbols. With ADDRESS: what is there, a block or not.",

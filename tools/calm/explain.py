@@ -23,6 +23,7 @@ SCREEN_LINES, WIDTH_MAX = 24, 96
 DETAILS = ((3, 2), (3, 1), (2, 2), (2, 1), (1, 1))  # parts, and sites of each: as many as the screen has room for
 SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
 SITE_SHARE_MIN = 0.05  # of a part's blocks
+FREE_SHARE_MIN = 0.25  # of what the heap holds
 FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
 
 
@@ -139,6 +140,7 @@ def why(subject, sites, parts_shown):
     resident, lines = subject.numbers["resident"], []
     shown = [part for part in subject.parts if part.resident >= SHARE_MIN * resident][:parts_shown]
     sites.is_unknown = False
+    lines += free_words(subject)
     for part in shown:
         lines += wrapped(part_words(part, resident) + sites.words(part))
     others = sum(part.resident for part in subject.parts if part not in shown)
@@ -147,6 +149,17 @@ def why(subject, sites, parts_shown):
     lines += [text for sentence in sites.sentences() for text in wrapped(sentence)]
     lines += other_words(subject)
     return lines
+
+
+def free_words(subject):
+    """How much of the heap is free space that live blocks keep, where that is much: no size alone shows it."""
+    parts = [part for part in subject.parts if part.block_bytes]
+    pinned, live = sum(part.pinned for part in parts), sum(part.live for part in parts)
+    free, resident = max(0, pinned - live), subject.numbers["resident"]
+    if free < max(FREE_SHARE_MIN * resident, 1 << 20):
+        return []
+    return wrapped("Live blocks fill %d %% of the pages that they pin: %s of %s are free space between them." % (
+        round(100 * live / pinned), say.amount(free), say.amount(resident)))
 
 
 def part_words(part, resident):

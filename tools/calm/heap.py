@@ -43,7 +43,8 @@ class Request:
         self.rate = number("--rate", self.rate, 1, RATE_KIB_MAX)
         if self.seconds is not None:
             self.seconds = number("--seconds", self.seconds, 1, 1 << 20)
-        self.top = number("--top", self.top, 0, 1 << 30)
+        if self.top is not None:
+            self.top = number("--top", self.top, 0, 1 << 30)
         if self.by not in heap_table.ORDERS:
             raise Trouble("--by is inuse or alloc, not '%s'." % self.by, USAGE)
 
@@ -242,6 +243,7 @@ def show(request, profile, title, rows, stream):
     if request.leaks:
         heap_table.leaks(profile, frames, request.top, stream)
     else:
+        request.top = heap_table.rows_of(request, 2 + len(say.fitted(rows, stream)), stream)
         heap_table.table(profile, heap_table.sites(profile, frames), request, stream)
     advise(symbols)
 

@@ -2,15 +2,20 @@
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import say
 from heap_profile import OTHER_STACKS, PID_COMMENT, SAMPLES_COMMENT
-from heap_symbols import Frame, short, site_of
+from heap_symbols import Frame, is_wrapper, short, site_of
+from runtimes import PYTHON as INTERPRETER
 
 ORDERS = {"inuse": ("live_bytes", "live_blocks"), "alloc": ("all_bytes", "all_blocks")}
 COUNTS = ("live_bytes", "live_blocks", "all_bytes", "all_blocks")
 LARGER, SMALLER = "a larger --rate takes fewer samples.", "a smaller --rate samples more often."
+ROWS_SHOWN, ROWS_MIN = 20, 3  # sites of a table, where nobody said how many
+ROWS_BELOW = 9  # what follows the table: how many others there are, extensions, advice, and the prompt
+NAME_MIN = 14  # columns that a function and a place have at least
+EXTENSIONS_SHOWN = 3
 THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
 
 
@@ -21,6 +26,8 @@ class Site:
     live_blocks: int = 0
     all_bytes: int = 0
     all_blocks: int = 0
+    # Of a script's line: the functions of extensions, in other languages, that it called, with what they hold.
+    extensions: dict = field(default_factory=lambda: {"live_bytes": {}, "all_bytes": {}})
 
     def add(self, stack):
         for name in COUNTS:
@@ -32,8 +39,24 @@ def sites(profile, frames):
     found = {}
     for stack, names in zip(profile.stacks, frames):
         frame = site_of(names)
-        found.setdefault((frame.name, frame.place()), Site(frame)).add(stack)
+        site = found.setdefault((frame.name, frame.place()), Site(frame))
+        site.add(stack)
+        extension = extension_of(names) if frame.is_of_script else None
+        if extension is not None:
+            for name, sizes in site.extensions.items():
+                sizes[extension] = sizes.get(extension, 0) + getattr(stack, name)
     return found
+
+
+def extension_of(names):
+    """The innermost function, of those that a script's line called, that is an extension's: neither the allocator's
+    nor the interpreter's, and compiled with lines."""
+    for frame in names:
+        if frame.is_of_script:
+            return None
+        if frame.file and not is_wrapper(frame) and not INTERPRETER.match(frame.module):
+            return frame
+    return None
 
 
 def place_of(frame):
@@ -136,8 +159,49 @@ def table(profile, found, request, stream):
     head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]
     rows = [[say.amount(getattr(site, by_bytes)), format(getattr(site, by_blocks), ","),
              share(getattr(site, by_bytes), whole), short(site.frame.name), place_of(site.frame)] for site in shown]
-    say.table(head, rows, stream, left=2)
+    say.table(head, fitted(head, rows, stream), stream, left=2)
+    through(shown, by_bytes, stream)
     more(hidden, by_bytes, whole, "site", stream)
+
+
+def fitted(head, rows, stream):
+    """Rows that fit into the terminal's lines: of a place its folders give way, then the beginning of a function."""
+    if say.size(stream) is None:
+        return rows
+    numbers = sum(max(len(row[index]) for row in [head] + rows) + 2 for index in range(len(head) - 2))
+    room = max(2 * NAME_MIN, say.size(stream)[0] - numbers - 4)  # for both names; a blank more before each
+    places = [row[-1] for row in rows]
+    names = min(max(len(row[-2]) for row in [head] + rows), room - NAME_MIN)
+    if names + max(map(len, places)) > room:
+        places = [cut_place(place, room - names) for place in places]
+        names = min(names, max(NAME_MIN, room - max(map(len, places))))
+    return [row[:-2] + ["…" + row[-2][1 - names:] if len(row[-2]) > names else row[-2], place]
+            for row, place in zip(rows, places)]
+
+
+def cut_place(place, room):
+    """The end of a place, from a folder on where that is shorter."""
+    if len(place) <= room:
+        return place
+    end = place[1 - room:]
+    return "…" + (end[end.index("/"):] if "/" in end else place[place.rfind("/"):] if "/" in place else end)
+
+
+def through(shown, by_bytes, stream):
+    """Which functions of extensions asked on behalf of the scripts' lines that are shown, those that hold most."""
+    found = sorted(((size, frame, site) for site in shown for frame, size in site.extensions[by_bytes].items() if size),
+                   key=lambda row: (-row[0], row[1].name))
+    for size, frame, site in found[:EXTENSIONS_SHOWN]:
+        say.plain(["  %s of %s through %s %s" % (say.amount(size), short(site.frame.name), short(frame.name),
+                                                 os.path.basename(frame.place()))], stream)
+
+
+def rows_of(request, above, stream):
+    """How many sites a table has: what was asked for, else as many as the screen has room for below `above` lines."""
+    if request.top is not None:
+        return request.top
+    most = say.size(stream)
+    return max(ROWS_MIN, min(ROWS_SHOWN, most[1] - above - ROWS_BELOW)) if most else ROWS_SHOWN
 
 
 def more(hidden, by_bytes, whole, noun, stream):
@@ -156,7 +220,7 @@ def leaks(profile, frames, top, stream):
             LARGER if told(profile)[1] else SMALLER)], stream)
         return
     whole = sum(stack.live_bytes for stack, _ in pairs)
-    shown, hidden = cut(pairs, top)
+    shown, hidden = cut(pairs, ROWS_SHOWN if top is None else top)
     for stack, names in shown:
         lines = ["", "  %s in %s (%s)" % (say.amount(stack.live_bytes), say.count(stack.live_blocks, "block"),
                                           share(stack.live_bytes, whole))]
@@ -207,7 +271,7 @@ def difference(before, after, title, request, stream):
         (what, "%s -> %s, %s" % (say.amount(totals[0]), say.amount(totals[1]),
                                  signed(say.amount(abs(grown)), grown)))], stream)
     rows.sort(key=lambda row: (-abs(row[0]), row[3].name))
-    shown, hidden = cut(rows, request.top)
+    shown, hidden = cut(rows, rows_of(request, 2, stream))
     shown.sort(key=lambda row: (-row[0], row[3].name))
     if not shown:
         say.plain(["  no site differs."], stream)

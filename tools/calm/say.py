@@ -2,8 +2,10 @@
 one answer that was asked for. Colours come from rich, on a terminal, when it is there."""
 import os
 import sys
+import textwrap
 
 TEXT_MAX = 4096
+WRAP_MIN = 24  # columns; where there is less room for words, lines are left to the terminal
 
 
 def console(stream=None):
@@ -42,11 +44,31 @@ def line(text, style=None, erase=False):
         rich.print(text, style=style, markup=False)
 
 
+def size(stream):
+    """(columns, rows) of the terminal that a stream is, or None."""
+    try:
+        return tuple(os.get_terminal_size(stream.fileno())) if stream.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+def fitted(rows, stream):
+    """Name-value rows whose values fit into the terminal's lines; the further lines of a value have no name."""
+    width = max([len(name) for name, _ in rows] + [0])
+    room = size(stream)[0] - width - 4 if size(stream) else 0
+    if room < WRAP_MIN:
+        return rows
+    return [(name if index == 0 else "", line) for name, value in rows for index, line in enumerate(
+        textwrap.wrap(value, room, break_on_hyphens=False, break_long_words=False) or [""])]
+
+
 def pairs(title, rows, stream=None):
     """A title and aligned name-value rows; a row without a name continues the one above."""
-    title, rows = clean(title), [(clean(name), clean(value)) for name, value in rows]
-    width = max([len(name) for name, _ in rows] + [0])
     stream = stream or sys.stderr
+    title, rows = clean(title), fitted([(clean(name), clean(value)) for name, value in rows], stream)
+    if size(stream) and len(title) > size(stream)[0]:
+        title = title[:size(stream)[0] - 1] + "…"
+    width = max([len(name) for name, _ in rows] + [0])
     rich = console(stream)
     if rich is None:
         lines = [title] + ["  %-*s  %s" % (width, name, value) for name, value in rows]

@@ -47,6 +47,7 @@ OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
 OTHER_FUNCTIONS = "(other functions of scripts)"  # OTHER_NAME of src/site/places.c
 SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
 PID = re.compile("[0-9]{1,10}")
+PART_COMMENT = "of what was asked for while the profiler was on, in a process that ran already"
 PID_COMMENT = "pid "  # and the number: which process a profile is of
 
 

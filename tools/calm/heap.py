@@ -87,8 +87,8 @@ def report(plan):
         show_run(plan, data, result, heaps, seen)
     except Trouble as trouble:
         say.line("calm: " + str(trouble))
-    except BrokenPipeError:
-        pass
+    except OSError:
+        pass  # nobody gets it; PROGRAM's end is told all the same
     run.end_as(result["status"])
 
 

@@ -118,7 +118,9 @@ static void report(const struct session *session, const struct record_end *end)
         }
         if (end->disorder > 0) {
             counted(other, sizeof other, end->disorder, "block");
-            fprintf(stderr, "  not seen: frees of %s, until the address is next used\n", other);
+            fprintf(stderr,
+                    "  not seen: the end of %s, taken to be where the address is next used\n",
+                    other);
         }
         if (end->lost > 0) {
             counted(other, sizeof other, end->lost, "call");

@@ -141,6 +141,29 @@ class Export(InFolder):
         self.assertNotEqual(os.stat(path).st_ino, first.st_ino)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".calm-")], [])
 
+    def test_a_link_is_followed_and_what_is_no_regular_file_is_left_as_it_is(self):
+        # Seen to fail: a device, a pipe and a link replaced by a file.
+        process = str(self.watched("idle").pid)
+        link, new = self.path("link.prom"), self.path("dangling.prom")
+        target = self.file("behind.prom", "")
+        os.symlink(target, link)
+        os.symlink(self.path("made.prom"), new)
+        for path, written in ((link, target), (new, self.path("made.prom"))):
+            calm("export", "--textfile", path, process)
+            self.assertTrue(os.path.islink(path))
+            with open(written) as file:
+                self.assertTrue(file.read().endswith("# EOF\n"))
+        pipe, to_pipe, folder = self.path("pipe"), self.path("to_pipe"), self.path("sub")
+        os.mkfifo(pipe)
+        os.symlink(pipe, to_pipe)
+        os.mkdir(folder)
+        for path in (pipe, to_pipe, folder):
+            before = os.lstat(path)
+            done = calm("export", "--textfile", path, process, check=False)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (1, "", 1), done.stderr)
+            self.assertIn("is not a regular file", done.stderr)
+            self.assertEqual((os.lstat(path).st_mode, os.lstat(path).st_ino), (before.st_mode, before.st_ino))
+
     def test_a_file_is_written_on_until_no_process_is_left(self):
         # Seen to fail: an end that is not noticed.
         path, process = self.path("on.prom"), self.watched("leave")

@@ -459,12 +459,33 @@ class Heap(InFolder):
     # Without packages.
 
     def test_without_packages_the_sentence_names_them(self):
-        # Seen to fail: the error left to Python.
-        code = ("import sys; sys.path.insert(0, %r); sys.modules['google'] = None; sys.modules['elftools'] = None\n"
-                "import heap_profile\nfrom trouble import Trouble\n"
-                "try:\n    heap_profile.need_packages()\nexcept Trouble as trouble:\n    print(trouble)\n" % TOOLS)
-        done = run(sys.executable, "-B", "-c", code)
-        self.assertIn("apt-get install python3-protobuf python3-pyelftools", done.stdout)
+        # Seen to fail: the error left to Python; "could not be fetched" whatever the reason.
+        hidden = "sys.modules['google'] = None; sys.modules['elftools'] = None\n"
+        done = self.need_packages(hidden)
+        self.assertIn("apt-get install python3-protobuf python3-pyelftools", done)
+        self.assertIn("could not be fetched; with a network", done)
+        self.file("profiles.log", "words\nERROR: No matching distribution found for protobuf\nmore\n")
+        self.assertIn("could not be fetched (No matching distribution found for protobuf)", self.need_packages(hidden))
+        self.assertIn("this user may not write to '/proc/nowhere'", self.need_packages(hidden, "/proc/nowhere"))
+        os.makedirs(self.path("venv"))
+        self.file("venv/profiles", "")
+        self.assertIn("is in '%s', which this user may not use" % self.path("venv"), self.need_packages(hidden))
+
+    def test_packages_that_cannot_be_read_are_named(self):
+        # Seen to fail: an internal error.
+        refuse = ("class Refuse:\n    def find_spec(self, name, *_):\n        if name.startswith('elftools'):\n"
+                  "            raise PermissionError(13, 'Permission denied', '/x/elftools.py')\n"
+                  "sys.meta_path.insert(0, Refuse())\n")
+        self.assertIn("may not read: '/x/elftools.py': Permission denied", self.need_packages(refuse))
+
+    def need_packages(self, before, folder=None):
+        """What is said of the packages after these lines of Python, one sentence."""
+        code = ("import sys; sys.path.insert(0, %r)\n%simport heap_profile\nfrom trouble import Trouble\n"
+                "try:\n    heap_profile.need_packages()\nexcept Trouble as trouble:\n    print(trouble)\n" % (
+                    TOOLS, before))
+        said = run(sys.executable, "-B", "-c", code, env=dict(os.environ, CALM_BUILD_DIR=folder or self.folder)).stdout
+        self.assertEqual(len(said.splitlines()), 1, said)
+        return said
 
     # Running.
 

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from support import ROOT, calm, needs, run
+from support import CALM, ROOT, calm, needs, run
 
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
@@ -98,7 +98,7 @@ class Command(unittest.TestCase):
     def test_what_has_no_counterpart_says_why(self):
         # Seen to fail: a knob without a word.
         out, said = self.said("MALLOC_ARENA_MAX=2", "arena.0.purge", "no_such_knob:1")
-        self.assertEqual(out, "")
+        self.assertEqual(out, "CALM_OPTIONS=")
         self.assertRegex(said, r"MALLOC_ARENA_MAX 2 +no setting\. ")
         self.assertIn("calm_trim()", said)
         self.assertRegex(said, r"no_such_knob 1 +not known here")
@@ -106,6 +106,38 @@ class Command(unittest.TestCase):
     def test_without_words_it_is_of_the_environment(self):
         # Seen to fail: an environment that is not looked at.
         self.assertEqual(self.said(MALLOC_CONF="dirty_decay_ms:7")[0], "CALM_OPTIONS=purge_delay_ms=7")
+
+    def test_its_line_can_be_exported_whatever_it_says(self):
+        # Seen to fail: nothing printed where nothing is to be set, which export refuses.
+        library = calm("lib").stdout.strip()
+        for text, wanted in (("MALLOC_ARENA_MAX=2", ""), ("dirty_decay_ms:10", "purge_delay_ms=10")):
+            done = run("sh", "-c", 'line=$("$1" translate "$2" 2>/dev/null) && export "$line" && '
+                       'LD_PRELOAD="$3" sh -c \'echo "$CALM_OPTIONS"\'', "sh", CALM, text, library)
+            self.assertEqual((done.stdout, done.stderr), (wanted + "\n", ""))
+
+    def test_an_empty_text_is_no_text(self):
+        # Seen to fail: a page without a line.
+        self.assertEqual(self.said("", MALLOC_CONF="dirty_decay_ms:7")[0], "CALM_OPTIONS=purge_delay_ms=7")
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(translate.PREFIXES + translate.VARIABLES + ("HEAP",))}
+        done = calm("translate", "", env=clean, check=False)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+
+    def test_what_is_no_number_is_refused(self):
+        # Seen to fail: no setting, and no word about it.
+        for text in ("dirty_decay_ms:soon", "dirty_decay_ms:", "MIMALLOC_PURGE_DELAY=1.5", "TCMALLOC_HEAP_LIMIT_MB=1G"):
+            done = calm("translate", text, check=False)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+            self.assertRegex(done.stderr, r"^calm: \w+ takes a whole number, not '")
+        for number, wanted in (("0x10", "16"), ("010", "8"), ("9" * 9999, "60000")):
+            self.assertEqual(self.said("dirty_decay_ms:" + number)[0], "CALM_OPTIONS=purge_delay_ms=" + wanted)
+
+    def test_what_is_as_another_is_said_in_full(self):
+        # Seen to fail: "As glibc.malloc.arena_max." and no more.
+        knobs = translate.read()
+        for knob in knobs:
+            self.assertNotRegex(translate.note_of(knobs, knob), r"^As [`\w.]+[.;]( |$)", knob.knob)
+        self.assertIn("There are no arenas", self.said("MALLOC_ARENA_TEST=2")[1])
 
     def test_hostile_text_is_one_page_and_no_traceback(self):
         for text in ("a" * 100000, ":,:,=:", "\x1b[2J:1", "dirty_decay_ms:" + "9" * 10000, "lg_prof_sample:-5",

@@ -3,9 +3,34 @@
 `commands.py` has the one table of commands; `face.py` reads the command line. Whatever goes wrong ends in one
 sentence.
 """
+import errno
 import os
 import signal
 import sys
+
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def flushed(code):
+    """`code`, once all that was printed has gone out: Python itself would tell of a failure after the end."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    return code
+
+
+def lost(error):
+    """Says that nobody gets the output, where somebody is there to hear it; the exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if sys.stdout is not None:
+        os.dup2(nowhere, sys.stdout.fileno())
+    say.line("calm: the output cannot be written: %s." % error.strerror)
+    try:
+        sys.stderr.flush()
+    except (AttributeError, OSError):
+        os.dup2(nowhere, 2)
+    return 1
+
 
 if __name__ == "__main__":
     import face
@@ -13,18 +38,18 @@ if __name__ == "__main__":
     from trouble import Trouble
 
     try:
-        sys.exit(face.main(sys.argv[1:]))
-    except Trouble as trouble:
-        if str(trouble):
-            say.plain(("calm: " + str(trouble)).split("\n"), sys.stderr)
-        sys.exit(trouble.code)
+        try:
+            sys.exit(flushed(face.main(sys.argv[1:])))
+        except Trouble as trouble:
+            if str(trouble):
+                say.plain(("calm: " + str(trouble)).split("\n"), sys.stderr)
+            sys.exit(flushed(trouble.code))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Exception as error:  # a traceback helps nobody but us
+        if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
+            sys.exit(lost(error))
         if os.environ.get("CALM_DEBUG"):
             raise
         say.line("calm: internal error, please report: %s: %s (CALM_DEBUG=1 shows where)" % (

@@ -24,6 +24,8 @@ DETAILS = ((3, 2), (3, 1), (2, 2), (2, 1), (1, 1))  # parts, and sites of each: 
 SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
 SITE_SHARE_MIN = 0.05  # of a part's blocks
 FREE_SHARE_MIN = 0.25  # of what the heap holds
+COVERED_MIN = 0.8  # of a part, by its samples: below, the profiler did not see who asked for the rest
+WAITING_SHARE_MIN = 0.1  # of what the heap holds: less free memory is not worth a sentence
 FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
 
 
@@ -61,6 +63,8 @@ def memory_of(word):
         return Core(word)
     if os.path.exists(word):
         raise Trouble("'%s' is not a core file." % word, USAGE)
+    if os.sep in word:
+        raise Trouble("there is no file '%s'." % word, USAGE)
     raise Trouble("explain takes the number of a process or a core file, not '%s'; `pgrep -f` finds a number." % word,
                   USAGE)
 
@@ -142,11 +146,16 @@ def why(subject, sites, parts_shown):
     sites.is_unknown = False
     lines += free_words(subject)
     for part in shown:
-        lines += wrapped(part_words(part, resident) + sites.words(part))
+        if part.live_blocks or part.block_bytes:
+            lines += wrapped(part_words(part, resident) + sites.words(part))
     others = sum(part.resident for part in subject.parts if part not in shown)
     if others >= SHARE_MIN * resident:
         lines += wrapped("%s hold blocks of other sizes." % say.amount(others))
     lines += [text for sentence in sites.sentences() for text in wrapped(sentence)]
+    waiting = subject.numbers["dirty"] + shelved(subject.parts)
+    if waiting >= WAITING_SHARE_MIN * resident:
+        lines += wrapped("%s are free, and wait for the next request or free; malloc_trim(0) gives them back now." %
+                         say.amount(waiting))
     lines += other_words(subject)
     return lines
 
@@ -162,12 +171,17 @@ def free_words(subject):
         round(100 * live / pinned), say.amount(free), say.amount(resident)))
 
 
+def shelved(parts):
+    return sum(part.cached for part in parts if part.block_bytes == 0)
+
+
 def part_words(part, resident):
     """Why a part has its pages."""
     if part.block_bytes == 0:
-        words = "%s are %s" % (say.amount(part.live), say.count(part.live_blocks, "large block"))
-        if part.largest and part.live_blocks > 1:
-            words += ", the largest %s" % say.amount(part.largest[1])
+        words = "%s are in memory of %s of %s" % (
+            say.amount(part.live), say.count(part.live_blocks, "large block"), say.amount(part.live_size))
+        if part.live_blocks > 1:
+            words += " in all, the largest of %s" % say.amount(part.largest)
         return words + freed_words(part.live_blocks, part.live)
     if part.live_blocks == 0:
         return "%s are slabs for blocks of %s B, of which none is live." % (
@@ -192,17 +206,24 @@ class Sites:
         self.subject = subject
         self.samples, self.cohorts = Samples(subject.heap), Cohorts(subject.heap)
         self.is_unknown, self.shown = False, 1
+        self.sees_all = memory_numbers.is_profiled_from_the_start(subject.watched)
 
     def words(self, part):
-        known = self.samples.of_part(part)
-        if not known and self.cohorts.are_apart and part.block_bytes:
-            known = self.cohorts.of_part(part)
+        known, seen = self.samples.of_part(part), sum(self.samples.bytes_of(part).values())
+        is_whole = self.sees_all or seen >= COVERED_MIN * part.live_size
+        if not (known and is_whole) and self.cohorts.are_apart and part.block_bytes:
+            known, is_whole = self.cohorts.of_part(part), True
         if not known:
-            self.is_unknown = True
+            self.is_unknown = self.is_unknown or part.live_blocks > 0
             return ""
         first = [known[0]] + [pair for pair in known[1:self.shown] if pair[0] >= SITE_SHARE_MIN]
-        return " %s from %s." % ("Most of them are" if first[0][0] > 0.5 else "They are", " and ".join(
-            "%s (%d %%)" % (site, round(100 * share)) for share, site in first))
+        from_where = " and ".join("%s (%d %%)" % (site, round(100 * share)) for share, site in first)
+        if not is_whole:
+            return (" Of these, %s were asked for while the profiler was on: from %s; who asked for the rest is not "
+                    "known." % (say.amount(seen), from_where))
+        if len(known) == 1:
+            return " %s from %s." % ("It is" if part.live_blocks == 1 else "All of them are", known[0][1])
+        return " %s from %s." % ("Most of them are" if first[0][0] > 0.5 else "They are", from_where)
 
     def sentences(self):
         found = []
@@ -210,12 +231,19 @@ class Sites:
             found.append("Sites are estimates, from %s." % say.count(len(self.samples.by_block), "sampled live block"))
         if self.is_unknown:
             found.append("Which calls asked for %s is not known%s" % (
-                "the others" if self.samples.by_block or self.cohorts.are_apart else "them",
-                "; `calm heap %d` samples it." % self.subject.memory.pid
-                if self.subject.memory.is_running else ": neither was the profiler on nor were sites told apart."))
+                "the others" if self.samples.by_block or self.cohorts.are_apart else "them", self.why_unknown()))
         if not self.subject.memory.is_running:
             found.append("A core does not say which pages were in memory: those of zeros alone count as absent.")
         return found
+
+
+    def why_unknown(self):
+        if self.sees_all:
+            return ": none was sampled; a smaller profile_kb samples more often."
+        if not self.subject.memory.is_running:
+            return ": neither was the profiler on nor were sites told apart."
+        return ("; `calm heap %d` sees only what is asked for from now on; to learn who asked for this, restart with "
+                "CALM_OPTIONS=profile_kb=512." % self.subject.memory.pid)
 
 
 def other_words(subject):
@@ -234,15 +262,18 @@ def remedies(subject):
     numbers, parts = subject.numbers, subject.parts
     if subject.heap.pages is None:
         return wrapped("Not known without the pages.")
-    causes = [(numbers["dirty"], "dirty"),
-              (sum(part.cached for part in parts if part.block_bytes == 0), "in large blocks that wait on shelves"),
+    causes = [(numbers["dirty"], "dirty"), (shelved(parts), "in large blocks that wait on shelves"),
               (sum(part.resident - part.pinned for part in parts if part.block_bytes),
                "in pages of slabs without a live block")]
     causes = [(size, words) for size, words in causes if size]
     known = (": " + ", ".join("%s %s" % (say.amount(size), words) for size, words in causes) if len(causes) > 1 else
              ", %s" % causes[0][1] if causes else "")
-    return wrapped("malloc_trim(0): by %s at most%s." % (say.amount(trimmed(subject.heap, parts, numbers)), known)) + \
-        wrapped("Freeing these blocks, but for up to 3 MiB that stay until malloc_trim(0).")
+    size = trimmed(subject.heap, parts, numbers)
+    lines = wrapped("malloc_trim(0): by %s at most%s." % (say.amount(size), known) if size else
+                    "malloc_trim(0) would give back nothing.")
+    if any(part.live_blocks for part in parts):
+        lines += wrapped("Freeing these blocks; some of it stays until malloc_trim(0).")
+    return lines
 
 
 # JSON.
@@ -259,6 +290,7 @@ def facts_of(subject):
         "cached_blocks": part.cached_blocks, "live_bytes": part.live, "cached_bytes": part.cached,
         "resident_bytes": part.resident, "pinned_bytes": part.pinned,
         "freed_bytes": part.resident if part.block_bytes else part.live,
+        "live_size_bytes": part.live_size, "sampled_bytes": sum(sites.samples.bytes_of(part).values()),
         "sites": [{"share": round(share, 4), "site": site} for share, site in sites.samples.of_part(part)]}
         for part in subject.parts]
     return found

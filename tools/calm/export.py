@@ -368,14 +368,18 @@ def write_on(exporter, path, seconds):
 
 
 def replace(path, data):
-    """Whoever reads `path` finds the old or the new text, never a part."""
+    """Whoever reads `path` finds the old or the new text, never a part. What a link leads to is replaced, not the
+    link; and a device or a pipe, which has readers of its own, is not."""
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise Trouble("'%s' is not a regular file, and is not replaced; name another file." % path)
     try:
-        descriptor, made = tempfile.mkstemp(prefix=".calm-", dir=os.path.dirname(os.path.abspath(path)))
+        descriptor, made = tempfile.mkstemp(prefix=".calm-", dir=os.path.dirname(target))
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(file.fileno(), 0o644)
                 file.write(data)
-            os.replace(made, path)
+            os.replace(made, target)
         except BaseException:
             os.unlink(made)
             raise

@@ -88,8 +88,8 @@ def report(plan):
         show_run(plan, data, result, heaps, seen)
     except Trouble as trouble:
         say.line("calm: " + str(trouble))
-    except BrokenPipeError:
-        pass
+    except OSError:
+        pass  # nobody gets it; PROGRAM's end is told all the same
     run.end_as(result["status"])
 
 
@@ -221,10 +221,13 @@ def watch(request, pid, later):
         if name is not None:
             run.check_writable(name)
     import heap_live
-    profile, notes, hidden, rest = heap_live.sample(pid, request.rate * 1024, request.seconds)
-    rows = heap_table.summary(profile, when="live of these") + rest + [("noted", note) for note in notes]
+    session, notes = heap_live.sample(pid, request.rate * 1024, request.seconds)
+    profile, is_ours = session.profile, session.began is not None
+    rows = heap_table.watched(profile, session.totals, is_ours) + session.rest + [("noted", note) for note in notes]
+    if is_ours:
+        profile.comments.append(heap_profile.PART_COMMENT)  # for who reads it later
     show(request, profile, process_words(profile), rows, sys.stdout)
-    tell(hidden)
+    tell(session.hidden)
     tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
     return 0
 

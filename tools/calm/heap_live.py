@@ -35,6 +35,7 @@ class Session:
         self.paths, self.rest = paths, []
         self.began = None
         self.profile = None
+        self.totals = []  # (when, bytes of all live blocks): the first look and the last one
 
     def start(self, rate_bytes):
         if not self.watched.has_started():
@@ -64,6 +65,12 @@ class Session:
             frame = self.watched.look()
             self.rest = runtimes.rest(self.paths, frame.rss_bytes, frame.resident_bytes)
 
+    def measure(self):
+        """Adds up the live blocks, which samples of a part of the time cannot tell."""
+        frame = self.watched.look(with_pages=False)
+        live = sum(one.live_bytes() for one in frame.classes.values())
+        self.totals[1:] = [(time.monotonic(), live + frame.large_bytes - frame.large_cached_bytes)]
+
     def stop(self):
         """True once the process has stopped it; False: it will, with its next request."""
         if self.began is None:
@@ -74,13 +81,14 @@ class Session:
 
 
 def sample(pid, rate_bytes, seconds):
-    """The profile of a process after some seconds, or once the user presses Enter; sentences about it; one about
-    what it hides, or None; and rows about what is not heap."""
+    """The session with a process, with its profile after some seconds, or once the user presses Enter; and sentences
+    about it."""
     session, notes = Session(pid), []
     stop_words = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, _: stop_words.append(number))
     try:
+        session.measure()
         if not session.start(rate_bytes):
             notes.append("the program had its profiler on, and keeps it")
         wait(session, seconds, rate_bytes, stop_words)
@@ -88,7 +96,7 @@ def sample(pid, rate_bytes, seconds):
         if session.profile is None:
             raise Trouble("%s %s before anything was sampled." % (session.who, session.fate())) from None
         notes.append("the process %s meanwhile; this is what it held shortly before" % session.fate())
-        return session.profile, notes, session.hidden, session.rest
+        return session, notes
     finally:
         try:
             is_stopped = session.stop()
@@ -96,7 +104,7 @@ def sample(pid, rate_bytes, seconds):
             is_stopped = True
     if not is_stopped:
         notes.append("the process asks for no memory now; its profiler stops when it does")
-    return session.profile, notes, session.hidden, session.rest
+    return session, notes
 
 
 def wait(session, seconds, rate_bytes, stop_words):
@@ -104,7 +112,7 @@ def wait(session, seconds, rate_bytes, stop_words):
     can_press = seconds is None and sys.stdin.isatty()
     if seconds is None and not can_press:
         seconds = SECONDS_DEFAULT
-    say.line("calm: sampling %s; %s" % (session.who, "Enter ends it." if can_press else "for %g s." % seconds))
+    say.line("calm: sampling %s%s" % (session.who, "; Enter ends it." if can_press else " for %g s." % seconds))
     begun = renewed = time.monotonic()
     while not stop_words:
         now = time.monotonic()
@@ -114,10 +122,12 @@ def wait(session, seconds, rate_bytes, stop_words):
         if pressed(left, can_press):
             break
         session.look()
+        session.measure()
         if session.began is not None and now - renewed >= RENEW_SECONDS:
             session.watched.request(rate_bytes)  # its answer is not waited for
             renewed = now
     session.look()
+    session.measure()
 
 
 def pressed(seconds, can_press):

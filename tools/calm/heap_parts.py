@@ -25,8 +25,9 @@ class Part:
     resident: int = 0
     pinned: int = 0  # by live blocks: in pages that have a part of one
     held: int = 0  # by live ones or cached ones
+    live_size: int = 0  # of live blocks, whether in memory or not
     live_by_cohort: dict = field(default_factory=dict)
-    largest: object = None
+    largest: int = 0  # of the large ones, whether in memory or not
 
     def fill(self):
         return self.live / self.pinned if self.pinned else 0.0
@@ -52,8 +53,8 @@ def parts_of(heap):
         large.live += size
         large.pinned += size
         large.held += size
-        if large.largest is None or size > large.largest[1]:
-            large.largest = (block, size)
+        large.live_size += block.units * heap.unit_bytes
+        large.largest = max(large.largest, block.units * heap.unit_bytes)
     return sorted([part for part in list(found.values()) + [large] if part.resident],
                   key=lambda part: -part.resident)
 
@@ -64,6 +65,7 @@ def add_slab(heap, part, slab):
     live, cached, free = heap.shares(slab)
     part.slabs += 1
     part.live_blocks += blocks
+    part.live_size += blocks * slab.block_bytes
     part.cached_blocks += bin(slab.cached).count("1")
     part.live += live
     part.cached += cached
@@ -90,6 +92,7 @@ class Samples:
     def __init__(self, heap):
         self.heap, self.watched, self.facts = heap, heap.watched, heap.facts
         self.by_block = {}  # address: (row of the stack, weight)
+        self.found = {}  # block_bytes of a part: {site: bytes}
         self.names, self.seen_names = {}, Names(heap.watched)
         self.read()
 
@@ -139,20 +142,28 @@ class Samples:
                   [[unnamed(location) for location in stack.locations] for stack in profile])
         self.names.update({stack: place_words(site_of(names)) for stack, names in zip(fresh, frames)})
 
-    def of_part(self, part):
-        """[(share of the part's sampled blocks, site)], the most first."""
-        weights = {}
+    def bytes_of(self, part):
+        """{site: bytes of the part that its sampled blocks stand for}."""
+        if part.block_bytes in self.found:
+            return self.found[part.block_bytes]
+        stacks, heap = {}, self.heap
         for address, (stack, weight) in self.by_block.items():
-            slab = self.heap.slabs.get(address - self.heap.base >> self.facts["unit.shift"])
+            unit = address - heap.base >> self.facts["unit.shift"]
+            slab, large = heap.slabs.get(unit), heap.large.get(unit)
             size = slab.block_bytes if slab is not None else 0
-            if size == part.block_bytes:
-                weights[stack] = weights.get(stack, 0) + weight
-        self.learn(weights)
-        sites = {}
-        for stack, weight in weights.items():
-            sites[self.names[stack]] = sites.get(self.names[stack], 0) + weight
+            if size == part.block_bytes and (size or large is not None):
+                stacks[stack] = stacks.get(stack, 0) + weight * (size or large.units * heap.unit_bytes)
+        self.learn(stacks)
+        sites = self.found[part.block_bytes] = {}
+        for stack, size in stacks.items():
+            sites[self.names[stack]] = sites.get(self.names[stack], 0) + (size >> self.facts["stacks.weight_bits"])
+        return sites
+
+    def of_part(self, part):
+        """[(share of what the part's samples stand for, site)], the most first."""
+        sites = self.bytes_of(part)
         total = sum(sites.values())
-        return sorted(((weight / total, site) for site, weight in sites.items()), reverse=True) if total else []
+        return sorted(((size / total, site) for site, size in sites.items()), reverse=True) if total else []
 
     def site_of_block(self, address):
         if address not in self.by_block:

@@ -4,6 +4,7 @@ The package protobuf decodes the messages. Their layout is the table below, so t
 the package's version. Strings are read as bytes: a path need not be UTF-8.
 """
 import gzip
+import os
 import re
 import zlib
 from dataclasses import dataclass, field
@@ -47,6 +48,9 @@ OTHER_STACKS = "(other stacks)"  # PROFILE_OTHER_NAME of the library
 OTHER_FUNCTIONS = "(other functions of scripts)"  # OTHER_NAME of src/site/places.c
 SAMPLES_COMMENT = re.compile(r"; ([0-9]{1,19}) samples, ([0-9]{1,19}) lost(?:, ([0-9]{1,19}) cut)?$")
 PID = re.compile("[0-9]{1,10}")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOG_BYTES_MAX = 1 << 20
+PART_COMMENT = "of what was asked for while the profiler was on, in a process that ran already"
 PID_COMMENT = "pid "  # and the number: which process a profile is of
 
 
@@ -111,9 +115,28 @@ def need_packages():
         import google.protobuf  # noqa: F401
     except ImportError as error:
         name = "protobuf" if "google" in str(error) else "pyelftools"
-        raise Trouble("calm heap needs the Python package %s, which could not be fetched; with a network it comes by "
-                      "itself, without one apt-get install python3-protobuf python3-pyelftools brings it." %
-                      name) from None
+        raise Trouble("calm heap needs the Python package %s, which %s, or apt-get install python3-protobuf "
+                      "python3-pyelftools brings it." % (name, why_not_fetched())) from None
+    except OSError as error:
+        raise Trouble("calm heap needs Python packages that this user may not read: '%s': %s; CALM_BUILD_DIR=FOLDER "
+                      "fetches them to one of yours." % (error.filename, error.strerror)) from None
+
+
+def why_not_fetched():
+    """Why the environment that ./calm makes does not have the packages, and what helps."""
+    folder = os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build")
+    venv = os.path.join(folder, "venv")
+    elsewhere = "CALM_BUILD_DIR=FOLDER fetches it to one of yours"
+    if os.path.exists(os.path.join(venv, "profiles")):
+        return "is in '%s', which this user may not use; %s" % (venv, elsewhere)
+    if not os.access(folder, os.W_OK):
+        return "was not fetched, since this user may not write to '%s'; %s" % (folder, elsewhere)
+    try:
+        with open(os.path.join(folder, "profiles.log"), errors="replace") as file:
+            said = [line.strip() for line in file.read(LOG_BYTES_MAX).splitlines() if line.startswith("ERROR: ")]
+    except OSError:
+        said = []
+    return "could not be fetched%s; with a network it comes by itself" % (" (%s)" % said[0][7:] if said else "")
 
 
 def message_class():

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 import say
-from heap_profile import OTHER_STACKS, PID_COMMENT, SAMPLES_COMMENT
+from heap_profile import OTHER_STACKS, PART_COMMENT, PID_COMMENT, SAMPLES_COMMENT
 from heap_symbols import Frame, is_wrapper, short, site_of
 from runtimes import PYTHON as INTERPRETER
 
@@ -16,6 +16,7 @@ ROWS_SHOWN, ROWS_MIN = 20, 3  # sites of a table, where nobody said how many
 ROWS_BELOW = 9  # what follows the table: how many others there are, extensions, advice, and the prompt
 NAME_MIN = 14  # columns that a function and a place have at least
 EXTENSIONS_SHOWN = 3
+UNSEEN_MIN, UNSEEN_MIN_BYTES = 0.1, 1 << 20  # of what is live: less may be the samples' error
 THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
 
 
@@ -112,6 +113,25 @@ def missing(profile):
     return rows
 
 
+def growth(size, seconds):
+    return ("growth", "%s in %.2f s, %s a second" % (signed(say.amount(abs(size)), min(0, size)), seconds, signed(
+        say.amount(abs(size) / seconds), min(0, size))))
+
+
+def watched(profile, totals, is_ours):
+    """The facts about a process that was there before, whose live blocks were added up at both ends of `totals`."""
+    (begin, before), (end, after) = totals[0], totals[-1]
+    live = profile.total("live_bytes")
+    rows = summary(profile, when="still live")
+    at = next(index for index, row in enumerate(rows) if row[0] == "still live")
+    rows[at] = ("still live", "%s of what was %s" % (rows[at][1], "asked for meanwhile" if is_ours else "sampled"))
+    if after - live > max(UNSEEN_MIN_BYTES, UNSEEN_MIN * after):
+        rows.insert(at + 1, ("not seen", "%s, asked for before; `calm top` has hints" % say.amount(after - live)))
+    rows = [row for row in rows if row[0] != "growth"]
+    index = next((index for index, row in enumerate(rows) if row[0] == "sampled"), len(rows))
+    return rows[:index] + ([growth(after - before, end - begin)] if end > begin else []) + rows[index:]
+
+
 def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     """The facts above a table. `heap` is what the library itself counted, when it ran here."""
     live, total = profile.total("live_bytes"), profile.total("all_bytes")
@@ -125,10 +145,8 @@ def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
         freed = max(0.0, 100.0 * (1 - live / total)) if total else 0.0
         rows.append(("allocated", "%s in %s, of which %.0f%% was freed" % (
             say.amount(total), say.count(profile.total("all_blocks"), "block"), freed)))
-    if profile.duration_ns:
-        rate = live / (profile.duration_ns / 1e9)
-        rows.append(("growth", "%s in %.2f s, %s a second" % (
-            say.amount(live), profile.duration_ns / 1e9, say.amount(rate))))
+    if profile.duration_ns and PART_COMMENT not in profile.comments:
+        rows.append(growth(live, profile.duration_ns / 1e9))
     if peak_rss_bytes:
         rows.append(("peak RSS", say.amount(peak_rss_bytes)))
     if profile.period:

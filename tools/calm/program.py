@@ -10,7 +10,9 @@ import struct
 from trouble import Trouble
 
 NOT_FOUND, CANNOT_RUN = 127, 126
-PT_INTERP = 3
+PT_DYNAMIC, PT_INTERP = 2, 3
+ET_DYN, DT_FLAGS_1, DF_1_PIE = b"\3\0", 0x6FFFFFFB, 0x08000000
+OFFSET_MAX, PART_BYTES_MAX = 1 << 62, 1 << 20
 SCRIPT_DEPTH_MAX = 5
 
 
@@ -86,19 +88,41 @@ def check_elf(path, file, head):
         raise Trouble("'%s' uses the C library musl; the preloadable library is built for glibc." % path, CANNOT_RUN)
 
 
-def elf_interpreter(file, head):
+def elf_part(file, head, wanted):
+    """The bytes of the first part of a kind that a file's program headers tell of, or None."""
     table, = struct.unpack_from("<Q", head, 32)
     size, count = struct.unpack_from("<HH", head, 54)
     for index in range(count):
-        file.seek(table + index * size)
+        file.seek(min(table + index * size, OFFSET_MAX))
         entry = file.read(56)
         if len(entry) < 56:
             return None
         kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", entry)
-        if kind == PT_INTERP:
-            file.seek(offset)
-            return file.read(length).rstrip(b"\0").decode(errors="replace")
+        if kind == wanted:
+            file.seek(min(offset, OFFSET_MAX))
+            return file.read(min(length, PART_BYTES_MAX))
     return None
+
+
+def elf_interpreter(file, head):
+    part = elf_part(file, head, PT_INTERP)
+    return None if part is None else part.rstrip(b"\0").decode(errors="replace")
+
+
+def is_shared_library(path):
+    """Whether the loader takes a file as one: programs are of the same type, and have a flag."""
+    with open("/proc/self/exe", "rb") as ours:
+        machine = ours.read(20)[18:20]
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if len(head) < 64 or head[:5] != b"\x7fELF\2" or head[16:18] != ET_DYN or head[18:20] != machine:
+                return False
+            entries = elf_part(file, head, PT_DYNAMIC) or b""
+    except OSError as error:
+        raise Trouble("'%s' cannot be read: %s." % (path, error.strerror)) from None
+    flags = dict(struct.iter_unpack("<QQ", entries[:len(entries) // 16 * 16]))
+    return bool(entries) and not flags.get(DT_FLAGS_1, 0) & DF_1_PIE
 
 
 def check_script(path, head, depth):

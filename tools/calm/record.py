@@ -23,6 +23,9 @@ def library_of(name):
     path = os.path.abspath(os.path.expanduser(name))
     if not os.path.isfile(path):
         raise Trouble("'%s' is no file; --lib takes the path of a library, or glibc." % name, 2)
+    if not program.is_shared_library(path):
+        raise Trouble("'%s' is no shared library of this machine's kind, so nothing would be preloaded; --lib takes "
+                      "the path of one, or glibc." % name, 2)
     return path
 
 
@@ -96,6 +99,8 @@ def show(made):
         seconds, made["system_us"] / 1e6, made["elapsed_us"] / 1e6, seconds * 1e9 / max(made["calls"], 1))))
     rows.append(("peak", "%s of heap resident; at most %s live" % (
         say.amount(made["peak_resident_bytes"]), say.amount(made["peak_live_bytes"]))))
+    if made["peak_live_bytes"] > made["peak_resident_bytes"]:
+        rows[-1] = ("peak", rows[-1][1] + ": the peak was between two looks")
     worst = max(made["samples"], key=lambda one: one["resident_bytes"])
     rows.append(("fragmentation", "%.2f at the peak: resident over live%s" % (
         worst["resident_bytes"] / max(worst["live_bytes"], 1), at_end(made))))

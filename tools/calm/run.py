@@ -141,7 +141,7 @@ def report(plan):
     summary = summarise(plan["words"], result, heaps, seen)
     try:
         if not plan["quiet"]:
-            show(summary)
+            tell(summary)
         if plan["json"] is not None:
             with open(plan["json"], "w") as file:
                 json.dump(summary, file, indent=2)
@@ -298,10 +298,20 @@ def counted(heaps):
     return ", ".join(found) if found else "nothing: no foreign free, no misuse, no failed call"
 
 
+def tell(summary):
+    try:
+        show(summary)
+    except OSError:
+        pass  # nobody gets it; PROGRAM's end is told all the same
+
+
 def end_as(status):
     """Ends this process as PROGRAM ended: with its code, or by its signal, without a core file of our own."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError):
+            pass  # it is closed or full
     if os.WIFEXITED(status):
         os._exit(os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)

@@ -35,13 +35,16 @@ def plain(lines, stream):
 
 
 def line(text, style=None, erase=False):
-    """`erase` writes over the line before, which was one of ours."""
+    """`erase` writes over the line before, which was one of ours. Where nobody hears it, the work goes on."""
     text = ("\r\x1b[K" if erase else "") + clean(text)
     rich = console()
-    if rich is None:
-        print(text, file=sys.stderr, flush=True)
-    else:
-        rich.print(text, style=style, markup=False)
+    try:
+        if rich is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            rich.print(text, style=style, markup=False)
+    except OSError:
+        pass
 
 
 def size(stream):

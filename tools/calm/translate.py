@@ -23,6 +23,8 @@ VARIABLES = ("MALLOC_CONF", "GLIBC_TUNABLES")  # which have lists of knobs
 PREFIXES = ("MIMALLOC_", "TCMALLOC_", "MALLOC_")
 SAME_AS = re.compile(r"As `?([\w.]+?)`?\.")
 SAYS_WHAT = re.compile(r"`|calm_|docs/|\.h\b")  # a note that names an option, a command, a call or a page
+AS_ANOTHER = re.compile(r"As `?([\w.]*\w)`?[.;](?= |$)")
+NUMBER_MAX = (1 << 63) - 1
 LONGEST = re.compile(r"(\d+) to (\d+)$")
 
 
@@ -69,19 +71,36 @@ def pairs(text):
 
 
 def whole(text):
-    try:
-        return int(text, 0)
-    except (TypeError, ValueError):
+    """A number as theirs are read, of which a long one is the largest that there is."""
+    if not re.fullmatch(r"\s*[-+]?(0[xX][0-9a-fA-F]+|[0-9]+)\s*", text or ""):
         return None
+    text = text.strip()
+    digits = text.lstrip("+-")
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if re.fullmatch("0[0-7]+", digits) else 10
+    size = int(digits, base) if len(digits) < 24 else NUMBER_MAX
+    return max(-NUMBER_MAX, -size) if text.startswith("-") else min(NUMBER_MAX, size)
+
+
+def note_of(knobs, knob):
+    """What is said of a knob, where the table says only that it is as another one."""
+    for _ in knobs:
+        said = AS_ANOTHER.match(knob.note)
+        other = find(knobs, said[1]) if said else None
+        if other is None:
+            break
+        knob = Knob(knob.family, knob.knob, knob.to, knob.value, other.note + knob.note[said.end():])
+    return knob.note
 
 
 def setting(knob, value, rows):
     """`option=value` for a value of theirs; an empty text where ours is so already; None where nothing is known."""
     if isinstance(knob.value, dict):
         return knob.value.get(value)
-    number = whole(value)
-    if knob.value is None or number is None:
+    if knob.value is None or value is None:
         return None
+    number = whole(value)
+    if number is None:
+        raise Trouble("%s takes a whole number, not '%s'." % (knob.knob, value), USAGE)
     low, high = (int(word) for word in LONGEST.match(rows[knob.to].values).groups())
     if knob.value == "ms" and number < 0:
         return "purge=trim"
@@ -107,7 +126,7 @@ def of_environment():
 
 def start(texts, root):
     knobs, rows = read(), {row.name: row for row in options.read(root)}
-    texts = texts or of_environment()
+    texts = [text for text in texts if text.strip()] or of_environment()
     if not texts:
         raise Trouble("translate needs settings: calm translate \"$MALLOC_CONF\", or NAME=VALUE; the environment has "
                       "none.", USAGE)
@@ -124,10 +143,9 @@ def start(texts, root):
             settings[ours.partition("=")[0]] = ours
         head = ours if ours else "as it is" if ours == "" else "no setting" if knob.to is None else (
             "see the option " + knob.to)
-        lines.append((shown, "%s. %s" % (head, knob.note)))
+        lines.append((shown, "%s. %s" % (head, note_of(knobs, knob))))
     say.pairs("calmalloc:", lines)
-    if settings:
-        print("CALM_OPTIONS=" + ",".join(settings.values()))
+    print("CALM_OPTIONS=" + ",".join(settings.values()))  # a line for `export`, also where nothing is to be set
     return 0
 
 

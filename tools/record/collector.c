@@ -87,30 +87,46 @@ static void amount(char *out, size_t size, uint64_t bytes)
     snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
+/* "1,234 calls" */
+static void counted(char *out, size_t size, uint64_t number, const char *noun)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
+    size_t used = 0;
+    for (int i = 0; i < length && used + 2 < size; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    snprintf(out + used, size - used, " %s%s", noun, number == 1 ? "" : "s");
+}
+
 static void report(const struct session *session, const struct record_end *end)
 {
-    char bytes[32];
+    char bytes[32], made[64], threads[64], other[64];
     uint64_t calls = session->encoder->events;
     double each = calls == 0 ? 0 : (double)session->encoder->file_bytes / (double)calls;
     amount(bytes, sizeof bytes, session->encoder->file_bytes);
     if (!wanted.is_quiet) {
-        fprintf(stderr,
-                "calm: recorded %s in '%s': %" PRIu64 " calls of %" PRIu32
-                " threads, %s, %.1f bytes a call\n",
-                session->program, session->path, calls, session->thread_count, bytes, each);
-        if (end->unknown > 0)
+        counted(made, sizeof made, calls, "call");
+        counted(threads, sizeof threads, session->thread_count, "thread");
+        fprintf(stderr, "calm: recorded %s in '%s': %s of %s, %s, %.1f bytes a call\n",
+                session->program, session->path, made, threads, bytes, each);
+        if (end->unknown > 0) {
+            counted(other, sizeof other, end->unknown, "free");
+            fprintf(stderr, "  not in the file: %s of blocks whose request was not seen\n", other);
+        }
+        if (end->disorder > 0) {
+            counted(other, sizeof other, end->disorder, "block");
             fprintf(stderr,
-                    "  not in the file: %" PRIu64 " frees of blocks whose request was not seen\n",
-                    end->unknown);
-        if (end->disorder > 0)
-            fprintf(stderr,
-                    "  not seen: the frees of %" PRIu64
-                    " blocks; they end where their address is next used\n",
-                    end->disorder);
-        if (end->lost > 0)
-            fprintf(stderr,
-                    "  lost: %" PRIu64 " calls, in signal handlers or of threads beyond %d\n",
-                    end->lost, RINGS_MAX);
+                    "  not seen: the end of %s, taken to be where the address is next used\n",
+                    other);
+        }
+        if (end->lost > 0) {
+            counted(other, sizeof other, end->lost, "call");
+            fprintf(stderr, "  lost: %s, in signal handlers or of threads beyond %d\n", other,
+                    RINGS_MAX);
+        }
     }
     if (json != NULL)
         fprintf(json,

@@ -138,7 +138,8 @@ static void check_spared(void)
         CHECK(longest >= room(), "one block has %zu of %zu KiB", longest / KIB, budget / KIB);
         free(block);
         size_t total = take_small(sizes[i]);
-        CHECK(total >= budget / 100 * 75, "after it blocks of %zu have %zu of %zu KiB", sizes[i],
+        /* Nine tenths at best: tables, and what the cache of a core keeps that the thread left. */
+        CHECK(total >= budget / 100 * 70, "after it blocks of %zu have %zu of %zu KiB", sizes[i],
               total / KIB, budget / KIB);
     }
 }

@@ -121,7 +121,7 @@ class CommandLine(unittest.TestCase):
             self.refused(1, "no test matches 'nosuchthing'", "test", "nosuchthing", env=env)
             self.refused(1, "slow ones; add --full", "test", "presets", env=env)
             self.assertEqual(calm("test", "--list", "^STYLE", env=env).stdout,
-                             "style.tree\nstyle.every_rule_can_fail\n")
+                             "style.tree\nstyle.every_rule_can_fail\nstyle.symbols\n")
             self.assertFalse(os.path.exists(os.path.join(folder, "release", "libcalm_slow_0.so")))
             said = calm("test", "Golden.control", env=env).stdout
             self.assertIn("100% tests passed, 0 tests failed out of 1\n", said)

@@ -23,7 +23,7 @@ SCREEN_LINES, WIDTH_MAX = 24, 96
 DETAILS = ((3, 2), (3, 1), (2, 2), (2, 1), (1, 1))  # parts, and sites of each: as many as the screen has room for
 SHARE_MIN = 0.02  # of what the heap holds: smaller parts are not worth a sentence
 SITE_SHARE_MIN = 0.05  # of a part's blocks
-FREE_SHARE_MIN = 0.25  # of what the heap holds
+FREE_SHARE_MIN, ONE_SHARE_MAX = 0.25, 0.8  # of what the heap holds; of the free space, in blocks of one size
 COVERED_MIN = 0.8  # of a part, by its samples: below, the profiler did not see who asked for the rest
 WAITING_SHARE_MIN = 0.1  # of what the heap holds: less free memory is not worth a sentence
 FILL_DENSE = 0.75  # of pages that live blocks fill: above, they are not what pins them
@@ -165,7 +165,8 @@ def free_words(subject):
     parts = [part for part in subject.parts if part.block_bytes]
     pinned, live = sum(part.pinned for part in parts), sum(part.live for part in parts)
     free, resident = max(0, pinned - live), subject.numbers["resident"]
-    if free < max(FREE_SHARE_MIN * resident, 1 << 20):
+    of_one = max((part.pinned - part.live for part in parts), default=0)
+    if free < max(FREE_SHARE_MIN * resident, 1 << 20) or of_one > ONE_SHARE_MAX * free:
         return []
     return wrapped("Live blocks fill %d %% of the pages that they pin: %s of %s are free space between them." % (
         round(100 * live / pinned), say.amount(free), say.amount(resident)))

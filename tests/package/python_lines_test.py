@@ -15,6 +15,8 @@ import sys
 
 from support import ROOT, InFolder, calm, needs, run
 
+import pinned
+
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
 
@@ -327,4 +329,7 @@ class Lines(InFolder):
 
 
 if __name__ == "__main__":
+    VENV = os.path.join(os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build"), "python-lines")
+    if not pinned.enter(os.path.join(ROOT, "tools", "heap-requirements.txt"), VENV):
+        needs.skip("the Python packages that read profiles could not be fetched.")
     needs.main()

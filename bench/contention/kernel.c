@@ -294,6 +294,11 @@ int os_on_thread_exit(void (*on_exit)(void *value))
     return 0;
 }
 
+bool os_is_alone(void)
+{
+    return false;
+}
+
 int os_thread_exit_arm(void *value)
 {
     (void)value;

@@ -224,35 +224,9 @@ int posix_memalign(void **out, size_t align, size_t bytes)
             *(void **)&next = dlsym(RTLD_NEXT, #name);                                             \
         return noted(next arguments, bytes);                                                       \
     }
-#define DELETE(name, parameters)                                                                   \
-    void name parameters;                                                                          \
-    void name parameters                                                                           \
-    {                                                                                              \
-        free(block);                                                                               \
-    }
+#define NEW_ALIGNED NEW
 
-#define UNUSED __attribute__((unused))
-
-NEW(_Znwm, (size_t bytes), (bytes))
-NEW(_Znam, (size_t bytes), (bytes))
-NEW(_ZnwmRKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
-NEW(_ZnamRKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
-NEW(_ZnwmSt11align_val_t, (size_t bytes, size_t align), (bytes, align))
-NEW(_ZnamSt11align_val_t, (size_t bytes, size_t align), (bytes, align))
-NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
-    (bytes, align, tag))
-NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
-    (bytes, align, tag))
-DELETE(_ZdlPv, (void *block))
-DELETE(_ZdaPv, (void *block))
-DELETE(_ZdlPvm, (void *block, size_t bytes UNUSED))
-DELETE(_ZdaPvm, (void *block, size_t bytes UNUSED))
-DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag UNUSED))
-DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag UNUSED))
-DELETE(_ZdlPvSt11align_val_t, (void *block, size_t align UNUSED))
-DELETE(_ZdaPvSt11align_val_t, (void *block, size_t align UNUSED))
-DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t bytes UNUSED, size_t align UNUSED))
-DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t bytes UNUSED, size_t align UNUSED))
+#include "operators.h"
 
 static void before_fork(void)
 {

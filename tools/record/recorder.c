@@ -402,7 +402,7 @@ void free_aligned_sized(void *block, size_t align, size_t bytes)
 
 /* C++: what cannot be had of the allocator under us is asked of the next library's form, which asks
  * the new-handler and throws. */
-#define NEW(name, parameters, arguments, request)                                                  \
+#define NEW_BY(name, parameters, arguments, request)                                               \
     void *name parameters;                                                                         \
     void *name parameters                                                                          \
     {                                                                                              \
@@ -414,39 +414,11 @@ void free_aligned_sized(void *block, size_t align, size_t bytes)
             *(void **)&next = dlsym(RTLD_NEXT, #name);                                             \
         return next arguments;                                                                     \
     }
-#define NEW_PLAIN(name, parameters, arguments)                                                     \
-    NEW(name, parameters, arguments, request(bytes, CALLER))
+#define NEW(name, parameters, arguments) NEW_BY(name, parameters, arguments, request(bytes, CALLER))
 #define NEW_ALIGNED(name, parameters, arguments)                                                   \
-    NEW(name, parameters, arguments, aligned(align, bytes, CALLER))
-#define DELETE(name, parameters)                                                                   \
-    void name parameters;                                                                          \
-    void name parameters                                                                           \
-    {                                                                                              \
-        free(block);                                                                               \
-    }
+    NEW_BY(name, parameters, arguments, aligned(align, bytes, CALLER))
 
-#define UNUSED __attribute__((unused))
-
-NEW_PLAIN(_Znwm, (size_t bytes), (bytes))
-NEW_PLAIN(_Znam, (size_t bytes), (bytes))
-NEW_PLAIN(_ZnwmRKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
-NEW_PLAIN(_ZnamRKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
-NEW_ALIGNED(_ZnwmSt11align_val_t, (size_t bytes, size_t align), (bytes, align))
-NEW_ALIGNED(_ZnamSt11align_val_t, (size_t bytes, size_t align), (bytes, align))
-NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
-            (bytes, align, tag))
-NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
-            (bytes, align, tag))
-DELETE(_ZdlPv, (void *block))
-DELETE(_ZdaPv, (void *block))
-DELETE(_ZdlPvm, (void *block, size_t bytes UNUSED))
-DELETE(_ZdaPvm, (void *block, size_t bytes UNUSED))
-DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag UNUSED))
-DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag UNUSED))
-DELETE(_ZdlPvSt11align_val_t, (void *block, size_t align UNUSED))
-DELETE(_ZdaPvSt11align_val_t, (void *block, size_t align UNUSED))
-DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t bytes UNUSED, size_t align UNUSED))
-DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t bytes UNUSED, size_t align UNUSED))
+#include "../launch/operators.h"
 
 /* Gives the collector the memory, and waits for its word. */
 static bool introduce(const char *name, int memory)

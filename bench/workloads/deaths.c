@@ -9,15 +9,9 @@
  * free list. Age counts from the fill: a replacement takes the place of what it replaces. Does not
  * measure a live set that keeps its size (replace), nor hand-over.
  */
-#include "workload.h"
+#include "stamped.h"
 
 enum { QUARTERS = 4, IN_ORDER = 0, AT_RANDOM = 1, OLDEST = 0, NEWEST = 1, MIXED = 2 };
-
-struct block {
-    uint32_t bytes;
-    uint32_t stamp;
-    unsigned char rest[];
-};
 
 static struct {
     _Alignas(128) struct block **blocks;
@@ -30,22 +24,14 @@ static uint32_t live, least, span;
 
 static struct block *make(unsigned index, uint64_t *random)
 {
-    uint32_t bytes = least + random_below(random, span);
-    struct block *block = allocate(bytes, 0);
-    block->bytes = bytes;
-    block->stamp = (uint32_t)next_random(random);
-    ((volatile unsigned char *)block)[bytes - 1] = (unsigned char)bytes;
+    struct block *block = stamped_make(least + random_below(random, span), random);
     workers[index].made += block->stamp;
     return block;
 }
 
 static void drop(unsigned index, struct block *block)
 {
-    uint32_t bytes = block->bytes;
-    if (bytes - least >= span || ((unsigned char *)block)[bytes - 1] != (unsigned char)bytes)
-        fail("a live block was written to by someone else");
-    workers[index].freed += block->stamp;
-    free(block);
+    workers[index].freed += stamped_free(block, least, span);
 }
 
 /* The live ones are those from `first` up to `end`. */

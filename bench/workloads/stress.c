@@ -12,15 +12,10 @@
  * Does not measure a producer that is always ahead (handover), nor threads that sleep (asleep).
  */
 #include "resident.h"
+#include "stamped.h"
 
 enum { OWN = 512, SHARED = 1024, SMALL_LEAST = 16, SMALL = 1009, LARGE_LEAST = 8 << 10 };
 enum { LARGE = (120 << 10) + 1, HUNDRED = 100 };
-
-struct block {
-    uint32_t bytes;
-    uint32_t stamp;
-    unsigned char rest[];
-};
 
 static _Atomic(struct block *) shared[SHARED];
 static struct {
@@ -35,24 +30,15 @@ static struct block *make(unsigned index, uint64_t *random)
     bool large = random_below(random, HUNDRED) < percent;
     uint32_t bytes = large ? LARGE_LEAST + random_below(random, LARGE)
                            : SMALL_LEAST + random_below(random, SMALL);
-    struct block *block = allocate(bytes, 0);
-    block->bytes = bytes;
-    block->stamp = (uint32_t)next_random(random);
-    ((volatile unsigned char *)block)[bytes - 1] = (unsigned char)bytes;
+    struct block *block = stamped_make(bytes, random);
     sums[index].made += block->stamp;
     return block;
 }
 
 static void drop(unsigned index, struct block *block)
 {
-    if (block == NULL)
-        return;
-    uint32_t bytes = block->bytes;
-    if (bytes - SMALL_LEAST >= LARGE_LEAST + LARGE ||
-        ((unsigned char *)block)[bytes - 1] != (unsigned char)bytes)
-        fail("a live block was written to by someone else");
-    sums[index].freed += block->stamp;
-    free(block);
+    if (block != NULL)
+        sums[index].freed += stamped_free(block, SMALL_LEAST, LARGE_LEAST + LARGE);
 }
 
 static void work(unsigned index)

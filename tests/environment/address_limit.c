@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 struct link {
     struct link *next;
@@ -68,14 +66,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc >= 2, "usage: address_limit MIB");
     size_t budget = strtoul(argv[1], NULL, 10) * MIB;
-    struct rlimit limit;
-    getrlimit(RLIMIT_AS, &limit);
-    if (limit.rlim_cur != budget) {
-        limit.rlim_cur = limit.rlim_max = budget;
-        CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
-        execv("/proc/self/exe", argv);
-        CHECK(false, "cannot start again under the limit");
-    }
+    check_is_limited_to(budget, argv);
     check_is_calmalloc();
     check_time_limit(60);
     static const size_t sizes[] = {1000, 64, 30000, 200000, 3 * MIB, 100};

@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 enum { FIRST = 1000, STEP = 1024 * 1024 };
 
@@ -171,15 +169,8 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied|trimmed");
     static char words[1024];
-    struct rlimit limit;
     budget = strtoul(argv[1], NULL, 10) * MIB;
-    getrlimit(RLIMIT_AS, &limit);
-    if (limit.rlim_cur != budget) {
-        limit.rlim_cur = limit.rlim_max = budget;
-        CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
-        execv("/proc/self/exe", argv);
-        CHECK(false, "cannot start again under the limit");
-    }
+    check_is_limited_to(budget, argv);
     setvbuf(stdout, words, _IOFBF, sizeof words);
     check_is_calmalloc();
     check_time_limit(60);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +87,18 @@ void check_is_by_cores(void)
 void check_time_limit(unsigned seconds)
 {
     alarm(seconds);
+}
+
+void check_is_limited_to(size_t bytes, char **argv)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    if (limit.rlim_cur == bytes)
+        return;
+    limit.rlim_cur = limit.rlim_max = bytes;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+    execv("/proc/self/exe", argv);
+    CHECK(false, "cannot start again under the limit");
 }
 
 void check_child_succeeds(pid_t child, const char *what)

@@ -62,6 +62,10 @@ void statistics(char *text, size_t capacity);
 /* Ends the program by SIGALRM after `seconds`: a hang is a failure. */
 void check_time_limit(unsigned seconds);
 
+/* Starts the program again under a limit on address space of so many bytes, unless it runs there.
+ */
+void check_is_limited_to(size_t bytes, char **argv);
+
 /* Ends the program unless the child exits 0. `what` names it. */
 void check_child_succeeds(pid_t child, const char *what);
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import unittest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 ANSWER_S_MAX = 60
@@ -123,3 +124,15 @@ class Page:
     def picture(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+class PageTest(unittest.TestCase):
+    """Tests of the page `cls.path`, which lies in a folder of its own, `cls.folder`."""
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def open(self, **more):
+        page = Page("file://" + self.path, **more)
+        self.addCleanup(page.close)
+        return page

@@ -41,10 +41,6 @@ class Explain(InFolder):
                            (int(word, 16) for word in words)))
         return process
 
-    def end(self, process):
-        process.kill()
-        process.communicate()
-
     def tell(self, process, letters):
         for letter in letters:
             process.stdin.write(letter.encode())

@@ -1,7 +1,6 @@
 """Holds the page of `calm heap --html` to its promises in a real browser: what it draws, zooms, counts and finds, with
 a mouse, with keys, on a phone, and that it asks no network for anything."""
 import os
-import shutil
 import sys
 import tempfile
 import unittest
@@ -34,21 +33,12 @@ def box(words):
     return "[...document.querySelectorAll('svg g')].find(g => g.getAttribute('aria-label').startsWith(%r))" % words
 
 
-class HeapPage(unittest.TestCase):
+class HeapPage(browser.PageTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="calm-heap-page-")
         cls.path = os.path.join(cls.folder, "page.html")
         calm("heap", profile().write(os.path.join(cls.folder, "profile")), "--html", cls.path)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    def open(self, **more):
-        page = browser.Page("file://" + self.path, **more)
-        self.addCleanup(page.close)
-        return page
 
     def boxes(self, page):
         return page.value("[...document.querySelectorAll('svg g')].map(g => g.getAttribute('aria-label'))")

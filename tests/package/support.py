@@ -51,3 +51,7 @@ class InFolder(unittest.TestCase):
             file.write(text)
         os.chmod(self.path(name), mode)
         return self.path(name)
+
+    def end(self, process):
+        process.kill()
+        process.communicate()

@@ -2,7 +2,6 @@
 them, a flame graph of the growth that zooms, and that it asks no network for anything."""
 import json
 import os
-import shutil
 import tempfile
 import unittest
 
@@ -25,7 +24,7 @@ def look(number):
             "frames": FRAMES if number == 0 else [], "stacks": [[rows, 100, [1, 0]], [images, 4, [2, 0]]]}
 
 
-class TimelinePage(unittest.TestCase):
+class TimelinePage(browser.PageTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="calm-timeline-page-")
@@ -33,15 +32,6 @@ class TimelinePage(unittest.TestCase):
         with open(recording, "w") as file:
             file.writelines(json.dumps(look(number)) + "\n" for number in range(len(ROWS)))
         calm("timeline", "--html", cls.path, recording)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-
-    def open(self, **more):
-        page = browser.Page("file://" + self.path, **more)
-        self.addCleanup(page.close)
-        return page
 
     def texts(self, page, where):
         return page.value("[...document.querySelectorAll('%s')].map(e => e.textContent)" % where)

@@ -31,10 +31,6 @@ class Timeline(InFolder):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         return process
 
-    def end(self, process):
-        process.kill()
-        process.communicate()
-
     def order(self, process, orders):
         for order in orders:
             process.stdin.write(order.encode())

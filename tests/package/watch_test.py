@@ -45,10 +45,6 @@ class Watch(InFolder):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         return process
 
-    def end(self, process):
-        process.kill()
-        process.communicate()
-
     def look(self, process, *words, **more):
         return json.loads(calm("top", "--once", "--json", *words, str(process.pid), **more).stdout)
 

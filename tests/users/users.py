@@ -41,10 +41,6 @@ class Task(InFolder):
         self.addCleanup(self.end, process)
         return process
 
-    def end(self, process):
-        process.kill()
-        process.communicate()
-
     def terminal(self, *words, **environment):
         terminal = Terminal([CALM, *words], COLUMNS, ROWS, **environment)
         self.addCleanup(terminal.close)

@@ -24,7 +24,6 @@ class Part:
     cached: int = 0
     resident: int = 0
     pinned: int = 0  # by live blocks: in pages that have a part of one
-    held: int = 0  # by live ones or cached ones
     live_size: int = 0  # of live blocks, whether in memory or not
     live_by_cohort: dict = field(default_factory=dict)
     largest: int = 0  # of the large ones, whether in memory or not
@@ -52,7 +51,6 @@ def parts_of(heap):
         large.live_blocks += 1
         large.live += size
         large.pinned += size
-        large.held += size
         large.live_size += block.units * heap.unit_bytes
         large.largest = max(large.largest, block.units * heap.unit_bytes)
     return sorted([part for part in list(found.values()) + [large] if part.resident],
@@ -70,16 +68,14 @@ def add_slab(heap, part, slab):
     part.live += live
     part.cached += cached
     part.resident += live + cached + free
-    pinned = live + cached + free if free == 0 and cached == 0 else heap.pinned(slab, live_bits)
-    part.pinned += pinned
-    part.held += pinned if slab.cached == 0 else heap.pinned(slab, live_bits | slab.cached)
+    part.pinned += live if free == 0 and cached == 0 else heap.pinned(slab, live_bits)
     if blocks:
         cohort = heap.watched.cohort_of(slab.bin)
         part.live_by_cohort[cohort] = part.live_by_cohort.get(cohort, 0) + blocks
 
 
 def trimmed(heap, parts, numbers):
-    """What malloc_trim(0) would give back at most: what is dirty, what lies on shelves, and pages of slabs without a
+    """What malloc_trim(0) would give back at most: what is dirty, what lies on the shelf, and pages of slabs without a
     live block."""
     return numbers["dirty"] + sum(part.resident - part.pinned for part in parts)
 

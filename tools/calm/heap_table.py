@@ -1,7 +1,6 @@
 """Heaps as text: by site, by stack, as a difference, and as one line a stack."""
 import math
 import os
-import re
 from dataclasses import dataclass, field
 
 import say

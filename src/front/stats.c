@@ -86,12 +86,19 @@ static size_t resident_now(void)
            sample_resident_bytes() + learned_resident_bytes();
 }
 
+/* Of the region: all that was committed and that has addresses still. */
+static size_t region_mapped_now(void)
+{
+    size_t mapped = region_mapped_bytes();
+    return mapped - size_min(mapped, span_gone_bytes());
+}
+
 struct stats_totals stats_read_totals(void)
 {
     struct depot_sums small = depot_sums();
     size_t waiting_spans = shelf_bytes();
     size_t large = large_bytes();
-    size_t mapped = region_mapped_bytes();
+    size_t mapped = region_mapped_now();
     size_t used = size_min(small.out_bytes + large - size_min(large, waiting_spans), mapped);
     size_t fast = size_min(small.waiting_bytes + waiting_spans, mapped - used);
     return (struct stats_totals){
@@ -125,7 +132,7 @@ static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LI
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
                               SAMPLED_KEPT_BYTES * registry_count() + depot_stray_bytes(),
         .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
-        .mapped_bytes = region_mapped_bytes() + metadata,
+        .mapped_bytes = region_mapped_now() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +
                           learned_mapped_bytes(),
         .resident_bytes = resident_now(),

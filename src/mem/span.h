@@ -120,6 +120,9 @@ bool span_is_limited(void);
  * before the limit is asked; not under a lock. */
 void span_tell(void (*tell)(size_t units));
 
+/* Bytes of free units whose addresses were given back to the kernel. In constant time. */
+size_t span_gone_bytes(void);
+
 /* Bytes of address space that owners have, used or free. */
 size_t span_owned_bytes(void);
 

@@ -33,6 +33,11 @@ void span_release_gone(size_t unit, size_t units)
     span_unlock();
 }
 
+size_t span_gone_bytes(void)
+{
+    return load(&span_gone_units, RELAXED) << UNIT_SHIFT;
+}
+
 bool span_bring_back(size_t unit, size_t units)
 {
     if (os_counted(os_map_again(region_address(unit), units << UNIT_SHIFT)) == 0)

@@ -296,18 +296,28 @@ void os_name(void *start, size_t size, const char *name)
         store(&is_refused, true, RELAXED);
 }
 
-/* Apart: its stack is not needed where the kernel counts. */
-static NOINLINE size_t resident_by_mincore(const void *start, size_t size)
+/* Adds the pages that are present to *resident. False: part of the range is not mapped. */
+static bool add_present(const char *start, size_t pages, size_t page, size_t *resident)
 {
     unsigned char present[RESIDENT_PAGES];
-    size_t page = auxiliary_value(AT_PAGESZ);
-    size_t resident = 0;
-    for (size_t done = 0; done < size; done += RESIDENT_PAGES * page) {
-        size_t bytes = size_min(size - done, RESIDENT_PAGES * page);
-        long result = system_call(SYS_mincore, (long)start + (long)done, (long)bytes, (long)present,
-                                  0, 0, 0);
-        for (size_t i = 0; result == 0 && i < bytes / page; i++)
-            resident += (present[i] & 1) * page;
+    if (system_call(SYS_mincore, (long)start, (long)(pages * page), (long)present, 0, 0, 0) != 0)
+        return false;
+    for (size_t i = 0; i < pages; i++)
+        *resident += (present[i] & 1) * page;
+    return true;
+}
+
+/* Apart: its stack is not needed where the kernel counts. Of a piece with a hole single pages are
+ * asked about. */
+static NOINLINE size_t resident_by_mincore(const char *start, size_t size)
+{
+    size_t page = auxiliary_value(AT_PAGESZ), resident = 0;
+    for (size_t done = 0, pages; done + page <= size; done += pages * page) {
+        pages = size_min((size - done) / page, RESIDENT_PAGES);
+        if (add_present(start + done, pages, page, &resident))
+            continue;
+        for (size_t i = 0; i < pages; i++)
+            add_present(start + done + i * page, 1, page, &resident);
     }
     return resident;
 }
@@ -328,7 +338,7 @@ size_t os_resident_bytes(const void *start, size_t size)
 {
     struct lines smaps;
     if (lines_open(&smaps, "/proc/self/smaps") != 0)
-        return resident_by_mincore(start, size);
+        return resident_by_mincore((const char *)start, size);
     char line[128];
     size_t resident = 0, kib;
     bool is_ours = false;

@@ -29,7 +29,7 @@ ROWS = {  # from above, and what each is there for
     "slabs": "a unit cut into blocks, and its bitmap",
     "notices": "what became free; what is misuse",
     "tables": "classes, rows of bins, the mark",
-    "mem": "the region, the unit map, spans",
+    "mem": "the region, the chunk map, spans",
     "os": "the kernel behind one contract",
 }
 # Of a lane: heading, colour, steps as {function: (row, track)}, arrows as (from, to), and where it usually ends.

@@ -102,15 +102,15 @@ static bool begins_chunk(uintptr_t address)
 void name_write(char name[NAME_MAX_BYTES], uintptr_t address, bool is_exact)
 {
     uintptr_t map = (uintptr_t)region.map, tags = (uintptr_t)region.tags;
-    size_t units = load(&region.units, RELAXED);
+    size_t chunks = load(&region.chunks, RELAXED);
     const char *kind = name_piece(address);
     if (name_depot(name, address, is_exact))
         return;
-    if (address - (uintptr_t)region.base < units << UNIT_SHIFT)
+    if (address - (uintptr_t)region.base < chunks << CHUNK_SHIFT)
         kind = "blocks";
-    else if (address - map < units * sizeof *region.map)
-        kind = "unit map";
-    else if (address - tags < units * sizeof(struct span_tag))
+    else if (address - map < chunks * sizeof *region.map)
+        kind = "chunk map";
+    else if (address - tags < chunks * CHUNK_UNITS * sizeof *region.tags)
         kind = "span tags";
     else if (address - (uintptr_t)core_slots < sizeof core_slots)
         kind = "core slots";

@@ -170,8 +170,8 @@ size_t calm_committed(void);
 /*
  * Returns the bytes that blocks and dirty free memory take, which options `limit_mb` and
  * `soft_limit_mb` bound: no more than so many may be resident, and the books, some 2 %. A block
- * counts whether it is touched or not, above 32 KiB in units of 64 KiB; free pages between small
- * blocks count though they went back. Cost: some five loads.
+ * counts whether it is touched or not, above 32 KiB in steps of 8 to 64 KiB; free pages between
+ * small blocks count though they went back. Cost: some five loads.
  */
 size_t calm_charged(void);
 

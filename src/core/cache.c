@@ -207,8 +207,8 @@ static void flush_some(struct cache *cache, unsigned bin, size_t count)
     give(bin, blocks, count, cache->number);
 }
 
-/* As flush_some, of those among the newest `count` that lie side by side, unit by unit: nothing is
- * copied. Returns how many went; 0 where batches are wanted. */
+/* As flush_some, of those among the newest `count` that lie side by side, chunk by chunk: nothing
+ * is copied. Returns how many went; 0 where batches are wanted. */
 static size_t flush_runs(struct cache *cache, unsigned bin, size_t count)
 {
     size_t bytes = bin_bytes(bin), left = count, run = count;
@@ -591,7 +591,7 @@ static bool make_room(struct cache *cache, unsigned bin)
 
 NOINLINE void cache_free_slow(void *block)
 {
-    unsigned bin = region_kind(region_unit(block));
+    unsigned bin = region_bin(region_chunk(block));
     if (unlikely(bin_class(bin) == 0)) { /* its slab has gone: it was free already */
         misuse_classify(block, "free of");
         return;

@@ -114,12 +114,12 @@ ALWAYS_INLINE uint16_t class_limit(unsigned class, unsigned blocks)
     return (uint16_t)((blocks - 1) * step + 1);
 }
 
-/* Whether `offset` from the start of a unit of the class is where a block begins that may be freed
- * without a look at its slab (core/slab.h). No unit but those of blocks has a limit above 0. */
-ALWAYS_INLINE bool class_frees_block(unsigned class, size_t unit, uint16_t offset)
+/* Whether `offset` from the start of a chunk of the class is where a block begins that may be freed
+ * without a look at its slab (core/slab.h). No chunk but those of blocks has a limit above 0. */
+ALWAYS_INLINE bool class_frees_block(unsigned class, size_t chunk, uint16_t offset)
 {
     uint32_t product = (uint32_t)offset * class_checks[class].multiplier;
-    return product < load(&region.map[unit].limit, RELAXED);
+    return product < load(&region.map[chunk].limit, RELAXED);
 }
 
 /* Whether `offset` from a slab's start is the start of one of its blocks. */

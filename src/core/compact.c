@@ -19,7 +19,7 @@
 
 enum { SPARE_SHARE = 8 };
 
-/* The unit of the slab that a refill would take from; 0: none but wholly free ones. */
+/* The chunk of the slab that a refill would take from; 0: none but wholly free ones. */
 static size_t fullest(const struct depot *depot)
 {
     unsigned list = 0;
@@ -33,21 +33,21 @@ static bool is_sparse(const struct depot *depot, const struct slab *slab)
     size_t capacity = slab->capacity, used = capacity - slab->free_count;
     size_t listed = depot->listed[false] + depot->listed[true];
     size_t used_in_all = listed * capacity - load(&depot->free_blocks, RELAXED);
-    return slab->free_count > 0 && slab->unit != fullest(depot) &&
+    return slab->free_count > 0 && slab->chunk != fullest(depot) &&
            used * depot->listed[false] <= used_in_all + used_in_all / SPARE_SHARE;
 }
 
 /* The depot of a block that is to move, locked; or NULL. A held depot is not waited for. */
 static struct depot *lock_if_sparse(const void *block)
 {
-    size_t unit = region_unit(block);
-    unsigned bin = region_holds(unit) ? region_kind(unit) : 0;
+    size_t chunk = region_chunk(block);
+    unsigned bin = region_holds(chunk) ? region_bin(chunk) : 0;
     if (bin_is_sampled(bin) || !class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block))
         return NULL;
     struct depot *depot = depot_of(bin);
     if (depot == NULL || load(&depot->free_blocks, RELAXED) == 0 || !depot_try_lock(depot))
         return NULL;
-    const struct slab *slab = depot_own_slab(depot, unit);
+    const struct slab *slab = depot_own_slab(depot, chunk);
     if (slab != NULL && is_sparse(depot, slab))
         return depot;
     lock_release(&depot->lock, RANK_DEPOT);
@@ -71,7 +71,7 @@ void *compact_move(void *block)
         return block;
     depot_take_listed(depot, &moved, 1);
     lock_release(&depot->lock, RANK_DEPOT);
-    if (CHECKS >= 1 && !cache_unmark(moved, region_kind(region_unit(moved))))
+    if (CHECKS >= 1 && !cache_unmark(moved, region_bin(region_chunk(moved))))
         return block; /* what was written to is not handed out, here as elsewhere */
     __builtin_memcpy(moved, block, bytes);
     block_mark(block);

@@ -60,16 +60,16 @@ bool depot_is_shared(unsigned bin)
 
 size_t depot_slab_bytes(void)
 {
-    return load(&slabs_in_use.count, RELAXED) << UNIT_SHIFT;
+    return load(&slabs_in_use.count, RELAXED) << CHUNK_SHIFT;
 }
 
 static void list_remove(struct depot *depot, struct slab *slab)
 {
     depot->listed[slab->list == LIST_EMPTY]--;
     if (slab->next != 0)
-        slab_of_unit(slab->next)->previous = slab->previous;
+        slab_of_chunk(slab->next)->previous = slab->previous;
     if (slab->previous != 0)
-        slab_of_unit(slab->previous)->next = slab->next;
+        slab_of_chunk(slab->previous)->next = slab->next;
     else
         depot->lists[slab->list] = slab->next;
     slab->list = SLAB_UNLISTED;
@@ -89,8 +89,8 @@ void depot_relist(struct depot *depot, struct slab *slab)
     slab->previous = 0;
     slab->next = depot->lists[list];
     if (slab->next != 0)
-        slab_of_unit(slab->next)->previous = slab->unit;
-    depot->lists[list] = slab->unit;
+        slab_of_chunk(slab->next)->previous = slab->chunk;
+    depot->lists[list] = slab->chunk;
 }
 
 /* Of each class, over all cohorts: read without a lock to see whether one has plenty. */
@@ -117,8 +117,8 @@ void depot_count_free(struct depot *depot, size_t more, size_t fewer)
 static void enter(struct depot *depot, struct slab *slab)
 {
     slab->bin = depot->bin;
-    /* Under the lock: a unit of this bin is a slab of this depot. */
-    store(&region.map[slab->unit].kind, slab->bin, RELEASE);
+    /* Under the lock: a chunk of this bin is a slab of this depot. */
+    store(&region.map[slab->chunk].bin, slab->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELAXED);
     depot_count_free(depot, slab->free_count, 0);
     depot_relist(depot, slab);
@@ -140,8 +140,8 @@ static void adopt(struct depot *depot, struct slab *slab)
 void depot_orphan(struct depot *depot, struct slab *slab)
 {
     leave(depot, slab);
-    store(&region.map[slab->unit].limit, 0, RELAXED);
-    store(&region.map[slab->unit].kind, UNIT_FREE, RELEASE);
+    store(&region.map[slab->chunk].limit, 0, RELAXED);
+    store(&region.map[slab->chunk].bin, NO_SLAB, RELEASE);
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
@@ -154,7 +154,7 @@ void depot_retire(struct slab *const *slabs, size_t count)
         slab_retire(slabs[i]);
     fetch_sub(&slabs_in_use.count, count, RELAXED);
     /* Beside their blocks, each of which was noted: freed at random, all slabs empty in the end. */
-    purge_note(count << UNIT_SHIFT, bytes);
+    purge_note(count << CHUNK_SHIFT, bytes);
 }
 
 /*
@@ -168,7 +168,7 @@ static size_t count_worth(const struct slab *slab, size_t want)
     if (slab->capacity > FRESH_CAPACITY_MAX || slab->marked == slab->capacity)
         return want;
     size_t touched = slab_count_marked(slab);
-    size_t region_bytes = load(&region.units, RELAXED) << UNIT_SHIFT;
+    size_t region_bytes = load(&region.chunks, RELAXED) << CHUNK_SHIFT;
     size_t fresh_bytes = size_max(region_bytes / FRESH_SHARE, SUB_PAGE);
     return size_min(want, touched + size_max(fresh_bytes / bytes, touched == 0));
 }
@@ -178,7 +178,7 @@ size_t depot_take_listed(struct depot *depot, void **out, size_t want)
     size_t taken = 0;
     for (unsigned list = 0; list < DEPOT_LISTS && taken < want; list++) {
         while (depot->lists[list] != 0 && taken < want) {
-            struct slab *slab = slab_of_unit(depot->lists[list]);
+            struct slab *slab = slab_of_chunk(depot->lists[list]);
             size_t worth = count_worth(slab, want - taken);
             if (worth < want - taken)
                 want = taken + worth; /* the next refill goes on */
@@ -212,12 +212,12 @@ static struct depot *richest(unsigned class, unsigned first, unsigned rows)
 static struct slab *roomiest(const struct depot *depot)
 {
     for (unsigned list = DEPOT_LISTS; list-- > 0;) {
-        size_t unit = depot->lists[list];
-        for (unsigned seen = 0; unit != 0 && seen < PINNED_MAX + 1; seen++) {
-            struct slab *slab = slab_of_unit(unit);
+        size_t chunk = depot->lists[list];
+        for (unsigned seen = 0; chunk != 0 && seen < PINNED_MAX + 1; seen++) {
+            struct slab *slab = slab_of_chunk(chunk);
             if (!slab->is_pinned)
                 return slab;
-            unit = slab->next;
+            chunk = slab->next;
         }
     }
     return NULL;
@@ -307,7 +307,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
     char *start = slab_start(slab);
     slab_clear(slab);
-    store(&region.map[slab->unit].kind, depot->bin, RELEASE);
+    store(&region.map[slab->chunk].bin, depot->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELEASE); /* pairs with mend() */
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
@@ -389,23 +389,23 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
     return taken;
 }
 
-struct slab *depot_own_slab(const struct depot *depot, size_t unit)
+struct slab *depot_own_slab(const struct depot *depot, size_t chunk)
 {
     /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
-    return load(&region.map[unit].kind, ACQUIRE) == depot->bin ? slab_of_unit(unit) : NULL;
+    return load(&region.map[chunk].bin, ACQUIRE) == depot->bin ? slab_of_chunk(chunk) : NULL;
 }
 
 /* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
 static bool is_in_slab(unsigned class, const void *block)
 {
-    size_t unit = region_unit(block);
-    for (unsigned home = region_kind(unit); bin_class(home) == class; home = region_kind(unit)) {
+    size_t chunk = region_chunk(block);
+    for (unsigned home = region_bin(chunk); bin_class(home) == class; home = region_bin(chunk)) {
         struct depot *depot = depot_of(home);
-        if (depot == NULL) /* a unit that is no slab: class 0 */
+        if (depot == NULL) /* a chunk that is no slab: class 0 */
             return false;
         if (!depot_lock_or_fail(depot)) /* not known */
             return false;
-        const struct slab *slab = depot_own_slab(depot, unit);
+        const struct slab *slab = depot_own_slab(depot, chunk);
         bool is_free = slab != NULL &&
                        slab_is_free(slab, class_block(class, (uint16_t)(uintptr_t)block));
         lock_release(&depot->lock, RANK_DEPOT);
@@ -443,9 +443,9 @@ size_t depot_stray_bytes(void)
 /* Whether the block waits in its slab's map of strays. */
 static bool is_stray(unsigned class, const void *block)
 {
-    size_t unit = region_unit(block);
-    return bin_class(region_kind(unit)) == class &&
-           stray_is_one(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block));
+    size_t chunk = region_chunk(block);
+    return bin_class(region_bin(chunk)) == class &&
+           stray_is_one(slab_of_chunk(chunk), class_block(class, (uint16_t)(uintptr_t)block));
 }
 
 bool depot_search(unsigned bin, struct search *search)
@@ -469,7 +469,7 @@ size_t depot_retire_empty(struct depot *depot, bool is_patient)
     if (!(is_patient ? depot_lock_or_fail(depot) : depot_try_lock(depot)))
         return 0;
     while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
-        empty[count] = slab_of_unit(depot->lists[LIST_EMPTY]);
+        empty[count] = slab_of_chunk(depot->lists[LIST_EMPTY]);
         depot_count_free(depot, 0, empty[count]->capacity);
         depot_orphan(depot, empty[count++]);
     }
@@ -482,8 +482,8 @@ static verdict verify_one(struct depot *depot)
 {
     size_t free_blocks = 0, listed[2] = {0, 0};
     for (unsigned list = 0; list < DEPOT_LISTS; list++) {
-        for (size_t unit = depot->lists[list]; unit != 0; unit = slab_of_unit(unit)->next) {
-            const struct slab *slab = slab_of_unit(unit);
+        for (size_t chunk = depot->lists[list]; chunk != 0; chunk = slab_of_chunk(chunk)->next) {
+            const struct slab *slab = slab_of_chunk(chunk);
             verdict found = slab_verify(slab);
             if (found != NULL)
                 return found;

@@ -57,7 +57,7 @@ enum { USER_WITHOUT_CACHE = INT32_MAX };
  */
 void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 
-/* The same for `count` neighbours of one unit. Costs little more than one block. */
+/* The same for `count` neighbours of one chunk. Costs little more than one block. */
 void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user);
 
 /* As depot_give, but into the bitmaps in any case. */
@@ -188,16 +188,16 @@ size_t depot_tidy(struct depot *depot, bool is_all);
 void depot_tidy_all(void);
 
 /*
- * Purges the runs of whole free pages in the slab at `unit`, if it is a slab that has not changed
+ * Purges the runs of whole free pages in the slab at `chunk`, if it is a slab that has not changed
  * since before `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged;
  * *calls is counted up.
  */
-size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls);
+size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls);
 
 /* The purger's clock: slabs note it when they change. */
 extern _Atomic uint32_t depot_tick;
 
-/* The OS page, at most a unit. Set at start. */
+/* The OS page, at most a chunk. Set at start. */
 extern size_t depot_page_bytes;
 
 /* A cohort takes another's slab instead of a new one once one block in this many of their class

@@ -1,7 +1,7 @@
 /*
  * depot_mend.c: makes a depot whole whose lock was held by a thread that ended.
  *
- * The bitmaps and the unit map are the truth at any instruction: a block that such a thread had
+ * The bitmaps and the chunk map are the truth at any instruction: a block that such a thread had
  * just taken, or was about to put, is lost, at most REFILL_MAX of them or a slab. Lists and counts
  * follow from them and are made anew.
  *
@@ -10,7 +10,7 @@
 #include "core/depot_parts.h"
 
 /*
- * The one loop over all units under a lock: once for each thread that ends so. A slab that is
+ * The one loop over all chunks under a lock: once for each thread that ends so. A slab that is
  * handed out whole meanwhile has no free block and is in no list. It may be counted twice, since
  * it is counted after it is in the map; never too seldom, so the count stays above zero. Statistics
  * alone read it.
@@ -21,8 +21,8 @@ static void mend(struct depot *depot)
     size_t counted = load(&depot->free_blocks, RELAXED), free_blocks = 0;
     __builtin_memset(depot->lists, 0, sizeof depot->lists);
     __builtin_memset(depot->listed, 0, sizeof depot->listed);
-    for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
-        struct slab *slab = depot_own_slab(depot, unit);
+    for (size_t chunk = 1; chunk < load(&region.chunks, RELAXED); chunk++) {
+        struct slab *slab = depot_own_slab(depot, chunk);
         if (slab == NULL)
             continue;
         unsigned count = 0;

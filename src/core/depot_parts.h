@@ -6,8 +6,8 @@
 
 #include "core/depot.h"
 
-/* The slab of a unit if it is the depot's own, else NULL. */
-struct slab *depot_own_slab(const struct depot *depot, size_t unit);
+/* The slab of a chunk if it is the depot's own, else NULL. */
+struct slab *depot_own_slab(const struct depot *depot, size_t chunk);
 
 /* The list for a slab of the class with so many free blocks. */
 ALWAYS_INLINE unsigned depot_list_for(unsigned class, unsigned free_count)

@@ -34,7 +34,7 @@ static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
     uint32_t idle = 0;
     if (slab->free_count * bytes < page_bytes)
         return 0;
-    for (size_t offset = 0; offset < UNIT_BYTES; offset += page_bytes) {
+    for (size_t offset = 0; offset < CHUNK_BYTES; offset += page_bytes) {
         uint32_t mask = (uint32_t)((((uint64_t)1 << page_bytes / SUB_PAGE) - 1)
                                    << offset / SUB_PAGE);
         unsigned first = (unsigned)(offset / bytes);
@@ -105,18 +105,18 @@ static void put_claimed_aside(struct depot *depot, const struct slab *slab, cons
         depot_put_or_aside(depot, blocks, count);
 }
 
-size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
+size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls)
 {
-    unsigned bin = region_kind(unit);
+    unsigned bin = region_bin(chunk);
     struct depot *depot = bin_class(bin) == 0 ? NULL : depot_of(bin);
     if (depot == NULL)
         return 0;
-    uint64_t claimed[UNIT_BYTES / 8 / 64] = {0};
+    uint64_t claimed[CHUNK_BYTES / 8 / 64] = {0};
     unsigned count = 0, first = 0;
     uint32_t pages = 0;
     if (load(&depot->free_blocks, RELAXED) == 0 || !depot_try_lock(depot))
         return 0;
-    struct slab *slab = depot_own_slab(depot, unit);
+    struct slab *slab = depot_own_slab(depot, chunk);
     if (slab != NULL && slab->free_count > 0 && (int32_t)(tick_oldest - slab->tick) > 0)
         pages = idle_pages(slab, depot_page_bytes);
     if (pages != 0) {
@@ -131,7 +131,7 @@ size_t depot_purge_unit(size_t unit, uint32_t tick_oldest, unsigned *calls)
     lock_release(&depot->lock, RANK_DEPOT);
     if (pages == 0)
         return 0;
-    uint32_t dropped = drop_runs(region_address(unit), pages, calls);
+    uint32_t dropped = drop_runs(region_chunk_address(chunk), pages, calls);
     slab_note_dropped(bit_count(dropped));
     if (!depot_lock_or_fail(depot)) {
         put_claimed_aside(depot, slab, claimed);

@@ -3,7 +3,7 @@
  *
  * Blocks come at random, each of a slab of its own (put_scattered), or in the order in which they
  * lie (put_neighbours; depot_give_run, where the caller knows that all do): then a word of a bitmap
- * takes many at once. A slab that has moved to another cohort meanwhile is found by the unit map.
+ * takes many at once. A slab that has moved to another cohort meanwhile is found by the chunk map.
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
  * a system call. Design: docs/design/depots.md
@@ -22,24 +22,24 @@ enum {
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
 {
-    return depot->lists[LIST_EMPTY] != slab->unit || slab->next != 0;
+    return depot->lists[LIST_EMPTY] != slab->chunk || slab->next != 0;
 }
 
 /* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
 static void prefetch_maps(void *const *blocks, size_t count)
 {
     size_t last = 0;
-    if (region_unit(blocks[0]) == region_unit(blocks[count - 1]))
+    if (region_chunk(blocks[0]) == region_chunk(blocks[count - 1]))
         count = 1; /* they came in order, as a rule: all of one slab */
     for (size_t i = 0; i < count; i++) {
-        size_t unit = region_unit(blocks[i]);
-        if (unit == last)
+        size_t chunk = region_chunk(blocks[i]);
+        if (chunk == last)
             continue;
-        last = unit;
-        const struct slab *slab = slab_of_unit(unit);
+        last = chunk;
+        const struct slab *slab = slab_of_chunk(chunk);
         __builtin_prefetch(slab, 1);
         const _Atomic uint64_t *word =
-            &slab->free_map[((uintptr_t)blocks[i] & (UNIT_BYTES - 1)) / 4096];
+            &slab->free_map[((uintptr_t)blocks[i] & (CHUNK_BYTES - 1)) / 4096];
         __builtin_prefetch((const void *)(uintptr_t)word, 1);
     }
 }
@@ -78,7 +78,7 @@ static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, si
     size_t i = 0;
     do
         put_one(slab, class, blocks[i++], twice);
-    while (i < count && region_unit(blocks[i]) == slab->unit);
+    while (i < count && region_chunk(blocks[i]) == slab->chunk);
     return i;
 }
 
@@ -91,10 +91,10 @@ static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blo
     uint32_t tick = load(&depot_tick, RELAXED);
     size_t i = 0;
     for (; i < count; i++) {
-        size_t unit = region_unit(blocks[i]);
-        if (unlikely(load(&region.map[unit].kind, ACQUIRE) != bin))
+        size_t chunk = region_chunk(blocks[i]);
+        if (unlikely(load(&region.map[chunk].bin, ACQUIRE) != bin))
             break;
-        struct slab *slab = slab_of_unit(unit);
+        struct slab *slab = slab_of_chunk(chunk);
         unsigned before = slab->free_count;
         unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
         if (unlikely(before >> shift != slab->list || before + 1 == capacity) ||
@@ -139,7 +139,7 @@ static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *c
             steps = 1;
         }
         i += steps;
-    } while (i < count && region_unit(blocks[i]) == slab->unit);
+    } while (i < count && region_chunk(blocks[i]) == slab->chunk);
     return i;
 }
 
@@ -168,7 +168,7 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
         put += done;
         if ((i += done) == count)
             break;
-        struct slab *slab = depot_own_slab(depot, region_unit(blocks[i]));
+        struct slab *slab = depot_own_slab(depot, region_chunk(blocks[i]));
         if (unlikely(slab == NULL)) {
             strangers[stranger_count++] = blocks[i++];
             continue;
@@ -195,10 +195,10 @@ static NOINLINE void put_strays(struct depot *depot, void *const *blocks, size_t
 {
     unsigned class = bin_class(depot->bin);
     for (size_t i = 0; i < count; i++) {
-        size_t unit = region_unit(blocks[i]);
+        size_t chunk = region_chunk(blocks[i]);
         unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
-        if (bin_class(region_kind(unit)) != class ||
-            !stray_put(&depot->strays, slab_of_unit(unit), number))
+        if (bin_class(region_bin(chunk)) != class ||
+            !stray_put(&depot->strays, slab_of_chunk(chunk), number))
             misuse_report_double(blocks[i], "free of", class_facts[class].bytes);
     }
 }
@@ -215,7 +215,7 @@ size_t depot_take_strays(struct depot *depot, void **out)
     for (unsigned tries = 0; tries < STRAY_TRIES_MAX; tries++) {
         size_t count = stray_take(&depot->strays, out, BATCH_BLOCKS);
         /* All are of one slab, which stays what it is while we have them. */
-        unsigned bin = count == 0 ? depot->bin : region_kind(region_unit(out[0]));
+        unsigned bin = count == 0 ? depot->bin : region_bin(region_chunk(out[0]));
         if (likely(is_of_depot(depot, bin)))
             return count;
         fetch_add(&depot->strays.blocks, (uint32_t)count, RELAXED);
@@ -244,12 +244,13 @@ static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
 /*
  * Puts blocks whose slabs have moved to other cohorts. A slab may move once more on the way, then
  * the block is a stranger there too and its new home is asked; each such turn takes a refill of
- * another thread. A unit that is no slab of the class any more was given back with the block in it.
+ * another thread. A chunk that is no slab of the class any more was given back with the block in
+ * it.
  */
 static void put_strangers(unsigned class, struct blocks *strangers, struct blocks *twice)
 {
     while (strangers->count > 0) {
-        unsigned home = region_kind(region_unit(strangers->at[0]));
+        unsigned home = region_bin(region_chunk(strangers->at[0]));
         if (bin_class(home) != class) {
             twice->at[twice->count++] = strangers->at[0];
             strangers->at[0] = strangers->at[--strangers->count];
@@ -321,7 +322,7 @@ void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
  * Returns how many. */
 static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
 {
-    struct slab *slab = depot_own_slab(depot, region_unit(lowest));
+    struct slab *slab = depot_own_slab(depot, region_chunk(lowest));
     unsigned number = class_block(bin_class(depot->bin), (uint16_t)(uintptr_t)lowest);
     size_t put = 0;
     while (slab != NULL && put < count) {

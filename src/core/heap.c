@@ -48,7 +48,7 @@ static struct {
  * much as their arrays have room for. */
 static size_t free_units_most(void)
 {
-    size_t front = load(&region.units, RELAXED) << UNIT_SHIFT;
+    size_t front = region_units() << UNIT_SHIFT;
     size_t cached = load(&caches_budget.in_use, RELAXED) + shelf_bytes() +
                     SAMPLED_KEPT_BYTES * registry_count();
     size_t out = depot_sums().out_bytes + large_bytes();
@@ -66,7 +66,7 @@ static bool is_collecting_worth(size_t units)
     if (is_as_before || most == 0 || (units > most && span_is_limited()))
         return false;
     /* Addresses of free units can be given back, so that the front moves. */
-    return units <= most || os_would_commit((units - most) << UNIT_SHIFT);
+    return units <= most || os_would_commit(align_up((units - most) << UNIT_SHIFT, region.granule));
 }
 
 static bool note_refusal(size_t units)
@@ -112,7 +112,7 @@ static void start_now(void)
     heap_apply(&settings);
     span_on_shortage = collect;
     span_on_growth = shelf_drain_for_growth;
-    depot_page_bytes = size_min(facts.page_bytes, UNIT_BYTES);
+    depot_page_bytes = size_min(facts.page_bytes, CHUNK_BYTES);
     meta_start(META_CHUNK_BYTES, facts.page_bytes);
     uint64_t mark;
     os_random(&mark, sizeof mark);
@@ -175,8 +175,11 @@ void heap_install_hooks(void)
         thread_start();
 }
 
+/* The first request of all may be a large one; how long pages are is known when the heap starts. */
 static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
 {
+    if (unlikely(region.base == NULL))
+        heap_start();
     return (struct shelf_wish){.units = large_units(bytes),
                                .owner = offset_owner(cohort_offset),
                                .align = size_max(align, UNIT_BYTES)};
@@ -231,8 +234,6 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
     unsigned class = class_aligned(bytes, align);
     if (class != 0)
         return cache_alloc(cohort_offset + home_class_offset(class));
-    if (align <= UNIT_BYTES) /* each large block begins at a unit */
-        return heap_alloc_slow(size_max(bytes, MEDIUM_MAX + 1), cohort_offset);
     if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
     return large_alloc(wish(bytes, align, cohort_offset));
@@ -242,26 +243,28 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
  * perhaps, and the exact search finds it. */
 static bool is_free_already(const void *block)
 {
-    size_t unit = region_unit(block);
-    unsigned kind = region_kind(unit), class = bin_class(kind);
-    if (CHECKS == 0 || kind == UNIT_HEAD)
+    size_t chunk = region_chunk(block);
+    unsigned bin = region_bin(chunk), class = bin_class(bin);
+    if (CHECKS == 0 || bin == NO_SLAB)
         return false;
-    if (slab_is_free(slab_of_unit(unit), class_block(class, (uint16_t)(uintptr_t)block)))
+    if (slab_is_free(slab_of_chunk(chunk), class_block(class, (uint16_t)(uintptr_t)block)))
         return true;
-    return block_is_marked(block) && misuse_is_free(block, kind);
+    return block_is_marked(block) && misuse_is_free(block, bin);
 }
 
-/* Usable bytes of a block of the kind that the unit map says. */
-static size_t bytes_of(const void *block, unsigned kind)
+/* Usable bytes of the block at an address of the region; 0: no slab is there, nor a live large
+ * block. */
+static size_t bytes_of(const void *block)
 {
-    return kind == UNIT_HEAD ? large_usable(block) : bin_bytes(kind);
+    return region_is_large(block) ? large_usable(block)
+                                  : bin_bytes(region_bin(region_chunk(block)));
 }
 
 /* A block that a cache may hold. */
 static void free_cached(void *block, unsigned bin, const char *verb)
 {
     if (is_free_already(block)) {
-        misuse_report_double(block, verb, bytes_of(block, bin));
+        misuse_report_double(block, verb, bytes_of(block));
         return;
     }
     block_mark(block);
@@ -277,13 +280,12 @@ static void free_large(void *block)
 
 NOINLINE void heap_free_odd(void *block)
 {
-    size_t unit = region_unit(block);
-    if (likely(region_holds(unit)) && region_kind(unit) == UNIT_HEAD &&
-        (uintptr_t)block % UNIT_BYTES == 0)
+    size_t chunk = region_chunk(block);
+    if (likely(region_holds(chunk)) && region_is_large(block))
         free_large(block);
     else if (block != NULL && !pooled_free(block) &&
              misuse_classify(block, "free of") == POINTER_SMALL)
-        free_cached(block, region_kind(unit), "free of");
+        free_cached(block, region_bin(chunk), "free of");
 }
 
 /*
@@ -299,11 +301,11 @@ static bool fits_in_place(size_t have, size_t bytes)
 
 /* Whether an allocation of that alignment may have given the block: all that begin as it does are
  * aligned so. */
-static bool fits_alignment(const void *block, unsigned kind, size_t align)
+static bool fits_alignment(const void *block, unsigned bin, size_t align)
 {
     if (align <= ALIGN_NATURAL)
         return true;
-    size_t step = bin_class(kind) != 0 ? bin_bytes(kind) : (uintptr_t)block;
+    size_t step = bin != NO_SLAB ? bin_bytes(bin) : (uintptr_t)block;
     return (align & (align - 1)) == 0 && (step & (align - 1)) == 0;
 }
 
@@ -311,23 +313,23 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
 {
     if (block == NULL || pooled_free(block))
         return;
-    size_t unit = region_unit(block);
-    if (CHECKS >= 1 && region_holds(unit)) {
-        unsigned kind = region_kind(unit);
-        size_t have = bytes_of(block, kind);
+    size_t chunk = region_chunk(block);
+    if (CHECKS >= 1 && region_holds(chunk)) {
+        unsigned bin = region_bin(chunk);
+        size_t have = bytes_of(block);
         bool fits = fits_in_place(have, bytes);
         if (!fits && align > 1 &&
             bytes <= have) /* an alignment may have asked for a larger class, or for units */
-            fits = bin_class(kind) != 0 ? bin_class(kind) == class_aligned(bytes, align)
-                                        : align >= UNIT_BYTES && have == UNIT_BYTES;
+            fits = bin_class(bin) == class_aligned(bytes, align) &&
+                   (bin != NO_SLAB || have == large_units(bytes) << UNIT_SHIFT);
         /* A small block that was sampled where cohorts are apart. */
-        fits = fits || (kind == UNIT_HEAD && bytes <= MEDIUM_MAX && rows_are_apart &&
-                        large_is_sampled(block));
+        fits = fits ||
+               (bin == NO_SLAB && bytes <= MEDIUM_MAX && rows_are_apart && large_is_sampled(block));
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
             return;
         }
-        if (unlikely(have != 0 && !fits_alignment(block, kind, align))) {
+        if (unlikely(have != 0 && !fits_alignment(block, bin, align))) {
             misuse_report_aligned(block, have, align);
             return;
         }
@@ -337,7 +339,7 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
 
 NOINLINE void heap_free_over(void *block, size_t over, size_t align)
 {
-    size_t bin = region_kind(region_unit(block));
+    size_t bin = region_bin(region_chunk(block));
     heap_free_sized_odd(block, over + class_told.least[bin_class(bin)], align);
 }
 
@@ -365,7 +367,7 @@ size_t heap_good_size(size_t bytes)
 {
     if (bytes <= MEDIUM_MAX)
         return class_facts[class_of(bytes)].bytes;
-    return bytes <= PTRDIFF_MAX ? align_up(bytes, UNIT_BYTES) : 0;
+    return bytes <= PTRDIFF_MAX ? large_units(bytes) << UNIT_SHIFT : 0;
 }
 
 size_t heap_usable(const void *block)
@@ -378,7 +380,7 @@ size_t heap_usable(const void *block)
     enum pointer_kind kind = misuse_classify(block, "usable size of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN)
         return 0;
-    size_t have = kind == POINTER_SMALL ? bin_bytes(region_kind(region_unit(block)))
+    size_t have = kind == POINTER_SMALL ? bin_bytes(region_bin(region_chunk(block)))
                                         : large_usable(block);
     if (!is_free_already(block))
         return have;
@@ -466,7 +468,7 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
     enum pointer_kind kind = misuse_classify(block, "realloc of");
     if (kind == POINTER_BAD || kind == POINTER_FOREIGN || bytes > PTRDIFF_MAX)
         return NULL;
-    unsigned bin = region_kind(region_unit(block));
+    unsigned bin = region_bin(region_chunk(block));
     size_t have = kind == POINTER_SMALL ? bin_bytes(bin) : large_usable(block);
     if (is_free_already(block)) {
         misuse_report_double(block, "realloc of", have);

@@ -97,17 +97,17 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
 
 ALWAYS_INLINE void heap_free(void *block)
 {
-    size_t unit = region_unit(block);
-    if (unlikely(!region_holds(unit))) {
+    size_t chunk = region_chunk(block);
+    if (unlikely(!region_holds(chunk))) {
         heap_free_odd(block);
         return;
     }
-    size_t bin = region_kind(unit);
-    computed_here(unit); /* twice scaled is less than kept scaled */
+    size_t bin = region_bin(chunk);
+    computed_here(chunk); /* twice scaled is less than kept scaled */
     if (CHECKS >= 1) {
         /* One product tells slabs from all else, starts of blocks from their insides, and blocks
          * that were handed out from those that never were. */
-        bool is_block = class_frees_block(bin_class(bin), unit, (uint16_t)(uintptr_t)block);
+        bool is_block = class_frees_block(bin_class(bin), chunk, (uint16_t)(uintptr_t)block);
         if (unlikely(!is_block || block_looks_free(block))) {
             heap_free_odd(block);
             return;
@@ -153,12 +153,12 @@ ALWAYS_INLINE void heap_told_over(void *block, size_t over, struct told_align al
  * caller vouches that a block begins here, if one of that size lies here. */
 ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align align, bool is_start)
 {
-    size_t unit = region_unit(block);
-    if (unlikely(!region_holds(unit))) {
+    size_t chunk = region_chunk(block);
+    if (unlikely(!region_holds(chunk))) {
         heap_told_odd(block, bytes, align);
         return;
     }
-    size_t bin = region_kind(unit);
+    size_t bin = region_bin(chunk);
     computed_here(bin); /* in a register that it can stay in */
     unsigned class = bin_class(bin);
     size_t over = bytes - class_told.least[class];
@@ -166,7 +166,7 @@ ALWAYS_INLINE void heap_free_told(void *block, size_t bytes, struct told_align a
         heap_told_over(block, over, align); /* not `bytes`: it need not be kept */
         return;
     }
-    bool is_block = is_start || class_frees_block(class, unit, (uint16_t)(uintptr_t)block);
+    bool is_block = is_start || class_frees_block(class, chunk, (uint16_t)(uintptr_t)block);
     if (unlikely(!is_block || block_looks_free(block))) {
         heap_free_odd(block);
         return;

@@ -1,8 +1,7 @@
 /*
  * large.c: blocks of whole units.
  *
- * The map marks the first unit HEAD and the others BODY, so that an interior pointer is seen as
- * such. Growth tries the free span behind the block, then moves its pages to where it has slack to
+ * Growth tries the free span behind the block, then moves its pages to where it has slack to
  * grow into, so that steps of any size cost a bounded number of moves for each byte. A moved block
  * has mappings of its own; a free makes the range ordinary.
  *
@@ -20,8 +19,9 @@
 #include "os/os.h"
 
 enum {
-    DROP_MIN_UNITS = 512, /* are cleared by the kernel, page by page as the program comes to them */
-    MOVED_MAX = 1024,     /* some ten mappings each, of the 65,530 that a process may have */
+    DROP_MIN_UNITS =
+        4096,         /* are cleared by the kernel, page by page as the program comes to them */
+    MOVED_MAX = 1024, /* some ten mappings each, of the 65,530 that a process may have */
 };
 
 /* Every large request writes these. */
@@ -32,24 +32,24 @@ static struct {
 
 static _Atomic size_t moved; /* blocks that have mappings of their own */
 
-static void mark(size_t unit, size_t from, size_t to, unsigned kind)
+/* Whether a block begins at a unit. */
+static void mark(size_t unit, bool is_large)
 {
-    struct unit_entry *map = region.map + unit; /* read once: the stores might change it */
-    for (size_t i = from; i < to; i++)
-        store(&map[i].kind, (uint16_t)kind, RELAXED);
+    store(&region.tags[unit].is_large, is_large, RELAXED);
 }
 
 /* Makes a span a block. */
 static void *block_of(struct span span)
 {
+    struct span_tag *tag = &region.tags[span.unit];
     if (span.unit == 0)
         return NULL;
-    region.tags[span.unit].bytes = span.units << UNIT_SHIFT;
-    store(&region.tags[span.unit].site, 0, RELAXED);
-    region.tags[span.unit].is_moved = false;
-    region.tags[span.unit].is_sampled = false;
-    mark(span.unit, 1, span.units, UNIT_BODY);
-    mark(span.unit, 0, 1, UNIT_HEAD);
+    tag->asked = (uint32_t)span.units;
+    tag->class_before = 0;
+    store(&tag->site, 0, RELAXED);
+    tag->is_moved = false;
+    tag->is_sampled = false;
+    mark(span.unit, true);
     fetch_add(&live.blocks, 1, RELAXED);
     fetch_add(&live.units, span.units, RELAXED);
     return region_address(span.unit);
@@ -80,7 +80,7 @@ void large_tell_free(void *block)
 /* Its units are no block's from now on. */
 static void end_block(size_t unit, size_t units)
 {
-    mark(unit, 0, units, UNIT_FREE);
+    mark(unit, false);
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
 }
@@ -106,12 +106,12 @@ void large_release(void *block)
 
 bool large_lay_aside(void *block)
 {
-    return exchange(&region.map[region_unit(block)].kind, UNIT_FREE, ACQ_REL) == UNIT_HEAD;
+    return exchange(&region.tags[region_unit(block)].is_large, false, ACQ_REL);
 }
 
 void large_take_up(void *block)
 {
-    mark(region_unit(block), 0, 1, UNIT_HEAD);
+    mark(region_unit(block), true);
     large_note_asked(block, large_length(block));
 }
 
@@ -148,7 +148,7 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
     if (!is_done || is_copied)
         fetch_sub(&moved, 1, RELAXED);
     if (is_ours && !is_done)
-        mark(from, 0, 1, UNIT_HEAD);
+        mark(from, true);
     if (target != NULL && !is_ours)
         large_release(target);
     if (!is_done)
@@ -167,7 +167,7 @@ static void *carry(void *block, size_t units_old, size_t units)
     if (load(&moved, RELAXED) < MOVED_MAX && large_lay_aside(block)) {
         to = span_carry(from, units_old, units);
         if (to == 0)
-            mark(from, 0, 1, UNIT_HEAD);
+            mark(from, true);
     }
     if (to == 0)
         return NULL;
@@ -183,7 +183,6 @@ static void *carry(void *block, size_t units_old, size_t units)
 static void shrink(size_t unit, size_t units_old, size_t units)
 {
     bool is_zero = region.tags[unit].is_moved && region_renew(unit + units, units_old - units) == 0;
-    mark(unit, units, units_old, UNIT_FREE);
     span_shrink(unit, units_old, units, is_zero);
     fetch_sub(&live.units, units_old - units, RELAXED);
     size_t bytes = (units_old - units) << UNIT_SHIFT;
@@ -194,7 +193,6 @@ static bool extend(size_t unit, size_t units_old, size_t units)
 {
     if (!span_extend(unit, units_old, units))
         return false;
-    mark(unit, units_old, units, UNIT_BODY);
     fetch_add(&live.units, units - units_old, RELAXED);
     return true;
 }
@@ -239,7 +237,7 @@ bool large_is_sampled(const void *block)
 
 size_t large_usable(const void *block)
 {
-    return region.tags[region_unit(block)].bytes;
+    return (size_t)region.tags[region_unit(block)].asked << UNIT_SHIFT;
 }
 
 size_t large_length(const void *block)

@@ -2,7 +2,7 @@
  * large.h: blocks above MEDIUM_MAX: whole units of the region, grown in place, or moved by the
  * kernel.
  *
- * The map marks the first unit of a block UNIT_HEAD, and the others UNIT_BODY.
+ * The tag of the first unit says that a block begins there.
  */
 #ifndef CALM_CORE_LARGE_H
 #define CALM_CORE_LARGE_H
@@ -11,12 +11,17 @@
 #include "core/class.h"
 
 /* Longer blocks move as they grow, shorter ones are copied. */
-enum { LARGE_SHORT_UNITS = 64 };
+enum { LARGE_SHORT_UNITS = 512 };
 
-/* Units that `bytes` <= PTRDIFF_MAX need. */
+/* Units of a block of `bytes` <= PTRDIFF_MAX, one at least: less than an eighth more than are
+ * needed, as long as that is less than a chunk, or a unit, so that blocks are of few lengths and
+ * one that was freed is soon asked for. Before the heap has started, as where pages are no longer
+ * than a unit. */
 ALWAYS_INLINE size_t large_units(size_t bytes)
 {
-    return bytes <= UNIT_BYTES ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    size_t eighth = ((size_t)1 << bit_highest(bytes | 1)) / 8;
+    size_t step = size_max(size_min(eighth, CHUNK_BYTES), region.granule);
+    return align_up(size_max(bytes, 1), step) >> UNIT_SHIFT;
 }
 
 /*
@@ -56,8 +61,9 @@ ALWAYS_INLINE unsigned large_owner(const void *block)
     return region.tags[region_unit(block)].owner;
 }
 
-/* From now on the map says that a block is free, though its units are in no span. False: it was
- * free, also where several threads come at once. Or it is taken up again, for all of its units. */
+/* From now on the tag says that no block begins there, though the units are in no span. False: it
+ * was free, also where several threads come at once. Or it is taken up again, for all of its units.
+ */
 bool large_lay_aside(void *block);
 void large_take_up(void *block);
 
@@ -70,8 +76,7 @@ ALWAYS_INLINE void large_note_site(void *block, const void *site)
 
 ALWAYS_INLINE void large_note_site_if(void *block, const void *site)
 {
-    size_t unit = region_unit(block);
-    if (block != NULL && region_holds(unit) && region_kind(unit) == UNIT_HEAD)
+    if (block != NULL && region_holds(region_chunk(block)) && region_is_large(block))
         large_note_site(block, site);
 }
 
@@ -80,8 +85,8 @@ ALWAYS_INLINE void large_note_site_if(void *block, const void *site)
 ALWAYS_INLINE void large_note_asked(void *block, size_t units)
 {
     struct span_tag *tag = &region.tags[region_unit(block)];
-    if (unlikely(tag->bytes != units << UNIT_SHIFT))
-        tag->bytes = units << UNIT_SHIFT;
+    if (unlikely(tag->asked != units))
+        tag->asked = (uint32_t)units;
 }
 
 /* Usable bytes of the large block at `block`: the units that were asked for. */

@@ -65,7 +65,7 @@ static size_t without_room(size_t limit)
     if (limit == SIZE_MAX)
         return SIZE_MAX;
     size_t room = size_max(limit / ROOM_SHARE, ROOM_LEAST);
-    return size_max(limit - size_min(room, limit / 2), UNIT_BYTES);
+    return size_max(limit - size_min(room, limit / 2), CHUNK_BYTES);
 }
 
 /* In the words of span_limit(): 0 is none. */

@@ -15,8 +15,6 @@
 #include "core/class.h"
 #include "mem/region.h"
 
-enum { SLAB_WAS_HERE = 1 };
-
 struct misuse_policy misuse_policy = {.stops_on_misuse = true};
 
 static _Atomic uint64_t misuses;
@@ -102,15 +100,15 @@ static void report_foreign(const void *block, const char *verb)
     check_write(text.start, text.length);
 }
 
-/* A free unit remembers what it was last, as long as nothing else begins there. */
-static void report_free_unit(const void *block, size_t unit, const char *verb)
+/* Free units remember what was there last, as long as nothing else begins there. */
+static void report_free(const void *block, size_t chunk, const char *verb)
 {
-    size_t was = region.tags[unit].bytes;
-    size_t offset = (uintptr_t)block & (UNIT_BYTES - 1);
-    size_t bytes = was & ~(size_t)SLAB_WAS_HERE;
-    bool is_small = (was & SLAB_WAS_HERE) != 0;
-    if (was != 0 && (is_small ? offset % bytes == 0 : offset == 0))
-        misuse_report_double(block, verb, bytes);
+    size_t large = (size_t)region.tags[region_unit(block)].asked << UNIT_SHIFT;
+    size_t small = class_facts[region.tags[chunk * CHUNK_UNITS].class_before].bytes;
+    if (large != 0 && (uintptr_t)block % UNIT_BYTES == 0)
+        misuse_report_double(block, verb, large);
+    else if (small != 0 && (uintptr_t)block % CHUNK_BYTES % small == 0)
+        misuse_report_double(block, verb, small);
     else
         report_nothing_there(block, verb);
 }
@@ -130,22 +128,20 @@ static enum pointer_kind classify_small(const void *block, unsigned bin, const c
 
 enum pointer_kind misuse_classify(const void *block, const char *verb)
 {
-    size_t unit = region_unit(block);
-    if (!region_holds(unit) || unit == 0) {
+    size_t chunk = region_chunk(block);
+    if (!region_holds(chunk) || chunk == 0) {
         report_foreign(block, verb);
         return POINTER_FOREIGN;
     }
-    unsigned kind = region_kind(unit);
-    if (kind == UNIT_HEAD && ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
+    unsigned bin = region_bin(chunk);
+    if (bin != NO_SLAB)
+        return classify_small(block, bin, verb);
+    if (region_is_large(block))
         return POINTER_LARGE;
-    if (bin_class(kind) != 0)
-        return classify_small(block, kind, verb);
-    if (kind == UNIT_FREE) {
-        report_free_unit(block, unit, verb);
-    } else {
-        size_t inside;
-        size_t bytes = region_around(block, &inside);
+    size_t inside, bytes = region_around(block, &inside);
+    if (bytes != 0)
         report_inside(block, verb, inside, bytes);
-    }
+    else
+        report_free(block, chunk, verb);
     return POINTER_BAD;
 }

@@ -37,8 +37,8 @@ enum {
     SLICES_A_STEP = 4,            /* beside four times what the caller freed                  */
     HELP_BYTES = 4 * SLICE_BYTES, /* of dirty spans, that nobody waits with for a turn        */
     SWEEP_SHARE = 8,              /* of what slabs hold                                       */
-    UNITS_A_LOOK = 2048,          /* slabs looked at for idle pages, by the clock             */
-    UNITS_A_STEP = 128,
+    CHUNKS_A_LOOK = 2048,         /* slabs looked at for idle pages, by the clock             */
+    CHUNKS_A_STEP = 128,
     CALLS_A_STEP = 16, /* kernel calls for their pages                          */
     DEPOTS_A_STEP = 64,
     BLOCKS_A_STEP = 1024, /* moved from batches to bitmaps, then it is enough */
@@ -56,11 +56,11 @@ static _Atomic size_t sweep_left;    /* slabs, of the sweep that is under way */
 
 /* Who has the purger's turn. */
 static struct {
-    size_t hand; /* unit where the next look at slabs begins */
+    size_t hand; /* chunk where the next look at slabs begins */
     uint64_t look_ms, idle_ms, window_ms;
     enum look_part part;
     struct depot *depot;    /* to tidy next; NULL: the newest */
-    size_t units_left;      /* of slabs, for the look under way */
+    size_t chunks_left;     /* of slabs, for the look under way */
     size_t slab_free_least; /* bytes free in slabs, the least since the last sweep */
     size_t slab_most;       /* bytes that slabs held, the most since then */
 } at;
@@ -80,16 +80,16 @@ static void purge_spans(size_t bytes, size_t bytes_max)
         done = count_purged(span_purge(bytes - purged, bytes_max));
 }
 
-/* Looks at up to `units` slabs from the hand on; returns how many. Has the turn: what is claimed of
- * a slab is one purger's. */
-static size_t purge_slabs(size_t units, uint32_t tick_oldest, unsigned calls_max)
+/* Looks at up to `chunks` slabs from the hand on; returns how many. Has the turn: what is claimed
+ * of a slab is one purger's. */
+static size_t purge_slabs(size_t chunks, uint32_t tick_oldest, unsigned calls_max)
 {
     unsigned calls = 0;
     size_t done = 0, purged = 0;
-    for (; done < units && calls < calls_max; done++) {
-        at.hand = at.hand + 1 < load(&region.units, RELAXED) ? at.hand + 1 : 1;
+    for (; done < chunks && calls < calls_max; done++) {
+        at.hand = at.hand + 1 < load(&region.chunks, RELAXED) ? at.hand + 1 : 1;
         if (region_holds(at.hand))
-            purged += depot_purge_unit(at.hand, tick_oldest, &calls);
+            purged += depot_purge_chunk(at.hand, tick_oldest, &calls);
     }
     count_purged(purged);
     return done;
@@ -128,11 +128,11 @@ size_t purge_all(void)
     purge_turn_end(has_turn);
     tidy_all();
     uint32_t tick = fetch_add(&depot_tick, 2, RELAXED) + 2; /* after tidying, which changes slabs */
-    size_t units = load(&region.units, RELAXED);
-    for (size_t done = 0; done < units; done += UNITS_A_STEP) {
+    size_t chunks = load(&region.chunks, RELAXED);
+    for (size_t done = 0; done < chunks; done += CHUNKS_A_STEP) {
         if (!purge_turn_begin())
             break;
-        purge_slabs(UNITS_A_STEP, tick, UINT32_MAX);
+        purge_slabs(CHUNKS_A_STEP, tick, UINT32_MAX);
         purge_turn_end(true);
     }
     purge_all_spans();
@@ -225,16 +225,16 @@ static void sweep_begin(void)
         return;
     at.slab_free_least = free_bytes;
     at.slab_most = held;
-    store(&sweep_left, load(&region.units, RELAXED), RELAXED);
+    store(&sweep_left, load(&region.chunks, RELAXED), RELAXED);
 }
 
 /* So many slabs that a sweep is over before as much as it waited for has become free again. */
 static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);
-    size_t units = size_min(left, UNITS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> UNIT_SHIFT));
+    size_t chunks = size_min(left, CHUNKS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> CHUNK_SHIFT));
     /* Also those that have changed since the sweep began. */
-    left -= purge_slabs(units, load(&depot_tick, RELAXED) + 1, CALLS_A_STEP);
+    left -= purge_slabs(chunks, load(&depot_tick, RELAXED) + 1, CALLS_A_STEP);
     store(&sweep_left, left, RELAXED);
 }
 
@@ -262,7 +262,7 @@ static void look_begin(uint64_t now)
     at.look_ms = now;
     at.part = LOOK_CACHES;
     at.depot = NULL;
-    at.units_left = size_min(load(&region.units, RELAXED), UNITS_A_LOOK);
+    at.chunks_left = size_min(load(&region.chunks, RELAXED), CHUNKS_A_LOOK);
     fetch_add(&depot_tick, 1, RELAXED);
     purge_idle_spans(now);
     store(&look_due_ms, 0, RELAXED);
@@ -300,9 +300,10 @@ static void look_some(uint64_t now)
         if (at.depot == NULL)
             at.part = LOOK_SLABS;
     } else if (at.part == LOOK_SLABS) {
-        size_t units = size_min(at.units_left, UNITS_A_STEP);
-        at.units_left -= purge_slabs(units, load(&depot_tick, RELAXED) - SLAB_LOOKS, CALLS_A_STEP);
-        if (at.units_left == 0)
+        size_t chunks = size_min(at.chunks_left, CHUNKS_A_STEP);
+        at.chunks_left -= purge_slabs(chunks, load(&depot_tick, RELAXED) - SLAB_LOOKS,
+                                      CALLS_A_STEP);
+        if (at.chunks_left == 0)
             at.part = LOOK_COLD;
     } else {
         size_t age_ms = load(&purge_settings.cold_ms, RELAXED);

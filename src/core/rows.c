@@ -15,12 +15,14 @@ unsigned rows_of(unsigned bin, unsigned *first)
 
 verdict rows_verify(void)
 {
-    for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++) {
-        unsigned kind = region_kind(unit), owner = region.tags[unit].owner;
-        bool is_slab = bin_class(kind) != 0;
-        if (is_slab && owner != row_owner(kind))
+    size_t end = 0; /* of the last large block so far */
+    for (size_t unit = CHUNK_UNITS; unit < region_units(); unit++) {
+        unsigned bin = region_bin(unit / CHUNK_UNITS), owner = region.tags[unit].owner;
+        if (bin != NO_SLAB && owner != row_owner(bin))
             return "R1: a slab's unit is another cohort's";
-        if (kind == UNIT_BODY && owner != region.tags[unit - 1].owner)
+        if (region_is_large(region_address(unit)))
+            end = unit + region.tags[unit].units;
+        else if (unit < end && owner != region.tags[unit - 1].owner)
             return "R2: a large block has units of several owners";
     }
     return NULL;

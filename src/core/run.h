@@ -27,15 +27,15 @@ ALWAYS_INLINE bool run_begins(void *_Atomic *slot, size_t bytes)
 }
 
 /* How many of the blocks below `end`, at most `most`, lie side by side, up or down, and in one
- * unit. */
+ * chunk. */
 ALWAYS_INLINE size_t run_length(void *_Atomic *end, size_t most, size_t bytes)
 {
     if (run_begins(&end[-1], bytes))
         return 1;
     uintptr_t newest = (uintptr_t)load(&end[-1], RELAXED), next = newest;
     uintptr_t step = newest - (uintptr_t)load(&end[-2], RELAXED);
-    size_t unit = step == bytes ? newest % UNIT_BYTES : UNIT_BYTES - 1 - newest % UNIT_BYTES;
-    most = size_min(most, unit / bytes + 1);
+    size_t chunk = step == bytes ? newest % CHUNK_BYTES : CHUNK_BYTES - 1 - newest % CHUNK_BYTES;
+    most = size_min(most, chunk / bytes + 1);
     void *_Atomic *slot = end - 1, *_Atomic *last = end - most;
     while (slot - 4 >= last && (uintptr_t)load(slot - 1, RELAXED) == next - step &&
            (uintptr_t)load(slot - 2, RELAXED) == next - 2 * step &&

@@ -43,6 +43,6 @@ void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_
 
 bool sampled_is(const void *block)
 {
-    unsigned kind = region_kind(region_unit(block));
-    return kind == UNIT_HEAD ? large_is_sampled(block) : bin_is_sampled(kind);
+    unsigned bin = region_bin(region_chunk(block));
+    return bin == NO_SLAB ? large_is_sampled(block) : bin_is_sampled(bin);
 }

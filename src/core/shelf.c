@@ -3,8 +3,8 @@
  *
  * A slot is one word that says all of its block: where it begins, how long it is, whose it is. So
  * a block is put into a slot, or taken, by one compare-and-swap; nothing is locked, and whoever
- * ends between two steps loses the block it had in hand and no more. The map says of a block on
- * the shelf that it is free.
+ * ends between two steps loses the block it had in hand and no more. The tags say of a block
+ * on the shelf that it is free.
  *
  * Owner: any thread, lock-free. Design: docs/design/large.md; steps: docs/protocols/shelf.md
  */

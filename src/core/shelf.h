@@ -12,7 +12,7 @@
 
 #include "base/facts.h"
 
-enum { SHELF_UNITS_MAX = 16 }; /* 1 MiB: for longer ones a look at the spans is little */
+enum { SHELF_UNITS_MAX = 128 }; /* 1 MiB: for longer ones a look at the spans is little */
 
 /* A block of so many units, of an owner (mem/span.h), at a multiple of `align`, a power of two that
  * is a unit or more. */

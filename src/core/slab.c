@@ -1,5 +1,5 @@
 /*
- * slab.c: carving a unit into blocks, and the bitmap of the free ones.
+ * slab.c: carving a chunk into blocks, and the bitmap of the free ones.
  *
  * Bookkeeping is kept for reuse in stacks by its number of lines; it is never given back, so that a
  * stale pointer to it can always be read (the depot's lock then decides what it means). With it
@@ -19,7 +19,7 @@
 #include "mem/span.h"
 
 enum {
-    LINES_MAX = 1 + (UNIT_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES,
+    LINES_MAX = 1 + (CHUNK_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES,
     STRAY_LINES = 256, /* taken at once, for maps of strays */
     EVERY_PAGE = -1,
 };
@@ -89,7 +89,7 @@ static struct slab *bookkeeping_acquire(unsigned lines)
 static void fill(struct slab *slab, unsigned bin, struct span span)
 {
     uint16_t capacity = class_facts[bin_class(bin)].capacity;
-    slab->unit = (uint32_t)span.unit;
+    slab->chunk = (uint32_t)(span.unit / CHUNK_UNITS);
     slab->capacity = capacity;
     slab->bin = (bin_index)bin;
     slab->free_count = capacity;
@@ -108,7 +108,7 @@ struct slab *slab_carve(unsigned bin)
     struct slab *slab = bookkeeping_acquire(slab_lines(bin_class(bin)));
     if (slab == NULL)
         return NULL;
-    struct span span = span_acquire(1, 1, row_owner(bin));
+    struct span span = span_acquire(CHUNK_UNITS, CHUNK_UNITS, row_owner(bin));
     if (span.unit == 0) {
         bookkeeping_release(slab, slab_lines(bin_class(bin)));
         return NULL;
@@ -123,13 +123,14 @@ struct slab *slab_carve(unsigned bin)
 
 void slab_retire(struct slab *slab)
 {
-    size_t unit = slab->unit;
+    size_t chunk = slab->chunk, unit = chunk * CHUNK_UNITS;
     unsigned class = bin_class(slab->bin);
-    ASSERT(slab->free_count == slab->capacity && region_kind(unit) == UNIT_FREE);
+    ASSERT(slab->free_count == slab->capacity && region_bin(chunk) == NO_SLAB);
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
-    region.tags[unit].bytes = class_facts[class].bytes | 1u; /* odd: it was a slab */
+    region.tags[unit].asked = 0;
+    region.tags[unit].class_before = (uint8_t)class;
     bookkeeping_release(slab, slab_lines(class));
-    span_release(unit, 1, is_zero);
+    span_release(unit, CHUNK_UNITS, is_zero);
 }
 
 /* Forgets that the pages of [first, last] blocks were dropped: their blocks are going to be
@@ -210,7 +211,7 @@ static void set_marked(struct slab *slab, unsigned blocks)
 {
     uint16_t limit = blocks == 0 ? 0 : class_limit(bin_class(slab->bin), blocks);
     slab->marked = (uint16_t)blocks;
-    store(&region.map[slab->unit].limit, limit, RELEASE);
+    store(&region.map[slab->chunk].limit, limit, RELEASE);
 }
 
 void slab_unmark_from(struct slab *slab, unsigned block)
@@ -281,13 +282,13 @@ verdict slab_verify(const struct slab *slab)
         bits += bit_count(load(&slab->free_map[word], RELAXED));
     if (bits != slab->free_count || slab->free_count > slab->capacity)
         return "B1: a slab's count of free blocks is wrong";
-    if (region_kind(slab->unit) != slab->bin)
-        return "B2: the unit map and a slab name different bins";
+    if (region_bin(slab->chunk) != slab->bin)
+        return "B2: the chunk map and a slab name different bins";
     return NULL;
 }
 
 const struct watch_fact slab_facts[] = {
-    FACT_NUMBER("slab.unit", offsetof(struct slab, unit)),
+    FACT_NUMBER("slab.chunk", offsetof(struct slab, chunk)),
     FACT_NUMBER("slab.bin", offsetof(struct slab, bin)),
     FACT_NUMBER("slab.strays", offsetof(struct slab, strays)),
     FACT_NUMBER("slab.map", offsetof(struct slab, free_map)),

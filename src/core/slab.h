@@ -1,5 +1,5 @@
 /*
- * slab.h: one unit cut into equal blocks, with its bitmap of free blocks far from them.
+ * slab.h: one chunk cut into equal blocks, with its bitmap of free blocks far from them.
  *
  * A bit is set while its block lies in the depot. A block that is live, cached or in a batch has a
  * clear bit.
@@ -19,7 +19,7 @@ enum { SUB_PAGE = 4096 };
 
 struct slab {
     /* Constant from carve to retire. */
-    uint32_t unit;
+    uint32_t chunk;
     uint16_t capacity;
 
     /* Under the depot's lock. */
@@ -27,10 +27,10 @@ struct slab {
     uint16_t free_count; /* B1: popcount(free_map) == free_count <= capacity          */
     uint8_t list;        /* which of the depot's lists, or SLAB_UNLISTED              */
     bool is_pinned;      /* the purger has some of its free blocks: it stays here     */
-    uint32_t next;       /* in the list, as unit numbers; 0 is none                   */
+    uint32_t next;       /* in the list, as chunk numbers; 0 is none                   */
     uint32_t previous;
     uint32_t tick;          /* purge tick of the last change                             */
-    uint32_t dropped;       /* by page of the unit: nothing resident, unless used since  */
+    uint32_t dropped;       /* by page of the chunk: nothing resident, unless used since  */
     _Atomic uint32_t below; /* among unused ones, as numbers of metadata                */
 
     /* Of core/stray.h, lock-free; the map is made with the bookkeeping and stays with it. */
@@ -40,7 +40,7 @@ struct slab {
     uint32_t lines;              /* of the bookkeeping, constant                          */
 
     /* Under the depot's lock. B3: every free block below it has the mark (core/mark.h), so that a
-     * free of one is found without a look at the bitmap. The unit map has it as a limit. */
+     * free of one is found without a look at the bitmap. The chunk map has it as a limit. */
     uint16_t marked;
     uint16_t unused;
     uint32_t padding[2];
@@ -49,11 +49,11 @@ struct slab {
 _Static_assert(offsetof(struct slab, free_map) == 64,
                "one line for the facts, the next for the map");
 
-/* Cuts a fresh unit into blocks of `bin`, all free. Whoever gets it for the depot enters it in the
+/* Cuts a fresh chunk into blocks of `bin`, all free. Whoever gets it for the depot enters it in the
  * map. NULL: no memory. */
 struct slab *slab_carve(unsigned bin);
 
-/* Gives the unit back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's
+/* Gives the chunk back. Pre: all blocks free, no depot knows the slab any more. Not under a depot's
  * lock. */
 void slab_retire(struct slab *slab);
 
@@ -126,14 +126,14 @@ verdict slab_verify(const struct slab *slab);
 
 extern const struct watch_fact slab_facts[];
 
-ALWAYS_INLINE struct slab *slab_of_unit(size_t unit)
+ALWAYS_INLINE struct slab *slab_of_chunk(size_t chunk)
 {
-    return (struct slab *)region.tags[unit].slab;
+    return (struct slab *)region.tags[chunk * CHUNK_UNITS].slab;
 }
 
 ALWAYS_INLINE char *slab_start(const struct slab *slab)
 {
-    return region_address(slab->unit);
+    return region_chunk_address(slab->chunk);
 }
 
 #endif

@@ -54,7 +54,7 @@ static size_t take_word(struct slab *slab, size_t word, void **out, size_t want)
         uint64_t wanted = lowest(seen, want - taken); /* another thread may take some of them */
         uint64_t bits = wanted & fetch_and(&slab->strays[word], ~wanted, ACQUIRE); /* Y4 */
         for (; bits != 0; bits &= bits - 1) {
-            size_t bytes = class_facts[bin_class(region_kind(slab->unit))].bytes;
+            size_t bytes = class_facts[bin_class(region_bin(slab->chunk))].bytes;
             out[taken++] = slab_start(slab) + (word * 64 + bit_lowest(bits)) * bytes;
         }
     }

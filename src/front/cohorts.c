@@ -32,7 +32,7 @@ static void add(struct calm_cohort *cohort, const struct depot *depot, const str
     cohort->allocated_bytes += bin->taken_blocks * bytes;
     cohort->cached_blocks += cached;
     cohort->cached_bytes += cached * bytes;
-    cohort->active_bytes += bin->slabs << UNIT_SHIFT;
+    cohort->active_bytes += bin->slabs << CHUNK_SHIFT;
 }
 
 /* Weighs all cohorts; how many have slabs. */

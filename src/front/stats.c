@@ -131,7 +131,7 @@ static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LI
         .cached_bytes = cached,
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
                               SAMPLED_KEPT_BYTES * registry_count() + depot_stray_bytes(),
-        .active_bytes = (slabs << UNIT_SHIFT) + large_bytes(),
+        .active_bytes = (slabs << CHUNK_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_now() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +
                           learned_mapped_bytes(),

@@ -10,7 +10,7 @@
 #include "mem/region.h"
 
 /* Units of a huge page, of the machines that have the most of them. */
-enum { HUGE_UNITS = 32 };
+enum { HUGE_UNITS = 256 };
 
 /* Units that must be in use or dirty before huge pages are asked for; SIZE_MAX: never. And how long
  * the first touch of one may take before there are none for a while. Set before the region grows.

@@ -10,7 +10,7 @@
 #include "base/tagged_stack.h"
 #include "mem/span.h"
 
-enum { PENDING_EXACT_MAX = 32, PENDING_DOUBLINGS = 24 };
+enum { PENDING_EXACT_MAX = 32, PENDING_DOUBLINGS = 27 };
 enum { PENDING_STACKS = PENDING_EXACT_MAX + PENDING_DOUBLINGS };
 
 /* An owner's. */

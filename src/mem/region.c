@@ -1,11 +1,11 @@
 /*
  * region.c: finds a place for the region and its tables, and moves the front.
  *
- * Each is an extent of its own that grows in place, the tables with the region. Unit 0 is the guard
- * below the region and never handed out: 0 means "no unit".
+ * Each is an extent of its own that grows in place, the tables with the region. Chunk 0 is the
+ * guard below the region and never handed out: unit 0 means "no unit".
  *
  * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. Invariant R1: map and
- * tags are committed for every unit below the front. Design: docs/design/region.md
+ * tags are committed for every chunk below the front. Design: docs/design/region.md
  */
 #include "mem/region.h"
 
@@ -21,29 +21,29 @@ enum {
     NO_MEMORY = -12, /* -ENOMEM */
     /* Where the kernel must choose the place: address space reserved for each byte of RAM. */
     ROOM_PER_MEMORY = 8,
-    STEP_UNITS_FIRST = 7, /* with unit 0 half a MiB */
-    STEP_UNITS_MIN = 32,
-    STEP_UNITS_MAX = 1024,
+    STEP_CHUNKS_FIRST = 7, /* with chunk 0 half a MiB */
+    STEP_CHUNKS_MIN = 32,
+    STEP_CHUNKS_MAX = 1024,
     TABLE_STEP = 64 * 1024,
     BOOKS_SHARE = 64, /* of the region, for the books of blocks of 16 bytes */
 };
 
-struct region region;
+struct region region = {.granule = UNIT_BYTES};
 
 static struct extent heap; /* from unit 1 on */
 static struct extent map_table;
 static struct extent tag_table;
 static size_t page_bytes;
-static size_t units_doubted = SIZE_MAX; /* a request for more may be refused for its size alone */
+static size_t chunks_doubted = SIZE_MAX; /* a request for more may be refused for its size alone */
 
-static size_t units_most(void)
+static size_t chunks_most(void)
 {
-    return 1 + (heap.most >> UNIT_SHIFT);
+    return 1 + (heap.most >> CHUNK_SHIFT);
 }
 
-static int table_make(struct extent *table, size_t bytes_a_unit)
+static int table_make(struct extent *table, size_t bytes_a_chunk)
 {
-    size_t most = align_up(units_most() * bytes_a_unit, page_bytes);
+    size_t most = align_up(chunks_most() * bytes_a_chunk, page_bytes);
     struct extent_plan plan = {
         .guard = page_bytes, .most = most, .room = most, .name = "calmalloc map"};
     return extent_make(table, &plan);
@@ -52,19 +52,19 @@ static int table_make(struct extent *table, size_t bytes_a_unit)
 int region_start(const struct os_facts *facts)
 {
     size_t room = size_max(facts->memory_bytes * ROOM_PER_MEMORY, 64 * GIB);
-    struct extent_plan plan = {.guard = UNIT_BYTES,
-                               .most = (size_t)(REGION_UNITS_MAX - 1) << UNIT_SHIFT,
-                               .room = align_up(room, UNIT_BYTES),
+    struct extent_plan plan = {.guard = CHUNK_BYTES,
+                               .most = (size_t)(REGION_CHUNKS_MAX - 1) << CHUNK_SHIFT,
+                               .room = align_up(room, CHUNK_BYTES),
                                .is_heap = true,
                                .name = "calmalloc heap"};
     page_bytes = facts->page_bytes;
-    units_doubted = facts->memory_bytes / 2 >> UNIT_SHIFT;
+    chunks_doubted = facts->memory_bytes / 2 >> CHUNK_SHIFT;
     int error = extent_make(&heap, &plan);
     if (error != 0)
         return error;
     error = table_make(&map_table, sizeof *region.map);
     if (error == 0) {
-        error = table_make(&tag_table, sizeof(struct span_tag));
+        error = table_make(&tag_table, CHUNK_UNITS * sizeof *region.tags);
         if (error != 0)
             extent_release(&map_table);
     }
@@ -72,8 +72,9 @@ int region_start(const struct os_facts *facts)
         extent_release(&heap);
         return error;
     }
-    region.base = heap.start - UNIT_BYTES;
-    region.map = (struct unit_entry *)(void *)map_table.start;
+    region.granule = size_max(page_bytes, UNIT_BYTES);
+    region.base = heap.start - CHUNK_BYTES;
+    region.map = (struct chunk_entry *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
     return 0;
 }
@@ -84,54 +85,55 @@ static int table_commit(struct extent *table, size_t bytes)
 }
 
 /* The tables first: where the heap is refused afterwards, little was taken in vain. */
-static int commit_units(size_t units)
+static int commit_chunks(size_t chunks)
 {
-    int error = table_commit(&map_table, units * sizeof *region.map);
+    int error = table_commit(&map_table, chunks * sizeof *region.map);
     if (error == 0)
-        error = table_commit(&tag_table, units * sizeof(struct span_tag));
+        error = table_commit(&tag_table, chunks * CHUNK_UNITS * sizeof *region.tags);
     if (error == 0)
-        error = extent_commit(&heap, (units - 1) << UNIT_SHIFT, 0);
+        error = extent_commit(&heap, (chunks - 1) << CHUNK_SHIFT, 0);
     return error;
 }
 
-/* F1: makes at least `units` from `front` on usable, more where that is possible and wanted.
+/* F1: makes at least `chunks` from `front` on usable, more where that is possible and wanted.
  * Returns the end, or 0. */
-static size_t commit_from(size_t front, size_t units, bool is_more_wanted)
+static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
 {
     /* Whoever locks a small process in memory locks what is committed. */
-    size_t small = front == 1 ? STEP_UNITS_FIRST : STEP_UNITS_MIN;
-    size_t step = size_min(size_max(front / 8, small), STEP_UNITS_MAX);
-    if (units > units_most() - front)
+    size_t small = front == 1 ? STEP_CHUNKS_FIRST : STEP_CHUNKS_MIN;
+    size_t step = size_min(size_max(front / 8, small), STEP_CHUNKS_MAX);
+    if (chunks > chunks_most() - front)
         return 0;
-    size_t least = front + units, end = front + size_max(units, step);
+    size_t least = front + chunks, end = front + size_max(chunks, step);
     if (!is_more_wanted)
         end = least;
-    if (end > huge_from && end > least)
-        end = region_aligned(end, HUGE_UNITS); /* so that the last ones may be huge, too */
-    end = size_min(end, units_most());
+    if (end > huge_from / CHUNK_UNITS && end > least) /* so that the last ones may be huge, too */
+        end = region_aligned(end * CHUNK_UNITS, HUGE_UNITS) / CHUNK_UNITS;
+    end = size_min(end, chunks_most());
     /* Before addresses are reserved for it, which stay. */
-    if (units > units_doubted && !os_would_commit(units << UNIT_SHIFT))
+    if (chunks > chunks_doubted && !os_would_commit(chunks << CHUNK_SHIFT))
         return 0;
-    int error = commit_units(end);
+    int error = commit_chunks(end);
     if (error != 0 && end > least)
-        error = commit_units(end = least);
+        error = commit_chunks(end = least);
     if (error == 0 && is_more_wanted)
-        meta_prepare((end << UNIT_SHIFT) / BOOKS_SHARE);
+        meta_prepare((end << CHUNK_SHIFT) / BOOKS_SHARE);
     return error == 0 ? end : 0;
 }
 
 static int move_front(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
-    size_t seen = load(&region.units, RELAXED);
+    size_t seen = load(&region.chunks, RELAXED);
+    size_t chunks = units / CHUNK_UNITS + (units % CHUNK_UNITS != 0);
     for (;;) { /* each turn is another thread's progress */
-        size_t front = size_max(seen, 1), end = commit_from(front, units, is_more_wanted);
+        size_t front = size_max(seen, 1), end = commit_from(front, chunks, is_more_wanted);
         if (end == 0)
             return NO_MEMORY;
         /* F3: the tables are committed first: who sees the front may index them. Pairs with loads
-         * of `units`. */
-        if (compare_swap(&region.units, &seen, end, RELEASE, RELAXED)) {
-            *first = front;
-            *count = end - front;
+         * of `chunks`. */
+        if (compare_swap(&region.chunks, &seen, end, RELEASE, RELAXED)) {
+            *first = front * CHUNK_UNITS;
+            *count = (end - front) * CHUNK_UNITS;
             return 0;
         }
     }
@@ -142,10 +144,9 @@ int region_grow(size_t units, size_t *first, size_t *count)
     return move_front(units, true, first, count);
 }
 
-int region_grow_least(size_t units, size_t *first)
+int region_grow_least(size_t units, size_t *first, size_t *count)
 {
-    size_t count;
-    return move_front(units, false, first, &count);
+    return move_front(units, false, first, count);
 }
 
 static int purge(void *start, size_t size)
@@ -199,11 +200,17 @@ static bool copy(char *from, char *to, size_t size)
     return region_purge(from, size) == 0;
 }
 
+/* In whole pages; 0: it is one. */
+static size_t half_of(size_t units)
+{
+    return align_down(units / 2, region_granule_units());
+}
+
 /* Moves a piece, or the first part of it that is one mapping. Returns its units, or OS_HOLE. */
 static ptrdiff_t move_piece(size_t from, size_t to, size_t units, bool *is_zero)
 {
     char *source = region_address(from), *target = region_address(to);
-    for (; units > PURGE_PIECE_UNITS; units /= 2) {
+    for (; units > PURGE_PIECE_UNITS; units = half_of(units)) {
         int error = os_move(source, target, units << UNIT_SHIFT);
         if (error == 0 || error == OS_HOLE)
             return error == 0 ? (ptrdiff_t)units : error;
@@ -246,7 +253,7 @@ static size_t carry_pieces(size_t from, size_t to, size_t units)
         piece = size_min(piece, units - done);
         size_t bytes = piece << UNIT_SHIFT;
         if (os_carry(region_address(from + done), region_address(to + done), bytes) != 0) {
-            piece /= 2;
+            piece = half_of(piece);
             continue;
         }
         done += piece;
@@ -288,7 +295,7 @@ int region_renew(size_t unit, size_t units)
 
 bool region_is_apart(void)
 {
-    return units_most() == REGION_UNITS_MAX;
+    return chunks_most() == REGION_CHUNKS_MAX;
 }
 
 size_t region_mapped_bytes(void)
@@ -320,9 +327,13 @@ size_t region_tables_resident_bytes(void)
 
 size_t region_around(const void *address, size_t *inside)
 {
-    size_t unit = region_unit(address);
-    while (region_kind(unit) == UNIT_BODY)
-        unit--;
-    *inside = (size_t)((const char *)address - region_address(unit));
-    return region.tags[unit].bytes;
+    size_t unit = region_unit(address), back = 0;
+    while (back < unit && !load(&region.tags[unit - back].is_large, RELAXED) &&
+           region_bin((unit - back) / CHUNK_UNITS) == NO_SLAB)
+        back++;
+    const struct span_tag *tag = &region.tags[unit - back];
+    if (!load(&tag->is_large, RELAXED) || back >= tag->units)
+        return 0;
+    *inside = (size_t)((const char *)address - region_address(unit - back));
+    return (size_t)tag->asked << UNIT_SHIFT;
 }

@@ -1,10 +1,12 @@
 /*
- * region.h: the one range of addresses that all user memory comes from, and what each unit of it
+ * region.h: the one range of addresses that all user memory comes from, and what each part of it
  * is.
  *
- * The unit map answers "what is this address?" from one entry: a bin for units of slabs, else a
- * kind. Class 0 does not exist, so every kind is a multiple of the class count and the class of a
- * kind is 0; a free thus sees a kind and a bad pointer with one comparison (core/class.h).
+ * A unit is the least that a span is made of; a chunk is as many units as a slab has, and where a
+ * slab can lie. The chunk map answers "is this a small block?" from one entry: the bin of the slab
+ * that lies there, or NO_SLAB, whose class is 0. Class 0 does not exist, so a free sees a large
+ * block and a bad pointer with one comparison (core/class.h). The tags say which units are the
+ * first of a large block.
  */
 #ifndef CALM_MEM_REGION_H
 #define CALM_MEM_REGION_H
@@ -15,20 +17,17 @@
 #include "os/os.h"
 
 enum {
-    UNIT_SHIFT = 16,
+    UNIT_SHIFT = 13, /* what a large block has more than was asked for is less than a unit */
     UNIT_BYTES = 1 << UNIT_SHIFT,
+    CHUNK_SHIFT = 16,
+    CHUNK_BYTES = 1 << CHUNK_SHIFT,
+    CHUNK_UNITS = 1 << (CHUNK_SHIFT - UNIT_SHIFT),
     CLASS_BITS = 6,
     CLASS_LIMIT = 1 << CLASS_BITS, /* classes are 1 .. CLASS_LIMIT - 1 */
-    REGION_UNITS_MAX = 1 << 28,    /* 16 TiB */
-    PURGE_PIECE_UNITS = 32,        /* in one kernel call: 60 us (`shrink` in the lab) */
-    MOVE_PIECE_UNITS = 2048,       /* likewise: 0.5 ms where no page tables can be moved whole */
-};
-
-/* What a unit of the region is, when it is no slab of a bin. */
-enum unit_kind {
-    UNIT_FREE = 0 << CLASS_BITS, /* in a free span, or not yet committed                      */
-    UNIT_HEAD = 1 << CLASS_BITS, /* the first unit of a large block that no cache would hold  */
-    UNIT_BODY = 2 << CLASS_BITS, /* a later unit of a large block                             */
+    REGION_CHUNKS_MAX = 1 << 28,   /* 16 TiB */
+    PURGE_PIECE_UNITS = 256,       /* in one kernel call: 60 us (`shrink` in the lab) */
+    MOVE_PIECE_UNITS = 64 * 256,   /* likewise: 0.5 ms where no page tables can be moved whole */
+    NO_SLAB = 0,                   /* in the chunk map */
 };
 
 /* Facts of a span, kept at its first unit, and its length also at its last. */
@@ -47,28 +46,31 @@ struct span_tag {
         void *slab;             /* a slab's bookkeeping; written before the map names its bin */
         _Atomic uintptr_t site; /* of a large block, for reports: where its request returned to */
     };
-    size_t bytes; /* usable ones of the large block that begins here, or, for reports, of what
-                     did before it was freed; 0 is unknown */
+    uint32_t asked;        /* units that the large block which begins here can use, or, for reports,
+                              of what did before it was freed; 0 is unknown                     */
+    _Atomic bool is_large; /* a live large block begins here                                    */
+    uint8_t class_before;  /* for reports: of the slab that was here, until a block begins here */
 };
-_Static_assert(sizeof(struct span_tag) == 32, "half a line for each 64 KiB");
+_Static_assert(sizeof(struct span_tag) == 32, "4 MiB for each GiB");
 
-/* An entry of the unit map. */
-struct unit_entry {
-    _Atomic uint16_t kind;
+/* An entry of the chunk map. */
+struct chunk_entry {
+    _Atomic uint16_t bin;   /* of the slab there, or NO_SLAB */
     _Atomic uint16_t limit; /* which frees need no look (core/class.h); 0: none */
 };
-_Static_assert(sizeof(struct unit_entry) == 4, "1 GiB of heap has 64 KiB of map");
+_Static_assert(sizeof(struct chunk_entry) == 4, "1 GiB of heap has 64 KiB of map");
 
 struct region {
     /* Constant after region_start, which runs before there are threads. Read by every free. */
     _Alignas(CACHE_LINE_BYTES) char *base;
-    struct unit_entry *map;
+    struct chunk_entry *map;
 
-    /* Only grows. Units below the front: the map and the tags cover them. 0 before start. */
-    _Atomic size_t units;
+    /* Only grows. Chunks below the front: the map and the tags cover them. 0 before start. */
+    _Atomic size_t chunks;
 
     /* Constant, as above. */
     struct span_tag *tags;
+    size_t granule; /* spans begin and end at multiples: a unit, or the OS page if that is more */
 };
 extern HIDDEN struct region region;
 
@@ -82,8 +84,8 @@ int region_start(const struct os_facts *facts);
  */
 int region_grow(size_t units, size_t *first, size_t *count);
 
-/* The same by just so many units. */
-int region_grow_least(size_t units, size_t *first);
+/* The same by as few units as that may be. */
+int region_grow_least(size_t units, size_t *first, size_t *count);
 
 /* Drops pages of the region, in pieces; they read as zero afterwards, and none comes back by
  * itself. Returns 0 or a negative errno value, which is counted: some may be dropped then. */
@@ -120,20 +122,56 @@ size_t region_resident_bytes(void);
 size_t region_tables_mapped_bytes(void);
 size_t region_tables_resident_bytes(void);
 
-/* Bytes of the large block that `address` lies in, and how far inside. For reports: walks back to
- * its head. */
+/* Bytes of the live large block that `address` lies in, and how far inside; 0: in none. For
+ * reports: walks back to its head. */
 size_t region_around(const void *address, size_t *inside);
 
-/* The unit an address lies in; at least REGION_UNITS_MAX when it is far outside. */
+/* The chunk an address lies in; at least REGION_CHUNKS_MAX when it is far outside. */
+ALWAYS_INLINE size_t region_chunk(const void *address)
+{
+    return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> CHUNK_SHIFT;
+}
+
+/* Whether a chunk can hold blocks, and the map may be asked about it. */
+ALWAYS_INLINE bool region_holds(size_t chunk)
+{
+    return chunk < load_to_compare(&region.chunks);
+}
+
+ALWAYS_INLINE char *region_chunk_address(size_t chunk)
+{
+    return region.base + (chunk << CHUNK_SHIFT);
+}
+
+/* The bin of the slab there, or NO_SLAB. */
+ALWAYS_INLINE uint32_t region_bin(size_t chunk)
+{
+    return load(&region.map[chunk].bin, RELAXED);
+}
+
+/* The unit that an address of the region lies in. */
 ALWAYS_INLINE size_t region_unit(const void *address)
 {
     return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> UNIT_SHIFT;
 }
 
-/* Whether a unit can hold blocks, and the map may be asked about it. */
-ALWAYS_INLINE bool region_holds(size_t unit)
+/* Units that spans are a multiple of. */
+ALWAYS_INLINE size_t region_granule_units(void)
 {
-    return unit < load_to_compare(&region.units);
+    return region.granule / UNIT_BYTES;
+}
+
+/* Units below the front. */
+ALWAYS_INLINE size_t region_units(void)
+{
+    return load(&region.chunks, RELAXED) * CHUNK_UNITS;
+}
+
+/* Whether a live large block begins at an address of the region. */
+ALWAYS_INLINE bool region_is_large(const void *address)
+{
+    return (uintptr_t)address % UNIT_BYTES == 0 &&
+           load(&region.tags[region_unit(address)].is_large, RELAXED);
 }
 
 ALWAYS_INLINE char *region_address(size_t unit)
@@ -146,11 +184,6 @@ ALWAYS_INLINE size_t region_aligned(size_t unit, size_t align_units)
 {
     size_t skew = (uintptr_t)region.base >> UNIT_SHIFT;
     return align_up(unit + skew, align_units) - skew;
-}
-
-ALWAYS_INLINE uint32_t region_kind(size_t unit)
-{
-    return load(&region.map[unit].kind, RELAXED);
 }
 
 #endif

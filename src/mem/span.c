@@ -235,7 +235,7 @@ static size_t charged_units(void)
 {
     size_t free_units = load(&span_clean_units, RELAXED) + load(&span_slack_units, RELAXED) +
                         load(&span_gone_units, RELAXED) + pending_units(SPAN_CLEAN);
-    size_t front = size_max(load(&region.units, RELAXED), 1) - 1;
+    size_t front = size_max(region_units(), CHUNK_UNITS) - CHUNK_UNITS;
     return front - size_min(front, free_units);
 }
 
@@ -274,11 +274,18 @@ static void end_promise(size_t units)
         continue; /* each turn is another thread's progress */
 }
 
+/* What may have to be left out before an aligned unit: the front is at a chunk's start. */
+static size_t skew_of_front(size_t align_units)
+{
+    return align_units - size_min(align_units, CHUNK_UNITS);
+}
+
 static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
-    *count = units;
     is_more_wanted = is_more_wanted && !span_is_limited();
-    if ((is_more_wanted ? region_grow(units, first, count) : region_grow_least(units, first)) != 0)
+    int error = is_more_wanted ? region_grow(units, first, count)
+                               : region_grow_least(units, first, count);
+    if (error != 0)
         return false;
     regret_note_taken(&span_in_vain, units);
     return true;
@@ -302,7 +309,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         return span;
     size_t first, count;
     /* Who did not see the lists takes no more than it needs: many may come at the same time. */
-    if (!grow(units + align_units - 1, is_locked, &first, &count))
+    if (!grow(units + skew_of_front(align_units), is_locked, &first, &count))
         return take_last(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     span_tag_used(aligned, units);
@@ -396,7 +403,7 @@ size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
 static size_t cut_front(size_t units, size_t align_units, unsigned owner)
 {
     size_t unit, count;
-    if (!grow(units + align_units - 1, true, &unit, &count))
+    if (!grow(units + skew_of_front(align_units), true, &unit, &count))
         return 0;
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
@@ -407,7 +414,7 @@ static size_t cut_front(size_t units, size_t align_units, unsigned owner)
 
 struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units, unsigned owner)
 {
-    size_t slack = units / SLACK_SHARE, first = 0;
+    size_t slack = align_down(units / SLACK_SHARE, region_granule_units()), first = 0;
     size_t more = units - units_old; /* what moves is charged already */
     if (!span_lists_make(owner))
         return (struct span){0, units, false};
@@ -467,7 +474,7 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
         return false;
     const struct span_tag *tag = &region.tags[behind];
     bool is_gone = false;
-    bool is_free = behind < load(&region.units, RELAXED) && tag->state != SPAN_USED;
+    bool is_free = behind < region_units() && tag->state != SPAN_USED;
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
@@ -492,7 +499,7 @@ bool span_extend(size_t unit, size_t units_old, size_t units_new)
     size_t more = units_new - units_old;
     if (!promise(more))
         return false;
-    bool is_extended = unit + units_old == load(&region.units, RELAXED)
+    bool is_extended = unit + units_old == region_units()
                            ? extend_front(unit, units_old, units_new)
                            : extend_inside(unit, units_old, units_new);
     end_promise(more);

@@ -18,7 +18,7 @@
 
 enum {
     GONE_BATCH = 32,
-    LONG_UNITS = 512, /* 32 MiB: what the C library gives back always, too */
+    LONG_UNITS = 4096, /* 32 MiB: what the C library gives back always, too */
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
     TABLES_SHARE = 32, /* of what is given up: the region's tables and books grow with it, too */
@@ -86,9 +86,10 @@ struct span span_take_gone(size_t units, size_t align_units, unsigned owner)
  * longer piece is tried first. Returns its length, or 0. */
 static size_t lengthen(size_t piece)
 {
-    size_t first;
-    while (piece > 0 && region_grow_least(piece, &first) != 0)
+    size_t first, count;
+    while (piece > 0 && region_grow_least(piece, &first, &count) != 0)
         piece /= 2;
+    piece = piece > 0 ? count : 0;
     if (piece > 0 && os_counted(os_unmap(region_address(first), piece << UNIT_SHIFT)) == 0) {
         span_release_gone(first, piece);
     } else if (piece > 0) {
@@ -118,7 +119,8 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
     unsigned owner = region.tags[from].owner;
     if (!region_is_apart() || span_is_limited())
         return 0;
-    size_t room = (units - units_old + units / PIECES_LEAST) << UNIT_SHIFT;
+    size_t more = align_up(units - units_old + units / PIECES_LEAST, region_granule_units());
+    size_t room = more << UNIT_SHIFT;
     if (!os_would_commit(room))
         span_make_room(room);
     size_t to = take_addresses(units, owner);
@@ -143,12 +145,12 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, size_t least,
     for (unsigned list; units_wanted > 0 && count < GONE_BATCH &&
                         (list = span_lists_below(clean, LIST_COUNT)) < LIST_COUNT;) {
         size_t unit = clean->heads[list], all = region.tags[unit].units;
-        size_t units = size_min(all, units_wanted);
+        size_t units = align_up(size_min(all, units_wanted), region_granule_units());
         if (all < least)
             break;
         span_lists_cut(unit, unit + all - units, units);
         spans[count++] = (struct span){unit + all - units, units, true};
-        units_wanted -= units;
+        units_wanted -= size_min(units_wanted, units);
     }
     span_unlock();
     return count;

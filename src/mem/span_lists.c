@@ -74,7 +74,8 @@ bool span_lists_are_empty(const struct span_lists *in)
 /* Lists are whole after each public call, and what a thread that ended did of one is taken back. */
 static struct undo change;
 
-static void keep(void *word, size_t size)
+/* Inline, so that each size is a constant. */
+ALWAYS_INLINE void keep(void *word, size_t size)
 {
     undo_keep(&change, word, size);
 }
@@ -181,7 +182,7 @@ static void merge(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
     unsigned owner = region.tags[unit].owner;
-    if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner)) {
+    if (behind < region_units() && span_is_alike(behind, state, owner)) {
         units += region.tags[behind].units;
         list_remove(behind);
     }
@@ -205,7 +206,7 @@ static void end_slack(size_t unit)
 void span_lists_insert(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
-    if (behind < load(&region.units, RELAXED) && span_is_slack(behind))
+    if (behind < region_units() && span_is_slack(behind))
         end_slack(behind);
     merge(unit, units, state);
     commit();
@@ -240,12 +241,12 @@ size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_u
     size_t enough = units + align_units - 1; /* wherever they begin */
     if (enough >> (5 + DOUBLINGS) != 0)
         return 0;
-    size_t unit = find_in(in, span_list_of(units), units, align_units);
-    if (unit == 0 && align_units > 1)
-        unit = find_in(in, span_list_of(enough), units, align_units);
-    if (unit != 0)
-        return unit;
-    unsigned list = list_from(in, span_list_of(enough) + 1);
+    unsigned list = list_from(in, span_list_of(units));
+    for (; list <= span_list_of(enough); list = list_from(in, list + 1)) {
+        size_t unit = find_in(in, list, units, align_units);
+        if (unit != 0)
+            return unit;
+    }
     return list == LIST_COUNT ? 0 : in->heads[list];
 }
 
@@ -321,12 +322,12 @@ static verdict verify_free(size_t unit, unsigned owner, unsigned state)
     if (tag->state != state || last->state != state || last->units != tag->units)
         return "S1: a free span's ends disagree";
     size_t behind = unit + tag->units;
-    if (behind < load(&region.units, RELAXED) && span_is_alike(behind, state, owner))
+    if (behind < region_units() && span_is_alike(behind, state, owner))
         return "S2: two free neighbours were not merged";
     if (state >= SPAN_SLACK && region.tags[unit - 1].state != SPAN_USED)
         return "S7: slack lies behind no block";
     for (size_t u = unit; u < behind; u++) {
-        if (region_kind(u) != UNIT_FREE)
+        if (region_bin(u / CHUNK_UNITS) != NO_SLAB || load(&region.tags[u].is_large, RELAXED))
             return "S1: a unit of a free span is in use";
         if (state < SPAN_SLACK && region.tags[u].owner != owner)
             return "S5: a unit of a free span has another owner";
@@ -356,7 +357,7 @@ static verdict verify_lists(unsigned owner, unsigned state, size_t *units_listed
 static verdict verify_owners(const _Atomic uint32_t *owned_units)
 {
     uint32_t units[SPAN_OWNER_LIMIT] = {0};
-    for (size_t unit = 1; unit < load(&region.units, RELAXED); unit++)
+    for (size_t unit = CHUNK_UNITS; unit < region_units(); unit++)
         units[region.tags[unit].owner]++;
     for (unsigned owner = 1; owner < SPAN_OWNER_LIMIT; owner++)
         if (units[owner] != load(&owned_units[owner], RELAXED))

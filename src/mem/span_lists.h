@@ -12,7 +12,7 @@
 enum {
     EXACT_MAX = 32,
     EIGHTHS = 8,
-    DOUBLINGS = 24,
+    DOUBLINGS = 27,
     LIST_COUNT = EXACT_MAX + EIGHTHS * DOUBLINGS,
     LIST_WORDS = (LIST_COUNT + 63) / 64,
 };

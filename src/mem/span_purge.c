@@ -107,7 +107,7 @@ static size_t drop(struct span *span, unsigned *refused)
 size_t span_purge(size_t bytes_wanted, size_t bytes_max)
 {
     struct claim claim = {.units_wanted = bytes_wanted >> UNIT_SHIFT,
-                          .units_max = bytes_max >> UNIT_SHIFT};
+                          .units_max = align_down(bytes_max, region.granule) >> UNIT_SHIFT};
     size_t purged = 0;
     unsigned refused = 0;
     claim_dirty(&claim);

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <vector>
 
 extern "C" {
@@ -95,18 +96,32 @@ TEST(Nallocx, SaysWhatMallocWouldGive)
     }
 }
 
+/* 8 KiB are a quarter of the shortest. Seen to fail with units of 64 KiB: 40,000 B had 65,536. */
+TEST(Usable, ALargeBlockHasLessThanAnEighthMoreThanWasAskedForOr8KiB)
+{
+    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    for (std::size_t size = 32769; size < 3 * MIB; size += 3571) {
+        void *block = opaque(malloc(size));
+        ASSERT_NE(block, nullptr);
+        std::size_t more = std::min<std::size_t>(size / 8, 65536);
+        EXPECT_LT(malloc_usable_size(block), size + std::max({more, std::size_t{8192}, page}))
+            << size;
+        free(block);
+    }
+}
+
 /* Longer blocks lie free, and are given to shorter requests. Seen to fail where a block's whole
  * length was usable: 589824 for a request of 393216. */
 TEST(Nallocx, SaysWhatMallocGivesWhileLongerBlocksLieFree)
 {
-    const std::size_t unit = 65536;
-    for (std::size_t units : {2, 3, 9, 30, 64}) {
+    const std::size_t unit = 8192;
+    for (std::size_t units : {9, 16, 24, 72, 240, 512}) {
         std::vector<void *> longer(40);
         for (void *&block : longer)
             block = opaque(malloc(units * unit));
         for (void *block : longer)
             free(block);
-        for (std::size_t asked = 1; asked <= units; asked++)
+        for (std::size_t asked = 1; asked <= units; asked += 1 + units / 100)
             for (void *(*take)(std::size_t) : {
                      +[](std::size_t size) { return malloc(size); },
                      +[](std::size_t size) { return calloc(1, size); },

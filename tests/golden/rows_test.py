@@ -24,6 +24,7 @@ PROFILED = "pairs-64|pairs-256|pairs-4096|slots|mixed|batch"  # the same with th
 PROFILED_SUFFIX = ", profiled"
 RATE = "profile_kb=512"
 TOLERANCE = 0.03
+TOLERANCES = {"xpattern": 0.06}  # what is purged is taken again within a second, or not: 186 to 199 beside other work
 TOLERANCE_PROFILED = 0.08  # which requests are sampled differs from run to run, and what they cost
 NO_CLOCK = "purge_delay_ms=60000"  # by 50 ms of a busy machine's time xpattern has 130 to 210 instructions
 
@@ -73,7 +74,7 @@ def main():
     moved = 0
     for row, wanted in golden["rows"].items():
         got = counted.get(row)
-        tolerance = TOLERANCE_PROFILED if row.endswith(PROFILED_SUFFIX) else TOLERANCE
+        tolerance = TOLERANCE_PROFILED if row.endswith(PROFILED_SUFFIX) else TOLERANCES.get(row, TOLERANCE)
         is_moved = got is None or abs(got / wanted - 1) > tolerance
         moved += is_moved
         print("%-20s %10.1f, written down %10.1f%s" % (row, got or 0, wanted, "  MOVED" if is_moved else ""))

@@ -50,8 +50,8 @@ unsigned shard_count = 1;
 
 uint64_t cache_mark; /* 0: no block of the model is ever written */
 
-static struct unit_entry map[1];
-static _Alignas(UNIT_BYTES) uint64_t blocks[BLOCKS];
+static struct chunk_entry map[1];
+static _Alignas(CHUNK_BYTES) uint64_t blocks[BLOCKS];
 static enum place places[BLOCKS];
 static void *held[EXPLORE_THREADS_MAX];
 static const void *live;
@@ -404,7 +404,7 @@ static void begin_with(unsigned in_first, unsigned in_second)
     forks_left = 0;
     region.base = (char *)blocks;
     region.map = map;
-    atomic_store(&map[0].kind, BIN);
+    atomic_store(&map[0].bin, BIN);
     for (unsigned core = 0; core < CORES; core++)
         atomic_store(&core_slots[core].base, NULL);
     cores_start(CORES_ALWAYS, CORES);

@@ -17,7 +17,7 @@ struct region region;
 _Atomic bool marks_are_unsure;
 uint64_t cache_mark = (uint64_t)MARK_HIGHEST << MARK_RANDOM_BITS;
 static _Alignas(UNIT_BYTES) char memory[(BLOCKS * LONGER + 1) * UNIT_BYTES];
-static struct unit_entry map[BLOCKS * LONGER + 1];
+static struct span_tag tags[BLOCKS * LONGER + 1];
 static unsigned hands[BLOCKS], in_spans[BLOCKS], freed;
 
 static unsigned number_of(const void *block)
@@ -38,12 +38,12 @@ size_t large_length(const void *block)
 
 bool large_lay_aside(void *block)
 {
-    return exchange(&map[region_unit(block)].kind, UNIT_FREE, ACQ_REL) == UNIT_HEAD;
+    return exchange(&tags[region_unit(block)].is_large, false, ACQ_REL);
 }
 
 void large_take_up(void *block)
 {
-    store(&map[region_unit(block)].kind, UNIT_HEAD, RELAXED);
+    store(&tags[region_unit(block)].is_large, true, RELAXED);
 }
 
 void large_release(void *block)
@@ -84,14 +84,12 @@ static void begin(void)
 {
     __builtin_memset((void *)&shelf, 0, sizeof shelf);
     region.base = memory;
-    region.map = map;
-    atomic_store(&region.units, BLOCKS * LONGER + 1);
-    region.tags = (struct span_tag *)(void *)memory; /* owners: 0 */
+    region.tags = tags;
     freed = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
         hands[i] = 1;
         in_spans[i] = 0;
-        atomic_store(&map[1 + i * LONGER].kind, UNIT_HEAD);
+        atomic_store(&tags[1 + i * LONGER].is_large, true);
     }
 }
 

@@ -15,9 +15,9 @@
 enum { BIN = 5, SLABS = 2, BLOCKS_EACH = 4, BLOCKS = SLABS * BLOCKS_EACH };
 
 struct region region;
-static struct unit_entry map[SLABS + 1];
-static struct span_tag tags[SLABS + 1];
-static struct slab slabs[SLABS + 1]; /* by their number and their unit; 0 is none */
+static struct chunk_entry map[SLABS + 1];
+static struct span_tag tags[(SLABS + 1) * CHUNK_UNITS];
+static struct slab slabs[SLABS + 1]; /* by their number and their chunk; 0 is none */
 static _Atomic uint64_t maps[SLABS + 1][CACHE_LINE_BYTES / sizeof(uint64_t)];
 static struct strays strays;
 static unsigned hands[BLOCKS]; /* how many have the block */
@@ -48,9 +48,9 @@ static unsigned take(size_t want)
     if (count > want)
         explore_fail("more came than was asked for");
     for (size_t i = 0; i < count; i++) {
-        size_t unit = region_unit(out[i]);
+        size_t chunk = region_chunk(out[i]);
         unsigned number = class_block(BIN, (uint16_t)(uintptr_t)out[i]);
-        unsigned block = (unsigned)(unit - 1) * BLOCKS_EACH + number;
+        unsigned block = (unsigned)(chunk - 1) * BLOCKS_EACH + number;
         if (++hands[block] > 1)
             explore_fail("a block is in two hands");
         first = i == 0 ? block : first;
@@ -64,10 +64,10 @@ static void begin(void)
     region.tags = tags;
     strays = (struct strays){0};
     for (unsigned i = 1; i <= SLABS; i++) {
-        atomic_store(&map[i].kind, BIN);
+        atomic_store(&map[i].bin, BIN);
         for (unsigned word = 0; word < sizeof maps[i] / sizeof maps[i][0]; word++)
             atomic_store(&maps[i][word], 0);
-        slabs[i] = (struct slab){.unit = i, .strays = maps[i], .lines = 2};
+        slabs[i] = (struct slab){.chunk = i, .strays = maps[i], .lines = 2};
     }
     for (unsigned i = 0; i < BLOCKS; i++)
         hands[i] = 1;

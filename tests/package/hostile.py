@@ -85,7 +85,7 @@ def main():
     newest = {name: watched.number(name) for name in ("depot.newest", "cache.newest")}
     heads = {"depot": newest["depot.newest"], "cache": newest["cache.newest"] + facts["cache.head"],
              "rows": watched.number("stacks.tables") + facts["stacks.rows"], "region": facts["region"],
-             "unit map": watched.number("region", "region.map"), "chunks": watched.number("batch.chunks"),
+             "chunk map": watched.number("region", "region.map"), "chunks": watched.number("batch.chunks"),
              "table": facts.place + HEAD_BYTES}
     places = {name: facts[name] for name in ADDRESSES if name in facts}
     for name, address in sorted({**places, **heads}.items()):

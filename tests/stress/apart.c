@@ -22,7 +22,7 @@ enum {
     THREADS = 4,
     SLOTS = 1500,
     TRADED = 256,
-    UNIT = 65536, /* bytes that have one site */
+    UNIT = 8192, /* bytes that have one site */
     CHILD_SHARE = 16,
 };
 

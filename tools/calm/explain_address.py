@@ -37,7 +37,7 @@ def look_up(subject, address):
     heap = subject.heap
     offset = address - heap.base
     found = {"address": address}
-    if heap.unit_bytes <= offset < heap.mapped_bytes:
+    if heap.chunk_bytes <= offset < heap.mapped_bytes:
         found.update(in_heap(subject, offset))
         found["is_resident"] = bool(heap.pages[offset // heap.page_bytes]) if heap.pages is not None else None
         return found
@@ -57,9 +57,9 @@ def look_up(subject, address):
 def in_heap(subject, offset):
     heap = subject.heap
     unit = offset // heap.unit_bytes
-    slab, large = heap.slabs.get(unit), heap.large_at(unit)
+    slab, large = heap.slab_at(unit), heap.large_at(unit)
     if slab is not None:
-        return in_slab(subject, slab, offset - unit * heap.unit_bytes)
+        return in_slab(subject, slab, offset - slab.unit * heap.unit_bytes)
     if large is not None:
         start = heap.base + large.unit * heap.unit_bytes
         return {"kind": "large", "state": CACHED if large.is_cached else "live", "block": start,
@@ -67,8 +67,9 @@ def in_heap(subject, offset):
                 "inside": heap.base + offset - start, "where": "on the shelf" if large.is_cached else None,
                 "block_resident_bytes": heap.resident(large.unit, large.units) if heap.pages is not None else None,
                 "site": Samples(heap).site_of_block(start) if not large.is_cached else None}
-    was = heap.tag(unit, "asked")
-    return {"kind": "free", "was_block_bytes": was & ~1 or None, "was_slab": bool(was & 1)}
+    was_large, was_slab = heap.before(unit)
+    return {"kind": "free", "was_block_bytes": was_large or was_slab or None,
+            "was_slab": not was_large and was_slab > 0}
 
 
 def in_slab(subject, slab, inside_slab):

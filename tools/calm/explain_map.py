@@ -25,7 +25,8 @@ def page(subject):
     with open(TEMPLATE, encoding="utf-8") as file:
         text = file.read()
     lines = [say.clean(line) for line in explain.page(subject)]
-    data = {"base": hex(subject.heap.base), "unitBytes": subject.heap.unit_bytes, "runs": list(runs(subject.heap))}
+    heap = subject.heap
+    data = {"base": hex(heap.base + heap.chunk_bytes), "unitBytes": heap.unit_bytes, "runs": list(runs(heap))}
     # Inside a script element only this mark could end it.
     data = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return text.replace("@TITLE@", html.escape(lines[0])).replace("@TEXT@", html.escape("\n".join(lines))).replace(
@@ -33,14 +34,15 @@ def page(subject):
 
 
 def runs(heap):
-    """From unit 1 on: [kind, units, KiB in memory], and of a slab: bytes of a block, blocks, live ones, cached ones."""
-    unit = 1
+    """From the first unit on: [kind, units, KiB in memory], and of a slab: bytes of a block, blocks, live ones, cached
+    ones."""
+    unit = heap.chunk_units
     while unit < heap.units:
         slab, large = heap.slabs.get(unit), heap.large.get(unit)
         if slab is not None:
-            yield [SLAB, 1, resident(heap, unit, 1), slab.block_bytes, slab.capacity, slab.live_blocks(),
-                   bin(slab.cached).count("1")]
-            unit += 1
+            yield [SLAB, heap.chunk_units, resident(heap, unit, heap.chunk_units), slab.block_bytes, slab.capacity,
+                   slab.live_blocks(), bin(slab.cached).count("1")]
+            unit += heap.chunk_units
             continue
         units = large.units if large is not None else free_units(heap, unit)
         kind = FREE if large is None else SHELVED if large.is_cached else LARGE

@@ -8,14 +8,14 @@ import struct
 
 from facts import unsigned
 from process_memory import OWN, PRESENT, Gone
-from watched import CACHES_MAX, MAPPED_BYTES_MAX, UNITS_WITH_PAGES_MAX
+from watched import CACHES_MAX, CHUNKS_WITH_PAGES_MAX, MAPPED_BYTES_MAX, TAGS_READ
 
-CHUNKS_MAX = 1 << 10
+META_CHUNKS_MAX = 1 << 10
 LIVE, CACHED, FREE = "live", "cached", "free"
 
 
 class Slab:
-    """A unit cut into blocks. The bitmaps have a bit for each block."""
+    """A chunk cut into blocks; `unit` is its first one. The bitmaps have a bit for each block."""
     __slots__ = ("unit", "bin", "size_class", "block_bytes", "capacity", "free", "cached", "present")
 
     def __init__(self, unit, number, size_class, block_bytes, capacity, free):
@@ -69,7 +69,8 @@ class HeapMap:
     def __init__(self, watched):
         watched.process.new_look()
         self.watched, self.process, self.facts = watched, watched.process, watched.facts
-        self.unit_bytes = 1 << self.facts["unit.shift"]
+        self.unit_bytes, self.chunk_bytes = 1 << self.facts["unit.shift"], 1 << self.facts["chunk.shift"]
+        self.chunk_units = self.chunk_bytes // self.unit_bytes
         self.read_units()
         self.read_slabs()
         self.places = {}  # where each cached block lies
@@ -79,48 +80,65 @@ class HeapMap:
         self.pages, self.page_bytes = None, 0
         self.read_pages()
 
-    # The units.
+    # The units, and the chunks of which each is a slab, or not.
 
     def read_units(self):
         facts = self.facts
         region = self.process.read(facts["region"], 8 + max(facts["region." + name] for name in
-                                                            ("base", "map", "units", "tags")))
-        self.base, map_at, self.tags_at, self.units = (unsigned(region, facts["region." + name], 8)
-                                                       for name in ("base", "map", "tags", "units"))
+                                                            ("base", "map", "chunks", "tags")))
+        self.base, map_at, self.tags_at, chunks = (unsigned(region, facts["region." + name], 8)
+                                                   for name in ("base", "map", "tags", "chunks"))
         self.map_at = map_at
-        self.mapped_bytes = self.units << facts["unit.shift"]
-        self.is_read = 0 < self.units <= UNITS_WITH_PAGES_MAX and self.mapped_bytes <= MAPPED_BYTES_MAX
+        self.mapped_bytes = chunks * self.chunk_bytes
+        self.is_read = 0 < chunks <= CHUNKS_WITH_PAGES_MAX and self.mapped_bytes <= MAPPED_BYTES_MAX
         if not self.is_read:
-            self.units = 0
-        entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
-        self.kinds = [kind for kind, in entry.iter_unpack(self.process.read(map_at, entry.size * self.units))]
-        self.tags = self.process.read(self.tags_at, facts["tag.bytes"] * self.units)
+            chunks = 0
+        self.units = chunks * self.chunk_units
+        self.bins = self.watched.bins_of(map_at, chunks)
+        self.windows = {}  # of tags, by number
 
     def tag(self, unit, name, size=8):
-        return unsigned(self.tags, unit * self.facts["tag.bytes"] + self.facts["tag." + name], size)
+        """A field of a unit's tag, of which a window is read at a time."""
+        window, inside = divmod(unit, TAGS_READ)
+        each, first = self.facts["tag.bytes"], window * TAGS_READ
+        if window not in self.windows:
+            count = min(TAGS_READ, self.units - first)
+            self.windows[window] = self.process.read(self.tags_at + first * each, count * each)
+        return unsigned(self.windows[window], inside * each + self.facts["tag." + name], size)
+
+    def slab_at(self, unit):
+        """The slab that a unit is of, or None."""
+        return self.slabs.get(unit - unit % self.chunk_units)
+
+    def before(self, unit):
+        """Bytes of the large block that began at a free unit last, or 0; and of the blocks of the slab there."""
+        number, known = self.tag(unit - unit % self.chunk_units, "class_before", 1), self.watched.class_bytes
+        return self.tag(unit, "asked", 4) * self.unit_bytes, known[number] if number < len(known) else 0
 
     def read_slabs(self):
         facts, watched, process = self.facts, self.watched, self.process
         watched.is_apart = watched.number("cohort.apart", size=1) != 0
         wanted = []
-        for unit, kind in enumerate(self.kinds):
-            size_class = watched.class_of(kind)
+        for chunk, number in enumerate(self.bins):
+            size_class = watched.class_of(number)
             if 0 < size_class < len(watched.class_bytes) and watched.class_capacity[size_class]:
                 words = (watched.class_capacity[size_class] + 63) // 64
-                wanted.append((unit, kind, size_class, (self.tag(unit, "slab"), facts["slab.map"] + 8 * words)))
+                book = self.tag(chunk * self.chunk_units, "slab")
+                wanted.append((chunk, number, size_class, (book, facts["slab.map"] + 8 * words)))
         self.slabs = {}
         self.strays_at = {}
         process.charge(len(wanted), sum(piece[1] for _, _, _, piece in wanted))
-        for unit, kind, size_class, piece in wanted:
+        for chunk, number, size_class, piece in wanted:
             try:
                 data = process.read_one(*piece)
             except Gone:
                 continue  # it was made or given up meanwhile
-            if unsigned(data, facts["slab.unit"], 4) != unit or unsigned(data, facts["slab.bin"], 2) != kind:
+            if unsigned(data, facts["slab.chunk"], 4) != chunk or unsigned(data, facts["slab.bin"], 2) != number:
                 continue
             capacity = watched.class_capacity[size_class]
             free = int.from_bytes(data[facts["slab.map"]:], "little") & (1 << capacity) - 1
-            self.slabs[unit] = Slab(unit, kind, size_class, watched.class_bytes[size_class], capacity, free)
+            unit = chunk * self.chunk_units
+            self.slabs[unit] = Slab(unit, number, size_class, watched.class_bytes[size_class], capacity, free)
             self.strays_at[unit] = unsigned(data, facts["slab.strays"], 8)
 
     # What waits in caches, in batches, as strays.
@@ -176,11 +194,12 @@ class HeapMap:
                 slab.cached |= int.from_bytes(data, "little") & (1 << slab.capacity) - 1 & ~slab.free
 
     def note_cached(self, addresses, place):
-        shift, base, slabs = self.facts["unit.shift"], self.base, self.slabs
+        base, slabs = self.base, self.slabs
         for address in addresses:
-            slab = slabs.get(address - base >> shift)
+            inside = (address - base) % self.chunk_bytes
+            slab = slabs.get((address - base - inside) // self.unit_bytes)
             if slab is not None:
-                block = (address - base & self.unit_bytes - 1) // slab.block_bytes
+                block = inside // slab.block_bytes
                 if not slab.free >> block & 1 and block < slab.capacity:
                     slab.cached |= 1 << block
                     self.places[address] = place
@@ -209,18 +228,17 @@ class HeapMap:
     # Large blocks.
 
     def read_large(self):
-        facts, head = self.facts, self.facts["unit.head"]
-        self.large, end = {}, 0
-        for unit, kind in enumerate(self.kinds):
-            if kind == head and unit >= end and unit not in self.slabs:
-                units = max(1, min(self.tag(unit, "units", 4), self.units - unit))
-                self.large[unit] = Large(unit, units, self.tag(unit, "asked"), False)
-                end = unit + units
+        facts, self.large = self.facts, {}
+        for unit, tag in self.watched.large_blocks(self.bins, self.tags_at):
+            units = max(1, min(unsigned(tag, facts["tag.units"], 4), self.units - unit))
+            asked = unsigned(tag, facts["tag.asked"], 4) * self.unit_bytes
+            self.large[unit] = Large(unit, units, asked, False)
         mask, slots = (1 << facts["shelf.units_bits"]) - 1, facts["shelf.slot_count"]
         for word, in struct.iter_unpack("<Q", self.process.read(facts["shelf.slots"], 8 * slots)):
             unit, units = word >> facts["shelf.unit_shift"], word & mask
             if word and unit not in self.large and 0 < units <= self.units - unit:
-                self.large[unit] = Large(unit, units, self.tag(unit, "asked"), True)
+                asked = self.tag(unit, "asked", 4) * self.unit_bytes
+                self.large[unit] = Large(unit, units, asked, True)
         self.large_units = sorted(self.large)
 
     def large_at(self, unit):
@@ -233,16 +251,16 @@ class HeapMap:
 
     def read_pages(self):
         pages = self.pages_of_region() if self.units else None
-        if not pages or len(pages) < self.units:
+        if not pages or len(pages) < len(self.bins):
             return
-        self.pages, each = pages, len(pages) // self.units
-        self.page_bytes, self.pages_a_unit = self.unit_bytes // each, each
-        for unit, slab in self.slabs.items():
-            slab.present = pages[unit * each:(unit + 1) * each]
+        self.pages, self.page_bytes = pages, self.mapped_bytes // len(pages)
+        for slab in self.slabs.values():
+            first = slab.unit * self.unit_bytes // self.page_bytes
+            slab.present = pages[first:first + self.chunk_bytes // self.page_bytes]
 
     def pages_of_region(self):
         """A byte of 0 or 1 for each page. What the kernel counts as resident says which of two rules holds."""
-        size = self.units << self.facts["unit.shift"]
+        size = self.mapped_bytes
         said = self.process.pages_of(self.base, size)
         if said is None:
             return None
@@ -250,8 +268,9 @@ class HeapMap:
         rules = [said.translate(PRESENT), said.translate(OWN)]
         return min(rules, key=lambda pages: abs(pages.count(1) * (size // len(pages)) - rss))
 
-    def resident(self, unit, units=1):
-        return self.pages.count(1, unit * self.pages_a_unit, (unit + units) * self.pages_a_unit) * self.page_bytes
+    def resident(self, unit, units):
+        first, end = unit * self.unit_bytes // self.page_bytes, (unit + units) * self.unit_bytes // self.page_bytes
+        return self.pages.count(1, first, end) * self.page_bytes
 
     def runs(self, slab):
         """(first byte, end) of the ranges of a slab that are in memory."""
@@ -291,6 +310,6 @@ class HeapMap:
         facts, number = self.facts, self.watched.number
         found = [self.map_at, self.tags_at]
         found += [number(name) for name in ("sample.tables", "stacks.tables", "live.table", "learned.tables")]
-        count = min(number("meta.count"), CHUNKS_MAX)
+        count = min(number("meta.count"), META_CHUNKS_MAX)
         found += [word for word, in struct.iter_unpack("<Q", self.process.read(facts["meta.chunks"], 8 * count))]
         return [address for address in found if address]

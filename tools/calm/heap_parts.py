@@ -144,8 +144,8 @@ class Samples:
             return self.found[part.block_bytes]
         stacks, heap = {}, self.heap
         for address, (stack, weight) in self.by_block.items():
-            unit = address - heap.base >> self.facts["unit.shift"]
-            slab, large = heap.slabs.get(unit), heap.large.get(unit)
+            unit = (address - heap.base) // heap.unit_bytes
+            slab, large = heap.slab_at(unit), heap.large.get(unit)
             size = slab.block_bytes if slab is not None else 0
             if size == part.block_bytes and (size or large is not None):
                 stacks[stack] = stacks.get(stack, 0) + weight * (size or large.units * heap.unit_bytes)

@@ -13,9 +13,9 @@ from heap_profile import OTHER_FUNCTIONS, OTHER_STACKS, Location, Mapping, Profi
 from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
-VERSION = 4  # WATCH_VERSION of src/front/watch.h
+VERSION = 5  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
-DEPOTS_MAX, CACHES_MAX, UNITS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
+DEPOTS_MAX, CACHES_MAX, CHUNKS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
 BATCHES_READ = 1 << 12  # of one stack
 TAGS_READ = 1 << 10  # of spans, at a time
@@ -103,7 +103,7 @@ class Watched:
         found, other = tables(self.process, areas, MAGIC, VERSION)
         who = self.process.who()
         if found:
-            return max(found, key=lambda pair: self.number("region", "region.units", facts=pair[1]))
+            return max(found, key=lambda pair: self.number("region", "region.chunks", facts=pair[1]))
         if other is None and any("libcalmalloc" in area.path for area in areas):
             other = "of an earlier time"
         if other is not None:
@@ -117,7 +117,7 @@ class Watched:
         return unsigned(self.process.read(facts[at] + (facts[offset] if offset else 0), size), 0, size)
 
     def has_started(self):
-        return self.number("region", "region.units") > 0
+        return self.number("region", "region.chunks") > 0
 
     # One look.
 
@@ -285,48 +285,65 @@ class Watched:
         """What of each cohort's and class's slabs is resident."""
         facts = self.facts
         region = self.process.read(facts["region"], 8 + max(facts["region.base"], facts["region.map"],
-                                                            facts["region.units"]))
-        base, kinds_at, units = (unsigned(region, facts["region." + name], 8) for name in ("base", "map", "units"))
-        frame.mapped_bytes = units << facts["unit.shift"]  # of eight bytes at most, and shifted by 30
-        if not 0 < units <= UNITS_WITH_PAGES_MAX or frame.mapped_bytes > MAPPED_BYTES_MAX:
+                                                            facts["region.chunks"]))
+        base, bins_at, chunks = (unsigned(region, facts["region." + name], 8) for name in ("base", "map", "chunks"))
+        frame.mapped_bytes = chunks << facts["chunk.shift"]  # of eight bytes at most, and shifted by 30
+        if not 0 < chunks <= CHUNKS_WITH_PAGES_MAX or frame.mapped_bytes > MAPPED_BYTES_MAX:
             return
         pages = self.process.pages_present(base, frame.mapped_bytes)
         if pages is None:
             return
-        entry = struct.Struct("<H%dx" % (facts["unit.entry"] - 2))
-        kinds = [kind for kind, in entry.iter_unpack(self.process.read(kinds_at, entry.size * units))]
-        each = len(pages) // units
+        bins = self.bins_of(bins_at, chunks)
+        each = len(pages) // chunks
         if each == 0:
             return
-        page_bytes = (1 << facts["unit.shift"]) // each
+        page_bytes = (1 << facts["chunk.shift"]) // each
         frame.resident_bytes = sum(pages) * page_bytes
-        for unit, kind in enumerate(kinds):
-            if 0 < self.class_of(kind) < len(self.class_bytes):
-                present = pages.count(1, unit * each, (unit + 1) * each) * page_bytes
-                for holding in self.holdings(frame, kind):
+        for chunk, number in enumerate(bins):
+            if 0 < self.class_of(number) < len(self.class_bytes):
+                present = pages.count(1, chunk * each, (chunk + 1) * each) * page_bytes
+                for holding in self.holdings(frame, number):
                     holding.resident_bytes += present
 
+    def bins_of(self, map_at, chunks):
+        """The bin of the slab in each chunk; 0: there is none."""
+        entry = struct.Struct("<H%dx" % (self.facts["chunk.entry"] - 2))
+        return [number for number, in entry.iter_unpack(self.process.read(map_at, entry.size * chunks))]
+
+    def large_blocks(self, bins, tags_at):
+        """(first unit, its tag) of each live large block. Tags of slabs alone are not read."""
+        facts, size = self.facts, self.facts["tag.bytes"]
+        a_chunk = 1 << facts["chunk.shift"] - facts["unit.shift"]
+        unit, units = a_chunk, len(bins) * a_chunk
+        while unit < units:
+            if bins[unit // a_chunk]:
+                unit += a_chunk - unit % a_chunk
+                continue
+            start, end = unit, min(unit + TAGS_READ, units)
+            tags = self.process.read(tags_at + start * size, (end - start) * size)
+            flags = tags[facts["tag.is_large"]::size]
+            while unit < end:
+                found = flags.find(1, unit - start)
+                unit = end if found < 0 else start + found
+                if found >= 0:
+                    tag = tags[found * size:][:size]
+                    yield unit, tag
+                    unit += max(1, unsigned(tag, facts["tag.units"], 4))
+
     def read_large_sites(self, frame):
-        """Who asked for the large blocks that are live: the first unit of each has the address in its tag."""
+        """Who asked for the large blocks that are live: the tag of the first unit of each has the address."""
         facts = self.facts
-        if "region.tags" not in facts:
-            return
-        names = ["region." + name for name in ("map", "tags", "units")]
+        names = ["region." + name for name in ("map", "tags", "chunks")]
         region = self.process.read(facts["region"], 8 + max(facts[name] for name in names))
-        kinds_at, tags_at, units = (unsigned(region, facts[name], 8) for name in names)
-        if not 0 < units <= UNITS_WITH_PAGES_MAX or frame.large_blocks == 0:
+        map_at, tags_at, chunks = (unsigned(region, facts[name], 8) for name in names)
+        if not 0 < chunks <= CHUNKS_WITH_PAGES_MAX or frame.large_blocks == 0:
             return
-        entry, size = struct.Struct("<H%dx" % (facts["unit.entry"] - 2)), facts["tag.bytes"]
-        heads = [unit for unit, (kind,) in enumerate(entry.iter_unpack(self.process.read(
-            kinds_at, entry.size * units))) if kind == facts["unit.head"]]
-        found, part = {}, TAGS_READ
-        for first in sorted({unit // part for unit in heads}):
-            data = self.process.read(tags_at + first * part * size, min(part, units - first * part) * size)
-            for unit in heads[bisect.bisect_left(heads, first * part):bisect.bisect_left(heads, (first + 1) * part)]:
-                tag = data[(unit - first * part) * size:][:size]
-                site = found.setdefault(unsigned(tag, facts["tag.site"], 8), [0, 0])
-                site[0] += min(unsigned(tag, facts["tag.units"], 4), units - unit) << facts["unit.shift"]
-                site[1] += 1
+        found, mapped = {}, chunks << facts["chunk.shift"]
+        for unit, tag in self.large_blocks(self.bins_of(map_at, chunks), tags_at):
+            site = found.setdefault(unsigned(tag, facts["tag.site"], 8), [0, 0])
+            size = unsigned(tag, facts["tag.units"], 4) << facts["unit.shift"]
+            site[0] += min(size, mapped - (unit << facts["unit.shift"]))
+            site[1] += 1
         frame.large_sites = sorted(((size, blocks, site) for site, (size, blocks) in found.items()), reverse=True)
 
     def read_sites(self, frame):

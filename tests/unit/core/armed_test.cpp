@@ -54,7 +54,7 @@ TEST(Armed, AnEntryServesNoMoreRequestsThanAreToPass)
             *unarmed = wanted;
             void *first = armed_alloc(cache, armed_entry);
             ASSERT_NE(first, nullptr);
-            EXPECT_EQ(bin_held(armed_bin), region_kind(region_unit(first)));
+            EXPECT_EQ(bin_held(armed_bin), region_bin(region_chunk(first)));
             uint64_t armed = cache_count(cache, armed_bin);
             EXPECT_LE(armed, wanted);
             EXPECT_EQ(armed + *unarmed, wanted);
@@ -190,7 +190,7 @@ TEST(Armed, WhatAMissBringsIsArmedAndCounted)
         *unarmed = 100000;
         void *first = armed_refill(cache, armed_entry, own * ENTRY_BYTES);
         ASSERT_NE(first, nullptr);
-        EXPECT_EQ(bin_held(armed_bin), region_kind(region_unit(first)));
+        EXPECT_EQ(bin_held(armed_bin), region_bin(region_chunk(first)));
         size_t armed = cache_count(cache, armed_bin);
         EXPECT_GT(armed, 0u);
         EXPECT_EQ(cache_count(cache, own), 0u);

@@ -106,9 +106,9 @@ class LargeHeap
   public:
     explicit LargeHeap(size_t bytes)
     {
-        for (size_t at = 0; at < bytes; at += UNIT_BYTES)
+        for (size_t at = 0; at < bytes; at += CHUNK_BYTES)
             for (unsigned i = 0; i < 2; i++)
-                blocks_.push_back(calm_test::alloc_in_cohort(UNIT_BYTES / 2, 0));
+                blocks_.push_back(calm_test::alloc_in_cohort(CHUNK_BYTES / 2, 0));
     }
 
     ~LargeHeap()
@@ -203,7 +203,7 @@ static size_t room_after(struct cache *cache, unsigned cohort, size_t count)
     std::vector<void *> blocks(count);
     for (void *&block : blocks)
         block = calm_test::alloc_in_cohort(64, cohort);
-    unsigned bin = region_kind(region_unit(blocks[0]));
+    unsigned bin = region_bin(region_chunk(blocks[0]));
     uint32_t limit = cache->entries[bin].limit;
     uint32_t array_bytes = SLOT_BYTES << ((limit & 7) + SLOTS_LOG2_MIN);
     for (void *block : blocks)
@@ -498,7 +498,7 @@ TEST(Cache, ItSaysExactlyWhichBlocksItHolds)
         std::vector<void *> blocks;
         for (unsigned i = 0; i < 500; i++)
             blocks.push_back(calm_test::alloc_in_cohort(64, 0));
-        unsigned bin = region_kind(region_unit(blocks[0]));
+        unsigned bin = region_bin(region_chunk(blocks[0]));
         for (unsigned i = 0; i < 500; i++)
             EXPECT_FALSE(cache_holds(cache, bin, blocks[i])) << i;
         heap_free(blocks[499]);

@@ -52,8 +52,8 @@ TEST(Class, ForEveryClassAndOffsetTheProductSaysWhatDivisionSays)
 {
     for (unsigned number = 1; number < CLASS_COUNT; number++) {
         size_t bytes = bytes_of(number), capacity = class_facts[number].capacity;
-        ASSERT_EQ(capacity, UNIT_BYTES / bytes);
-        for (size_t offset = 0; offset < UNIT_BYTES; offset++) {
+        ASSERT_EQ(capacity, CHUNK_BYTES / bytes);
+        for (size_t offset = 0; offset < CHUNK_BYTES; offset++) {
             bool begins = offset % bytes == 0 && offset / bytes < capacity;
             ASSERT_EQ(class_begins_block(number, static_cast<uint16_t>(offset)), begins)
                 << bytes << " " << offset;
@@ -68,7 +68,7 @@ TEST(Class, NoOffsetBeginsABlockOfAClassThatDoesNotExist)
     for (unsigned number = 0; number < CLASS_LIMIT; number++) {
         if (number != 0 && number < CLASS_COUNT)
             continue;
-        for (size_t offset = 0; offset < UNIT_BYTES; offset++)
+        for (size_t offset = 0; offset < CHUNK_BYTES; offset++)
             ASSERT_FALSE(class_begins_block(number, static_cast<uint16_t>(offset)))
                 << number << " " << offset;
     }
@@ -104,11 +104,9 @@ TEST(Class, AFreeMayBeToldWhatTheClassServesAndWhatShrinksInPlace)
     }
 }
 
-TEST(Class, KindsOfUnitsHaveClassZeroAndBinsKeepTheirParts)
+TEST(Class, ChunksWithoutASlabHaveClassZeroAndBinsKeepTheirParts)
 {
-    EXPECT_EQ(bin_class(UNIT_FREE), 0u);
-    EXPECT_EQ(bin_class(UNIT_HEAD), 0u);
-    EXPECT_EQ(bin_class(UNIT_BODY), 0u);
+    EXPECT_EQ(bin_class(NO_SLAB), 0u);
     for (unsigned row = 0; row < ROW_LIMIT; row++)
         for (unsigned number = 1; number < CLASS_COUNT; number++)
             ASSERT_EQ(bin_class(row * CLASS_LIMIT + number) +

@@ -67,7 +67,7 @@ class Compact : public DepotTest
     {
         std::map<size_t, size_t> used;
         for (void *block : blocks_)
-            used[region_unit(block)]++;
+            used[region_chunk(block)]++;
         return used;
     }
 
@@ -142,11 +142,11 @@ TEST_F(Compact, BlocksOfTheFullestSlabAndOfFullOnesStay)
         bool is_free = i < capacity ? i % 10 == 0 : i < 2 * capacity ? i % 2 == 0 : false;
         (is_free ? freed : kept).push_back(blocks_[i]);
     }
-    size_t sparse = region_unit(blocks_[capacity]);
+    size_t sparse = region_chunk(blocks_[capacity]);
     blocks_ = kept;
     give_back(freed);
     for (void *block : blocks_)
-        ASSERT_EQ(compact_helps(block), region_unit(block) == sparse);
+        ASSERT_EQ(compact_helps(block), region_chunk(block) == sparse);
 }
 
 /* Seen to fail with the average over all slabs, wholly free ones too. */

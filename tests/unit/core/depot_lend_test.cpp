@@ -42,7 +42,7 @@ class LendTest : public DepotTest
         std::vector<size_t> left = free_counts;
         std::map<size_t, size_t> number;
         for (void *block : taken_from(bin, A_SLAB * free_counts.size())) {
-            size_t unit = region_unit(block);
+            size_t unit = region_chunk(block);
             size_t &more = left[number.emplace(unit, number.size()).first->second];
             (more > 0 ? given : kept).push_back(block);
             more -= more > 0;
@@ -69,7 +69,7 @@ TEST_F(LendTest, APartOfASlabIsEnoughToLendWhereDepotsLendEarly)
     kept.pop_back();
     std::vector<void *> lent = taken_from(poor, 1);
     EXPECT_EQ(depot_of(rich)->slab_count, 2u);
-    EXPECT_EQ(region_kind(region_unit(lent[0])), poor);
+    EXPECT_EQ(region_bin(region_chunk(lent[0])), poor);
     kept.insert(kept.end(), own.begin(), own.end());
     kept.insert(kept.end(), lent.begin(), lent.end());
     give_back(rich, kept);
@@ -83,7 +83,7 @@ TEST_F(LendTest, ALoanOfFewBlocksFromALargerLenderIsSaidToBeScattered)
     std::vector<void *> kept = with_free(rich, std::vector<size_t>(8, FEW));
     std::vector<void *> lent = taken_from(poor, 1);
     EXPECT_EQ(scattered, (std::vector<std::pair<unsigned, unsigned>>{{poor, rich}}));
-    EXPECT_EQ(region_kind(region_unit(lent[0])), poor) << "and is a loan all the same";
+    EXPECT_EQ(region_bin(region_chunk(lent[0])), poor) << "and is a loan all the same";
     kept.push_back(lent[0]);
     give_back(rich, kept);
     depot_retire_empty(depot_of(poor), true);

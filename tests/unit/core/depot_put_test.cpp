@@ -16,7 +16,7 @@ TEST_F(DepotPutTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWer
 {
     for (size_t bytes : {16, 48, 64, 1024, 8192}) {
         unsigned bin = bin_for(52, bytes);
-        size_t count = 2 * (UNIT_BYTES / bytes) + 7, gap = count / 3;
+        size_t count = 2 * (CHUNK_BYTES / bytes) + 7, gap = count / 3;
         for (unsigned way = 0; way < 4; way++) {
             std::vector<void *> blocks = taken_from(bin, count);
             ASSERT_EQ(blocks.size(), count);
@@ -32,9 +32,9 @@ TEST_F(DepotPutTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWer
             EXPECT_FALSE(depot_holds(bin, last));
             for (void *block : blocks)
                 ASSERT_TRUE(depot_holds(bin, block) ||
-                            bin_class(region_kind(region_unit(block))) == 0);
+                            bin_class(region_bin(region_chunk(block))) == 0);
             depot_put(bin, &last, 1);
-            EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_kind(region_unit(last))) == 0);
+            EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_bin(region_chunk(last))) == 0);
         }
     }
 }
@@ -169,9 +169,9 @@ TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
     struct depot *depot = depot_of(small), *own = depot_of(large);
     put_all(small, others);
     /* What a thread leaves that was stopped after it had set its bit, until the slab had gone. */
-    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
+    struct slab *slab = slab_of_chunk(region_chunk(blocks[0]));
     for (void *block : blocks)
-        ASSERT_EQ(region_unit(block), slab->unit);
+        ASSERT_EQ(region_chunk(block), slab->chunk);
     uint32_t number = class_block(bin_class(large),
                                   static_cast<uint16_t>(reinterpret_cast<uintptr_t>(blocks[0])));
     ASSERT_TRUE(stray_put(&depot->strays, slab, number));
@@ -197,7 +197,7 @@ TEST_F(DepotPutTest, SampledStraysThatLieInAnotherDepotsStackAreSampledOnes)
     put_all(plain, taken_from(plain, 1));
     std::vector<void *> blocks = taken_from(sampled, 3);
     struct depot *depot = depot_of(plain), *own = depot_of(sampled);
-    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
+    struct slab *slab = slab_of_chunk(region_chunk(blocks[0]));
     for (size_t i = 0; i < 2; i++) {
         auto address = reinterpret_cast<uintptr_t>(blocks[i]);
         unsigned number = class_block(bin_class(sampled), static_cast<uint16_t>(address));
@@ -220,8 +220,8 @@ TEST_F(DepotPutTest, StraysOfASlabThatTwoDepotsPutAsideAreCountedOnce)
     size_t before = depot_batch_blocks(depot) + depot_batch_blocks(own);
     size_t bytes_before = depot_stray_bytes();
     /* One was freed before the slab came to its depot, and is put aside by the depot it left. */
-    struct slab *slab = slab_of_unit(region_unit(blocks[0]));
-    ASSERT_EQ(region_unit(blocks[1]), slab->unit);
+    struct slab *slab = slab_of_chunk(region_chunk(blocks[0]));
+    ASSERT_EQ(region_chunk(blocks[1]), slab->chunk);
     for (size_t i = 0; i < 2; i++) {
         auto address = reinterpret_cast<uintptr_t>(blocks[i]);
         unsigned number = class_block(bin_class(second), static_cast<uint16_t>(address));
@@ -242,9 +242,9 @@ static std::vector<void *> run_from(unsigned bin, size_t count)
     std::vector<void *> blocks;
     do {
         put_all(bin, blocks);
-        blocks = taken_from(bin, UNIT_BYTES / bin_bytes(bin));
+        blocks = taken_from(bin, CHUNK_BYTES / bin_bytes(bin));
         std::sort(blocks.begin(), blocks.end());
-    } while (region_unit(blocks[0]) != region_unit(blocks[count - 1]));
+    } while (region_chunk(blocks[0]) != region_chunk(blocks[count - 1]));
     put_all(bin, std::vector<void *>(blocks.begin() + static_cast<long>(count), blocks.end()));
     blocks.resize(count);
     return blocks;
@@ -253,7 +253,7 @@ static std::vector<void *> run_from(unsigned bin, size_t count)
 static void expect_all_free(unsigned bin, const std::vector<void *> &blocks)
 {
     for (void *block : blocks)
-        EXPECT_TRUE(depot_holds(bin, block) || bin_class(region_kind(region_unit(block))) == 0);
+        EXPECT_TRUE(depot_holds(bin, block) || bin_class(region_bin(region_chunk(block))) == 0);
     EXPECT_EQ(depot_verify(), nullptr);
 }
 
@@ -269,7 +269,7 @@ TEST_F(DepotPutTest, ARunOfNeighboursComesBackAtOnceWhereverItBegins)
     for (size_t bytes : {16, 48, 64, 1024}) {
         unsigned bin = bin_for(54, bytes);
         for (unsigned turn = 0; turn < 50; turn++) {
-            size_t most = std::min<size_t>(UNIT_BYTES / bytes, REFILL_MAX);
+            size_t most = std::min<size_t>(CHUNK_BYTES / bytes, REFILL_MAX);
             std::vector<void *> run = run_from(bin, most);
             size_t cut = random.below(most), count = 1 + random.below(most - cut);
             std::vector<void *> part(run.begin() + static_cast<long>(cut),

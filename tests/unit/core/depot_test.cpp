@@ -21,7 +21,7 @@ TEST_F(DepotTest, ARefillTakesTheLowestAddressesOfTheFullestSlab)
     std::vector<void *> blocks = taken_from(bin, 3 * 1024); /* three slabs of 1024 */
     std::map<size_t, std::vector<void *>> by_unit;
     for (void *block : blocks)
-        by_unit[region_unit(block)].push_back(block);
+        by_unit[region_chunk(block)].push_back(block);
     ASSERT_EQ(by_unit.size(), 3u);
     size_t wanted_free[3] = {600, 40, 300}, index = 0;
     std::vector<void *> fullest;
@@ -57,7 +57,7 @@ TEST_F(DepotTest, ARefillMakesLittleResidentThatNobodyHasHad)
         while (taken.size() < capacity) {
             size_t count = depot_take(bin, out, capacity - taken.size(), user);
             ASSERT_GT(count, 0u);
-            size_t share = (load(&region.units, RELAXED) << UNIT_SHIFT) / 256;
+            size_t share = (load(&region.chunks, RELAXED) << CHUNK_SHIFT) / 256;
             EXPECT_LE(count * bytes, std::max({share, size_t{4096}, bytes})) << bytes;
             taken.insert(taken.end(), out, out + count);
         }
@@ -107,7 +107,7 @@ TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
     EXPECT_EQ(depot_of(bin)->slab_count, 1u);
     size_t free_units = 0;
     for (void *block : blocks)
-        free_units += region_kind(region_unit(block)) == UNIT_FREE;
+        free_units += region_bin(region_chunk(block)) == NO_SLAB;
     EXPECT_EQ(free_units, 64u * 19u);
     EXPECT_EQ(depot_retire_empty(depot_of(bin), true), 1u);
     EXPECT_EQ(depot_of(bin)->slab_count, 0u);
@@ -130,11 +130,11 @@ TEST_F(DepotTest, ACohortTakesAnothersRoomiestSlabInsteadOfANewOne)
         }
     }
     put_all(rich, given);
-    size_t roomiest = region_unit(blocks[372 * 2]);
+    size_t roomiest = region_chunk(blocks[372 * 2]);
     std::vector<void *> lent = taken_from(poor, 371);
     for (void *block : lent)
-        EXPECT_EQ(region_unit(block), roomiest);
-    EXPECT_EQ(region_kind(roomiest), poor);
+        EXPECT_EQ(region_chunk(block), roomiest);
+    EXPECT_EQ(region_bin(roomiest), poor);
     EXPECT_EQ(depot_of(poor)->slab_count, 1u);
     EXPECT_EQ(depot_of(rich)->slab_count, 3u);
     /* A cache that got hold of the blocks before the slab moved gives them under the old bin. */
@@ -166,7 +166,7 @@ TEST_F(DepotTest, ARefillAndAFlushTouchNoMoreSlabsThanBlocks)
         change();
         size_t count = 0;
         for (size_t i = 0; i < blocks.size(); i += 8)
-            count += slab_of_unit(region_unit(blocks[i]))->tick == tick;
+            count += slab_of_chunk(region_chunk(blocks[i]))->tick == tick;
         return count;
     };
     void *out[REFILL_MAX];
@@ -220,7 +220,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
                 for (size_t i = 0; i < count; i++) {
                     memset(out[i], 1, bytes);
                     EXPECT_TRUE(seen.insert(out[i]).second);
-                    EXPECT_EQ(region_kind(region_unit(out[i])), bin);
+                    EXPECT_EQ(region_bin(region_chunk(out[i])), bin);
                 }
                 for (size_t i = 0; i < count; i++) {
                     block_mark(out[i]);
@@ -240,7 +240,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
                     heap_free(block);
                 }
             }
-            EXPECT_EQ(depot_purge_unit(region_unit(first[0]), UINT32_MAX, nullptr), 0u);
+            EXPECT_EQ(depot_purge_chunk(region_chunk(first[0]), UINT32_MAX, nullptr), 0u);
             EXPECT_EQ(depot_drain(depot, false) + depot_retire_empty(depot, false), 0u);
         });
         depot_drain(depot, true);
@@ -312,8 +312,8 @@ TEST_F(DepotTest, WhoMendsADepotCountsTheSlabsThatAreHandedOutMeanwhile)
         store(&depot->lock.is_inherited, is_mended, RELAXED);
         depot_lock(depot);
         size_t slabs = 0;
-        for (size_t unit = 1; unit < region.units; unit++)
-            slabs += region_kind(unit) == bin;
+        for (size_t unit = 1; unit < region.chunks; unit++)
+            slabs += region_bin(unit) == bin;
         std::pair<size_t, size_t> found(slabs, depot->slab_count);
         lock_release(&depot->lock, RANK_DEPOT);
         return found;
@@ -405,7 +405,7 @@ TEST_F(DepotTest, APurgerThatFindsTheDepotHeldPutsWhatItClaimedAside)
     std::vector<void *> blocks = taken_from(bin, capacity), live{blocks.back()};
     blocks.pop_back();
     struct depot *depot = depot_of(bin);
-    const struct slab *slab = slab_of_unit(region_unit(live[0]));
+    const struct slab *slab = slab_of_chunk(region_chunk(live[0]));
     std::atomic<bool> is_over{false};
     std::thread holder([&] {
         while (!is_over) {
@@ -418,7 +418,7 @@ TEST_F(DepotTest, APurgerThatFindsTheDepotHeldPutsWhatItClaimedAside)
     });
     for (unsigned round = 0; round < 100000 && !slab->is_pinned; round++) {
         put_all(bin, blocks);
-        depot_purge_unit(region_unit(live[0]), depot_tick + 1, &calls);
+        depot_purge_chunk(region_chunk(live[0]), depot_tick + 1, &calls);
         blocks = taken_from(bin, 600);
     }
     is_over = true;
@@ -436,12 +436,12 @@ TEST_F(DepotTest, APurgerThatFindsTheDepotHeldPutsWhatItClaimedAside)
 TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepTheirBytes)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    if (UNIT_BYTES / page < 10)
+    if (CHUNK_BYTES / page < 10)
         GTEST_SKIP() << "a slab has too few pages";
     unsigned bin = bin_for(46, 48);
     std::vector<void *> blocks = taken_from(bin, 1365);
-    size_t unit = region_unit(blocks[0]);
-    char *start = region_address(unit);
+    size_t unit = region_chunk(blocks[0]);
+    char *start = region_chunk_address(unit);
     for (void *block : blocks)
         memset(block, 0xA5, 48);
     std::vector<void *> live, back;
@@ -454,11 +454,11 @@ TEST_F(DepotTest, WholeFreePagesOfAHalfUsedSlabAreDroppedAndItsLiveBlocksKeepThe
     ASSERT_EQ(live.size(), 2u) << "one block in the middle of a page keeps it";
     put_all(bin, back);
     unsigned calls = 0;
-    EXPECT_EQ(depot_purge_unit(unit, depot_tick - 1, &calls), 0u) << "it has just changed";
-    size_t purged = depot_purge_unit(unit, depot_tick + 1, &calls);
-    EXPECT_EQ(purged, UNIT_BYTES - 2 * page);
+    EXPECT_EQ(depot_purge_chunk(unit, depot_tick - 1, &calls), 0u) << "it has just changed";
+    size_t purged = depot_purge_chunk(unit, depot_tick + 1, &calls);
+    EXPECT_EQ(purged, CHUNK_BYTES - 2 * page);
     EXPECT_LE(calls, 3u);
-    EXPECT_EQ(depot_purge_unit(unit, depot_tick + 1, &calls), 0u) << "nothing is dropped twice";
+    EXPECT_EQ(depot_purge_chunk(unit, depot_tick + 1, &calls), 0u) << "nothing is dropped twice";
     for (void *block : live)
         for (size_t i = 0; i < 48; i++)
             ASSERT_EQ(static_cast<unsigned char *>(block)[i], 0xA5);
@@ -497,7 +497,7 @@ TEST_F(DepotTest, BlocksWhosePagesWereDroppedAreMarkedWhateverWasTakenMeanwhile)
     freed.push_back(live.end()[-2]);
     put_all(bin, freed);
     on_madvise = [&] { between = taken_from(bin, 1); };
-    ASSERT_GT(depot_purge_unit(region_unit(live[0]), depot_tick + 1, &calls), 0u);
+    ASSERT_GT(depot_purge_chunk(region_chunk(live[0]), depot_tick + 1, &calls), 0u);
     ASSERT_EQ(between, std::vector<void *>{live.end()[-2]});
     std::vector<void *> later = taken_from(bin, freed.size() - 1);
     for (void *block : later)

@@ -104,7 +104,7 @@ TEST(Home, FeedsAnotherOnceMostOfManySlabsLieFree)
     for (size_t i = 0; i < 30 * a_slab; i++)
         others.push_back(calm_malloc(BYTES));
     calm_stats_read(&after);
-    EXPECT_LT(after.active_bytes, before.active_bytes + 10 * UNIT_BYTES);
+    EXPECT_LT(after.active_bytes, before.active_bytes + 10 * CHUNK_BYTES);
     home_enter(0);
     for (size_t i = 0; i < blocks.size(); i += a_slab)
         calm_free(blocks[i]);

@@ -44,10 +44,14 @@ TEST(Large, UnitsAreRoundedUp)
     EXPECT_EQ(large_units(1), 1u);
     EXPECT_EQ(large_units(UNIT_BYTES), 1u);
     EXPECT_EQ(large_units(UNIT_BYTES + 1), 2u);
+    EXPECT_EQ(large_units(100000), 13u);
+    EXPECT_EQ(large_units(130 * 1024), 18u) << "in steps of 16 KiB";
+    EXPECT_EQ(large_units(600 * 1024), 80u) << "in steps of 64 KiB";
     EXPECT_EQ(large_units(PTRDIFF_MAX), (static_cast<size_t>(PTRDIFF_MAX) >> UNIT_SHIFT) + 1);
 }
 
-TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
+/* Seen to fail with a mark that stays, and with a walk that does not ask how long the block is. */
+TEST(Large, TheFirstUnitOfABlockIsMarkedAndUnmarked)
 {
     ASSERT_TRUE(heap_start());
     for (size_t units : {1, 2, 63, 64, 65, 200}) {
@@ -56,9 +60,10 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         char *block = static_cast<char *>(large_acquire(units, 1, 0, &is_zero));
         ASSERT_NE(block, nullptr);
         size_t unit = region_unit(block);
-        EXPECT_EQ(region_kind(unit), static_cast<unsigned>(UNIT_HEAD));
+        EXPECT_TRUE(region_is_large(block));
+        EXPECT_FALSE(region_is_large(block + 8));
         for (size_t i = 1; i < units; i++)
-            ASSERT_EQ(region_kind(unit + i), static_cast<unsigned>(UNIT_BODY));
+            ASSERT_FALSE(region_is_large(region_address(unit + i)));
         EXPECT_EQ(large_usable(block), units * UNIT_BYTES);
         EXPECT_EQ(large_count(), count + 1);
         EXPECT_EQ(large_bytes(), bytes + units * UNIT_BYTES);
@@ -66,8 +71,8 @@ TEST(Large, EveryUnitOfABlockIsMarkedAndUnmarked)
         EXPECT_EQ(region_around(block + units * UNIT_BYTES - 1, &inside), units * UNIT_BYTES);
         EXPECT_EQ(inside, units * UNIT_BYTES - 1);
         large_release(block);
-        for (size_t i = 0; i < units; i++)
-            ASSERT_EQ(region_kind(unit + i), static_cast<unsigned>(UNIT_FREE));
+        EXPECT_FALSE(region_is_large(block));
+        EXPECT_EQ(region_around(block, &inside), 0u);
         EXPECT_EQ(large_count(), count);
         EXPECT_EQ(large_bytes(), bytes);
     }
@@ -149,10 +154,10 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     fill(block, 100 * UNIT_BYTES, 1);
     ASSERT_EQ(resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
-    EXPECT_EQ(region_kind(region_unit(block) + 10), static_cast<unsigned>(UNIT_FREE));
+    EXPECT_EQ(large_length(block), 10u);
     ASSERT_EQ(resize(block, 90 * UNIT_BYTES - 5, 0), block);
     EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
-    EXPECT_EQ(region_kind(region_unit(block)), static_cast<unsigned>(UNIT_HEAD));
+    EXPECT_TRUE(region_is_large(block));
     EXPECT_TRUE(is_filled(block, 10 * UNIT_BYTES, 1));
     large_release(block);
     EXPECT_EQ(span_verify(), nullptr);
@@ -182,11 +187,12 @@ TEST(Large, ABlockThatIsLongerThanWasAskedForGrowsInsideAndShrinksForGood)
 TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
 {
     ASSERT_TRUE(heap_start());
-    char *block = static_cast<char *>(large_acquire(512, 1, 0, nullptr));
+    const size_t units = 32 * mib / UNIT_BYTES;
+    char *block = static_cast<char *>(large_acquire(units, 1, 0, nullptr));
     std::vector<void *>
         walls; /* until the unit behind the block is taken, so that it cannot grow in place */
-    while (!region_holds(region_unit(block) + 512) ||
-           region_kind(region_unit(block) + 512) == UNIT_FREE)
+    const char *behind = block + 32 * mib;
+    while (!region_holds(region_chunk(behind)) || !region_is_large(behind))
         walls.push_back(large_acquire(1, 1, 0, nullptr));
     fill(block, 32 * mib, 2);
     char *moved = static_cast<char *>(resize(block, 80 * mib, 0));
@@ -220,8 +226,8 @@ TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
     std::vector<char *> blocks;
     size_t most = 0;
     for (unsigned round = 0; round < 150; round++) {
-        char *block = static_cast<char *>(large_acquire(512 + random.below(64), 1, 0, nullptr));
-        char *wall = static_cast<char *>(large_acquire(65, 1, 0, nullptr));
+        char *block = static_cast<char *>(large_acquire(4096 + random.below(512), 1, 0, nullptr));
+        char *wall = static_cast<char *>(large_acquire(520, 1, 0, nullptr));
         ASSERT_NE(block, nullptr);
         ASSERT_NE(wall, nullptr);
         block[0] = static_cast<char>(round);
@@ -256,7 +262,7 @@ TEST(Large, RandomResizesKeepTheCommonPrefixOfEveryBlock)
     std::vector<Held> held;
     calm_test::Random random(12);
     for (uint64_t step = 1; step < 1500; step++) {
-        size_t bytes = (1 + random.below(random.below(5) == 0 ? 160 : 20)) * UNIT_BYTES;
+        size_t bytes = (1 + random.below(random.below(5) == 0 ? 1280 : 160)) * UNIT_BYTES;
         if (held.size() < 15) {
             void *block = large_acquire(bytes >> UNIT_SHIFT, 1, 0, nullptr);
             ASSERT_NE(block, nullptr);

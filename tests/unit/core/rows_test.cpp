@@ -14,7 +14,7 @@ TEST(Rows, SharedRowsAreHomesAndCohortsAndNobodyOwnsUnits)
     EXPECT_EQ(first, 0u);
     EXPECT_EQ(row_owner(3 << CLASS_BITS | 1), 0u);
     void *block = heap_alloc_slow(100, 3 * COHORT_ENTRY_BYTES);
-    EXPECT_EQ(region.tags[region_unit(block)].owner, 0u);
+    EXPECT_EQ(region.tags[region_chunk(block)].owner, 0u);
     heap_free(block);
     EXPECT_EQ(span_owned_bytes(), 0u);
 }

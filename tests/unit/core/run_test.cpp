@@ -15,7 +15,7 @@ static const size_t bytes = 48;
 class Slots
 {
   public:
-    explicit Slots(const std::vector<long> &places, uintptr_t unit = 100 * UNIT_BYTES)
+    explicit Slots(const std::vector<long> &places, uintptr_t unit = 100 * CHUNK_BYTES)
         : slots_(places.size() + 1)
     {
         slots_[0] = nullptr;
@@ -61,5 +61,5 @@ TEST(Run, EndsWithItsUnit)
     down.assign(up.rbegin(), up.rend());
     EXPECT_EQ(Slots(up).length(80), 40u);
     EXPECT_EQ(Slots(down).length(80), 40u);
-    EXPECT_EQ(Slots(up, 100 * UNIT_BYTES + 8).length(80), 40u);
+    EXPECT_EQ(Slots(up, 100 * CHUNK_BYTES + 8).length(80), 40u);
 }

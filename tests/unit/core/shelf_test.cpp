@@ -13,7 +13,7 @@ static void *take(size_t units, size_t align = UNIT_BYTES)
 
 static bool is_free(const void *block)
 {
-    return region_kind(region_unit(block)) == UNIT_FREE;
+    return !region_is_large(block);
 }
 
 TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
@@ -87,7 +87,8 @@ TEST(Shelf, AnAlignedRequestTakesABlockThatIsAligned)
     purge_settings.is_idle_wanted = false;
     shelf_drain(true);
     const size_t align = static_cast<size_t>(2) << 20;
-    void *odd = large_acquire(10, 1, 0, nullptr), *even = large_acquire(10, 32, 0, nullptr);
+    void *odd = large_acquire(10, 1, 0, nullptr),
+         *even = large_acquire(10, align / UNIT_BYTES, 0, nullptr);
     while (reinterpret_cast<uintptr_t>(odd) % align == 0)
         odd = large_acquire(10, 1, 0, nullptr);
     shelf_give(even);
@@ -126,7 +127,7 @@ TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatCameSinceTheLastOne)
 /* Takes blocks of so many units until the region has grown. */
 static void move_front(std::vector<void *> &taken, size_t units)
 {
-    for (size_t front = region.units; region.units == front;)
+    for (size_t front = region.chunks; region.chunks == front;)
         taken.push_back(large_acquire(units, 1, 0, nullptr));
 }
 
@@ -145,11 +146,11 @@ TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
     EXPECT_EQ(shelf_bytes(), 8u * UNIT_BYTES) << "so little would not do";
     for (size_t i = 1; i < eights.size(); i++)
         shelf_give(eights[i]);
-    size_t front = region.units;
+    size_t front = region.chunks;
     for (size_t taken = 0; shelf_bytes() > 0 && taken < front; taken++)
         longs.push_back(large_acquire(16, 1, 0, nullptr));
     EXPECT_EQ(shelf_bytes(), 0u);
-    EXPECT_EQ(region.units, front) << "two neighbours of 8 units are as good as 16 new ones";
+    EXPECT_EQ(region.chunks, front) << "two neighbours of 8 units are as good as 16 new ones";
     for (void *block : longs)
         large_release(block);
     EXPECT_EQ(span_verify(), nullptr);
@@ -225,7 +226,7 @@ TEST(Shelf, WhatAThreadFreedThatSleepsAnotherTakesAndATrimGivesBack)
     });
     while (!has_freed)
         usleep(1000);
-    EXPECT_EQ(shelf_bytes(), 6u * 16 * UNIT_BYTES);
+    EXPECT_EQ(shelf_bytes(), 6 * large_units(1000000) * UNIT_BYTES);
     void *taken = heap_alloc_slow(1000000, 0);
     EXPECT_EQ(std::count(blocks.begin(), blocks.end(), taken), 1);
     heap_free(taken);

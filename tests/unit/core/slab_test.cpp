@@ -13,14 +13,14 @@ static struct slab *carved(unsigned number)
     unsigned bin = cohort_of_test * CLASS_LIMIT + number;
     struct slab *slab = heap_start() ? slab_carve(bin) : nullptr;
     if (slab != nullptr)
-        region.map[slab->unit].kind = static_cast<uint16_t>(bin);
+        region.map[slab->chunk].bin = static_cast<uint16_t>(bin);
     return slab;
 }
 
 static void retire(struct slab *slab)
 {
-    region.map[slab->unit].limit = 0;
-    region.map[slab->unit].kind = UNIT_FREE;
+    region.map[slab->chunk].limit = 0;
+    region.map[slab->chunk].bin = NO_SLAB;
     slab_retire(slab);
 }
 
@@ -36,7 +36,7 @@ TEST(Slab, AFreshSlabHandsOutEveryBlockOnceInAddressOrder)
     for (unsigned number = 1; number < CLASS_COUNT; number++) {
         struct slab *slab = carved(number);
         ASSERT_NE(slab, nullptr);
-        size_t bytes = class_facts[number].bytes, capacity = UNIT_BYTES / bytes;
+        size_t bytes = class_facts[number].bytes, capacity = CHUNK_BYTES / bytes;
         ASSERT_EQ(slab_verify(slab), nullptr);
         std::vector<void *> blocks(capacity + 1);
         ASSERT_EQ(slab_take(slab, blocks.data(), capacity + 1), capacity);
@@ -63,15 +63,15 @@ TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
             for (size_t i = 0; i < more; i++)
                 ASSERT_TRUE(CHECKS == 0 || block_is_marked(blocks[i]));
             taken += more;
-            for (size_t offset = 0; offset < UNIT_BYTES; offset++)
-                ASSERT_EQ(class_frees_block(number, slab->unit, static_cast<uint16_t>(offset)),
+            for (size_t offset = 0; offset < CHUNK_BYTES; offset++)
+                ASSERT_EQ(class_frees_block(number, slab->chunk, static_cast<uint16_t>(offset)),
                           offset % bytes == 0 && offset / bytes < taken)
                     << bytes << " " << offset;
         }
         slab_unmark_from(slab, slab->capacity / 2);
         for (size_t i = 0; i < slab->capacity; i++) {
             auto offset = static_cast<uint16_t>(i * bytes);
-            ASSERT_EQ(class_frees_block(number, slab->unit, offset), i < slab->capacity / 2u);
+            ASSERT_EQ(class_frees_block(number, slab->chunk, offset), i < slab->capacity / 2u);
             ASSERT_TRUE(Put(slab, slab_start(slab) + i * bytes));
         }
         retire(slab);
@@ -148,9 +148,9 @@ TEST(Slab, TheWalkSeesAWrongCountAndAWrongBin)
     EXPECT_NE(slab_verify(slab), nullptr);
     slab->free_map[0] ^= 1;
     EXPECT_EQ(slab_verify(slab), nullptr);
-    region.map[slab->unit].kind = static_cast<uint16_t>(slab->bin + 1);
+    region.map[slab->chunk].bin = static_cast<uint16_t>(slab->bin + 1);
     EXPECT_NE(slab_verify(slab), nullptr);
-    region.map[slab->unit].kind = slab->bin;
+    region.map[slab->chunk].bin = slab->bin;
     retire(slab);
 }
 
@@ -160,7 +160,7 @@ TEST(Slab, PagesCountAsDroppedUntilABlockOnThemIsTaken)
     struct slab *slab = carved(4);
     ASSERT_NE(slab, nullptr);
     ASSERT_EQ(slab->dropped & 0xFFFFu, 0xFFFFu);
-    EXPECT_TRUE(calm_test::is_zero(slab_start(slab), UNIT_BYTES));
+    EXPECT_TRUE(calm_test::is_zero(slab_start(slab), CHUNK_BYTES));
     void *blocks[128];
     size_t taken = slab_take(slab, blocks, 100); /* 48-byte blocks: 4800 bytes, so pages 0 and 1 */
     EXPECT_EQ(slab->dropped & 0xFFFFu, 0xFFFCu);

@@ -13,7 +13,7 @@ static unsigned number_of(unsigned bin, void *block)
 
 static bool put(struct strays *strays, unsigned bin, void *block)
 {
-    return stray_put(strays, slab_of_unit(region_unit(block)), number_of(bin, block));
+    return stray_put(strays, slab_of_chunk(region_chunk(block)), number_of(bin, block));
 }
 
 /* Takes up to `each` at a time until there are none. */
@@ -55,7 +55,7 @@ TEST_F(StrayTest, ABlockThatIsOneAlreadyWasFreedTwice)
     unsigned bin = bin_for(44, 48);
     std::vector<void *> blocks = taken_from(bin, 10);
     struct strays strays = {};
-    const struct slab *slab = slab_of_unit(region_unit(blocks[4]));
+    const struct slab *slab = slab_of_chunk(region_chunk(blocks[4]));
     EXPECT_TRUE(put(&strays, bin, blocks[4]));
     EXPECT_TRUE(stray_is_one(slab, number_of(bin, blocks[4])));
     EXPECT_FALSE(stray_is_one(slab, number_of(bin, blocks[5])));
@@ -73,8 +73,8 @@ TEST_F(StrayTest, MapsAreEachSlabsOwn)
     std::set<std::pair<uintptr_t, uintptr_t>> maps;
     std::set<size_t> units;
     for (void *block : blocks) {
-        size_t unit = region_unit(block);
-        const struct slab *slab = slab_of_unit(unit);
+        size_t unit = region_chunk(block);
+        const struct slab *slab = slab_of_chunk(unit);
         auto start = reinterpret_cast<uintptr_t>(slab->strays);
         if (units.insert(unit).second)
             maps.insert({start, start + slab_stray_words(slab) * sizeof(uint64_t)});

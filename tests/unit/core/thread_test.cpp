@@ -194,7 +194,7 @@ static int fork_beside(void (*spoil)(struct cache *cache, struct cache_entry *en
         void *blocks[6];
         for (void *&block : blocks)
             block = calm_test::alloc_in_cohort(2000, 0);
-        bin = region_kind(region_unit(blocks[0]));
+        bin = region_bin(region_chunk(blocks[0]));
         for (void *block : blocks)
             heap_free(block);
         parked = of_thread.cache;

@@ -133,7 +133,7 @@ TEST(Api, AVerifyOfAHeapInUseFindsNothingAndOfABrokenOneTheBreak)
 {
     void *block = calm_malloc(64);
     EXPECT_EQ(calm_verify(), nullptr);
-    struct slab *slab = slab_of_unit(region_unit(block));
+    struct slab *slab = slab_of_chunk(region_chunk(block));
     slab->free_map[0] ^= 1;
     const char *found = calm_verify();
     slab->free_map[0] ^= 1;

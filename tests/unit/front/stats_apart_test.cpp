@@ -33,7 +33,7 @@ TEST(StatsApart, TextAndJsonSayHowManySitesThereAreAndHowManyShareACohort)
     EXPECT_EQ(stats.retired_sites, 0u);
     EXPECT_EQ(stats.cohorts, stats.interned_sites + 1);
     EXPECT_EQ(stats.owned_bytes, span_owned_bytes());
-    EXPECT_GE(stats.owned_bytes, 2u << UNIT_SHIFT);
+    EXPECT_GE(stats.owned_bytes, 2u << CHUNK_SHIFT);
     std::string text = written(stats_write_text), json = written(stats_write_json);
     const std::pair<const char *, uint64_t> figures[] = {
         {"interned_sites", stats.interned_sites},

@@ -10,7 +10,7 @@ extern "C" {
 
 #include "../support.h"
 
-enum { LEASE_MS = 1000, PAGES = 20 };
+enum { LEASE_MS = 1000, PAGES = 20, HUGE_CHUNKS = HUGE_UNITS / CHUNK_UNITS };
 
 /* One region is enough for a process: each test begins with no dirty unit, and no huge page. */
 class Huge : public testing::Test
@@ -23,7 +23,7 @@ class Huge : public testing::Test
             os_start(&facts);
             ASSERT_TRUE(facts.has_huge_pages);
             ASSERT_EQ(region_start(&facts), 0);
-            span_acquire(1, 1, 0);
+            span_acquire(CHUNK_UNITS, CHUNK_UNITS, 0);
         }
         huge_from = 1;
         sim_clock_advance(LEASE_MS);
@@ -42,14 +42,14 @@ class Huge : public testing::Test
         huge_from = SIZE_MAX;
     }
 
-    struct span take(size_t units = 1)
+    struct span take(size_t chunks = 1)
     {
-        used_.push_back(span_acquire(units, 1, 0));
+        used_.push_back(span_acquire(chunks * CHUNK_UNITS, CHUNK_UNITS, 0));
         return used_.back();
     }
 
     /* As a slab is taken. */
-    struct span take_unit()
+    struct span take_chunk()
     {
         if (huge_is_wanted())
             huge_provide();
@@ -60,11 +60,11 @@ class Huge : public testing::Test
 };
 
 /* Seen to fail with units that are given back as clean, and with a page that is not aligned. */
-TEST_F(Huge, UnitsComeFromOneHugePageUntilItIsUsedUp)
+TEST_F(Huge, ChunksComeFromOneHugePageUntilItIsUsedUp)
 {
-    for (size_t i = 0; i < size_t{PAGES} * HUGE_UNITS; i++) {
-        ASSERT_NE(take_unit().unit, 0u);
-        EXPECT_EQ(sim_huge_bytes(), (i / HUGE_UNITS + 1) * SIM_HUGE_BYTES) << i;
+    for (size_t i = 0; i < size_t{PAGES} * HUGE_CHUNKS; i++) {
+        ASSERT_NE(take_chunk().unit, 0u);
+        EXPECT_EQ(sim_huge_bytes(), (i / HUGE_CHUNKS + 1) * SIM_HUGE_BYTES) << i;
     }
     EXPECT_EQ(span_dirty_bytes(), 0u);
     EXPECT_EQ(span_verify(), nullptr);
@@ -86,7 +86,7 @@ TEST_F(Huge, NoneIsMadeInASmallHeapOrALimitedOneOrBesideDirtyUnits)
     huge_from = 1;
     struct span span = take();
     used_.pop_back();
-    span_release(span.unit, 1, false);
+    span_release(span.unit, CHUNK_UNITS, false);
     EXPECT_FALSE(huge_is_wanted());
     EXPECT_EQ(sim_huge_bytes(), 0u);
 }
@@ -94,13 +94,13 @@ TEST_F(Huge, NoneIsMadeInASmallHeapOrALimitedOneOrBesideDirtyUnits)
 /* Else the kernel keeps the whole page. Seen to fail with a huge_note() that notes nothing. */
 TEST_F(Huge, APageOfWhichAPartIsGivenBackIsPartedFirst)
 {
-    size_t first = take_unit().unit;
+    size_t first = take_chunk().unit;
     ASSERT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
     while (span_dirty_bytes() > 0)
         take();
-    EXPECT_EQ(region_purge(region_address(first + 3), 2 * UNIT_BYTES), 0);
+    EXPECT_EQ(region_purge(region_address(first + CHUNK_UNITS), 2 * CHUNK_BYTES), 0);
     EXPECT_EQ(sim_huge_bytes(), 0u);
-    EXPECT_TRUE(calm_test::is_zero(region_address(first + 3), 2 * UNIT_BYTES));
+    EXPECT_TRUE(calm_test::is_zero(region_address(first + CHUNK_UNITS), 2 * CHUNK_BYTES));
 }
 
 /* Three times the limit: no other for 96 ms. Seen to fail without the comparison with huge_ns_max,
@@ -108,16 +108,16 @@ TEST_F(Huge, APageOfWhichAPartIsGivenBackIsPartedFirst)
 TEST_F(Huge, AfterASlowOneThereIsNoneForThirtyTwoTimesAsLong)
 {
     sim_touch_takes(3 * huge_ns_max);
-    take_unit();
+    take_chunk();
     EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
     sim_touch_takes(0);
-    take(HUGE_UNITS - 1);
+    take(HUGE_CHUNKS - 1);
     ASSERT_EQ(span_dirty_bytes(), 0u);
     sim_clock_advance(95);
-    EXPECT_TRUE(take_unit().is_zero);
+    EXPECT_TRUE(take_chunk().is_zero);
     EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
     sim_clock_advance(1);
-    EXPECT_FALSE(take_unit().is_zero);
+    EXPECT_FALSE(take_chunk().is_zero);
     EXPECT_EQ(sim_huge_bytes(), 2u * SIM_HUGE_BYTES);
 }
 
@@ -125,13 +125,13 @@ TEST_F(Huge, AfterASlowOneThereIsNoneForThirtyTwoTimesAsLong)
 TEST_F(Huge, WhereTheKernelMakesNoneUnitsStayCleanAndASecondPasses)
 {
     sim_fail_kind(SIM_HUGE, 1);
-    EXPECT_TRUE(take_unit().is_zero);
+    EXPECT_TRUE(take_chunk().is_zero);
     EXPECT_EQ(sim_failures(), 1u);
     sim_recover();
     sim_clock_advance(LEASE_MS - 1);
-    EXPECT_TRUE(take_unit().is_zero);
+    EXPECT_TRUE(take_chunk().is_zero);
     EXPECT_EQ(sim_huge_bytes(), 0u);
     sim_clock_advance(1);
-    EXPECT_FALSE(take_unit().is_zero);
+    EXPECT_FALSE(take_chunk().is_zero);
     EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
 }

@@ -27,7 +27,7 @@ static void start()
 /* The mappings of what the front has passed over. */
 static size_t heap_mappings()
 {
-    return calm_test::mappings_in(region_address(1), region_mapped_bytes()).size();
+    return calm_test::mappings_in(region_chunk_address(1), region_mapped_bytes()).size();
 }
 
 TEST(Region, BeforeItIsStartedEveryAddressIsForeign)
@@ -35,24 +35,26 @@ TEST(Region, BeforeItIsStartedEveryAddressIsForeign)
     if (region.base != nullptr)
         GTEST_SKIP() << "another test of this process has started the region";
     int local;
-    EXPECT_FALSE(region_holds(region_unit(nullptr)));
-    EXPECT_FALSE(region_holds(region_unit(&local)));
-    EXPECT_FALSE(region_holds(region_unit(reinterpret_cast<void *>(UINTPTR_MAX))));
+    EXPECT_FALSE(region_holds(region_chunk(nullptr)));
+    EXPECT_FALSE(region_holds(region_chunk(&local)));
+    EXPECT_FALSE(region_holds(region_chunk(reinterpret_cast<void *>(UINTPTR_MAX))));
 }
 
-TEST(Region, GrowthsFollowEachOtherAndAreZeroAndInTheMapAsFree)
+TEST(Region, GrowthsFollowEachOtherAndAreZeroAndInTheMapAsNoSlab)
 {
     start();
-    size_t end = region.units == 0 ? 1 : region.units;
+    size_t end = std::max<size_t>(region_units(), CHUNK_UNITS);
     for (size_t units : {1, 5, 32, 33, 1000, 2}) {
         size_t first = 0, count = 0;
         ASSERT_EQ(region_grow(units, &first, &count), 0);
-        EXPECT_EQ(first, end) << "unit 0 is never handed out; growths leave no gap";
+        EXPECT_EQ(first, end) << "chunk 0 is never handed out; growths leave no gap";
         EXPECT_GE(count, units);
         end = first + count;
-        EXPECT_EQ(region.units, end);
+        EXPECT_EQ(region_units(), end);
+        EXPECT_EQ(first % CHUNK_UNITS, 0u);
         for (size_t unit = first; unit < end; unit++) {
-            ASSERT_EQ(region_kind(unit), static_cast<unsigned>(UNIT_FREE));
+            ASSERT_EQ(region_bin(unit / CHUNK_UNITS), static_cast<unsigned>(NO_SLAB));
+            ASSERT_FALSE(region_is_large(region_address(unit)));
             ASSERT_EQ(region_unit(region_address(unit)), unit);
             ASSERT_EQ(region_unit(region_address(unit) + UNIT_BYTES - 1), unit);
         }
@@ -67,24 +69,24 @@ TEST(Region, OnlyAddressesBelowTheFrontAreHeld)
     start();
     size_t first, count;
     ASSERT_EQ(region_grow(1, &first, &count), 0);
-    EXPECT_TRUE(region_holds(region_unit(region_address(1))));
-    EXPECT_FALSE(region_holds(region_unit(region.base - 1)));
-    EXPECT_TRUE(region_holds(region_unit(region_address(region.units) - 1)));
-    EXPECT_FALSE(region_holds(region_unit(region_address(region.units))));
+    EXPECT_TRUE(region_holds(region_chunk(region_chunk_address(1))));
+    EXPECT_FALSE(region_holds(region_chunk(region.base - 1)));
+    EXPECT_TRUE(region_holds(region_chunk(region_address(region_units()) - 1)));
+    EXPECT_FALSE(region_holds(region_chunk(region_address(region_units()))));
     int local;
-    EXPECT_FALSE(region_holds(region_unit(&local)));
+    EXPECT_FALSE(region_holds(region_chunk(&local)));
 }
 
 TEST(Region, AGrowthThatCannotBeChangesNothing)
 {
     start();
-    size_t units = region.units, first = 77, count = 78;
+    size_t units = region_units(), first = 77, count = 78;
     EXPECT_LT(region_grow(SIZE_MAX, &first, &count), 0);
     EXPECT_LT(region_grow(SIZE_MAX >> UNIT_SHIFT, &first, &count), 0);
     EXPECT_LT(region_grow(static_cast<size_t>(1) << 40, &first, &count), 0);
     EXPECT_EQ(first, 77u);
     EXPECT_EQ(count, 78u);
-    EXPECT_EQ(region.units, units);
+    EXPECT_EQ(region_units(), units);
     EXPECT_EQ(region_grow(1, &first, &count), 0);
 }
 
@@ -128,32 +130,32 @@ TEST(Region, HugePagesLeaveOneMapping)
     if (flags_at(0).find(" nh ") == std::string::npos)
         GTEST_SKIP() << "this kernel has no huge pages";
     EXPECT_NE(flags_at(first).find(" nh "), std::string::npos);
-    EXPECT_NE(flags_at(region.units - 1).find(" nh "), std::string::npos);
+    EXPECT_NE(flags_at(region_units() - 1).find(" nh "), std::string::npos);
     EXPECT_LE(heap_mappings(), 1u);
     RecordProperty("made", static_cast<int>(taken));
 }
 
-/* Unit 0 is the guard. */
+/* Chunk 0 is the guard. */
 TEST(Region, BelowAndBehindNothingCanBeTouched)
 {
     start();
     size_t first, count;
     ASSERT_EQ(region_grow(1, &first, &count), 0);
-    auto below = calm_test::mappings_in(region.base, UNIT_BYTES);
+    auto below = calm_test::mappings_in(region.base, CHUNK_BYTES);
     ASSERT_EQ(below.size(), 1u);
     EXPECT_EQ(below[0].access.substr(0, 3), "---");
-    auto behind = calm_test::mappings_in(region_address(region.units), 1);
+    auto behind = calm_test::mappings_in(region_address(region_units()), 1);
     ASSERT_FALSE(behind.empty());
 }
 
-TEST(Region, ItsTablesGrowWithItAndAreNoMoreThanAThousandthAndAStep)
+TEST(Region, ItsTablesGrowWithItAndAreNoMoreThanATwoHundredthAndAStep)
 {
     start();
     size_t first, count;
-    ASSERT_EQ(region_grow(5000, &first, &count), 0);
-    EXPECT_LE(region_tables_mapped_bytes(), region_mapped_bytes() / 1000 + 2 * (64 * 1024 + 4096));
-    EXPECT_EQ(region_kind(region.units - 1), static_cast<unsigned>(UNIT_FREE));
-    region.tags[region.units - 1].units = 0; /* is there */
+    ASSERT_EQ(region_grow(40000, &first, &count), 0);
+    EXPECT_LE(region_tables_mapped_bytes(), region_mapped_bytes() / 200 + 2 * (64 * 1024 + 4096));
+    EXPECT_EQ(region_bin(region.chunks - 1), static_cast<unsigned>(NO_SLAB));
+    region.tags[region_units() - 1].units = 0; /* is there */
 }
 
 static const size_t limit_bytes = 2 * gib;
@@ -202,8 +204,9 @@ TEST(Region, ACopyIsWholeAndLeavesPagesWithoutMemoryThatNobodyWrote)
     start();
     const size_t page = 4096, pages = 64;
     size_t first, count;
-    ASSERT_EQ(region_grow(8, &first, &count), 0);
-    char *from = region_address(first), *to = region_address(first + 4);
+    const size_t units = pages * page / UNIT_BYTES;
+    ASSERT_EQ(region_grow(2 * units, &first, &count), 0);
+    char *from = region_address(first), *to = region_address(first + units);
     for (size_t at : {3, 4, 20, 63})
         from[at * page + 100 * at % page] = 1;
     to[10 * page] = 2; /* is to be zero */

@@ -18,7 +18,7 @@ extern "C" {
 class Gone : public testing::Test
 {
   protected:
-    enum { LENGTH = 100, COUNT = 10 };
+    enum { LENGTH = 800, COUNT = 10, MORE = LENGTH / 5 }; /* multiples of a page, too */
 
     void SetUp() override
     {
@@ -48,7 +48,7 @@ class Gone : public testing::Test
     void take_rest()
     {
         sim_limit_reserved(sim_reserved_bytes());
-        for (size_t units = 2048; units > 0; units /= 2)
+        for (size_t units = 16384; units >= region_granule_units(); units /= 2)
             for (struct span span; (span = span_acquire(units, 1, 0)).unit != 0;)
                 rest_.push_back(span);
     }
@@ -62,13 +62,13 @@ class Gone : public testing::Test
     static void fill(size_t unit, size_t units)
     {
         for (size_t i = 0; i < units; i++)
-            *region_address(unit + i) = static_cast<char>(i + 1);
+            *region_address(unit + i) = static_cast<char>(i % 100 + 1);
     }
 
     static bool is_filled(size_t unit, size_t units)
     {
         for (size_t i = 0; i < units; i++)
-            if (*region_address(unit + i) != static_cast<char>(i + 1))
+            if (*region_address(unit + i) != static_cast<char>(i % 100 + 1))
                 return false;
         return true;
     }
@@ -124,9 +124,9 @@ TEST_F(Gone, TheFrontDoesNotMoveEachTimeTheLimitIsMet)
         while (span_purge(SIZE_MAX, SIZE_MAX) > 0)
             continue;
         if (round == 4)
-            front = region.units;
+            front = region_units();
     }
-    EXPECT_EQ(region.units, front);
+    EXPECT_EQ(region_units(), front);
     span_release(kept.unit, LENGTH, true);
 }
 
@@ -155,12 +155,12 @@ TEST_F(Gone, ASpanIsExtendedIntoItsGoneNeighbour)
     release(1);
     ASSERT_GT(span_give_up(LENGTH), LENGTH / 2u);
     sim_fail_kind(SIM_COMMIT, 1);
-    EXPECT_FALSE(span_extend(spans_[0].unit, LENGTH, LENGTH + 10));
+    EXPECT_FALSE(span_extend(spans_[0].unit, LENGTH, LENGTH + MORE));
     EXPECT_STREQ(span_verify(), nullptr);
     sim_recover();
-    ASSERT_TRUE(span_extend(spans_[0].unit, LENGTH, LENGTH + 10));
-    fill(spans_[0].unit, LENGTH + 10);
-    spans_[0].units = LENGTH + 10;
+    ASSERT_TRUE(span_extend(spans_[0].unit, LENGTH, LENGTH + MORE));
+    fill(spans_[0].unit, LENGTH + MORE);
+    spans_[0].units = LENGTH + MORE;
     EXPECT_STREQ(span_verify(), nullptr);
 }
 
@@ -171,13 +171,13 @@ TEST_F(Gone, ABlockIsCarriedWhereThereIsNoRoomForTwo)
     release(9);
     fill(spans_[2].unit, LENGTH);
     size_t reserved = sim_reserved_bytes();
-    size_t to = span_carry(spans_[2].unit, LENGTH, LENGTH + 20);
+    size_t to = span_carry(spans_[2].unit, LENGTH, LENGTH + MORE);
     ASSERT_NE(to, 0u);
     EXPECT_LE(sim_reserved_bytes(), reserved);
     EXPECT_TRUE(is_filled(to, LENGTH));
-    EXPECT_TRUE(calm_test::is_zero(region_address(to + LENGTH), 20 * UNIT_BYTES));
+    EXPECT_TRUE(calm_test::is_zero(region_address(to + LENGTH), MORE * UNIT_BYTES));
     span_release_gone(spans_[2].unit, LENGTH);
-    spans_[2] = {to, LENGTH + 20, false};
+    spans_[2] = {to, LENGTH + MORE, false};
     EXPECT_STREQ(span_verify(), nullptr);
 }
 
@@ -192,17 +192,17 @@ TEST_F(Gone, WhateverTheKernelRefusesABlockIsWhole)
         fill(spans_[2].unit, spans_[2].units);
         sim_fail_nth(turn / 2);
         uint64_t moves = sim_calls(SIM_MOVE);
-        size_t to = span_carry(spans_[2].unit, LENGTH, LENGTH + 20);
+        size_t to = span_carry(spans_[2].unit, LENGTH, LENGTH + MORE);
         in_pieces += sim_calls(SIM_MOVE) > moves + 1;
         sim_recover();
-        sim_limit_reserved(sim_reserved_bytes() + 30 * UNIT_BYTES);
+        sim_limit_reserved(sim_reserved_bytes() + 2 * MORE * UNIT_BYTES);
         ASSERT_TRUE(is_filled(to == 0 ? spans_[2].unit : to, LENGTH));
         EXPECT_STREQ(span_verify(), nullptr);
         refused += to == 0;
         if (to == 0)
             continue;
         span_release_gone(spans_[2].unit, LENGTH);
-        span_shrink(to, LENGTH + 20, LENGTH, true);
+        span_shrink(to, LENGTH + MORE, LENGTH, true);
         spans_[2].unit = to;
     }
     EXPECT_GT(refused, 3u);
@@ -216,13 +216,13 @@ TEST_F(Gone, WhatCannotBeMovedAsAWholeStaysWhereItWas)
     release(9);
     struct os_facts facts;
     os_start(&facts);
-    if (facts.page_bytes == UNIT_BYTES)
-        GTEST_SKIP() << "a page is a unit, which can be moved";
-    char *odd = region_address(spans_[2].unit + 60) + facts.page_bytes;
+    if (facts.page_bytes >= UNIT_BYTES)
+        GTEST_SKIP() << "a page is a unit or more, which can be moved";
+    char *odd = region_address(spans_[2].unit + LENGTH / 2) + facts.page_bytes;
     ASSERT_EQ(os_move(region_address(spans_[3].unit), odd, facts.page_bytes), 0);
     fill(spans_[2].unit, LENGTH);
     uint64_t calls = sim_calls(SIM_MOVE);
-    EXPECT_EQ(span_carry(spans_[2].unit, LENGTH, LENGTH + 20), 0u);
+    EXPECT_EQ(span_carry(spans_[2].unit, LENGTH, LENGTH + MORE), 0u);
     EXPECT_GT(sim_calls(SIM_MOVE), calls + 5);
     EXPECT_TRUE(is_filled(spans_[2].unit, LENGTH));
     EXPECT_STREQ(span_verify(), nullptr);

@@ -19,7 +19,7 @@ class Model
     {
         if (marks_.size() < units)
             marks_.resize(units, CLEAN);
-        marks_[0] = USED;
+        std::fill_n(marks_.begin(), std::min<size_t>(units, CHUNK_UNITS), USED);
     }
 
     bool is_all(size_t unit, size_t units, Mark mark) const
@@ -118,8 +118,8 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
         calm_test::Random random(seed);
         Model model;
         std::map<size_t, size_t> live;
-        model.grow_to(region.units == 0 ? 1 : region.units);
-        for (size_t u = 1; u < model.size();
+        model.grow_to(std::max<size_t>(region_units(), CHUNK_UNITS));
+        for (size_t u = CHUNK_UNITS; u < model.size();
              u++) { /* what an earlier test left is learned from its tags */
             unsigned state = region.tags[u].state;
             size_t units = state == SPAN_USED ? 1 : region.tags[u].units;
@@ -134,14 +134,14 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                                << (random.below(4) == 0 ? random.below(6) : 0);
                 bool had_room = model.longest(DIRTY) >= units + align - 1 ||
                                 model.longest(CLEAN) >= units + align - 1;
-                size_t before = region.units;
+                size_t before = region_units();
                 struct span span = span_acquire(units, align, 0);
                 ASSERT_NE(span.unit, 0u);
                 ASSERT_EQ(span.units, units);
                 expect_aligned(span, align);
-                model.grow_to(region.units);
+                model.grow_to(region_units());
                 if (units <= 32 && align == 1 && had_room) {
-                    ASSERT_EQ(before, region.units)
+                    ASSERT_EQ(before, region_units())
                         << "an exact fit or a longer list must be found";
                 }
                 ASSERT_FALSE(model.has_used(span.unit, units)) << "handed out twice";
@@ -164,10 +164,10 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
                 bool is_free = behind + more <= model.size() &&
                                (model.is_all(behind, more, DIRTY) ||
                                 model.is_all(behind, more, CLEAN));
-                bool is_at_front = behind == region.units;
+                bool is_at_front = behind == region_units();
                 ASSERT_EQ(span_extend(it->first, it->second, it->second + more),
                           is_free || is_at_front);
-                model.grow_to(region.units);
+                model.grow_to(region_units());
                 if (is_free || is_at_front) {
                     model.set(behind, more, USED);
                     memset(region_address(behind), 1, more << UNIT_SHIFT);
@@ -190,7 +190,7 @@ TEST_F(SpanTest, RandomOperationsAgreeWithAModelThatHasOneMarkForEachUnit)
             if (step % 700 == 699) {
                 while (span_purge(SIZE_MAX, SIZE_MAX) > 0)
                     continue;
-                for (size_t u = 1; u < model.size(); u++)
+                for (size_t u = CHUNK_UNITS; u < model.size(); u++)
                     if (model.is_all(u, 1, DIRTY))
                         model.set(u, 1, CLEAN);
                 ASSERT_NO_FATAL_FAILURE(model.expect_tags());
@@ -505,10 +505,10 @@ TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
             if (step % 500 == 0)
                 span_purge(SIZE_MAX, SIZE_MAX);
             if (step == steps / 2)
-                units_half = region.units;
+                units_half = region_units();
         }
         EXPECT_GT(span_dirty_bytes(), 0u);
-        EXPECT_LT(region.units - units_half, units_half / 3) << "what is pending is taken again";
+        EXPECT_LT(region_units() - units_half, units_half / 3) << "what is pending is taken again";
     }
     for (const struct span &span : live)
         span_release(span.unit, span.units, false);
@@ -523,7 +523,7 @@ TEST_F(SpanTest, EveryRequestIsServedWhileAStoppedThreadHasTheLock)
 TEST_F(SpanTest, ARequestThatCannotBeServedEndsWhileAStoppedThreadHasTheLock)
 {
     Holder holder;
-    EXPECT_EQ(span_acquire(static_cast<size_t>(REGION_UNITS_MAX), 1, 0).unit, 0u);
+    EXPECT_EQ(span_acquire(size_t{REGION_CHUNKS_MAX} * CHUNK_UNITS, 1, 0).unit, 0u);
     struct span span = span_acquire(3, 1, 0);
     ASSERT_NE(span.unit, 0u);
     span_release(span.unit, 3, true);
@@ -537,7 +537,7 @@ TEST_F(SpanTest, AChildLeavesListsAloneThatAThreadOfItsParentHasInHand)
     struct span listed = span_acquire(5, 1, 0);
     span_release(listed.unit, 5, false);
     Holder holder;
-    region.tags[listed.unit].next = static_cast<uint32_t>(REGION_UNITS_MAX) + 7; /* nowhere */
+    region.tags[listed.unit].next = UINT32_MAX - 7; /* nowhere */
     region.tags[listed.unit].units = 0;
     pid_t child = fork();
     if (child == 0) {
@@ -556,7 +556,7 @@ TEST_F(SpanTest, AChildLeavesListsAloneThatAThreadOfItsParentHasInHand)
             span_release(other.unit, units, false);
             span_purge(SIZE_MAX, SIZE_MAX);
         }
-        _exit(span_acquire(static_cast<size_t>(REGION_UNITS_MAX), 1, 0).unit == 0 ? 0 : 3);
+        _exit(span_acquire(size_t{REGION_CHUNKS_MAX} * CHUNK_UNITS, 1, 0).unit == 0 ? 0 : 3);
     }
     region.tags[listed.unit].next = 0;
     region.tags[listed.unit].units = 5;

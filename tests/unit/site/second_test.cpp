@@ -17,7 +17,7 @@ static const void *site_at(uintptr_t number)
 
 static unsigned row_of(const void *block)
 {
-    return bin_row(region_kind(region_unit(block))) % COHORT_LIMIT;
+    return bin_row(region_bin(region_chunk(block))) % COHORT_LIMIT;
 }
 
 static unsigned own_row(const void *site)

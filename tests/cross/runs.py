@@ -57,7 +57,7 @@ NOT_64K = ("environment.exit_handlers_pthread_exit", "environment.preloaded_with
 # What every change is held against; the others belong to `./calm test --full`. For aarch64 with pages of 4 KiB: all.
 QUICK = {
     "musl_dynamic": {"stress.threads", "environment.names", "environment.ordinary", "environment.preloaded",
-                     "environment.exit_handlers_thread"},
+                     "environment.refused", "environment.exit_handlers_thread"},
     "musl_static": {"stress.forks", "pool.threads", "environment.names", "environment.ordinary", "misuse.double",
                     "environment.own_areas_by_cores"},
     "aarch64_64k": {"stress.single", "pool.single", "environment.ordinary", "environment.trim_now"},
@@ -100,6 +100,7 @@ class Runs:
                 self.add("stacks." + name, self.stacks, name, *flags)
         if self.is_musl and not platform.is_static:
             self.add("environment.preloaded", self.preloaded)
+            self.add("environment.refused", self.refused)
         if platform.has_large_pages:
             for name in NOT_64K:
                 del self.names[name]
@@ -177,10 +178,22 @@ class Runs:
         """All that allocates in musl, and what it gives is ours to free."""
         self.platform.run(self.program_of("names", os.path.join(os.path.dirname(__file__), "names.c")))
 
-    def preloaded(self):
-        program = self.platform.compiled("ordinary_preloaded", *(self.source_of("environment", file) for file in (
+    def unlinked(self):
+        return self.platform.compiled("ordinary_preloaded", *(self.source_of("environment", file) for file in (
             "ordinary.c", "check.c", "check_loaded.c")), "-Wl,--unresolved-symbols=ignore-all")
-        self.platform.run(program, preload=[self.platform.library])
+
+    def preloaded(self):
+        self.platform.run(self.unlinked(), preload=[self.platform.library])
+
+    def refused(self):
+        """A library for the other C library ends a program before its first line, by a sentence of the loader's."""
+        others = os.path.join(self.platform.build, "..", "..", "..", "libcalmalloc.so")
+        for program, library, sentence in ((self.unlinked(), others, "symbol not found"),
+                                           ("/bin/true", self.platform.library, "libc.so: ")):
+            command, environment = self.platform.started(program, preload=[library])
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if done.returncode != 127 or sentence not in done.stderr:
+                raise Failed("%s with %s: %d, %r" % (program, library, done.returncode, done.stderr))
 
     def shape(self):
         """What descriptors.py has to say of the sequences in the library."""

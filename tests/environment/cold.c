@@ -8,6 +8,7 @@
 #include "check.h"
 
 #include <calmalloc/calmalloc.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 

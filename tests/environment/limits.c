@@ -1,12 +1,14 @@
 /*
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
- *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | late_prctl
+ *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
+ *          strict | late_prctl
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
  * Seen to fail, all but late_data, with a heap that reserves eight times the machine's memory and
- * names what it commits.
+ * names what it commits; strict with tables that grow by 64 MiB, and with a trim that gives no
+ * addresses back.
  */
 #define _GNU_SOURCE
 
@@ -14,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +31,7 @@
 
 #define GIB (1024 * MIB)
 
-enum { BLOCKS_SPARSE = 100, LOCK_MIB = 8 };
+enum { BLOCKS_SPARSE = 100, LOCK_MIB = 8, BLOCKS_STRICT = 100000 };
 
 /* Bytes in blocks of `size` that can be had and written, at most `most`. They stay. */
 static size_t take(size_t size, size_t most)
@@ -124,14 +127,26 @@ static bool kernel_grants(size_t size)
     return at != MAP_FAILED;
 }
 
-static void check_overcommit(void)
+static void check_grants(size_t most)
 {
-    for (size_t size = 64 * MIB; size <= 8192 * GIB; size *= 2) {
+    for (size_t size = 64 * MIB; size <= most; size *= 2) {
+        bool is_granted = kernel_grants(size);
         void *block = malloc(size);
-        CHECK((block != NULL) == kernel_grants(size), "%zu MiB are %s, the kernel says otherwise",
+        CHECK((block != NULL) == is_granted, "%zu MiB are %s, the kernel says otherwise",
               size / MIB, block != NULL ? "granted" : "refused");
         free(block);
     }
+}
+
+static void check_overcommit(void)
+{
+    check_grants(8192 * GIB);
+}
+
+/* Where vm.overcommit_memory is 1. The tables of a block of this size take 85 MiB. */
+static void check_always(void)
+{
+    check_grants(1024 * GIB);
 }
 
 static void check_sparse(void)
@@ -146,6 +161,48 @@ static void check_sparse(void)
         CHECK(block[0] == 0 && block[size - 1] == 0, "dirty memory");
         block[0] = block[size / 2] = 1;
     }
+}
+
+/* What the kernel counts against a strict limit of commitments, as far as it is this process's. */
+static size_t committed_bytes(void)
+{
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    CHECK(length > 0, "no /proc/self/status");
+    close(fd);
+    text[length] = '\0';
+    const char *line = strstr(text, "VmData:");
+    CHECK(line != NULL, "no VmData");
+    return strtoul(line + strlen("VmData:"), NULL, 10) * KIB;
+}
+
+/* Where vm.overcommit_memory is 2: blocks, the tables for them and no more are committed. The pages
+ * are not touched, and root keeps what is set aside for it. */
+static void check_strict(void)
+{
+    static void *blocks[BLOCKS_STRICT];
+    if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+        check_skip("cannot become an ordinary user");
+    free(malloc(MIB));
+    size_t before = committed_bytes(), granted = 0, count = 0;
+    CHECK(before < 8 * MIB, "%zu MiB are committed at the start", before / MIB);
+    for (size_t size = GIB; size >= MIB; size /= 4)
+        while (count < BLOCKS_STRICT && (blocks[count] = malloc(size)) != NULL) {
+            count++;
+            granted += size;
+        }
+    size_t after = committed_bytes();
+    bool is_full = !kernel_grants(256 * MIB);
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+    malloc_trim(0);
+    size_t last = committed_bytes();
+    CHECK(is_full, "the kernel grants 256 MiB, malloc no 1 MiB; it has %zu", granted / MIB);
+    CHECK(after - before < granted + granted / 50 + 32 * MIB, "%zu MiB are committed for %zu",
+          after / MIB, granted / MIB);
+    CHECK(last < before + 64 * MIB, "of %zu MiB that were freed %zu stay committed", granted / MIB,
+          last / MIB);
 }
 
 /* The filter ends the program. */
@@ -171,9 +228,14 @@ int main(int count, char **words)
         const char *name;
         void (*check)(void);
     } modes[] = {
-        {"late_space", check_space},          {"late_data", check_data},
-        {"lock_current", check_lock_current}, {"lock_future", check_lock_future},
-        {"overcommit", check_overcommit},     {"sparse", check_sparse},
+        {"late_space", check_space},
+        {"late_data", check_data},
+        {"lock_current", check_lock_current},
+        {"lock_future", check_lock_future},
+        {"overcommit", check_overcommit},
+        {"sparse", check_sparse},
+        {"always", check_always},
+        {"strict", check_strict},
         {"late_prctl", check_late_prctl},
     };
     check_is_calmalloc();

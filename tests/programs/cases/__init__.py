@@ -5,8 +5,8 @@ import importlib
 from harness import Case
 
 CASES = {}
-FAMILIES = ("python", "interpreters", "compilers", "versions", "databases", "daemons", "names", "pictures", "solvers",
-            "replacing")
+FAMILIES = ("python", "interpreters", "compilers", "versions", "databases", "daemons", "names", "guarded",
+            "pictures", "solvers", "replacing")
 
 
 def case(name, label, packages, seconds_max=120, must_see=(), own_allocator=(), complaints=()):

@@ -5,6 +5,7 @@ changed configuration at a signal, answers by that, and stops. Started by root, 
 
 import ftplib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import ssl
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 from attend import DROPPED, IS_ROOT, attend, configured, fetch, need_root
 from cases import case
@@ -94,7 +96,21 @@ backend two
 """,
     )
     server = world.start(find_program("haproxy"), "-W", "-db", "-f", path)
-    attend(world, server, lambda: fetch(port), change, signal.SIGUSR2, expect=None)
+
+    def tell(number):
+        """The worker answers before its master hears: what comes earlier is lost, or ends it, with any heap."""
+        world.until(lambda: is_heard(server, number), "haproxy's master hears signals", server)
+        server.signal(number)
+
+    reload, stop = lambda: tell(signal.SIGUSR2), lambda: tell(signal.SIGTERM)
+    attend(world, server, lambda: fetch(port), change, reload, stop)
+
+
+def is_heard(server, number):
+    """Whether a process has a handler for a signal, and does not block it."""
+    status = Path(f"/proc/{server.child.pid}/status").read_text()
+    caught, blocked = (int(re.search(rf"{name}:\s+(\w+)", status).group(1), 16) for name in ("SigCgt", "SigBlk"))
+    return caught & ~blocked & 1 << (number - 1) != 0
 
 
 @case("lighttpd", "full", ("lighttpd",))

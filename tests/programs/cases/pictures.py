@@ -44,7 +44,7 @@ def ghostscript(world):
     "full",
     ("chromium-headless-shell",),
     180,
-    own_allocator=("chromium-headless-shell", "headless_shell", "chromium", "chrome"),
+    own_allocator=("chromium-headless-shell", "headless_shell", "chromium", "chrome", "chrome_crashpad_handler"),
 )
 def chromium(world):
     """

@@ -1,35 +1,19 @@
-"""`calm explain --map`: the heap drawn unit by unit, as one HTML page that needs nothing else: explain.html with the
-units in it."""
-import html
-import json
-import os
-
+"""`calm explain --map`: the heap drawn unit by unit, as one HTML page: explain.html with the units in it."""
+import html_page
 import say
-from trouble import Trouble
 
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "explain.html")
 FREE, SLAB, LARGE, SHELVED = range(4)
 
 
 def write(subject, path):
-    text = page(subject)
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise Trouble("'%s' cannot be written: %s." % (path, error.strerror)) from None
+    html_page.write(path, page(subject))
 
 
 def page(subject):
     import explain
-    with open(TEMPLATE, encoding="utf-8") as file:
-        text = file.read()
     lines = [say.clean(line) for line in explain.page(subject)]
     data = {"base": hex(subject.heap.base), "unitBytes": subject.heap.unit_bytes, "runs": list(runs(subject.heap))}
-    # Inside a script element only this mark could end it.
-    data = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return text.replace("@TITLE@", html.escape(lines[0])).replace("@TEXT@", html.escape("\n".join(lines))).replace(
-        "@DATA@", data)
+    return html_page.page("explain.html", lines[0], data, "\n".join(lines))
 
 
 def runs(heap):

@@ -196,7 +196,7 @@ class Cohorts:
             return "early requests"
         if not sites:
             return "cohort %d" % cohort
-        self.names.learn([sites[0][1]])
+        self.names.learn([sites[0].address])
         others = len(sites) - 1
-        return place_words(self.names.of(sites[0][1])[0]) + (
+        return place_words(self.names.of(sites[0].address)[0]) + (
             " or %s of cohort %d" % (say.count(others, "other"), cohort) if others else "")

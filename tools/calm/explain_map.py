@@ -2,7 +2,7 @@
 import html_page
 import say
 
-FREE, SLAB, LARGE, SHELVED = range(4)
+FREE, SLAB, LARGE, KEPT = range(4)
 
 
 def write(subject, path):
@@ -27,7 +27,7 @@ def runs(heap):
             unit += 1
             continue
         units = large.units if large is not None else free_units(heap, unit)
-        kind = FREE if large is None else SHELVED if large.is_cached else LARGE
+        kind = FREE if large is None else KEPT if large.is_cached else LARGE
         yield [kind, units, resident(heap, unit, units)]
         unit += units
 

@@ -75,8 +75,8 @@ def add_slab(heap, part, slab):
 
 
 def trimmed(heap, parts, numbers):
-    """What malloc_trim(0) would give back at most: what is dirty, what lies on the shelf, and pages of slabs without a
-    live block."""
+    """What malloc_trim(0) would give back at most: what is dirty, large blocks kept for reuse, and pages of slabs
+    without a live block."""
     return numbers["dirty"] + sum(part.resident - part.pinned for part in parts)
 
 

@@ -135,7 +135,7 @@ class Watched:
         self.read_caches(frame)
         frame.large_blocks = self.number("large.blocks")
         frame.large_bytes = self.number("large.units") << facts["unit.shift"]
-        frame.large_cached_bytes = self.shelved_units() << facts["unit.shift"]
+        frame.large_cached_bytes = self.kept_units() << facts["unit.shift"]
         frame.cohorts_now = self.number("site.cohorts")
         frame.overflow_sites = self.number("intern.overflow")
         frame.by_cores = self.number("cache.by_cores", size=1) != 0
@@ -184,8 +184,8 @@ class Watched:
                 holding.cached_blocks += batched
                 holding.cached_bytes += batched * self.class_bytes[size_class]
 
-    def shelved_units(self):
-        """Units of the large blocks that wait for a request, on the shelf."""
+    def kept_units(self):
+        """Units of the freed large blocks that are kept for reuse."""
         facts, mask = self.facts, (1 << self.facts["shelf.units_bits"]) - 1
         slots = self.process.read(facts["shelf.slots"], 8 * facts["shelf.slot_count"])
         return sum(word & mask for (word,) in struct.iter_unpack("<Q", slots))

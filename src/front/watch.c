@@ -25,6 +25,7 @@
 #include "site/remote.h"
 #include "site/sample.h"
 #include "site/stacks.h"
+#include "site/wrapper.h"
 
 static const struct watch_fact region_facts[] = {
     FACT_AT("region", region),
@@ -62,5 +63,5 @@ const struct fact_table watch_table = {
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
               site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, places_facts,
               modules_seen_facts, remote_facts, slab_facts, meta_facts, live_facts,
-              learned_table_facts},
+              learned_table_facts, wrapper_table_facts},
 };

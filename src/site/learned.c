@@ -480,5 +480,8 @@ size_t learned_resident_bytes(void)
 
 const struct watch_fact learned_table_facts[] = {
     FACT_AT("learned.tables", tables),
+    FACT_AT("learned.places", places),
+    FACT_NUMBER("learned.place_bytes", sizeof(struct place)),
+    FACT_NUMBER("learned.cohort", offsetof(struct place, cohort)),
     FACTS_END,
 };

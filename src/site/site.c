@@ -22,6 +22,8 @@ enum {
     LEND_PART = 2,   /* docs/decisions/sites.md */
 };
 
+static const uint32_t SPREAD = 0x9E3779B1u; /* Knuth's: the golden ratio of 2^32 */
+
 _Atomic uint16_t site_table[SITES];
 _Static_assert(COHORT_LIMIT *COHORT_ENTRY_BYTES <= UINT16_MAX + 1, "two bytes each");
 _Static_assert((int)DIVERTED_OFFSET == 0, "so that all sites are diverted before the heap starts");
@@ -57,8 +59,7 @@ size_t site_cohort_of(size_t index)
         return learned_cohort(index);
     if (is_auto)
         return cohort_given(index);
-    /* Knuth's multiplicative hash: the golden ratio of 2^32. */
-    uint32_t mixed = (uint32_t)index * 0x9E3779B1u;
+    uint32_t mixed = (uint32_t)index * SPREAD;
     return (uint64_t)mixed * load(&cohorts_now, RELAXED) >> 32;
 }
 
@@ -222,9 +223,13 @@ const struct watch_fact site_facts[] = {
     FACT_AT("site.table", site_table),
     FACT_NUMBER("site.count", SITES),
     FACT_NUMBER("site.bytes", sizeof site_table[0]),
-    FACT_NUMBER("site.cohort_bytes", COHORT_ENTRY_BYTES),
     FACT_NUMBER("site.diverted", DIVERTED_OFFSET),
-    FACT_NUMBER("site.own", OWN_OFFSET_FIRST),
+    FACT_NUMBER("site.align", CODE_ALIGN_LOG2),
     FACT_AT("site.cohorts", cohorts_now),
+    FACT_AT("site.spread", SPREAD),
+    FACT_AT("site.is_auto", is_auto),
+    FACT_AT("site.given", given),
+    FACT_AT("site.joined", joined),
+    FACT_AT("site.is_learned", is_learned),
     FACTS_END,
 };

@@ -451,3 +451,8 @@ struct wrapper_counts wrapper_counts(void)
     wrapper_visit(count_one, &counts);
     return counts;
 }
+
+const struct watch_fact wrapper_table_facts[] = {
+    FACT_AT("wrapper.indices", diverted),
+    FACTS_END,
+};

@@ -31,6 +31,8 @@ void wrapper_start(bool is_exact);
 /* Whether requests of an index of site_table must be diverted, for a wrapper has it. */
 bool wrapper_has_index(size_t index);
 
+extern const struct watch_fact wrapper_table_facts[];
+
 /* Bits by index of site_table: where facts of wrappers are, or were. */
 extern HIDDEN _Atomic uint64_t wrapper_indices[SITES / 64];
 

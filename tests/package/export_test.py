@@ -4,6 +4,7 @@ of the process, bounded clients, and an end that leaves the processes as they we
 What each test was seen to fail on is noted in it.
 """
 import gzip
+import json
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ import urllib.error
 import urllib.request
 
 from support import HERE, ROOT, InFolder, calm, needs, run, wait_for
+
+import pinned
 
 sys.path.append(os.path.join(ROOT, "tools", "calm"))
 sys.dont_write_bytecode = True
@@ -65,7 +68,7 @@ class Export(InFolder):
         try:
             from prometheus_client.openmetrics.parser import text_string_to_metric_families
         except ImportError:
-            needs.lacking("prometheus_client is missing; pip install prometheus_client brings it.")
+            needs.lacking("prometheus_client could not be fetched from the package index.")
         found = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -98,7 +101,7 @@ class Export(InFolder):
         try:
             from prometheus_client.parser import text_string_to_metric_families
         except ImportError:
-            needs.lacking("prometheus_client is missing; pip install prometheus_client brings it.")
+            needs.lacking("prometheus_client could not be fetched from the package index.")
         _, url = self.serve(self.watched("idle"))
         kind, text = self.get(url + "/metrics")
         self.assertEqual(kind, "text/plain")
@@ -236,6 +239,54 @@ class Export(InFolder):
         whole = self.profile(url + "/debug/pprof/allocs").total("all_bytes")
         self.assertTrue(0 < part < whole * 0.75, (part, whole))
 
+    def collectors(self, what, body):
+        """What the code of Prometheus, or of Parca and Pyroscope, makes of a body: scrape/main.go."""
+        needs.here("go")
+        program, source = self.path("scrape"), os.path.join(HERE, "scrape")
+        go = dict(os.environ, GOTOOLCHAIN="local", GOFLAGS="-mod=readonly", GOTELEMETRY="off")
+        if not os.path.exists(program):
+            if run("go", "mod", "download", env=go, cwd=source, check=False).returncode != 0:
+                needs.lacking("the Go modules of collectors could not be fetched.")
+            run("go", "build", "-o", program, ".", env=go, cwd=source)
+        return json.loads(subprocess.run([program, what], input=body, stdout=subprocess.PIPE, check=True).stdout)
+
+    def test_the_code_of_parca_and_pyroscope_reads_the_profile_as_we_do(self):
+        # Seen to fail: a function's number that no function has; sums of a type in another's place.
+        import heap_profile
+        process = self.watched("grow")
+        _, url = self.serve(process, words=("--rate", "16"))
+        wait_for(lambda: self.profile(url + "/debug/pprof/allocs").stacks)
+        body = self.get(url + "/debug/pprof/allocs")[1]
+        ours = heap_profile.decode(gzip.decompress(body), "the profile")
+        found = self.collectors("profile", body)
+        self.assertEqual(found["Parca"], found["Pyroscope"])
+        values = dict(zip(found["Parca"]["Types"], found["Parca"]["Values"]))
+        self.assertEqual(values, {
+            "alloc_objects/count": ours.total("all_blocks"), "alloc_space/bytes": ours.total("all_bytes"),
+            "inuse_objects/count": ours.total("live_blocks"), "inuse_space/bytes": ours.total("live_bytes")})
+        self.assertEqual(found["Parca"]["Functions"]["main"], found["Parca"]["Values"])
+        self.assertTrue({"replace", "leak"} & set(found["Parca"]["Functions"]), found)
+
+    def test_node_exporters_parser_reads_the_numbers(self):
+        # Seen to fail: labels as they are, of a program whose name has a quote.
+        odd = self.path('b"} 1\\')
+        os.symlink(self.program, odd)
+        process = subprocess.Popen([odd, "idle"], env=dict(os.environ, LD_PRELOAD=self.library),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        path, key = self.path("node.prom"), "pid=%d;" % process.pid
+        calm("export", "--textfile", path, str(process.pid))
+        _, url = self.serve(process)
+        with open(path, "rb") as file:
+            bodies = [file.read(), self.get(url + "/metrics")[1]]
+        for body in bodies:
+            found = self.collectors("numbers", body)
+            self.assertEqual(set(found), {"calmalloc_up", "calmalloc_process_rss_bytes"} |
+                             {"calmalloc_%s_bytes" % name for name in KEYS})
+            self.assertEqual(found["calmalloc_up"], {key: 1})
+            self.assertAlmostEqual(found["calmalloc_block_bytes"][key], KEPT_BYTES, delta=KEPT_BYTES / 20)
+
     def test_gos_pprof_reads_it_from_the_server(self):
         # Seen to fail: a path that is not there.
         needs.here("go")
@@ -352,4 +403,7 @@ class Export(InFolder):
 
 
 if __name__ == "__main__":
+    # Where the parser cannot be fetched, the tests that read with it are skipped, and say so.
+    pinned.enter(os.path.join(HERE, "requirements.txt"),
+                 os.path.join(os.environ.get("CALM_BUILD_DIR") or os.path.join(ROOT, "build"), "export"))
     needs.main()

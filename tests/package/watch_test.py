@@ -171,6 +171,45 @@ class Watch(InFolder):
         self.assertGreater(sampled["allocated_blocks"], SMALL * 0.05)
         self.check_numbers(seen)
 
+    def see_often(self, process, address):
+        """Has a site seen a million times."""
+        from watched import Watched
+        watched = Watched(process.pid)
+        facts = watched.facts
+        with open("/proc/%d/mem" % process.pid, "r+b", buffering=0) as memory:
+            memory.seek(facts["seen.sites"] + facts["seen.bytes"] * watched.site_index(address) + facts["seen.votes"])
+            memory.write((1000000).to_bytes(8, "little"))
+
+    def test_while_the_profiler_is_on_cohorts_are_named_by_what_its_samples_hold(self):
+        # Seen to fail: no names, since the table of sites does not say whose cohort is whose while requests are
+        # counted; sites by how often they were seen; a cohort's number without the spread.
+        for policy in ("hash", "auto"):
+            with self.subTest(policy):
+                plain = self.start("idle", CALM_OPTIONS="sites=" + policy)
+                wanted = {entry["cohort"]: [site["function"] for site in entry["sites"]]
+                          for entry in self.look(plain)["cohorts"]}
+                process = self.start("idle", CALM_OPTIONS="profile_kb=16,sites=" + policy)
+                cohorts = {entry["cohort"]: entry for entry in self.look(process)["cohorts"]}
+                middle = next(entry for entry in cohorts.values()
+                              if not entry["is_sampled"] and entry["sites"][:1] and
+                              entry["sites"][0]["function"] == "hold_middle")
+                self.assertIn("hold_middle", wanted[middle["cohort"]])
+                self.assertGreater(middle["allocated_blocks"], MIDDLE * 0.8)
+                self.assertLess(abs(middle["sites"][0]["sampled_bytes"] / (MIDDLE * 900) - 1), 0.1)
+                text = calm("top", "--once", str(process.pid)).stdout
+                self.assertRegex(text, r"(?m)^ +[\d.]+ MiB .* %d  hold_middle watched\.c:\d+$" % middle["cohort"])
+                self.assertIn("site that holds most, by samples", text)
+        # Of one cohort, those that hold more come first, though others were seen more often.
+        process = self.start("idle", CALM_OPTIONS="profile_kb=16,sites=off")
+
+        def sites():
+            return next(entry["sites"] for entry in self.look(process)["cohorts"] if not entry["is_sampled"])[:2]
+        self.see_often(process, sites()[1]["address"])
+        middle, small = sites()
+        self.assertEqual((middle["function"], small["function"]), ("hold_middle", "hold_small"))
+        self.assertLess(abs(small["sampled_bytes"] / (SMALL * 100) - 1), 0.15)
+        self.assertLess(middle["seen"], small["seen"])
+
     def test_threads_and_batches_do_not_disturb_the_numbers(self):
         # Seen to fail: cores' caches left out.
         for cores in ("always", "never"):

@@ -14,10 +14,10 @@ enum { BLOCK = 0x10000 };
 static void publish(struct ring *ring, uint64_t stamp, unsigned kind, uint64_t block)
 {
     uint64_t head = ring->head;
-    ring->words[head++ % RING_WORDS] = stamp << 8 | kind;
-    ring->words[head++ % RING_WORDS] = block;
+    ring->words[head++ % RING_WORDS] = block | (uint64_t)kind << RAW_KIND_SHIFT | RAW_STAMPED;
+    ring->words[head++ % RING_WORDS] = stamp;
     if (kind == RAW_MALLOC)
-        ring->words[head++ % RING_WORDS] = 0x1234;
+        ring->words[head++ % RING_WORDS] = 0x1234 | UINT64_C(24) << RAW_SIZE_SHIFT;
     ring->last = stamp;
     ring->head = head;
 }
@@ -48,7 +48,7 @@ int main(void)
     held->thread = 1;
     other->thread = 2;
 
-    publish(other, 3, RAW_MALLOC, BLOCK | UINT64_C(24) << RAW_SIZE_SHIFT);
+    publish(other, 3, RAW_MALLOC, BLOCK);
     publish(other, 8, RAW_FREE, BLOCK);
     held->last = 5;
     held->is_writing = 1; /* stamped 7, not published */
@@ -56,14 +56,21 @@ int main(void)
     expect(session, 1, "while a thread is held");
 
     publish(other, 10, RAW_FREE, 2 * BLOCK);
-    publish(held, 7, RAW_MALLOC, (2 * BLOCK) | UINT64_C(24) << RAW_SIZE_SHIFT);
+    publish(held, 7, RAW_MALLOC, 2 * BLOCK);
     held->is_writing = 0;
     session_drain(session, false);
     expect(session, 4, "after it went on");
 
-    publish(held, 12, RAW_MALLOC, BLOCK | UINT64_C(24) << RAW_SIZE_SHIFT);
+    /* An event without a stamp counts as of the one before it. */
+    publish(held, 11, RAW_MALLOC, 3 * BLOCK);
+    held->words[held->head++ % RING_WORDS] = 3 * BLOCK | (uint64_t)RAW_FREE << RAW_KIND_SHIFT;
+    publish(other, 12, RAW_MALLOC, 3 * BLOCK);
+    session_drain(session, false);
+    expect(session, 7, "after an event without a stamp");
+
+    publish(held, 13, RAW_MALLOC, BLOCK);
     held->is_writing = 1; /* and its process ends: what is published counts */
     session_drain(session, true);
-    expect(session, 5, "at the end");
+    expect(session, 8, "at the end");
     return 0;
 }

@@ -280,7 +280,7 @@ COMMANDS = {entry.name: entry for entry in (
                 Option("top", "N", "show the N largest; 0 shows all; else 20, or what a terminal has room for"),
                 Flag("leaks", "show whole stacks of what is live at the end"),
                 Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),
-                Option("html", "FILE", "write a page with a flame graph"),
+                Option("html", "FILE", "write a page with a flame graph, with LATER of what changed"),
                 Option("collapsed", "FILE", "write one line a stack, for other flame graph tools"),
                 Option("seconds", "S", "how long to sample PID; else until Enter, or 10 where nobody can press it"),
                 Option("process", "P", "show a child of PROGRAM instead: its number, its program's name, or all"),

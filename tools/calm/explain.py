@@ -111,7 +111,7 @@ def table(numbers):
             ["", "  requested", numbers["requested"], "by the profiler's estimate" if numbers["requested"] is not None
              else "not known; the option profile_kb=512 estimates it"],
             ["", "  block", numbers["block"], block_words(numbers)],
-            ["", "  cached", numbers["cached"], "free blocks in caches, in batches and on shelves"],
+            ["", "  cached", numbers["cached"], "free blocks in caches, large ones kept for reuse"],
             ["", "  free in slabs", numbers["free_in_slabs"], "free parts of pages and pages of slabs"],
             ["", "  dirty", numbers["dirty"], "whole free units, not given back yet"],
             ["", "  metadata", numbers["metadata"], "the heap's books"],
@@ -152,7 +152,7 @@ def why(subject, sites, parts_shown):
     if others >= SHARE_MIN * resident:
         lines += wrapped("%s hold blocks of other sizes." % say.amount(others))
     lines += [text for sentence in sites.sentences() for text in wrapped(sentence)]
-    waiting = subject.numbers["dirty"] + shelved(subject.parts)
+    waiting = subject.numbers["dirty"] + kept_large(subject.parts)
     if waiting >= WAITING_SHARE_MIN * resident:
         lines += wrapped("%s are free, and wait for the next request or free; malloc_trim(0) gives them back now." %
                          say.amount(waiting))
@@ -172,7 +172,7 @@ def free_words(subject):
         round(100 * live / pinned), say.amount(free), say.amount(resident)))
 
 
-def shelved(parts):
+def kept_large(parts):
     return sum(part.cached for part in parts if part.block_bytes == 0)
 
 
@@ -263,7 +263,7 @@ def remedies(subject):
     numbers, parts = subject.numbers, subject.parts
     if subject.heap.pages is None:
         return wrapped("Not known without the pages.")
-    causes = [(numbers["dirty"], "dirty"), (shelved(parts), "in large blocks that wait on shelves"),
+    causes = [(numbers["dirty"], "dirty"), (kept_large(parts), "in freed large blocks kept for reuse"),
               (sum(part.resident - part.pinned for part in parts if part.block_bytes),
                "in pages of slabs without a live block")]
     causes = [(size, words) for size, words in causes if size]

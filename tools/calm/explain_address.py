@@ -64,7 +64,7 @@ def in_heap(subject, offset):
         start = heap.base + large.unit * heap.unit_bytes
         return {"kind": "large", "state": CACHED if large.is_cached else "live", "block": start,
                 "block_bytes": large.units * heap.unit_bytes, "asked_bytes": large.asked or None,
-                "inside": heap.base + offset - start, "where": "on the shelf" if large.is_cached else None,
+                "inside": heap.base + offset - start, "where": "kept for reuse" if large.is_cached else None,
                 "block_resident_bytes": heap.resident(large.unit, large.units) if heap.pages is not None else None,
                 "site": Samples(heap).site_of_block(start) if not large.is_cached else None}
     was_large, was_slab = heap.before(unit)

@@ -1,36 +1,20 @@
-"""`calm explain --map`: the heap drawn unit by unit, as one HTML page that needs nothing else: explain.html with the
-units in it."""
-import html
-import json
-import os
-
+"""`calm explain --map`: the heap drawn unit by unit, as one HTML page: explain.html with the units in it."""
+import html_page
 import say
-from trouble import Trouble
 
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "explain.html")
-FREE, SLAB, LARGE, SHELVED = range(4)
+FREE, SLAB, LARGE, KEPT = range(4)
 
 
 def write(subject, path):
-    text = page(subject)
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise Trouble("'%s' cannot be written: %s." % (path, error.strerror)) from None
+    html_page.write(path, page(subject))
 
 
 def page(subject):
     import explain
-    with open(TEMPLATE, encoding="utf-8") as file:
-        text = file.read()
     lines = [say.clean(line) for line in explain.page(subject)]
     heap = subject.heap
     data = {"base": hex(heap.base + heap.chunk_bytes), "unitBytes": heap.unit_bytes, "runs": list(runs(heap))}
-    # Inside a script element only this mark could end it.
-    data = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return text.replace("@TITLE@", html.escape(lines[0])).replace("@TEXT@", html.escape("\n".join(lines))).replace(
-        "@DATA@", data)
+    return html_page.page("explain.html", lines[0], data, "\n".join(lines))
 
 
 def runs(heap):
@@ -45,7 +29,7 @@ def runs(heap):
             unit += heap.chunk_units
             continue
         units = large.units if large is not None else free_units(heap, unit)
-        kind = FREE if large is None else SHELVED if large.is_cached else LARGE
+        kind = FREE if large is None else KEPT if large.is_cached else LARGE
         yield [kind, units, resident(heap, unit, units)]
         unit += units
 

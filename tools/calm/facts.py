@@ -13,10 +13,11 @@ HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists
 # Facts that are addresses in the process: a read of them fails, or finds words that readers bound.
 ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
-    "large.blocks large.units learned.tables live.table meta.chunks meta.count modules.count modules.table "
-    "places.tables region remote.request running sample.lost sample.on_before_ms sample.rate sample.samples "
-    "sample.start_ns sample.state sample.tables seen.sites shelf.slots site.cohorts site.table stacks.cut "
-    "stacks.tables stacks.used".split())
+    "large.blocks large.units learned.places learned.tables live.table meta.chunks meta.count modules.count "
+    "modules.table places.tables region remote.request running sample.lost sample.on_before_ms sample.rate "
+    "sample.samples sample.start_ns sample.state sample.tables seen.sites shelf.slots site.cohorts site.given "
+    "site.is_auto site.is_learned site.joined site.spread site.table stacks.cut stacks.tables stacks.used "
+    "wrapper.indices".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
 OFFSET_MAX = 1 << 24  # of those that are not named here
 RANGES = {
@@ -24,15 +25,16 @@ RANGES = {
     "cache.entry_bytes": (1, 256), "cache.head_bytes": (1, 1 << 16), "cache.rows": (8, 1 << 14),
     "cache.slots_log2_min": (0, 16), "chunk.entry": (2, 256), "chunk.shift": (12, 30),
     "class.bits": (1, 12), "class.count": (1, 1 << 12), "class.facts_bytes": (4, 256),
-    "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "depot.bytes": (1, 1 << 14),
+    "cohort.first": (0, 1 << 16), "cohort.limit": (1, 1 << 16), "cohort.sampled": (1, 1 << 16),
+    "depot.bytes": (1, 1 << 14),
     "depot.stack_bytes": (8, 1 << 12), "exec.bytes": (1, 1 << 18), "line.bytes": (1, 1 << 14),
-    "live.way_bytes": (16, 256), "live.ways": (1, 1 << 20),
+    "learned.cohort": (0, 255), "learned.place_bytes": (1, 256), "live.way_bytes": (16, 256), "live.ways": (1, 1 << 20),
     "modules.bytes": (32, 4096), "modules.limit": (0, 1 << 12),
     "places.count": (1, 1 << 20), "places.entry_bytes": (8, 256), "places.line_bits": (1, 32),
     "pool.class_bytes": (1, 1 << 14), "region.base": (0, 4096), "region.map": (0, 4096),
     "region.chunks": (0, 4096), "region.tags": (0, 4096),
     "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
-    "site.cohort_bytes": (1, 1 << 24), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
+    "site.align": (0, 16), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
     "shelf.slot_count": (1, 1 << 13), "shelf.unit_shift": (1, 63), "shelf.units_bits": (1, 32),
     "slab.map": (8, 1 << 12), "tag.bytes": (16, 256), "stacks.depth_max": (1, 64),
     "stacks.limit": (0, 1 << 15), "stacks.other": (0, 1 << 15), "stacks.row_bytes": (1, 4096),

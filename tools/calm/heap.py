@@ -192,21 +192,31 @@ def read(request, path, later):
         raise Trouble("--seconds is for a process that runs already; '%s' is a file." % path, USAGE)
     if request.pprof is not None:
         raise Trouble("--pprof keeps the profile of a PROGRAM; '%s' is one already." % path, USAGE)
-    if later is not None and (request.html or request.collapsed or request.leaks):
-        raise Trouble("a comparison is a table only; --html, --collapsed and --leaks take one profile.", USAGE)
+    if later is not None and (request.collapsed or request.leaks):
+        raise Trouble("a comparison is a table, and a page with --html; --collapsed and --leaks take one profile.",
+                      USAGE)
     heap_profile.need_packages()
     profile = heap_profile.read(path, request.process)
     if later is None:
         title = "%s (%s)" % (profile.program(), path) if profile.program() else path
         show(request, profile, title, heap_table.summary(profile), sys.stdout)
         return 0
-    second = heap_profile.read(later, request.process)
-    symbols = Symbols()
-    heap_table.difference(
-        heap_table.sites(profile, symbols.resolve(profile)), heap_table.sites(second, symbols.resolve(second)),
-        "%s -> %s" % (path, later), request, sys.stdout)
-    advise(symbols)
+    compare(request, (profile, path), (heap_profile.read(later, request.process), later))
     return 0
+
+
+def compare(request, *moments):
+    """Shows what changed from the first to the second of the pairs of a profile and its file's name."""
+    symbols = Symbols()
+    named = [(profile, symbols.resolve(profile)) for profile, _ in moments]
+    title = " -> ".join(path for _, path in moments)
+    sites = [heap_table.sites(*one) for one in named]
+    if request.html is not None:
+        import heap_page
+        rows = [heap_table.change_of(*sites, by) for by in heap_table.ORDERS]
+        write(request.html, heap_page.page_of_change(*named, title, rows).encode(errors="replace"))
+    heap_table.difference(*sites, title, request, sys.stdout)
+    advise(symbols)
 
 
 # A process that runs.

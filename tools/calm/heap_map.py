@@ -35,7 +35,7 @@ class Slab:
 
 
 class Large:
-    """A large block, or one that was freed and waits on the shelf."""
+    """A large block, or one that was freed and is kept for reuse."""
     __slots__ = ("unit", "units", "asked", "is_cached")
 
     def __init__(self, unit, units, asked, is_cached):

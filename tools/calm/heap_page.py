@@ -1,44 +1,45 @@
-"""A heap as one HTML page that needs nothing else: heap.html with the numbers in it."""
-import html
-import json
-import os
-
+"""A heap, or what changed between two, as one HTML page: heap.html with the numbers in it."""
+import html_page
 import heap_table
-from heap_symbols import is_wrapper, short
+from heap_symbols import short
 
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.html")
+TEMPLATE = "heap.html"
+NONE = [0] * len(heap_table.COUNTS)
 
 
 def page(profile, frames, title, rows):
-    with open(TEMPLATE, encoding="utf-8") as file:
-        text = file.read()
-    data = json.dumps(content(profile, frames, rows), ensure_ascii=False, separators=(",", ":"))
-    # Inside a script element only this mark could end it.
-    data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return text.replace("@TITLE@", html.escape(title)).replace("@DATA@", data)
+    return html_page.page(TEMPLATE, title, content([(profile, frames)], rows))
 
 
-def content(profile, frames, rows):
-    """What the page's script reads. Counts are in the order of heap_table.COUNTS. A box is a function, whatever line
-    of it was left; a site is a line."""
-    numbers, entries, lines = {}, [], {}
+def page_of_change(before, after, title, rows):
+    """`before` and `after` are (profile, frames)."""
+    return html_page.page(TEMPLATE, title, content([after, before], rows))
 
-    def number_of(frame):
-        key = (frame.name, frame.file, frame.module)
-        lines.setdefault(key, set()).add(heap_table.place_of(frame))
-        if key not in numbers:
-            numbers[key] = len(entries)
-            entries.append([frame.name, short(frame.name), "", frame.module,
-                            0 if not frame.is_named else 1 if is_wrapper(frame) else 2])
-        return numbers[key]
-    stacks = [[[number_of(frame) for frame in reversed(names)]] + counts(total)
-              for total, names in heap_table.merged(profile, frames)]
-    for key, number in numbers.items():
-        places = sorted(lines[key])
-        entries[number][2] = places[0] if len(places) == 1 else places[0].rpartition(":")[0]
-    sites = [[site.frame.name, short(site.frame.name), heap_table.place_of(site.frame)] + counts(site)
-             for site in heap_table.sites(profile, frames).values()]
-    return {"facts": rows, "hasAll": profile.has_all, "frames": entries, "stacks": stacks, "sites": sites}
+
+def content(moments, rows):
+    """What the page's script reads, of one moment, or of the later and the earlier one. Counts are in the order of
+    heap_table.COUNTS. A site is a line."""
+    functions = html_page.Functions()
+    stacks = by_moment([stacks_of(profile, frames, functions) for profile, frames in moments])
+    sites = by_moment([{(site.frame.name, short(site.frame.name), heap_table.place_of(site.frame)): counts(site)
+                        for site in heap_table.sites(profile, frames).values()} for profile, frames in moments])
+    return {"facts": rows, "isChange": len(moments) > 1, "hasAll": all(profile.has_all for profile, _ in moments),
+            "frames": functions.entries(), "stacks": stacks, "sites": sites}
+
+
+def stacks_of(profile, frames, functions):
+    """What each list of functions, from the outermost in, adds up to."""
+    found = {}
+    for total, names in heap_table.merged(profile, frames):
+        key = tuple(functions.number(frame) for frame in reversed(names))
+        found[key] = [a + b for a, b in zip(found.get(key, NONE), counts(total))]
+    return found
+
+
+def by_moment(moments):
+    """[key, values of each moment...] of each key that one of them has."""
+    return [[list(key)] + [found.get(key, NONE) for found in moments]
+            for key in dict.fromkeys(key for found in moments for key in found)]
 
 
 def counts(entry):

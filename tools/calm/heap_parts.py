@@ -75,8 +75,8 @@ def add_slab(heap, part, slab):
 
 
 def trimmed(heap, parts, numbers):
-    """What malloc_trim(0) would give back at most: what is dirty, what lies on the shelf, and pages of slabs without a
-    live block."""
+    """What malloc_trim(0) would give back at most: what is dirty, large blocks kept for reuse, and pages of slabs
+    without a live block."""
     return numbers["dirty"] + sum(part.resident - part.pinned for part in parts)
 
 
@@ -196,7 +196,7 @@ class Cohorts:
             return "early requests"
         if not sites:
             return "cohort %d" % cohort
-        self.names.learn([sites[0][1]])
+        self.names.learn([sites[0].address])
         others = len(sites) - 1
-        return place_words(self.names.of(sites[0][1])[0]) + (
+        return place_words(self.names.of(sites[0].address)[0]) + (
             " or %s of cohort %d" % (say.count(others, "other"), cohort) if others else "")

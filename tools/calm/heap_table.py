@@ -271,6 +271,14 @@ def signed(text, value):
     return text if value == 0 else ("+" if value > 0 else "-") + text
 
 
+def change_of(before, after, by):
+    """The row above the table: what all sites add up to at both moments."""
+    totals = [sum(getattr(site, ORDERS[by][0]) for site in group.values()) for group in (before, after)]
+    grown = totals[1] - totals[0]
+    return ("live" if by == "inuse" else "allocated", "%s -> %s, %s" % (
+        say.amount(totals[0]), say.amount(totals[1]), signed(say.amount(abs(grown)), grown)))
+
+
 def difference(before, after, title, request, stream):
     """What grew and what shrank between two profiles, the largest growth first."""
     by_bytes, by_blocks = ORDERS[request.by]
@@ -281,12 +289,7 @@ def difference(before, after, title, request, stream):
         blocks = [getattr(site, by_blocks) if site else 0 for site in (old, new)]
         if sizes[0] != sizes[1] or blocks[0] != blocks[1]:
             rows.append((sizes[1] - sizes[0], blocks[1] - blocks[0], sizes, (new or old).frame))
-    totals = [sum(getattr(site, by_bytes) for site in group.values()) for group in (before, after)]
-    grown = totals[1] - totals[0]
-    what = "live" if request.by == "inuse" else "allocated"
-    say.pairs("calmalloc: growth of the heap, " + title, [
-        (what, "%s -> %s, %s" % (say.amount(totals[0]), say.amount(totals[1]),
-                                 signed(say.amount(abs(grown)), grown)))], stream)
+    say.pairs("calmalloc: growth of the heap, " + title, [change_of(before, after, request.by)], stream)
     rows.sort(key=lambda row: (-abs(row[0]), row[3].name))
     shown, hidden = cut(rows, rows_of(request, 2, stream))
     shown.sort(key=lambda row: (-row[0], row[3].name))

@@ -3,7 +3,7 @@
     requested       what the program asked for, as far as the profiler knows
     block           blocks that are live, in their sizes
     untouched       what of these has no memory yet: the program never wrote there
-    cached          free blocks that wait in caches, in batches and on shelves
+    cached          free blocks in caches and batches, and large ones kept for reuse
     free_in_slabs   free parts of slabs that are in memory
     dirty           whole free units that are in memory, and not given back yet
     metadata        the books of the heap

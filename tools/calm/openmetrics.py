@@ -9,7 +9,7 @@ HELP = {
     "requested": "What the program asked for and has, as the profiler estimates it; only while it saw all requests.",
     "block": "Live blocks, in their sizes.",
     "untouched": "What of the live blocks has no memory yet.",
-    "cached": "Free blocks that wait in caches, in batches and on shelves.",
+    "cached": "Free blocks in caches and batches, and large ones kept for reuse.",
     "free_in_slabs": "Free parts of slabs that are in memory.",
     "dirty": "Whole free units that are in memory and not given back yet.",
     "metadata": "The books of the heap.",

@@ -1,33 +1,18 @@
-"""`calm timeline --html`: one page that needs nothing else: timeline.html with the looks in it."""
-import html
-import json
-import os
-
+"""`calm timeline --html`: timeline.html with the looks in it."""
+import html_page
 import say
 import timeline
-from heap_symbols import short
-from trouble import Trouble
 
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.html")
 LOOKS_SHOWN, HOLDERS_SHOWN = 400, 40
 
 
 def write(recording, first, last, path):
-    text = page(recording, first, last)
-    try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except OSError as error:
-        raise Trouble("'%s' cannot be written: %s." % (path, error.strerror)) from None
+    html_page.write(path, page(recording, first, last))
 
 
 def page(recording, first, last):
-    with open(TEMPLATE, encoding="utf-8") as file:
-        text = file.read()
     title = say.clean("process %d, %s" % (recording.pid, recording.program))
-    data = json.dumps(content(recording, first, last), separators=(",", ":"))
-    # Inside a script element only this mark could end it.
-    return text.replace("@TITLE@", html.escape(title)).replace("@DATA@", data.replace("<", "\\u003c"))
+    return html_page.page("timeline.html", title, content(recording, first, last))
 
 
 def thinned(looks, kept):
@@ -57,15 +42,13 @@ def content(recording, first, last):
 
 
 def stacks_of(recording, looks):
-    """Functions as (name, place); stacks as lists of these, the outermost first; and what is live of them by look."""
-    numbers, stacks, live = {}, [], []
+    """Functions, lists of their numbers from the outermost in, and what is live of these by look."""
+    functions, numbers, live = html_page.Functions(), {}, []
     for look in looks:
         sizes = {}
         for size, _, frames in look.stacks or []:
-            key = tuple(reversed(frames))
-            if key not in numbers:
-                numbers[key] = len(stacks)
-                stacks.append(list(key))
-            sizes[numbers[key]] = sizes.get(numbers[key], 0) + size
+            key = tuple(functions.number(recording.frames[frame]) for frame in reversed(frames))
+            number = numbers.setdefault(key, len(numbers))
+            sizes[number] = sizes.get(number, 0) + size
         live.append(sorted(sizes.items()))
-    return [[short(frame.name), frame.place() or frame.module] for frame in recording.frames], stacks, live
+    return functions.entries(), [list(key) for key in numbers], live

@@ -102,15 +102,16 @@ def as_json(watched, names, frame):
              "overflow_sites": frame.overflow_sites, "profile_on": frame.profiler_on, "profile_samples": frame.samples,
              "large": {"blocks": frame.large_blocks, "bytes": frame.large_bytes,
                        "cached_bytes": frame.large_cached_bytes}}
-    names.learn([address for sites in frame.sites.values() for _, address in sites[:SITES_NAMED]] +
+    names.learn([site.address for sites in frame.sites.values() for site in sites[:SITES_NAMED]] +
                 [address for _, _, address in frame.large_sites[:LARGE_TOLD] if address > 1])
     found["large"]["sites"] = [dict(site_facts(names, address), bytes=size, blocks=blocks)
                                for size, blocks, address in frame.large_sites[:LARGE_TOLD] if address > 1]
     has_pages = frame.resident_bytes is not None
     found["cohorts"] = [dict(counts(holding, has_pages), cohort=holding.key,
                              is_sampled=holding.key == watched.facts["cohort.sampled"],
-                             sites=[dict(site_facts(names, address), seen=votes) for votes, address in
-                                    frame.sites.get(holding.key, [])[:SITES_NAMED]],
+                             sites=[dict(site_facts(names, site.address), seen=site.votes,
+                                         sampled_bytes=site.live_bytes if frame.profiler_on else None)
+                                    for site in frame.sites.get(holding.key, [])[:SITES_NAMED]],
                              sites_seen=len(frame.sites.get(holding.key, [])))
                         for holding in by_size(frame.cohorts)]
     found["classes"] = [dict(counts(holding, has_pages), block_bytes=watched.class_bytes[holding.key])

@@ -38,12 +38,12 @@ def named(names, address):
     return short(frame.name) + (" " + place if place else "")
 
 
-def site_words(names, sites, has_early, is_profiled=False):
-    """The site that was seen most of a cohort's, and how many others there are."""
+def site_words(names, sites, has_early):
+    """The first of a cohort's sites, and how many others there are."""
     early = "what came before sites were told apart"
     if not sites:
-        return early if has_early else "(no name while the profiler is on)" if is_profiled else "-"
-    words = named(names, sites[0][1])
+        return early if has_early else "-"
+    words = named(names, sites[0].address)
     words += " +%d" % (len(sites) - 1) if len(sites) > 1 else ""
     return words + "; " + early if has_early else words
 
@@ -152,12 +152,12 @@ def cohort_table(watched, names, frame, before, seconds, view):
     old, first = before.cohorts if before else {}, watched.facts["cohort.first"]
     cohorts = ordered(frame.cohorts, view.order, old)
     learnt = cohorts if view.words else cohorts[:view.rows or COHORTS_SHOWN]
-    names.learn([sites[0][1] for sites in (frame.sites.get(holding.key) for holding in learnt) if sites])
+    names.learn([sites[0].address for sites in (frame.sites.get(holding.key) for holding in learnt) if sites])
 
     def words(holding):
         if holding.key == watched.facts["cohort.sampled"]:
             return "(blocks the profiler sampled)"
-        return site_words(names, frame.sites.get(holding.key), is_early(holding, frame, first), frame.profiler_on)
+        return site_words(names, frame.sites.get(holding.key), is_early(holding, frame, first))
     if view.words:
         cohorts = [holding for holding in cohorts if view.words in words(holding).lower()]
     rows = []
@@ -168,7 +168,8 @@ def cohort_table(watched, names, frame, before, seconds, view):
                  resident_words(holding, frame), change(holding.live_bytes(), was, seconds), str(holding.key),
                  words(holding) if is_told else ""]
         rows.append((narrowed(cells, view, (2, 3, 5)), holding.live_bytes()))
-    titles = ["live", "blocks", "cached", "resident", "change", "cohort", "site seen most"]
+    titles = ["live", "blocks", "cached", "resident", "change", "cohort",
+              "site that holds most, by samples" if frame.profiler_on else "site seen most"]
     return narrowed(titles, view, (2, 3, 5)), rows, 1, lambda count, size: "%s with %s" % (
         say.count(count, "more cohort"), say.amount(size))
 

@@ -6,6 +6,7 @@ process goes on, are bounded and read again the next time.
 import bisect
 import struct
 import time
+from collections import namedtuple
 from dataclasses import dataclass, field
 
 from facts import tables, unsigned
@@ -23,6 +24,10 @@ STARTED, WAS_ON, STOPPED = 1, 2, 3  # enum remote_result of src/site/remote.h
 LEASE_MS = 60 * 1000
 ROW_READS_MAX, CLAIMED = 8, 0xFFFFFFFF  # READS_MAX and CLAIMED of src/site/stacks.c
 PLACE_BIT, PLACE_BYTES_MAX = 1 << 63, 4096  # as src/site/places.h has them
+
+
+# A site of a cohort: what the profiler's samples say is live of it, and how often it was seen on slow paths.
+SeenSite = namedtuple("SeenSite", "live_bytes votes address")
 
 
 @dataclass
@@ -72,7 +77,7 @@ class Frame:
     by_cores: bool = False
     profiler_on: bool = False
     samples: int = 0
-    sites: dict = field(default_factory=dict)  # cohort: [(votes, address)], the most votes first
+    sites: dict = field(default_factory=dict)  # cohort: [SeenSite], the most bytes first, then the most votes
     numbers: dict = field(default_factory=dict)  # of memory_numbers.py
     blocks: int = 0  # live, by heap_map.py
 
@@ -87,7 +92,6 @@ class Watched:
             raise self.process.has_ended() from None
         self.depots = []  # addresses, the newest first
         self.functions = {}  # of scripts, by index: (name, file)
-        self.table = {}  # of sites: what each index said last when it was not diverted
         facts = self.facts
         table = self.process.read(facts["class.facts"], facts["class.facts_bytes"] * facts["class.count"])
         self.class_bytes = [unsigned(table, index * facts["class.facts_bytes"], 4)
@@ -122,7 +126,7 @@ class Watched:
     # One look.
 
     def look(self, with_pages=True):
-        """`with_pages`: also what is resident, which takes as long as the heap is large."""
+        """`with_pages`: also what is resident, which takes as long as the heap is large, and what samples say."""
         self.process.new_look()
         facts = self.facts
         self.is_apart = self.number("cohort.apart", size=1) != 0
@@ -131,7 +135,7 @@ class Watched:
         self.read_caches(frame)
         frame.large_blocks = self.number("large.blocks")
         frame.large_bytes = self.number("large.units") << facts["unit.shift"]
-        frame.large_cached_bytes = self.shelved_units() << facts["unit.shift"]
+        frame.large_cached_bytes = self.kept_units() << facts["unit.shift"]
         frame.cohorts_now = self.number("site.cohorts")
         frame.overflow_sites = self.number("intern.overflow")
         frame.by_cores = self.number("cache.by_cores", size=1) != 0
@@ -140,7 +144,7 @@ class Watched:
         if with_pages:
             self.read_pages(frame)
             self.read_large_sites(frame)
-        self.read_sites(frame)
+        self.read_sites(frame, with_pages and frame.profiler_on)
         return frame
 
     def cohort_of(self, bin_number):
@@ -180,8 +184,8 @@ class Watched:
                 holding.cached_blocks += batched
                 holding.cached_bytes += batched * self.class_bytes[size_class]
 
-    def shelved_units(self):
-        """Units of the large blocks that wait for a request, on the shelf."""
+    def kept_units(self):
+        """Units of the freed large blocks that are kept for reuse."""
         facts, mask = self.facts, (1 << self.facts["shelf.units_bits"]) - 1
         slots = self.process.read(facts["shelf.slots"], 8 * facts["shelf.slot_count"])
         return sum(word & mask for (word,) in struct.iter_unpack("<Q", slots))
@@ -346,23 +350,66 @@ class Watched:
             site[1] += 1
         frame.large_sites = sorted(((size, blocks, site) for site, (size, blocks) in found.items()), reverse=True)
 
-    def read_sites(self, frame):
+    def read_sites(self, frame, has_samples=False):
+        """The sites of each cohort, where the policy goes by index."""
         facts = self.facts
-        size, count = facts["site.bytes"], facts["site.count"]
-        data = self.process.read(facts["site.table"], size * count)
-        for index in range(count):
-            entry = unsigned(data, index * size, size)
-            if entry >= facts["site.own"]:
-                self.table[index] = entry
-        seen = self.process.read(facts["seen.sites"], facts["seen.bytes"] * count)
-        for index in range(count):
-            at = index * facts["seen.bytes"]
-            address = unsigned(seen, at + facts["seen.address"], 8)
-            if address != 0 and index in self.table:
-                frame.sites.setdefault(self.table[index] // facts["site.cohort_bytes"], []).append(
-                    (unsigned(seen, at + facts["seen.votes"], 8), address))
+        if self.is_apart:
+            return
+        cohorts, count, size = self.cohorts_by_index(), facts["site.count"], facts["seen.bytes"]
+        data = self.process.read(facts["seen.sites"], size * count)
+        seen = {}
+        for at in range(0, size * count, size):
+            address = unsigned(data, at + facts["seen.address"], 8)
+            if address and cohorts[self.site_index(address)] is not None:
+                seen[address] = unsigned(data, at + facts["seen.votes"], 8)
+        live = self.live_by_site(seen, cohorts) if has_samples else {}
+        for address in seen.keys() | live.keys():
+            frame.sites.setdefault(cohorts[self.site_index(address)], []).append(
+                SeenSite(live.get(address, 0), seen.get(address, 0), address))
         for sites in frame.sites.values():
             sites.sort(reverse=True)
+
+    def site_index(self, address):
+        return (address >> self.facts["site.align"]) % self.facts["site.count"]
+
+    def cohorts_by_index(self):
+        """The cohort of each index by the policy, which the table of sites does not tell while requests are counted;
+        None: it has none yet, or is a wrapper's, behind which a site is."""
+        count = self.facts["site.count"]
+        wrappers = self.process.read(self.facts["wrapper.indices"], (count + 7) // 8)
+        return [None if wrappers[index // 8] >> index % 8 & 1 else cohort
+                for index, cohort in enumerate(self.cohorts_by_policy(count))]
+
+    def cohorts_by_policy(self, count):
+        """As site_cohort_of() of src/site/site.c."""
+        facts, first, now = self.facts, self.facts["cohort.first"], self.number("site.cohorts")
+        most = max(1, facts["cohort.sampled"] - first)
+        if self.number("site.is_learned", size=1):
+            size = facts["learned.place_bytes"]
+            places = self.process.read(facts["learned.places"], size * count)
+            return [first + unsigned(places, at + facts["learned.cohort"], 1) for at in range(0, size * count, size)]
+        if self.number("site.is_auto", size=1):
+            joined, given = (self.process.read(facts["site." + name], size) for name, size in (
+                ("joined", most), ("given", count)))  # what is given is a cohort plus one; 0: none yet
+            return [first + joined[number - 1] if 0 < number <= most else None if now > 1 else first
+                    for number in given]
+        spread = self.number("site.spread", size=4)
+        return [first + ((index * spread & 0xFFFFFFFF) * min(now, most) >> 32) for index in range(count)]
+
+    def live_by_site(self, seen, cohorts):
+        """What the samples say is live, by the site that its cohort goes by: the innermost caller of a stack that was
+        seen as a site, else the innermost one that can be. Large blocks are in none: stacks of such are left out."""
+        found = {}
+        for row, addresses in self.rows():
+            live = self.stack(row, [])
+            if live.live_bytes > max(self.class_bytes) * live.live_blocks:
+                continue
+            callers = [address for address in addresses if address > 1 and not address & PLACE_BIT and
+                       cohorts[self.site_index(address)] is not None]
+            if callers:
+                site = next((address for address in callers if address in seen), callers[0])
+                found[site] = found.get(site, 0) + live.live_bytes
+        return found
 
     # The profiler.
 

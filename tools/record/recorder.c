@@ -156,8 +156,13 @@ struct writer {
     uint64_t head;
 };
 
-/* Begins an event; false: it is not to be written. */
-static inline bool write_begin(struct writer *to, unsigned kind)
+static inline void write_word(struct writer *to, uint64_t word)
+{
+    to->ring->words[to->head++ % RING_WORDS] = word;
+}
+
+/* Begins an event of a block; false: it is not to be written. */
+static inline bool write_begin(struct writer *to, const void *block, unsigned kind)
 {
     struct gate *now = gate;
     if (unlikely(now == NULL))
@@ -184,18 +189,18 @@ static inline bool write_begin(struct writer *to, unsigned kind)
         atomic_signal_fence(memory_order_seq_cst);
         head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     }
-    uint64_t stamp = atomic_load_explicit(&now->has_many, memory_order_relaxed)
-                         ? stamp_now() - now->base
-                         : atomic_load_explicit(&ring->last, memory_order_relaxed);
-    ring->words[head % RING_WORDS] = stamp << 8 | kind;
+    *to = (struct writer){ring, head};
+    uint64_t address = (uint64_t)(uintptr_t)block & RAW_ADDRESS_MASK;
+    uint64_t first = address | (uint64_t)kind << RAW_KIND_SHIFT;
+    if (!atomic_load_explicit(&now->has_many, memory_order_relaxed)) {
+        write_word(to, first);
+        return true;
+    }
+    uint64_t stamp = stamp_now() - now->base;
+    write_word(to, first | RAW_STAMPED);
+    write_word(to, stamp);
     atomic_store_explicit(&ring->last, stamp, memory_order_relaxed);
-    *to = (struct writer){ring, head + 1};
     return true;
-}
-
-static inline void write_word(struct writer *to, uint64_t word)
-{
-    to->ring->words[to->head++ % RING_WORDS] = word;
 }
 
 static inline void write_end(struct writer *to)
@@ -204,19 +209,18 @@ static inline void write_end(struct writer *to)
     atomic_store_explicit(&to->ring->is_writing, 0, memory_order_release);
 }
 
-static inline uint64_t with_size(const void *block, size_t bytes)
+static inline uint64_t with_size(uint64_t site, size_t bytes)
 {
     uint64_t low = bytes < RAW_SIZE_LONG ? bytes : RAW_SIZE_LONG;
-    return (uint64_t)(uintptr_t)block | low << RAW_SIZE_SHIFT;
+    return (site & RAW_ADDRESS_MASK) | low << RAW_SIZE_SHIFT;
 }
 
 static inline void *note(void *block, size_t bytes, unsigned kind, uint64_t site)
 {
     struct writer to;
-    if (block == NULL || !write_begin(&to, kind))
+    if (block == NULL || !write_begin(&to, block, kind))
         return block;
-    write_word(&to, with_size(block, bytes));
-    write_word(&to, site);
+    write_word(&to, with_size(site, bytes));
     if (unlikely(bytes >= RAW_SIZE_LONG))
         write_word(&to, bytes);
     write_end(&to);
@@ -226,10 +230,8 @@ static inline void *note(void *block, size_t bytes, unsigned kind, uint64_t site
 static inline void note_going(void *block, unsigned kind)
 {
     struct writer to;
-    if (!write_begin(&to, kind))
-        return;
-    write_word(&to, (uint64_t)(uintptr_t)block);
-    write_end(&to);
+    if (write_begin(&to, block, kind))
+        write_end(&to);
 }
 
 /* How much of a large block is resident when it goes. Only a block at the start of a page can be
@@ -252,9 +254,8 @@ static NOINLINE void note_touched(void *block)
     }
     errno = saved;
     struct writer to;
-    if (!write_begin(&to, RAW_TOUCHED))
+    if (!write_begin(&to, block, RAW_TOUCHED))
         return;
-    write_word(&to, (uint64_t)(uintptr_t)block);
     write_word(&to, pages);
     write_end(&to);
 }
@@ -314,10 +315,9 @@ static void *resize(void *block, size_t bytes, uint64_t site)
     void *moved = next_realloc_at != NULL ? next_realloc_at(block, bytes, site)
                                           : next_realloc(block, bytes);
     struct writer to;
-    if (!write_begin(&to, RAW_END))
+    if (!write_begin(&to, moved, RAW_END))
         return moved;
-    write_word(&to, with_size(moved, bytes));
-    write_word(&to, site);
+    write_word(&to, with_size(site, bytes));
     write_word(&to, old);
     if (unlikely(bytes >= RAW_SIZE_LONG))
         write_word(&to, bytes);
@@ -349,7 +349,7 @@ static void *aligned(size_t align, size_t bytes, uint64_t site)
     else
         block = next_aligned(align, bytes);
     unsigned log2 = align == 0 ? 0 : (unsigned)(63 - __builtin_clzll(align));
-    return note(block, bytes, RAW_ALIGNED | log2 << 3, site);
+    return note(block, bytes, RAW_ALIGNED | log2 << 3, site); /* as the word's bits lie */
 }
 
 void *memalign(size_t align, size_t bytes)

@@ -221,23 +221,24 @@ static uint64_t word_at(const struct ring *ring, uint64_t at)
 /* Takes the event at the tail. */
 static void take_event(struct session *session, struct reader *reader, const struct ring *ring)
 {
-    uint64_t at = reader->tail, first = word_at(ring, at), second = word_at(ring, at + 1);
-    unsigned what = first & 7;
-    at += 2;
+    uint64_t at = reader->tail, first = word_at(ring, at++), address = first & RAW_ADDRESS_MASK;
+    unsigned what = first >> RAW_KIND_SHIFT & 7;
+    if ((first & RAW_STAMPED) != 0)
+        reader->last = word_at(ring, at++);
     if (what == RAW_FREE) {
-        take_free(session, reader, second);
+        take_free(session, reader, address);
     } else if (what == RAW_BEGIN) {
-        take_begin(session, reader, second);
+        take_begin(session, reader, address);
     } else if (what == RAW_TOUCHED) {
-        note_touched(session, second, word_at(ring, at++));
+        note_touched(session, address, word_at(ring, at++));
     } else {
-        uint64_t address = second & ((UINT64_C(1) << RAW_SIZE_SHIFT) - 1);
+        uint64_t second = word_at(ring, at++), old = what == RAW_END ? word_at(ring, at++) : 0;
+        uint64_t site = second & RAW_ADDRESS_MASK;
         struct kind kind = {.bytes = second >> RAW_SIZE_SHIFT};
-        uint64_t site = word_at(ring, at++), old = what == RAW_END ? word_at(ring, at++) : 0;
         if (kind.bytes == RAW_SIZE_LONG)
             kind.bytes = word_at(ring, at++);
         kind.site = sites_number(&session->sites, site, session->encoder);
-        kind.align_log2 = first >> 3 & 31;
+        kind.align_log2 = first >> RAW_ALIGN_SHIFT & 31;
         kind.function = what == RAW_MALLOC    ? KIND_MALLOC
                         : what == RAW_CALLOC  ? KIND_CALLOC
                         : what == RAW_ALIGNED ? KIND_ALIGNED
@@ -252,7 +253,10 @@ static void take_event(struct session *session, struct reader *reader, const str
 
 static uint64_t stamp_at(const struct reader *reader, const struct ring *ring)
 {
-    return reader->tail == reader->head ? no_stamp : word_at(ring, reader->tail) >> 8;
+    if (reader->tail == reader->head)
+        return no_stamp;
+    bool is_stamped = (word_at(ring, reader->tail) & RAW_STAMPED) != 0;
+    return is_stamped ? word_at(ring, reader->tail + 1) : reader->last;
 }
 
 static bool has_news(const struct session *session)
@@ -306,14 +310,14 @@ static void look_ahead(struct session *session, struct reader *reader, const str
     to = to < reader->head ? to : reader->head;
     uint64_t at = reader->ahead < reader->tail ? reader->tail : reader->ahead;
     while (at < to) {
-        static const unsigned char words[8] = {2, 3, 3, 3, 2, 4, 3, 2};
-        unsigned what = word_at(ring, at) & 7;
-        uint64_t second = word_at(ring, at + 1);
+        static const unsigned char words[8] = {1, 2, 2, 2, 1, 3, 2, 1};
+        uint64_t first = word_at(ring, at);
+        unsigned what = first >> RAW_KIND_SHIFT & 7;
         bool has_size = what != RAW_FREE && what != RAW_BEGIN && what != RAW_TOUCHED;
-        __builtin_prefetch(
-            blocks_look(&session->live, second & ((UINT64_C(1) << RAW_SIZE_SHIFT) - 1)), 1);
-        at += words[what];
-        at += has_size && second >> RAW_SIZE_SHIFT == RAW_SIZE_LONG;
+        __builtin_prefetch(blocks_look(&session->live, first & RAW_ADDRESS_MASK), 1);
+        at += first >> RAW_STAMPED_SHIFT;
+        has_size = has_size && word_at(ring, at + 1) >> RAW_SIZE_SHIFT == RAW_SIZE_LONG;
+        at += words[what] + has_size;
     }
     reader->ahead = at;
 }

@@ -29,6 +29,7 @@ struct reader {
     uint64_t told;  /* of tail, to the thread */
     uint64_t ahead; /* what was asked for before it is needed */
     uint64_t stamp; /* of the event at tail; all ones: there is none */
+    uint64_t last;  /* stamp before it, which an event without one repeats */
     uint32_t thread;
     bool is_known;
     uint32_t resize_count;

@@ -5,7 +5,7 @@
  * The thread writes at `head`, the collector reads at `tail`. Each event carries a time stamp that
  * is taken after a block is handed out and before a block is given away, so that the stamps of a
  * block's events, and those of an address's successive blocks, are in the order of the events.
- * While a process has one ring, its events need no stamps of their own and repeat the last one.
+ * While a process has one ring, its events have no stamps, and count as of the stamp before them.
  *
  * `is_writing` is set before an event's stamp is taken and cleared after its words are published.
  * The collector takes a stamp, makes every thread of the process pass a barrier (membarrier), and
@@ -23,19 +23,28 @@ enum {
     RINGS_MAX = 1024,
     SHARED_MAGIC = 0x43524d31,
 
-    /* Events: the first word is stamp << 8 | log2(alignment) << 3 | kind. */
-    RAW_FREE = 0,    /* block */
-    RAW_MALLOC = 1,  /* block | size << 48, site [, size] */
+    /* Events: the first word has, from the lowest bit up, block, kind, log2(alignment) and whether
+     * a stamp follows; then comes what is told here. As few words as can be, since each line of
+     * them goes from one core to another. */
+    RAW_FREE = 0,
+    RAW_MALLOC = 1,  /* site | size << 48 [, size] */
     RAW_CALLOC = 2,  /* the same */
     RAW_ALIGNED = 3, /* the same */
-    RAW_BEGIN = 4,   /* block: its realloc begins */
-    RAW_END = 5,     /* new block or 0 | size << 48, site, old block [, size] */
-    RAW_TOUCHED = 6, /* block, resident pages */
+    RAW_BEGIN = 4,   /* the block's realloc begins */
+    RAW_END = 5,     /* site | size << 48, old block [, size]; the block is the new one, or 0 */
+    RAW_TOUCHED = 6, /* resident pages */
 
+    RAW_ADDRESS_BITS = 48, /* of a block, and of a site */
+    RAW_KIND_SHIFT = 48,
+    RAW_ALIGN_SHIFT = 51,
+    RAW_STAMPED_SHIFT = 63,
     RAW_SIZE_SHIFT = 48,
     RAW_SIZE_LONG = 0xffff, /* the size has a word of its own */
-    EVENT_WORDS_MAX = 6,
+    EVENT_WORDS_MAX = 5,
 };
+
+#define RAW_ADDRESS_MASK ((UINT64_C(1) << RAW_ADDRESS_BITS) - 1)
+#define RAW_STAMPED (UINT64_C(1) << RAW_STAMPED_SHIFT)
 
 struct ring {
     /* Its thread writes. */

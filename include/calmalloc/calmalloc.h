@@ -154,7 +154,9 @@ void calm_idle(void);
  * its block. The callback must return, and must not free or resize the block that a `realloc` is
  * about. Not called from within itself, in the same thread; several threads may be in it at once.
  * While more is charged than the soft limit and nothing is refused it comes again after 100 ms, or
- * when a 64th of the limit more is charged.
+ * when a 64th of the limit more is charged than it left. A compiler may know that malloc calls
+ * nothing of the program's (glibc says so), and keep static variables of a file in registers across
+ * it: what the callback shares with code that allocates is to be atomic or volatile.
  * Cost, while one is set: some twenty instructions each time a cache asks for more.
  */
 void calm_on_limit(void (*callback)(size_t bytes_over));

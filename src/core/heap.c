@@ -432,14 +432,16 @@ static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
     return moved;
 }
 
-/* A block that grows is copied to a dirty span, whose pages are there, with room to grow on in
- * place. Only where a copy is short. */
-static void *copy_to_room(void *block, size_t have, size_t bytes, unsigned owner)
+/* One that is to be so many times as long at once, as before it was cut, finds its old pages. */
+enum { JUMP = 4 };
+
+/* A block that grows is copied to a dirty span of `room` units, whose pages are there. Only where a
+ * copy is short. */
+static void *copy_to_room(void *block, size_t have, size_t bytes, size_t room, unsigned owner)
 {
-    size_t units = large_units(bytes), room = units + units / 2;
     if (have > COPY_MAX_BYTES || bytes <= have)
         return NULL;
-    void *target = large_acquire_in_room(units, room, owner);
+    void *target = large_acquire_in_room(large_units(bytes), room, owner);
     if (target == NULL)
         return NULL;
     region_copy((char *)target, (const char *)block, have);
@@ -449,10 +451,12 @@ static void *copy_to_room(void *block, size_t have, size_t bytes, unsigned owner
 
 static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
 {
-    size_t have = large_usable(block);
-    void *resized = large_resize_in_place(block, bytes, owner)
-                        ? block
-                        : copy_to_room(block, have, bytes, owner);
+    size_t have = large_usable(block), units = large_units(bytes);
+    void *resized = bytes / JUMP >= have ? copy_to_room(block, have, bytes, units, owner) : NULL;
+    if (resized == NULL && large_resize_in_place(block, bytes, owner))
+        resized = block;
+    if (resized == NULL) /* so that it grows on in place */
+        resized = copy_to_room(block, have, bytes, units + units / 2, owner);
     if (resized == NULL)
         resized = large_move(block, bytes, owner);
     if (resized != NULL && is_sampled)

@@ -25,7 +25,7 @@ enum {
     CACHES_SHARE = 16,       /* of a limit, in all caches                                   */
     CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is                             */
     BATCH_SHARE = 16,        /* of a limit, in all batches                                  */
-    DIRTY_SHARE = 8,         /* of a limit, dirty for what is taken again,                  */
+    DIRTY_SHARE = 8,         /* of a group's limit, dirty for what is taken again,          */
     DIRTY_MOST = 128 * 1024 * 1024, /* and bytes: more is faulted in again (decisions/memory.md) */
     ROOM_SHARE = 16,              /* of a group's limit, for what is not charged                 */
     ROOM_LEAST = 4 * 1024 * 1024, /* bytes: the program's own pages, and the kernel's for it     */
@@ -81,7 +81,13 @@ static void scale(size_t least)
     thread_set_budget(size_min(load(&asked.cache_bytes_each, RELAXED), each), least / CACHES_SHARE,
                       cpus);
     batch_set_limit(cpus, least / BATCH_SHARE);
-    store(&purge_settings.dirty_most, size_min(least / DIRTY_SHARE, DIRTY_MOST), RELAXED);
+}
+
+/* A group has other processes, too. */
+static void scale_dirty(size_t by_group, size_t own)
+{
+    store(&purge_settings.dirty_most, size_min(by_group / DIRTY_SHARE, DIRTY_MOST), RELAXED);
+    store(&purge_settings.limit, own, RELAXED);
 }
 
 static void put_in_force(void)
@@ -99,6 +105,7 @@ static void put_in_force(void)
     store(&purge_settings.soft_limit, or_zero(soft), RELAXED);
     store(&told_from, size_min(hard, soft), RELAXED);
     scale(size_min(size_min(hard, soft), size_min(max, high)));
+    scale_dirty(size_min(max, high), size_min(hard, soft));
 }
 
 void limit_start(unsigned cpu_count, size_t group_bytes)
@@ -163,6 +170,8 @@ NOINLINE bool limit_settle(bool is_refused)
     size_t over = bytes_over(more);
     if (over > 0)
         callback(over);
+    if (!is_refused) /* the next step begins where the callback left off */
+        store(&told_at, span_charged_bytes(), RELAXED);
     is_telling = false;
     return true;
 }

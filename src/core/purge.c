@@ -36,6 +36,7 @@ enum {
     SLICE_SHORT = SLICE_BYTES / 4,
     SLICES_A_STEP = 4,            /* beside four times what the caller freed                  */
     HELP_BYTES = 4 * SLICE_BYTES, /* of dirty spans, that nobody waits with for a turn        */
+    LIMIT_SHARE = 8,              /* of a limit, dirty at least, if the program wants it      */
     SWEEP_SHARE = 8,              /* of what slabs hold                                       */
     CHUNKS_A_LOOK = 2048,         /* slabs looked at for idle pages, by the clock             */
     CHUNKS_A_STEP = 128,
@@ -72,12 +73,13 @@ static size_t count_purged(size_t bytes)
 }
 
 /* About so many bytes of dirty spans, in pieces of at most `bytes_max`. Has the turn, or does
- * without. */
-static void purge_spans(size_t bytes, size_t bytes_max)
+ * without. Returns how many. */
+static size_t purge_spans(size_t bytes, size_t bytes_max)
 {
-    size_t done = 1;
-    for (size_t purged = 0; done > 0 && purged < bytes; purged += done)
+    size_t purged = 0;
+    for (size_t done = 1; done > 0 && purged < bytes; purged += done)
         done = count_purged(span_purge(bytes - purged, bytes_max));
+    return purged;
 }
 
 /* Looks at up to `chunks` slabs from the hand on; returns how many. Has the turn: what is claimed
@@ -166,6 +168,23 @@ static size_t expected_bytes(size_t dirty)
     return size_min(span_regret_bytes(), HEIGHTS * height - size_min(HEIGHTS * height, used));
 }
 
+static size_t slack_bytes(void)
+{
+    return SLACK_BYTES + huge_spare_bytes();
+}
+
+/* So much of the dirty bytes may stay whatever the program is expected to take: half of what a
+ * limit of its own leaves, so that a high one costs nothing. */
+static size_t dirty_most(size_t dirty)
+{
+    size_t most = load(&purge_settings.dirty_most, RELAXED);
+    size_t limit = load(&purge_settings.limit, RELAXED), charged = span_charged_bytes();
+    size_t used = charged - size_min(charged, dirty);
+    if (unlikely(limit != SIZE_MAX))
+        most = size_min(most, size_max(limit / LIMIT_SHARE, (limit - size_min(limit, used)) / 2));
+    return slack_bytes() + most;
+}
+
 /* Before `bytes` of it were freed. */
 static void note_height(size_t bytes)
 {
@@ -179,11 +198,11 @@ static void note_height(size_t bytes)
  * that; 0 until there is a slice more than were left the last time. */
 static size_t excess_bytes(size_t slice)
 {
-    size_t dirty = span_dirty_bytes() + shelf_bytes(), slack = SLACK_BYTES + huge_spare_bytes();
-    size_t kept = slack + expected_bytes(dirty);
+    size_t dirty = span_dirty_bytes() + shelf_bytes();
+    size_t kept = slack_bytes() + expected_bytes(dirty);
     if (is_too_much())
         return dirty >= slice ? dirty : 0;
-    kept = size_min(kept, slack + load(&purge_settings.dirty_most, RELAXED)) + SLICE_BYTES - slice;
+    kept = size_min(kept, dirty_most(dirty)) + SLICE_BYTES - slice;
     size_t left = load(&dirty_left, RELAXED);
     if (dirty < left)
         store(&dirty_left, left = dirty, RELAXED);
@@ -204,8 +223,11 @@ static void purge_excess(size_t bytes, size_t slice)
 {
     size_t budget = 4 * bytes + SLICES_A_STEP * slice;
     size_t excess = excess_of_spans(slice);
-    purge_spans(size_min(excess, budget), budget);
-    if (excess > 0)
+    size_t purged = purge_spans(size_min(excess, budget), budget), dirty = span_dirty_bytes();
+    /* A span may be so long that less than a half of it is wanted. */
+    if (excess > 0 && purged == 0 && dirty > dirty_most(dirty) + SLICE_BYTES)
+        purged = purge_spans(dirty, budget);
+    if (purged > 0 && excess <= budget)
         store(&dirty_left, span_dirty_bytes() + shelf_bytes(), RELAXED);
 }
 

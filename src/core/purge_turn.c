@@ -17,7 +17,7 @@ enum {
 };
 
 struct purge_settings purge_settings = {
-    .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2};
+    .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2, .limit = SIZE_MAX};
 
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* became free since the start */

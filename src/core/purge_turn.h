@@ -13,7 +13,8 @@ struct purge_settings {
     _Atomic uint32_t delay_ms;   /* between two looks, by the clock */
     _Atomic size_t cold_ms;      /* after which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* of charged bytes, beyond which nothing is kept; 0: none */
-    _Atomic size_t dirty_most;   /* for what is taken again                                 */
+    _Atomic size_t dirty_most;   /* bytes, for what is taken again                          */
+    _Atomic size_t limit;        /* of charged bytes, the program's own; SIZE_MAX: none     */
 };
 extern struct purge_settings purge_settings;
 

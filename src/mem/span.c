@@ -247,6 +247,8 @@ bool span_is_limited(void)
 static NOINLINE bool promise_limited(size_t units)
 {
     void (*tell)(size_t) = load(&on_charge, ACQUIRE);
+    /* The front moves by whole chunks: until what is more of one is free again, it is charged. */
+    units = align_up(units, CHUNK_UNITS);
     if (tell != NULL)
         tell(units);
     size_t limit = load(&limit_units, RELAXED);
@@ -268,6 +270,7 @@ static bool promise(size_t units)
 static void end_promise(size_t units)
 {
     size_t promised = load(&promised_units, RELAXED);
+    units = align_up(units, CHUNK_UNITS);
     while (unlikely(promised > 0) &&
            !compare_swap(&promised_units, &promised, promised - size_min(promised, units), RELAXED,
                          RELAXED))

@@ -155,8 +155,8 @@ TEST(Large, ABlockGrowsIntoTheFreeSpanBehindItAndShrinksWhereItIs)
     ASSERT_EQ(resize(block, 10 * UNIT_BYTES, 0), block);
     EXPECT_EQ(large_usable(block), 10u * UNIT_BYTES);
     EXPECT_EQ(large_length(block), 10u);
-    ASSERT_EQ(resize(block, 90 * UNIT_BYTES - 5, 0), block);
-    EXPECT_EQ(large_usable(block), 90u * UNIT_BYTES);
+    ASSERT_EQ(resize(block, 96 * UNIT_BYTES - 5, 0), block);
+    EXPECT_EQ(large_usable(block), 96u * UNIT_BYTES);
     EXPECT_TRUE(region_is_large(block));
     EXPECT_TRUE(is_filled(block, 10 * UNIT_BYTES, 1));
     large_release(block);

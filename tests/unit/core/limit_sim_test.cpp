@@ -294,6 +294,32 @@ TEST_F(Told, AfterTheChargeHasFallenASoftLimitThatIsPassedAgainTellsAgain)
     }
 }
 
+static std::vector<void *> shed;
+
+static void free_so_much(size_t bytes_over)
+{
+    for (size_t freed = 0; freed < bytes_over && !shed.empty(); freed += mib) {
+        calm_free(shed.back());
+        shed.pop_back();
+    }
+}
+
+/* Seen to fail with a next call that waits until more is charged than before the callback: each
+ * time the program had a 64th more. */
+TEST_F(Told, WhoFreesWhatItIsToldStaysAtTheSoftLimit)
+{
+    ASSERT_EQ(calm_option_set("soft_limit_mb", base_ / mib + 64), 0);
+    calm_on_limit(free_so_much);
+    size_t most = 0;
+    for (unsigned i = 0; i < 5000; i++) {
+        shed.push_back(calm_malloc(mib));
+        most = std::max(most, shed.size());
+    }
+    EXPECT_LE(most, 68u);
+    calm_on_limit(nullptr);
+    free_so_much(SIZE_MAX);
+}
+
 static unsigned trims;
 static std::atomic<bool> is_trimming;
 

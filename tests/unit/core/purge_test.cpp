@@ -154,6 +154,57 @@ TEST_F(PurgeTest, AFrameThatTakesTheSamePagesAgainDoesNotFaultThemIn)
     }
 }
 
+static void use_again_and_again(size_t bytes, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        void *block = calm_malloc(bytes);
+        memset(block, 1, bytes);
+        calm_free(block);
+    }
+}
+
+/* Seen to fail where a span stays of which less than a half is too much. */
+TEST_F(PurgeTest, ASpanThatIsLongerThanAllThatMayStayGoesBack)
+{
+    size_t most = purge_settings.dirty_most;
+    purge_settings.dirty_most = 32 * mib;
+    use_again_and_again(48 * mib, 8);
+    EXPECT_LE(span_dirty_bytes(), 36 * mib);
+    purge_settings.dirty_most = most;
+}
+
+/* Seen to fail with an eighth of the limit kept, however much room there is. */
+TEST_F(PurgeTest, AHighLimitOfItsOwnDoesNotMakeAProgramFaultItsPagesInAgain)
+{
+    purge_settings.limit = span_charged_bytes() + 400 * mib;
+    use_again_and_again(100 * mib, 6);
+    size_t before = faults();
+    use_again_and_again(100 * mib, 4);
+    EXPECT_LT(faults() - before, 100 * mib / 4096);
+    purge_settings.limit = SIZE_MAX;
+}
+
+/* Seen to fail with a request that needs room to grow on, and with one that grows where it is first
+ * of all: twice the buffer was resident. */
+TEST_F(PurgeTest, ABufferThatIsCutAndGrowsAgainTakesItsOldPages)
+{
+    size_t before = heap_resident(), most = 0;
+    calm_test::Random random(3);
+    char *block = static_cast<char *>(calm_malloc(48 * mib));
+    memset(block, 1, 48 * mib);
+    for (unsigned i = 0; i < 30; i++) {
+        size_t rest = mib + random.below(2 * mib);
+        block = static_cast<char *>(calm_realloc(block, rest));
+        memset(block, 2, rest);
+        block = static_cast<char *>(calm_realloc(block, 48 * mib));
+        memset(block + rest, 3, 48 * mib - rest);
+        most = std::max(most, heap_resident());
+        ASSERT_EQ(block[rest - 1], 2);
+    }
+    EXPECT_LE(most, before + 60 * mib);
+    calm_free(block);
+}
+
 /* Seen to fail with a look by the clock that purges no spans. */
 TEST_F(PurgeTest, WhatIsTakenAgainNoLongerGoesBackWhileTheProgramGoesOn)
 {

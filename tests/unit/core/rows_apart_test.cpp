@@ -143,7 +143,7 @@ TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheShelfToItsCohortAlone)
 {
     heap_trim();
     std::map<unsigned, void *> freed = free_of_several();
-    EXPECT_EQ(shelf_bytes(), 3 * align_up(OTHERS_BYTES, UNIT_BYTES));
+    EXPECT_EQ(shelf_bytes(), 3 * large_units(OTHERS_BYTES) * UNIT_BYTES);
     for (const auto &[row, block] : freed)
         EXPECT_EQ(heap_alloc_slow(OTHERS_BYTES, offset_of(row)), block) << "row " << row;
     EXPECT_EQ(shelf_bytes(), 0u);
@@ -165,7 +165,7 @@ TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndWaitsOnce)
     EXPECT_EQ(misuse_count(), before + 1);
     EXPECT_EQ(heap_realloc(block, 200000, offset_of(700), false), nullptr);
     EXPECT_EQ(misuse_count(), before + 2);
-    EXPECT_EQ(shelf_bytes(), align_up(300000, UNIT_BYTES));
+    EXPECT_EQ(shelf_bytes(), large_units(300000) * UNIT_BYTES);
     heap_free(block);
     EXPECT_EQ(misuse_count(), before + 3);
     ASSERT_EQ(heap_alloc_slow(300000, offset_of(700)), block);
@@ -185,7 +185,7 @@ TEST_F(Apart, LargeBlocksThatWaitAreDirtyAndNotAllocated)
     for (void *block : blocks)
         heap_free(block);
     calm_stats_read(&after);
-    size_t bytes = align_up(300000, UNIT_BYTES) + align_up(1000000, UNIT_BYTES);
+    size_t bytes = (large_units(300000) + large_units(1000000)) * UNIT_BYTES;
     EXPECT_EQ(after.dirty_bytes - before.dirty_bytes, bytes);
     EXPECT_EQ(after.allocated_bytes, before.allocated_bytes);
 }

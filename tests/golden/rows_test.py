@@ -24,7 +24,8 @@ PROFILED = "pairs-64|pairs-256|pairs-4096|slots|mixed|batch"  # the same with th
 PROFILED_SUFFIX = ", profiled"
 RATE = "profile_kb=512"
 TOLERANCE = 0.03
-TOLERANCES = {"xpattern": 0.06}  # what is purged is taken again within a second, or not: 186 to 199 beside other work
+# What is purged is taken again within a second, or not: beside other work 186 to 199, 293 to 321 million.
+TOLERANCES = {"xpattern": 0.06, "order-random": 0.12}
 TOLERANCE_PROFILED = 0.08  # which requests are sampled differs from run to run, and what they cost
 NO_CLOCK = "purge_delay_ms=60000"  # by 50 ms of a busy machine's time xpattern has 130 to 210 instructions
 

@@ -176,7 +176,7 @@ void heap_install_hooks(void)
 }
 
 /* The first request of all may be a large one; how long pages are is known when the heap starts. */
-static struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
+ALWAYS_INLINE struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
 {
     if (unlikely(region.base == NULL))
         heap_start();

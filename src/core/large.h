@@ -19,8 +19,10 @@ enum { LARGE_SHORT_UNITS = 512 };
  * than a unit. */
 ALWAYS_INLINE size_t large_units(size_t bytes)
 {
-    size_t eighth = ((size_t)1 << bit_highest(bytes | 1)) / 8;
-    size_t step = size_max(size_min(eighth, CHUNK_BYTES), region.granule);
+    enum { EIGHTH = 3 };
+    unsigned top = bit_highest(bytes | UNIT_BYTES << EIGHTH);
+    top = top < CHUNK_SHIFT + EIGHTH ? top : CHUNK_SHIFT + EIGHTH;
+    size_t step = size_max((size_t)1 << (top - EIGHTH), region.granule);
     return align_up(size_max(bytes, 1), step) >> UNIT_SHIFT;
 }
 

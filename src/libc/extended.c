@@ -6,6 +6,7 @@
  * above chooses among caches and arenas, which are jemalloc's own. Sizes are not 0. Source:
  * jemalloc(3).
  */
+#include "core/large.h"
 #include "libc/aligned.h"
 
 enum { LOG2_BITS = 63, ZERO = 64 };
@@ -90,5 +91,5 @@ EXPORT size_t nallocx(size_t size, int flags)
     unsigned class = class_aligned(size, alignment);
     if (class != 0)
         return class_facts[class].bytes;
-    return heap_good_size(size_max(size, MEDIUM_MAX + 1)); /* 0 above PTRDIFF_MAX */
+    return size <= PTRDIFF_MAX ? large_units(size) << UNIT_SHIFT : 0;
 }

@@ -22,6 +22,7 @@ enum {
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
     TABLES_SHARE = 32, /* of what is given up: the region's tables and books grow with it, too */
+    TABLES_CHUNKS = 3, /* by steps of a chunk */
 };
 
 /* Addresses for which the lock is not to be had are lost: no memory is. */
@@ -190,7 +191,8 @@ static size_t give_up(size_t wanted, size_t least)
 
 size_t span_give_up(size_t units)
 {
-    return give_up(units + units / TABLES_SHARE + 1, 1);
+    size_t tables = units / TABLES_SHARE + TABLES_CHUNKS * CHUNK_UNITS;
+    return give_up(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
 }
 
 void span_give_up_long(void)

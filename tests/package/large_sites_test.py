@@ -9,9 +9,10 @@ import subprocess
 
 from support import HERE, InFolder, calm, needs, run
 
-UNIT = 65536
-EXPECTED = {"by_malloc": (4, 3), "by_calloc": (3, 5), "by_aligned": (2, 7), "by_new": (5, 2), "by_aligned_new": (1, 9),
-            "by_realloc": (1, 11), "by_least": (6, 1), "by_huge": (1, 640), "by_growth": (1, 130)}
+UNIT = 8192
+EXPECTED = {"by_malloc": (4, 24), "by_calloc": (3, 40), "by_aligned": (2, 56), "by_new": (5, 16),
+            "by_aligned_new": (1, 72), "by_realloc": (1, 88), "by_least": (6, 5), "by_huge": (1, 5120),
+            "by_growth": (1, 1040)}
 WAYS = ("", "sites=hash", "sites=intern", "sites=learned", "profile_kb=512", "sites=hash,profile_kb=1",
         "sites=intern,profile_kb=1", "cores=never", "sites=intern,wrappers=on")
 

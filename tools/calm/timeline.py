@@ -39,8 +39,8 @@ class Look:
         used = max(0, (memory.get("block") or 0) - (memory.get("untouched") or 0))
         self.areas = [min(used, self.rss), 0, self.rss - min(used, self.rss)]
         if heap is not None:
-            # Of the moment when the parts were read, which of `calm top --json` may be another one.
-            whole = memory.get("rss") or self.rss
+            # Of the moment when the parts were read: RSS may have grown since the look began.
+            self.rss = self.sizes[0] = whole = memory.get("rss") or self.rss
             self.sizes[-1] = max(0, whole - heap)
             self.areas = [used, max(0, heap - used), max(0, whole - max(heap, used))]
         self.entry, self.frames = entry, frames

@@ -5,7 +5,7 @@
     run.py --page                   the same, and puts a table into docs/design/contention.md
     run.py --check                  a short run; fails when a count is above bench/contention/bounds.json
     run.py --write-bounds           writes bounds.json from a short run
-    run.py --shards-page            with and without shards, --cores 64 256, and puts a table into docs/design/depots.md
+    run.py --shards                 with and without shards, --cores 64 256, and prints a table
     run.py --sizes                  caches that find their sizes, and fixed ones
     run.py --chiplet 8              every 8 cores share a last-level cache; --one-shard: the allocator does not know
 
@@ -33,8 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BOUNDS = os.path.join(HERE, "bounds.json")
 PAGE = os.path.join(ROOT, "docs", "design", "contention.md")
-SHARDS_PAGE = os.path.join(ROOT, "docs", "design", "depots.md")
-BEGIN, END = "<!-- figures: bench/contention/run.py --%s -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures: bench/contention/run.py --page -->", "<!-- end of figures -->"
 SIZES = (0, 255, 1023)  # blocks of a bin in a cache from the first, and no budget; 0: found by misses
 SHARED = ["private-2048", "remote", "handover", "one-way", "churn"]  # workloads whose batches cores share
 CHIPLET = 8
@@ -285,13 +284,12 @@ def report(results, options):
                      limit_table(results))
 
 
-def write_page(page, option, text):
-    begin = BEGIN % option
-    with open(page, encoding="utf-8") as file:
-        before, rest = file.read().split(begin)
+def write_page(text):
+    with open(PAGE, encoding="utf-8") as file:
+        before, rest = file.read().split(BEGIN)
     after = rest.split(END)[1]
-    with open(page, "w", encoding="utf-8") as file:
-        file.write(before + begin + "\n\n" + text + "\n\n" + END + after)
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(before + BEGIN + "\n\n" + text + "\n\n" + END + after)
 
 
 def check_control(program):
@@ -362,7 +360,7 @@ def has_instrumentation(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--shards-page", action="store_true")
+    parser.add_argument("--shards", action="store_true")
     parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write-bounds", action="store_true")
@@ -389,13 +387,13 @@ def main():
         return check(program)
     if options.write_bounds:
         return write_bounds(program)
-    if options.shards_page:
-        write_page(SHARDS_PAGE, "shards-page", shards_table(measure_pairs(program, options)))
+    if options.shards:
+        print(shards_table(measure_pairs(program, options)))
         return 0
     results = measure(program, options)
     print(report(results, options))
     if options.page:
-        write_page(PAGE, "page", page_table(results))
+        write_page(page_table(results))
     return 0
 
 

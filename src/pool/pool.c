@@ -8,7 +8,7 @@
  * block that was freed since: of two frees at once one is then told.
  *
  * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `pending`, `detours` and a counter.
- * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md and pool-pending.md
+ * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md
  */
 #include "pool/pool.h"
 

@@ -220,7 +220,7 @@ class Page(unittest.TestCase):
 
     def test_the_default_is_held_against_one_queue(self):
         title = "The default against one shared queue"
-        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {"0.333 ±0.000"})
+        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {"0.333±0.000"})
 
     def test_the_default_is_held_against_the_best_of_the_others(self):
         rows = [line for line in section(self.text, "Unequal cores").splitlines() if line.startswith("| bimodal | 0.8")]

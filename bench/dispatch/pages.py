@@ -464,9 +464,10 @@ def commits(results):
     def shown(name):
         return f"`{name}`" + (" in part" if sum(name in names for names in found.values()) > 1 else "")
 
-    parts = [f"of {commit}: {', '.join(shown(name) for name in sets_of_all if name in found[commit])}"
-             for commit in sorted(found)]
-    return "The lines are of more than one commit, " + "; ".join(parts) + "."
+    *fewer, most = sorted(found, key=lambda commit: (len(found[commit]), commit))
+    parts = [f"{', '.join(shown(name) for name in sets_of_all if name in found[commit])} of {commit}"
+             for commit in fewer]
+    return f"All lines are of {most}, but for {'; '.join(parts)}."
 
 
 def everything(results):
@@ -490,7 +491,8 @@ def ratio_at(lines, name, **wanted):
 
 def over_best(lines):
     """The default against the best of the others: settings and traffics down, loads across."""
-    out = ["## The default over the best other", "", "P99 of `steal` over that of the best other policy, which is named."
+    out = ["## The default over the best other", "",
+           "P99 of `steal` over that of the best other policy, which is named."
            " `unequal`: four of 16 cores take four times as long; `one-slow`: one takes ten times as long; `delay`:"
            " decisions, news and thefts take that part of a service time, equal cores.", ""]
     rows = []

@@ -296,8 +296,7 @@ class Page(unittest.TestCase):
         for line in mixed:
             if (line["set"], line["policy"]) in (("keys", "hash"), ("bursty", "steal")):
                 line["commit"] = "def"
-        self.assertEqual(pages.commits(mixed), "The lines are of more than one commit, of abc: `bursty` in part,"
-                                               " `cost`; of def: `bursty` in part, `keys`.")
+        self.assertEqual(pages.commits(mixed), "All lines are of def, but for `bursty` in part, `cost` of abc.")
         for line in mixed:
             del line["commit"]
         self.assertEqual(pages.commits(mixed), "All lines are of a commit that was not recorded.")

@@ -190,6 +190,10 @@ def by_note(knobs):
     return groups
 
 
+def item(head, note):
+    return textwrap.fill("- %s %s" % (head, note), 120, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def page():
     knobs, parts = read(), [HEAD]
     for family, title in FAMILIES.items():
@@ -197,14 +201,12 @@ def page():
         of_family = [knob for knob in knobs if knob.family == family]
         counterparts = [knob for knob in of_family if knob.to or isinstance(knob.value, dict)]
         if counterparts:
-            parts.append("| knob | here | |\n|---|---|---|")
-            parts += ["| %s | %s | %s |" % (", ".join(names), value, note) for (value, note), names in
-                      by_note(counterparts).items()]
+            parts += [item("%s%s %s." % (", ".join(names), "" if ": " in value else ":", value), note)
+                      for (value, note), names in by_note(counterparts).items()]
             parts.append("\nNo option:\n")
         groups = {note: names for (_, note), names in
                   by_note([knob for knob in of_family if knob not in counterparts]).items()}
-        parts += [textwrap.fill("- %s: %s" % (", ".join(names), note), 120, subsequent_indent="  ",
-                                break_on_hyphens=False) for note, names in groups.items() if SAYS_WHAT.search(note)]
+        parts += [item(", ".join(names) + ":", note) for note, names in groups.items() if SAYS_WHAT.search(note)]
         parts.append("")
         rest = [name for note, names in groups.items() if not SAYS_WHAT.search(note) for name in names]
         if rest:

@@ -159,7 +159,7 @@ FAMILIES = {
 HEAD = """# Coming from another allocator
 
 Begin without settings: most settings of other allocators work against arenas, caches that cannot shrink, and memory
-that goes back only from the top, none of which calmalloc has. This page has each knob's counterpart.
+that goes back only from the top, none of which calmalloc has.
 
     calm translate "$MALLOC_CONF"             says the same of yours and why, and prints a line for CALM_OPTIONS
     calm translate MALLOC_ARENA_MAX=2         also of other variables; without words, of the environment

@@ -126,7 +126,7 @@ def bound(lines):
             for load in loads:
                 a, b = (lines.of("equal", policy=policy, traffic=traffic, load=load) for policy in (one, other))
                 mean, reach = interval(lines.ratios(p99, a, b))
-                row.append(f"{mean:.3f} ±{reach:.3f}")
+                row.append(f"{mean:.3f}±{reach:.3f}")
             rows.append(row)
         out += [f"{one} over {other}", ""] + table(["traffic"] + [f"load {load:g}" for load in loads], rows)
     return out
@@ -464,9 +464,10 @@ def commits(results):
     def shown(name):
         return f"`{name}`" + (" in part" if sum(name in names for names in found.values()) > 1 else "")
 
-    parts = [f"of {commit}: {', '.join(shown(name) for name in sets_of_all if name in found[commit])}"
-             for commit in sorted(found)]
-    return "The lines are of more than one commit, " + "; ".join(parts) + "."
+    *fewer, most = sorted(found, key=lambda commit: (len(found[commit]), commit))
+    parts = [f"{', '.join(shown(name) for name in sets_of_all if name in found[commit])} of {commit}"
+             for commit in fewer]
+    return f"All lines are of {most}, but for {'; '.join(parts)}."
 
 
 def everything(results):
@@ -490,9 +491,10 @@ def ratio_at(lines, name, **wanted):
 
 def over_best(lines):
     """The default against the best of the others: settings and traffics down, loads across."""
-    out = ["## The default over the best other", "", "Ratios of P99, `steal` over the best of the others at that point;"
-           " below 1 the default is quicker. `unequal`: four of 16 cores take four times as long; `one-slow`: one takes"
-           " ten times as long; `delay`: decisions, news and thefts take that part of a service time, equal cores.", ""]
+    out = ["## The default over the best other", "",
+           "P99 of `steal` over that of the best other policy, which is named."
+           " `unequal`: four of 16 cores take four times as long; `one-slow`: one takes ten times as long; `delay`:"
+           " decisions, news and thefts take that part of a service time, equal cores.", ""]
     rows = []
     for name in ("unequal", "one-slow", "delay"):
         for delay in lines.seen(name, "delay"):
@@ -506,7 +508,7 @@ def must(lines):
     """What the load alone takes from tight pools."""
     loads = lines.seen("tight", "load")
     out = ["## Tight pools", "", "16 blocks of each of 4 classes on each core, 4 on four of them; bimodal times."
-           " What must fail, whatever the policy, if it knows no sizes and nobody waits without end (`must_fail()` in"
+           " What must fail under any policy that knows no sizes, if no task waits without end (`must_fail()` in"
            " `bench/dispatch/pages.py`).", ""]
     return out + table(["load"] + [f"{load:g}" for load in loads],
                        [["at least"] + [f"{100 * must_fail(load):.1f} %" for load in loads]])
@@ -516,7 +518,7 @@ def unseen(lines):
     """The same on seeds of the day of the run."""
     seeds = lines.seen("held-back", "seed")
     out = ["## Seeds that nobody saw", "",
-           f"Seeds {min(seeds)} to {max(seeds)}: the day of the run chose them. Otherwise as above.", ""]
+           f"Seeds {min(seeds)} to {max(seeds)}, which the day of the run chose.", ""]
     loads = sorted(lines.seen("held-back", "load"))
     rows = [[setting, traffic] + [ratio_at(lines, "held-back", setting=setting, traffic=traffic, load=load)
                                   for load in loads]
@@ -529,12 +531,9 @@ def page(results):
     """The tables that decide."""
     lines = Lines(results)
     out = ["# Dispatch policies: the deciding figures", "",
-           "Written by `bench/dispatch/study.py report` from `bench/results/dispatch.jsonl.gz`, which"
-           " `bench/dispatch/study.py run SIMULATOR` writes; `bench/dispatch/study.py tables` prints every table of"
-           " the same lines. Options of each run are in `bench/dispatch/sets.py`."
-           " Nothing here depends on the machine: the simulator's time is its own."
-           " Ten seeds; mean and half-width of"
-           " the 95 % interval; times in mean service times on an ordinary core."
+           "`bench/dispatch/study.py report` writes this page from `bench/results/dispatch.jsonl.gz`; `study.py tables`"
+           " prints every table, `sets.py` has each run's options. Ten seeds; mean and half-width of the 95 % interval;"
+           " times in mean service times on an ordinary core, whatever the machine."
            " [What follows from them](dispatch.md).", "", commits(results), ""]
     for part in (bound, over_best, must, unseen):
         out += part(lines)

@@ -6,6 +6,7 @@ without its markers is refused, not guessed at. What lies outside the markers is
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Dict, List
 
@@ -59,15 +60,26 @@ def summary_lines(report: Report) -> List[str]:
     return [OVERVIEW.format(ours=report.ours), *_origin(report), "", *markdown_table(overview_table(report))]
 
 
+def _without(table: Table, name: str) -> Table:
+    """The table without the column of this name."""
+    at = table.head.index(name)
+    return replace(
+        table,
+        head=table.head[:at] + table.head[at + 1 :],
+        rows=[row[:at] + row[at + 1 :] for row in table.rows],
+        words=tuple(each - (each > at) for each in table.words if each != at),
+    )
+
+
 def losses_lines(report: Report) -> List[str]:
-    """The worst rows."""
+    """The worst rows. Groups are in the report."""
     tables: List[Table] = [
         worst_table(report, None, "By each row's own figure"),
         worst_table(report, "peak", "By peak RSS"),
     ]
     lines = _origin(report)
     for table in tables:
-        lines += [""] + markdown_table(table)
+        lines += [""] + markdown_table(_without(table, "group"))
     return lines
 
 

@@ -200,6 +200,13 @@ def worst_rows(report: Report, metric: Optional[str]) -> List[Tuple]:
     return failed + sorted(found, key=lambda item: -item[2].median)
 
 
+def _compared(row, metric: Optional[str]) -> str:
+    """What a row compares; the metric of a whole table stands in the table's title."""
+    if metric and row.why:
+        return row.why
+    return words_of_metric(metric or row.metric) + (f"; {row.why}" if row.why else "")
+
+
 def worst_table(report: Report, metric: Optional[str], title: str) -> Table:
     lines = []
     for row, best, pair in worst_rows(report, metric)[:WORST_SHOWN]:
@@ -213,7 +220,7 @@ def worst_table(report: Report, metric: Optional[str], title: str) -> Table:
                 ratio_cell(pair),
                 best,
                 "?" if pair.smallest_visible is None else _share(pair.smallest_visible),
-                words_of_metric(metric or row.metric) + (f"; {row.why}" if row.why else ""),
+                _compared(row, metric),
             ]
         )
     note = "" if lines else "No row is worse than its best peer by more than a tie."

@@ -220,7 +220,7 @@ class Page(unittest.TestCase):
 
     def test_the_default_is_held_against_one_queue(self):
         title = "The default against one shared queue"
-        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {"0.333 ±0.000"})
+        self.assertEqual(set(self.rows(title, "steal over jbsq1")["heavy"]), {"0.333±0.000"})
 
     def test_the_default_is_held_against_the_best_of_the_others(self):
         rows = [line for line in section(self.text, "Unequal cores").splitlines() if line.startswith("| bimodal | 0.8")]
@@ -296,8 +296,7 @@ class Page(unittest.TestCase):
         for line in mixed:
             if (line["set"], line["policy"]) in (("keys", "hash"), ("bursty", "steal")):
                 line["commit"] = "def"
-        self.assertEqual(pages.commits(mixed), "The lines are of more than one commit, of abc: `bursty` in part,"
-                                               " `cost`; of def: `bursty` in part, `keys`.")
+        self.assertEqual(pages.commits(mixed), "All lines are of def, but for `bursty` in part, `cost` of abc.")
         for line in mixed:
             del line["commit"]
         self.assertEqual(pages.commits(mixed), "All lines are of a commit that was not recorded.")

@@ -537,7 +537,7 @@ class Documents(unittest.TestCase):
         begin, end = (report_documents.MARKER.format(name="losses", edge=edge) for edge in ("begin", "end"))
         path = self.document(f"{begin}\n{end}\nBecause.\n")
         report_documents.write_losses(load("losses.jsonl", small()), path)
-        self.assertIn("| mixed | one thread | 2.00", path.read_text())
+        self.assertIn("| mixed | 2.00", path.read_text())
         self.assertTrue(path.read_text().endswith(f"{end}\nBecause.\n"))
 
 

@@ -54,7 +54,10 @@ class Site(unittest.TestCase):
                 if name.endswith(".md"):
                     path = os.path.relpath(os.path.join(folder, name), os.path.join(ROOT, "docs"))
                     self.assertTrue(os.path.exists(os.path.join(SITE, path[:-3] + ".html")), path)
-        self.assertIn("Why another one", read(os.path.join(SITE, "index.html")))
+        # Seen to fail: words of an older README.
+        first = read(os.path.join(SITE, "index.html"))
+        for heading in re.findall(r"^## (.*)$", read(os.path.join(ROOT, "README.md")), re.M):
+            self.assertIn(html.escape(heading), first)
         self.assertIn("malloc(48)", read(os.path.join(SITE, "tour.html")))
 
     def test_the_reference_has_each_call_of_the_headers_with_a_section(self):

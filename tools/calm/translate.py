@@ -158,19 +158,17 @@ FAMILIES = {
 }
 HEAD = """# Coming from another allocator
 
-Most settings of other allocators work against something that calmalloc does not have: arenas, a cache that cannot
-shrink, memory that goes back only from the top. Begin with none. This page has each knob and its
-counterpart, and
+Begin without settings: most settings of other allocators work against arenas, caches that cannot shrink, and memory
+that goes back only from the top, none of which calmalloc has.
 
     calm translate "$MALLOC_CONF"             says the same of yours and why, and prints a line for CALM_OPTIONS
     calm translate MALLOC_ARENA_MAX=2         also of other variables; without words, of the environment
     export "$(calm translate "$MALLOC_CONF")" sets it
 
-`calm options` lists the options. Free memory goes back after `purge_delay_ms`, by whoever frees; a program that
-frees nothing keeps what it has until it calls calm_idle(), calm_trim() or malloc_trim(0).
+Free memory goes back after `purge_delay_ms`, by whoever frees; a program that frees nothing keeps what it has until it
+calls calm_idle(), calm_trim() or malloc_trim(0).
 
-The tables are made from `tools/calm/coming_from.json` by `python3 tools/calm/translate.py --page`, and a test compares
-them.
+`python3 tools/calm/translate.py --page` makes this page from `tools/calm/coming_from.json`; a test compares them.
 """
 
 
@@ -181,15 +179,19 @@ def value_words(knob):
     return "`%s`" % knob.to if knob.to else "none"
 
 
-def without_counterpart(knobs):
-    """{note: names} of knobs that no option stands for; one that only points to another one stands beside it."""
+def by_note(knobs):
+    """{(counterpart, note): names}. A knob that only points to another one stands beside it."""
     notes, groups = {knob.knob: knob.note for knob in knobs}, {}
     for knob in knobs:
         note = knob.note
         while (same := SAME_AS.fullmatch(note)) and same[1] in notes:
             note = notes[same[1]]
-        groups.setdefault(note, []).append("`%s`" % knob.knob)
+        groups.setdefault((value_words(knob), note), []).append("`%s`" % knob.knob)
     return groups
+
+
+def item(head, note):
+    return textwrap.fill("- %s %s" % (head, note), 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def page():
@@ -199,12 +201,12 @@ def page():
         of_family = [knob for knob in knobs if knob.family == family]
         counterparts = [knob for knob in of_family if knob.to or isinstance(knob.value, dict)]
         if counterparts:
-            parts.append("| knob | here | |\n|---|---|---|")
-            parts += ["| `%s` | %s | %s |" % (knob.knob, value_words(knob), knob.note) for knob in counterparts]
-            parts.append("")
-        groups = without_counterpart([knob for knob in of_family if knob not in counterparts])
-        parts.append("| no option | what to do |\n|---|---|")
-        parts += ["| %s | %s |" % (", ".join(names), note) for note, names in groups.items() if SAYS_WHAT.search(note)]
+            parts += [item("%s%s %s." % (", ".join(names), "" if ": " in value else ":", value), note)
+                      for (value, note), names in by_note(counterparts).items()]
+            parts.append("\nNo option:\n")
+        groups = {note: names for (_, note), names in
+                  by_note([knob for knob in of_family if knob not in counterparts]).items()}
+        parts += [item(", ".join(names) + ":", note) for note, names in groups.items() if SAYS_WHAT.search(note)]
         parts.append("")
         rest = [name for note, names in groups.items() if not SAYS_WHAT.search(note) for name in names]
         if rest:

@@ -5,9 +5,12 @@
  *
  * Seen to fail with an idle that only empties the cache, and with one that does not.
  */
+#define _GNU_SOURCE
+
 #include "check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,10 +66,20 @@ static void wait_for(unsigned which)
         sleep_ms(1);
 }
 
+/* Where caches are by cores, the one of the core that the thread is on is emptied. */
+static void stay_on_this_core(void)
+{
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    pthread_setaffinity_np(pthread_self(), sizeof here, &here);
+}
+
 static void *fill_cache(void *unused)
 {
     static void *blocks[SMALL_BLOCKS];
     unsigned long seed = 3;
+    stay_on_this_core();
     for (unsigned i = 0; i < 400 * SMALL_BLOCKS; i++) {
         void **slot = &blocks[random_next(&seed) % SMALL_BLOCKS];
         free(*slot);

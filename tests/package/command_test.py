@@ -72,7 +72,7 @@ class CommandLine(unittest.TestCase):
         headings = [line for line in calm("docs", "purg").stdout.split("\n") if re.match(r"\S+:\d+: ", line)]
         self.assertEqual(len(headings), 12)
         self.assertIn("purg", headings[0].lower())
-        self.assertLess(headings[-1], headings[0])  # not by their pages alone
+        self.assertNotEqual(headings, sorted(headings))  # not by their pages alone
         found = calm("docs", "semaphore", "OpenTelemetry").stdout
         self.assertRegex(found, r"^docs/design/probes\.md:\d+: Probes: OpenTelemetry's\n")
         page, line = re.match(r"(\S+):(\d+): ", found).groups()

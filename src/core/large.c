@@ -44,7 +44,7 @@ static void *block_of(struct span span)
     struct span_tag *tag = &region.tags[span.unit];
     if (span.unit == 0)
         return NULL;
-    tag->asked = (uint32_t)span.units;
+    store(&tag->asked, (uint32_t)span.units, RELAXED);
     tag->class_before = 0;
     store(&tag->site, 0, RELAXED);
     tag->is_moved = false;
@@ -237,7 +237,7 @@ bool large_is_sampled(const void *block)
 
 size_t large_usable(const void *block)
 {
-    return (size_t)region.tags[region_unit(block)].asked << UNIT_SHIFT;
+    return (size_t)load(&region.tags[region_unit(block)].asked, RELAXED) << UNIT_SHIFT;
 }
 
 size_t large_length(const void *block)

@@ -87,8 +87,8 @@ ALWAYS_INLINE void large_note_site_if(void *block, const void *site)
 ALWAYS_INLINE void large_note_asked(void *block, size_t units)
 {
     struct span_tag *tag = &region.tags[region_unit(block)];
-    if (unlikely(tag->asked != units))
-        tag->asked = (uint32_t)units;
+    if (unlikely(load(&tag->asked, RELAXED) != units))
+        store(&tag->asked, (uint32_t)units, RELAXED);
 }
 
 /* Usable bytes of the large block at `block`: the units that were asked for. */

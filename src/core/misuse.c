@@ -103,7 +103,7 @@ static void report_foreign(const void *block, const char *verb)
 /* Free units remember what was there last, as long as nothing else begins there. */
 static void report_free(const void *block, size_t chunk, const char *verb)
 {
-    size_t large = (size_t)region.tags[region_unit(block)].asked << UNIT_SHIFT;
+    size_t large = (size_t)load(&region.tags[region_unit(block)].asked, RELAXED) << UNIT_SHIFT;
     size_t small = class_facts[region.tags[chunk * CHUNK_UNITS].class_before].bytes;
     if (large != 0 && (uintptr_t)block % UNIT_BYTES == 0)
         misuse_report_double(block, verb, large);

@@ -127,7 +127,7 @@ void slab_retire(struct slab *slab)
     unsigned class = bin_class(slab->bin);
     ASSERT(slab->free_count == slab->capacity && region_bin(chunk) == NO_SLAB);
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
-    region.tags[unit].asked = 0;
+    store(&region.tags[unit].asked, 0, RELAXED);
     region.tags[unit].class_before = (uint8_t)class;
     bookkeeping_release(slab, slab_lines(class));
     span_release(unit, CHUNK_UNITS, is_zero);

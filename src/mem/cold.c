@@ -132,7 +132,7 @@ static bool is_in_use(size_t chunk)
         return true;
     for (size_t unit = first; unit < first + CHUNK_UNITS; unit++) {
         if (load(&region.tags[unit].is_large, RELAXED))
-            at.large_end = unit + region.tags[unit].units;
+            at.large_end = unit + load(&region.tags[unit].asked, RELAXED);
         used += unit < at.large_end;
     }
     return used == CHUNK_UNITS || (used > 0 && span_gone_bytes() == 0);

@@ -332,8 +332,9 @@ size_t region_around(const void *address, size_t *inside)
            region_bin((unit - back) / CHUNK_UNITS) == NO_SLAB)
         back++;
     const struct span_tag *tag = &region.tags[unit - back];
-    if (!load(&tag->is_large, RELAXED) || back >= tag->units)
+    size_t units = load(&tag->asked, RELAXED);
+    if (!load(&tag->is_large, RELAXED) || back >= units)
         return 0;
     *inside = (size_t)((const char *)address - region_address(unit - back));
-    return (size_t)tag->asked << UNIT_SHIFT;
+    return units << UNIT_SHIFT;
 }

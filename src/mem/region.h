@@ -17,7 +17,7 @@
 #include "os/os.h"
 
 enum {
-    UNIT_SHIFT = 13, /* what a large block has more than was asked for is less than a unit */
+    UNIT_SHIFT = 13, /* the least step of large blocks' lengths */
     UNIT_BYTES = 1 << UNIT_SHIFT,
     CHUNK_SHIFT = 16,
     CHUNK_BYTES = 1 << CHUNK_SHIFT,
@@ -46,8 +46,9 @@ struct span_tag {
         void *slab;             /* a slab's bookkeeping; written before the map names its bin */
         _Atomic uintptr_t site; /* of a large block, for reports: where its request returned to */
     };
-    uint32_t asked;        /* units that the large block which begins here can use, or, for reports,
-                              of what did before it was freed; 0 is unknown                     */
+    _Atomic uint32_t
+        asked;             /* units that the large block which begins here can use; for reports, of
+                              what did before it was freed, too; 0 is unknown. Others may read it */
     _Atomic bool is_large; /* a live large block begins here                                    */
     uint8_t class_before;  /* for reports: of the slab that was here, until a block begins here */
 };

@@ -44,7 +44,7 @@ class Cold : public testing::Test
 
     static void make_large(size_t unit, size_t length)
     {
-        region.tags[unit].units = static_cast<uint32_t>(length * CHUNK_UNITS);
+        store(&region.tags[unit].asked, static_cast<uint32_t>(length * CHUNK_UNITS), RELAXED);
         store(&region.tags[unit].is_large, length > 0, RELAXED);
     }
 

@@ -452,10 +452,11 @@ static void *copy_to_room(void *block, size_t have, size_t bytes, size_t room, u
 static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
 {
     size_t have = large_usable(block), units = large_units(bytes);
-    void *resized = bytes / JUMP >= have ? copy_to_room(block, have, bytes, units, owner) : NULL;
+    bool is_jump = bytes / JUMP >= have;
+    void *resized = is_jump ? copy_to_room(block, have, bytes, units, owner) : NULL;
     if (resized == NULL && large_resize_in_place(block, bytes, owner))
         resized = block;
-    if (resized == NULL) /* so that it grows on in place */
+    if (resized == NULL && !is_jump) /* so that it grows on in place */
         resized = copy_to_room(block, have, bytes, units + units / 2, owner);
     if (resized == NULL)
         resized = large_move(block, bytes, owner);

@@ -159,11 +159,24 @@ static bool is_too_much(void)
     return unlikely(limit != 0) && span_charged_bytes() > limit;
 }
 
+/* What is dirty and can be taken again. */
+static size_t dirty_bytes(void)
+{
+    return span_dirty_bytes() + shelf_bytes();
+}
+
+/* What is charged and not dirty. */
+static size_t used_bytes(size_t dirty)
+{
+    size_t charged = span_charged_bytes();
+    return charged - size_min(charged, dirty);
+}
+
 /* The program is not expected to take more again than some times what it used at its height of
  * late, in blocks of other lengths. */
 static size_t expected_bytes(size_t dirty)
 {
-    size_t charged = span_charged_bytes(), used = charged - size_min(charged, dirty);
+    size_t used = used_bytes(dirty);
     size_t height = size_max(load(&height_now, RELAXED), load(&height_before, RELAXED));
     return size_min(span_regret_bytes(), HEIGHTS * height - size_min(HEIGHTS * height, used));
 }
@@ -178,18 +191,18 @@ static size_t slack_bytes(void)
 static size_t dirty_most(size_t dirty)
 {
     size_t most = load(&purge_settings.dirty_most, RELAXED);
-    size_t limit = load(&purge_settings.limit, RELAXED), charged = span_charged_bytes();
-    size_t used = charged - size_min(charged, dirty);
-    if (unlikely(limit != SIZE_MAX))
-        most = size_min(most, size_max(limit / LIMIT_SHARE, (limit - size_min(limit, used)) / 2));
+    size_t limit = load(&purge_settings.limit, RELAXED);
+    if (unlikely(limit != SIZE_MAX)) {
+        size_t left = limit - size_min(limit, used_bytes(dirty));
+        most = size_min(most, size_max(limit / LIMIT_SHARE, left / 2));
+    }
     return slack_bytes() + most;
 }
 
 /* Before `bytes` of it were freed. */
 static void note_height(size_t bytes)
 {
-    size_t charged = span_charged_bytes(), dirty = span_dirty_bytes() + shelf_bytes();
-    size_t used = charged - size_min(charged, dirty) + bytes;
+    size_t used = used_bytes(dirty_bytes()) + bytes;
     if (used > load(&height_now, RELAXED))
         store(&height_now, used, RELAXED);
 }
@@ -198,7 +211,7 @@ static void note_height(size_t bytes)
  * that; 0 until there is a slice more than were left the last time. */
 static size_t excess_bytes(size_t slice)
 {
-    size_t dirty = span_dirty_bytes() + shelf_bytes();
+    size_t dirty = dirty_bytes();
     size_t kept = slack_bytes() + expected_bytes(dirty);
     if (is_too_much())
         return dirty >= slice ? dirty : 0;
@@ -228,7 +241,7 @@ static void purge_excess(size_t bytes, size_t slice)
     if (excess > 0 && purged == 0 && dirty > dirty_most(dirty) + SLICE_BYTES)
         purged = purge_spans(dirty, budget);
     if (purged > 0 && excess <= budget)
-        store(&dirty_left, span_dirty_bytes() + shelf_bytes(), RELAXED);
+        store(&dirty_left, dirty_bytes(), RELAXED);
 }
 
 /* Begins a sweep over all slabs when much has become free in them since the last one: an eighth of

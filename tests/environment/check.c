@@ -123,28 +123,33 @@ static ssize_t read_all(const char *path, char *buffer, size_t capacity)
     return length;
 }
 
-static size_t rollup_bytes(const char *name)
+static size_t figure_bytes(const char *path, const char *name)
 {
     char text[4096];
-    CHECK(read_all("/proc/self/smaps_rollup", text, sizeof text) > 0, "no /proc/self/smaps_rollup");
+    CHECK(read_all(path, text, sizeof text) > 0, "no %s", path);
     const char *at = strstr(text, name);
-    CHECK(at != NULL, "no %s in smaps_rollup", name);
+    CHECK(at != NULL, "no %s in %s", name, path);
     return strtoul(at + strlen(name), NULL, 10) * KIB;
 }
 
 size_t resident_bytes(void)
 {
-    return rollup_bytes("\nRss:");
+    return figure_bytes("/proc/self/smaps_rollup", "\nRss:");
 }
 
 size_t anonymous_bytes(void)
 {
-    return rollup_bytes("\nAnonymous:");
+    return figure_bytes("/proc/self/smaps_rollup", "\nAnonymous:");
 }
 
 size_t huge_bytes(void)
 {
-    return rollup_bytes("\nAnonHugePages:");
+    return figure_bytes("/proc/self/smaps_rollup", "\nAnonHugePages:");
+}
+
+size_t data_bytes(void)
+{
+    return figure_bytes("/proc/self/status", "\nVmData:");
 }
 
 size_t virtual_bytes(void)

@@ -70,10 +70,12 @@ void check_is_limited_to(size_t bytes, char **argv);
 void check_child_succeeds(pid_t child, const char *what);
 
 /* What the kernel holds for the process, exactly, in bytes; what of it is of no file, since how
- * much of a file is there varies; what it has reserved; how many mappings; how many tasks. */
+ * much of a file is there varies; what is private and writable; what it has reserved; how many
+ * mappings; how many tasks. */
 size_t resident_bytes(void);
 size_t anonymous_bytes(void);
 size_t huge_bytes(void);
+size_t data_bytes(void);
 size_t virtual_bytes(void);
 size_t mapping_count(void);
 size_t task_count(void);

@@ -12,7 +12,6 @@
 
 #include "check.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,19 +25,6 @@ static size_t (*committed)(void);
 static atomic_uint running = THREADS;
 static atomic_bool is_begun;
 static void *blocks[THREADS][SLOTS];
-
-static size_t data_bytes(void)
-{
-    char text[4096];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    CHECK(length > 0, "no /proc/self/status");
-    close(fd);
-    text[length] = '\0';
-    const char *line = strstr(text, "VmData:");
-    CHECK(line != NULL, "no VmData");
-    return strtoul(line + strlen("VmData:"), NULL, 10) * KIB;
-}
 
 static void *work(void *which)
 {

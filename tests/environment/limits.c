@@ -16,7 +16,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -163,41 +162,28 @@ static void check_sparse(void)
     }
 }
 
-/* What the kernel counts against a strict limit of commitments, as far as it is this process's. */
-static size_t committed_bytes(void)
-{
-    char text[4096];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    CHECK(length > 0, "no /proc/self/status");
-    close(fd);
-    text[length] = '\0';
-    const char *line = strstr(text, "VmData:");
-    CHECK(line != NULL, "no VmData");
-    return strtoul(line + strlen("VmData:"), NULL, 10) * KIB;
-}
-
-/* Where vm.overcommit_memory is 2: blocks, the tables for them and no more are committed. The pages
- * are not touched, and root keeps what is set aside for it. */
+/* Where vm.overcommit_memory is 2: blocks, the tables for them and no more are private and
+ * writable, which is what counts there. The pages are not touched, and root keeps what is set aside
+ * for it. */
 static void check_strict(void)
 {
     static void *blocks[BLOCKS_STRICT];
     if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0)
         check_skip("cannot become an ordinary user");
     free(malloc(MIB));
-    size_t before = committed_bytes(), granted = 0, count = 0;
+    size_t before = data_bytes(), granted = 0, count = 0;
     CHECK(before < 8 * MIB, "%zu MiB are committed at the start", before / MIB);
     for (size_t size = GIB; size >= MIB; size /= 4)
         while (count < BLOCKS_STRICT && (blocks[count] = malloc(size)) != NULL) {
             count++;
             granted += size;
         }
-    size_t after = committed_bytes();
+    size_t after = data_bytes();
     bool is_full = !kernel_grants(256 * MIB);
     for (size_t i = 0; i < count; i++)
         free(blocks[i]);
     malloc_trim(0);
-    size_t last = committed_bytes();
+    size_t last = data_bytes();
     CHECK(is_full, "the kernel grants 256 MiB, malloc no 1 MiB; it has %zu", granted / MIB);
     CHECK(after - before < granted + granted / 50 + 32 * MIB, "%zu MiB are committed for %zu",
           after / MIB, granted / MIB);

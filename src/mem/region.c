@@ -121,7 +121,7 @@ static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
     return error == 0 ? end : 0;
 }
 
-static int move_front(size_t units, bool is_more_wanted, size_t *first, size_t *count)
+int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
     size_t seen = load(&region.chunks, RELAXED);
     size_t chunks = units / CHUNK_UNITS + (units % CHUNK_UNITS != 0);
@@ -137,16 +137,6 @@ static int move_front(size_t units, bool is_more_wanted, size_t *first, size_t *
             return 0;
         }
     }
-}
-
-int region_grow(size_t units, size_t *first, size_t *count)
-{
-    return move_front(units, true, first, count);
-}
-
-int region_grow_least(size_t units, size_t *first, size_t *count)
-{
-    return move_front(units, false, first, count);
 }
 
 static int purge(void *start, size_t size)

@@ -80,13 +80,11 @@ extern HIDDEN struct region region;
 int region_start(const struct os_facts *facts);
 
 /*
- * Moves the front up by at least `units`; the range found is [*first, *first + *count), committed
- * and zero. Returns 0 or -ENOMEM. Any thread, which waits for none; must not hold the span lock.
+ * Moves the front up by at least `units`, by more where that may be had and is wanted; the range
+ * found is [*first, *first + *count), committed and zero. Returns 0 or -ENOMEM. Any thread, which
+ * waits for none; must not hold the span lock.
  */
-int region_grow(size_t units, size_t *first, size_t *count);
-
-/* The same by as few units as that may be. */
-int region_grow_least(size_t units, size_t *first, size_t *count);
+int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count);
 
 /* Drops pages of the region, in pieces; they read as zero afterwards, and none comes back by
  * itself. Returns 0 or a negative errno value, which is counted: some may be dropped then. */

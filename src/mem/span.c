@@ -285,10 +285,7 @@ static size_t skew_of_front(size_t align_units)
 
 static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
-    is_more_wanted = is_more_wanted && !span_is_limited();
-    int error = is_more_wanted ? region_grow(units, first, count)
-                               : region_grow_least(units, first, count);
-    if (error != 0)
+    if (region_grow(units, is_more_wanted && !span_is_limited(), first, count) != 0)
         return false;
     regret_note_taken(&span_in_vain, units);
     return true;

@@ -88,7 +88,7 @@ struct span span_take_gone(size_t units, size_t align_units, unsigned owner)
 static size_t lengthen(size_t piece)
 {
     size_t first, count;
-    while (piece > 0 && region_grow_least(piece, &first, &count) != 0)
+    while (piece > 0 && region_grow(piece, false, &first, &count) != 0)
         piece /= 2;
     piece = piece > 0 ? count : 0;
     if (piece > 0 && os_counted(os_unmap(region_address(first), piece << UNIT_SHIFT)) == 0) {

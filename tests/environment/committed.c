@@ -17,7 +17,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { THREADS = 3, SLOTS = 4000, ROUNDS = 40, SAMPLES_MIN = 200, LOOKS = 1000 };
 

@@ -21,7 +21,7 @@ class RegionMove : public testing::Test
         os_start(&facts);
         ASSERT_TRUE(region.base != nullptr || region_start(&facts) == 0);
         size_t count;
-        ASSERT_EQ(region_grow_least(3 * UNITS, &first_, &count), 0);
+        ASSERT_EQ(region_grow(3 * UNITS, false, &first_, &count), 0);
         from_ = region_address(first_);
         to_ = region_address(first_ + UNITS);
         third_ = region_address(first_ + 2 * UNITS);

@@ -46,7 +46,7 @@ TEST(Region, GrowthsFollowEachOtherAndAreZeroAndInTheMapAsNoSlab)
     size_t end = std::max<size_t>(region_units(), CHUNK_UNITS);
     for (size_t units : {1, 5, 32, 33, 1000, 2}) {
         size_t first = 0, count = 0;
-        ASSERT_EQ(region_grow(units, &first, &count), 0);
+        ASSERT_EQ(region_grow(units, true, &first, &count), 0);
         EXPECT_EQ(first, end) << "chunk 0 is never handed out; growths leave no gap";
         EXPECT_GE(count, units);
         end = first + count;
@@ -68,7 +68,7 @@ TEST(Region, OnlyAddressesBelowTheFrontAreHeld)
 {
     start();
     size_t first, count;
-    ASSERT_EQ(region_grow(1, &first, &count), 0);
+    ASSERT_EQ(region_grow(1, true, &first, &count), 0);
     EXPECT_TRUE(region_holds(region_chunk(region_chunk_address(1))));
     EXPECT_FALSE(region_holds(region_chunk(region.base - 1)));
     EXPECT_TRUE(region_holds(region_chunk(region_address(region_units()) - 1)));
@@ -81,13 +81,13 @@ TEST(Region, AGrowthThatCannotBeChangesNothing)
 {
     start();
     size_t units = region_units(), first = 77, count = 78;
-    EXPECT_LT(region_grow(SIZE_MAX, &first, &count), 0);
-    EXPECT_LT(region_grow(SIZE_MAX >> UNIT_SHIFT, &first, &count), 0);
-    EXPECT_LT(region_grow(static_cast<size_t>(1) << 40, &first, &count), 0);
+    EXPECT_LT(region_grow(SIZE_MAX, true, &first, &count), 0);
+    EXPECT_LT(region_grow(SIZE_MAX >> UNIT_SHIFT, true, &first, &count), 0);
+    EXPECT_LT(region_grow(static_cast<size_t>(1) << 40, true, &first, &count), 0);
     EXPECT_EQ(first, 77u);
     EXPECT_EQ(count, 78u);
     EXPECT_EQ(region_units(), units);
-    EXPECT_EQ(region_grow(1, &first, &count), 0);
+    EXPECT_EQ(region_grow(1, true, &first, &count), 0);
 }
 
 TEST(Region, TheKernelSeesAHandfulOfMappingsHoweverLargeItGrows)
@@ -95,7 +95,7 @@ TEST(Region, TheKernelSeesAHandfulOfMappingsHoweverLargeItGrows)
     start();
     size_t first, count;
     for (unsigned i = 0; i < 200; i++)
-        ASSERT_EQ(region_grow(1 + i % 7, &first, &count), 0);
+        ASSERT_EQ(region_grow(1 + i % 7, true, &first, &count), 0);
     EXPECT_LE(heap_mappings(), 1u);
     EXPECT_LE(region_resident_bytes(), region_mapped_bytes());
     EXPECT_LE(region_mapped_bytes(), region_reserved_bytes());
@@ -123,7 +123,7 @@ TEST(Region, HugePagesLeaveOneMapping)
 {
     start();
     size_t first, count, taken = 0;
-    ASSERT_EQ(region_grow(4 * HUGE_UNITS, &first, &count), 0);
+    ASSERT_EQ(region_grow(4 * HUGE_UNITS, true, &first, &count), 0);
     for (size_t unit = region_aligned(first, HUGE_UNITS); unit + HUGE_UNITS <= first + count;
          unit += HUGE_UNITS)
         taken += os_make_huge(region_address(unit), size_t{HUGE_UNITS} << UNIT_SHIFT) > 0;
@@ -140,7 +140,7 @@ TEST(Region, BelowAndBehindNothingCanBeTouched)
 {
     start();
     size_t first, count;
-    ASSERT_EQ(region_grow(1, &first, &count), 0);
+    ASSERT_EQ(region_grow(1, true, &first, &count), 0);
     auto below = calm_test::mappings_in(region.base, CHUNK_BYTES);
     ASSERT_EQ(below.size(), 1u);
     EXPECT_EQ(below[0].access.substr(0, 3), "---");
@@ -152,7 +152,7 @@ TEST(Region, ItsTablesGrowWithItAndAreNoMoreThanATwoHundredthAndAStep)
 {
     start();
     size_t first, count;
-    ASSERT_EQ(region_grow(40000, &first, &count), 0);
+    ASSERT_EQ(region_grow(40000, true, &first, &count), 0);
     EXPECT_LE(region_tables_mapped_bytes(), region_mapped_bytes() / 200 + 2 * (64 * 1024 + 4096));
     EXPECT_EQ(region_bin(region.chunks - 1), static_cast<unsigned>(NO_SLAB));
     region.tags[region_units() - 1].units = 0; /* is there */
@@ -174,7 +174,7 @@ template <typename Before> static void grow_under(int resource, size_t tenths, c
     if (region.base == nullptr && region_start(&facts) != 0)
         _exit(1);
     size_t units = 0, first, count;
-    while (region_grow(16, &first, &count) == 0)
+    while (region_grow(16, true, &first, &count) == 0)
         units += count;
     _exit((units << UNIT_SHIFT) > limit_bytes / 10 * tenths ? 0 : 2);
 }
@@ -205,7 +205,7 @@ TEST(Region, ACopyIsWholeAndLeavesPagesWithoutMemoryThatNobodyWrote)
     const size_t page = 4096, pages = 64;
     size_t first, count;
     const size_t units = pages * page / UNIT_BYTES;
-    ASSERT_EQ(region_grow(2 * units, &first, &count), 0);
+    ASSERT_EQ(region_grow(2 * units, true, &first, &count), 0);
     char *from = region_address(first), *to = region_address(first + units);
     for (size_t at : {3, 4, 20, 63})
         from[at * page + 100 * at % page] = 1;
@@ -230,7 +230,7 @@ TEST(Region, ARequestThatIsRefusedForItsSizeReservesNothing)
     start();
     size_t first, count, reserved = region_reserved_bytes();
     for (unsigned shift = 40; shift < 44; shift++)
-        if (region_grow((size_t{1} << shift) / UNIT_BYTES, &first, &count) == 0)
+        if (region_grow((size_t{1} << shift) / UNIT_BYTES, true, &first, &count) == 0)
             GTEST_SKIP() << "this kernel commits whatever is asked for";
     EXPECT_EQ(region_reserved_bytes(), reserved);
 }
@@ -251,7 +251,7 @@ TEST(RegionDeathTest, WithoutAddressSpaceTheStartFailsAndALaterOneWorks)
             _exit(1);
         setrlimit(RLIMIT_AS, &before);
         size_t first, count;
-        _exit(region_start(&facts) == 0 && region_grow(1, &first, &count) == 0 ? 0 : 2);
+        _exit(region_start(&facts) == 0 && region_grow(1, true, &first, &count) == 0 ? 0 : 2);
     };
     EXPECT_EXIT(start_twice(), testing::ExitedWithCode(0), "");
 }

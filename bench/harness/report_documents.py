@@ -1,7 +1,7 @@
 """Keeps what documents say of figures generated: between two marker comments, from the raw lines of one run.
 
-README has a block `summary` (one table, one plot), docs/benchmarks.md a block `losses` (the worst rows). A document
-without its markers is refused, not guessed at. What lies outside the markers is never touched.
+README has a block `summary` (programs, geometric means, one plot), docs/benchmarks.md a block `losses` (the worst
+rows). A document without its markers is refused, not guessed at. What lies outside the markers is never touched.
 """
 
 import os
@@ -13,7 +13,17 @@ from typing import Dict, List
 from . import report_plots
 from .base import REPOSITORY, Stop, note
 from .report_data import Report
-from .report_tables import OVERVIEW, Table, markdown_table, overview_table, quick_look, worst_table
+from .report_tables import (
+    OVERVIEW,
+    PROGRAMS,
+    Table,
+    markdown_table,
+    overview_table,
+    programs_table,
+    quick_look,
+    readme_peers,
+    worst_table,
+)
 
 READING = "[How to read this, how it can be wrong, and where we lose](docs/benchmarks.md)."
 MARKER = "<!-- {name}: {edge} of what `./calm bench report` writes -->"
@@ -56,8 +66,11 @@ def _origin(report: Report) -> List[str]:
 
 
 def summary_lines(report: Report) -> List[str]:
-    """The table of geometric means."""
-    return [OVERVIEW.format(ours=report.ours), *_origin(report), "", *markdown_table(overview_table(report))]
+    """What is compared, the table of programs, the table of geometric means."""
+    programs = programs_table(report)
+    first = [PROGRAMS, "", *markdown_table(programs), ""] if programs else []
+    means = [OVERVIEW.format(ours=report.ours), "", *markdown_table(overview_table(report, readme_peers(report)))]
+    return [*_origin(report), "", *first, *means]
 
 
 def _without(table: Table, name: str) -> Table:

@@ -10,6 +10,8 @@ from . import goals
 from .report_data import FOREIGN_LIMIT, REPEATS_WANTED, Report, unit_of, words_of_field, words_of_metric
 from .results import TIES_WANTED, Figure, Ratio, geometric_mean
 
+# What most programs run on today: README's columns.
+README_PEERS = ("glibc", "jemalloc", "mimalloc3", "tcmalloc")
 WORST_SHOWN = 10
 SINGLE_RUN_MARGIN = 1.10  # rows that run once know no spread: a smaller loss is not listed
 
@@ -160,8 +162,8 @@ def ratio_table(report: Report, rows: List, metric: Optional[str], title: str = 
     return Table(head, lines, title, words=(0, len(head) - 2))
 
 
-def overview_table(report: Report) -> Table:
-    """Geometric means, group by group."""
+def overview_table(report: Report, peers: List[str]) -> Table:
+    """Geometric means, group by group: over each of these peers, and over the best peer of each row."""
     lines = []
     for group in report.groups:
         rows = report.rows_of(group)
@@ -170,14 +172,41 @@ def overview_table(report: Report) -> Table:
         kinds = [(None, "own figure")] + ([("peak", "peak RSS")] if report.has_peaks(group) else [])
         for metric, words in kinds:
             cells, most = [], 0
-            for peer in report.peers:
-                pairs = [report.pair(row, peer, metric or row.metric) for row in rows]
+            for peer in peers + [None]:
+                pairs = [_pair_with(report, row, peer, metric or row.metric) for row in rows]
                 pairs = [pair for pair in pairs if pair]
                 mean = geometric_mean(pair.median for pair in pairs)
                 most = max(most, len(pairs))
                 cells.append(Cell("-" if mean is None else f"{mean:.2f} ({_verdicts(pairs)})"))
             lines.append([group, words, str(most)] + cells)
-    return Table(["group", "figure", "rows"] + report.peers, lines, words=(0, 1))
+    return Table(["group", "figure", "rows"] + peers + [_best_head(report)], lines, words=(0, 1))
+
+
+def _pair_with(report: Report, row, peer: Optional[str], metric: str) -> Optional[Ratio]:
+    """The ratio over a peer; without one over the best peer of the row."""
+    name = peer or report.best_peer(row, metric)
+    return report.pair(row, name, metric) if name else None
+
+
+def readme_peers(report: Report) -> List[str]:
+    """Those of README_PEERS that were measured; all peers where none was."""
+    return [peer for peer in README_PEERS if peer in report.peers] or report.peers
+
+
+def programs_table(report: Report) -> Optional[Table]:
+    """Medians of the real programs: CPU seconds and peak. None: no program was run."""
+    rows = report.rows_of("programs")
+    libraries = [report.ours] + readme_peers(report)
+    lines = []
+    for row in rows:
+        cells = []
+        for library in libraries:
+            figures = [report.figure(row, library, metric) for metric in (row.metric, "peak")]
+            known = [amount(figure.median, unit_of(metric))
+                     for figure, metric in zip(figures, (row.metric, "peak")) if figure]
+            cells.append(Cell("failed", "failed") if report.failure(row, library) else Cell("; ".join(known) or "-"))
+        lines.append([row.name] + cells)
+    return Table(["program"] + libraries, lines, words=(0,)) if lines else None
 
 
 # --- where we lose ---
@@ -287,9 +316,10 @@ def _plain(value: float) -> str:
 # --- sections ---
 
 
+PROGRAMS = "Real programs: CPU time and peak RSS, medians."
 OVERVIEW = (
-    "Geometric means of {ours} over each peer, below 1 is better for {ours}; behind it, in how many rows {ours} is "
-    "better / tied / worse."
+    "Geometric means of {ours} over a peer, below 1 is better for {ours}; in brackets, in how many rows {ours} is "
+    "better / tied / worse. The best peer is chosen row by row."
 )
 HOW_TO_READ = (
     "A cell such as 0.92 [0.89 0.95] (0.90) is {ours} over the peer of its column: the median of the "
@@ -481,7 +511,7 @@ def sections(report: Report, metric: Optional[str], more: Sequence[Section] = ()
     overview = Section(
         "Where we stand",
         [OVERVIEW.format(ours=report.ours)],
-        tables=[overview_table(report)],
+        tables=[overview_table(report, report.peers)],
         group="",
     )
     return (

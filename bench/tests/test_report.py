@@ -159,7 +159,8 @@ class Tables(unittest.TestCase):
         absent = "jemalloc, mimalloc2, mimalloc23, snmalloc, tcmalloc, tcmalloc_percpu, rpmalloc"
         words = f"A quick look: the best peer is that of 2 of 9, without {absent}."
         self.assertIn(words, self.part("How to read this"))
-        self.assertEqual(self.text.count("best peer (2 of 9)"), self.text.count("| smallest visible |"))
+        beside_rows = self.text.count("| smallest visible |")
+        self.assertEqual(self.text.count("best peer (2 of 9)"), beside_rows + 1)  # and the means of groups
         whole = small()
         whole[0]["libraries"] += [
             dict(whole[0]["libraries"][0], name=name, sha256=name) for name in absent.split(", ")
@@ -497,6 +498,19 @@ class Documents(unittest.TestCase):
         again = path.read_text()
         quietly(report_documents.write_summary, load("readme.jsonl", small()), path)
         self.assertEqual(path.read_text(), again)
+
+    def test_programs_come_first_with_their_medians_then_means_over_few_peers_and_the_best(self):
+        lines = small() + [header("calm", "glibc", "mimalloc3", "rpmalloc")]
+        for library, seconds, peak in (("calm", 2.0, 4096), ("glibc", 3.0, 6144), ("rpmalloc", 1.0, 2048)):
+            lines += samples("lua", library, seconds, peak)
+        path = self.document(f"{self.BEGIN}\n{self.END}\n")
+        quietly(report_documents.write_summary, load("programs.jsonl", lines), path)
+        said = path.read_text()
+        self.assertIn("| lua | 2.000 s; 4.0 MiB | 3.000 s; 6.0 MiB | - |", said)
+        self.assertLess(said.index("| lua |"), said.index("| one thread | own figure |"))
+        self.assertIn("| group | figure | rows | glibc | mimalloc3 | best peer (3 of 9) |", said)
+        means = next(line for line in said.splitlines() if line.startswith("| programs | own figure |"))
+        self.assertRegex(means, r"^\| programs \| own figure \| 1 \| 0\.6. .* \| - \| 2\.00 ")
 
     def test_what_documents_say_is_what_the_report_makes_of_the_raw_lines_they_name(self):
         root = BENCH.parent

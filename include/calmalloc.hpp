@@ -1,16 +1,16 @@
 /*
  * calmalloc.hpp: calmalloc for C++17 programs: an allocator for containers, a memory resource, a
- * base class whose objects live on the heap, and the profiler for as long as an object lives.
+ * base class whose objects live on the heap, and a profiler that runs while an object lives.
  *
- * Pools for C++ are in calmalloc/pool.hpp, which this includes and which needs pool.h alone.
+ * Pools for C++ are in calmalloc/pool.hpp, which this header includes and which needs only pool.h.
  *
  * Everything here is inline and calls the functions of calmalloc/calmalloc.h, so it works beside
- * another malloc as well as in place of it. A program that is linked with libcalmalloc needs none
- * of it for new and delete: those are calmalloc's already, sized ones included.
+ * another malloc or in its place. A program linked with libcalmalloc needs none of it for new and
+ * delete: both are calmalloc's already, including sized delete.
  *
- * Threads: as the functions called; an object of these classes has no state of its own. Errors: a
- * request that fails throws std::bad_alloc, a profile that cannot be had std::system_error; a
- * program that is compiled without exceptions ends with the sentence instead.
+ * Threads: as the functions called; objects of these classes have no state. Errors: a failed
+ * request throws std::bad_alloc, a failed profile std::system_error; a program compiled without
+ * exceptions ends with the sentence instead.
  */
 #ifndef CALMALLOC_HPP
 #define CALMALLOC_HPP
@@ -33,7 +33,7 @@ namespace calm
 namespace detail
 {
 
-/* Whether every block of `bytes` is aligned to `alignment`, whoever asks. */
+/* Whether every allocation of `bytes` is aligned to `alignment`, by any function. */
 constexpr bool is_plain(std::size_t bytes, std::size_t alignment) noexcept
 {
     return alignment <= 8 || (alignment <= 16 && bytes > 8);
@@ -57,9 +57,8 @@ inline void *allocate(std::size_t bytes, std::size_t alignment)
 } // namespace detail
 
 /*
- * For containers: std::vector<int, calm::allocator<int>>. All allocators are equal, and so a
- * container may free what another one allocated. Cost: calm_malloc and a look at its result; frees
- * are sized.
+ * For containers: std::vector<int, calm::allocator<int>>. All allocators are equal, so a container
+ * may free another's block. Cost: calm_malloc and a test of its result; frees are sized.
  */
 template <class T> class allocator
 {
@@ -81,7 +80,7 @@ template <class T> class allocator
         return static_cast<T *>(detail::allocate(count * sizeof(T), alignof(T)));
     }
 
-    /* `count` as it was given to allocate. */
+    /* `count` is the argument given to allocate. */
     void deallocate(T *block, std::size_t count) noexcept
     {
         calm_adapter_free(block, count * sizeof(T), alignof(T));
@@ -97,7 +96,7 @@ template <class T> class allocator
     }
 };
 
-/* The heap as a memory resource. All of them are equal; heap() is one that lives for ever. */
+/* The heap as a memory resource. All are equal; heap() returns one that is never destroyed. */
 class heap_resource : public std::pmr::memory_resource
 {
     void *do_allocate(std::size_t bytes, std::size_t alignment) override
@@ -126,9 +125,10 @@ inline std::pmr::memory_resource *heap() noexcept
 }
 
 /*
- * A base class whose objects, those of classes derived from it and arrays of them live on the
- * heap, and tell their size when one is deleted. Deleting through a base needs a virtual
- * destructor, as always. Every form of new is here, as a class with one of them hides the others.
+ * A base class whose objects, including arrays and objects of derived classes, live on the heap.
+ * The delete of a single object passes the size. Deleting through a base needs a virtual
+ * destructor, as always. All forms of new are here, since a class that declares one hides the
+ * others.
  */
 struct object {
     static void *operator new(std::size_t bytes)
@@ -177,15 +177,15 @@ struct object {
     {
         calm_adapter_free(block, bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
     }
-    /* Without the size: a constructor that throws looks for this form alone, where the class is
-     * aligned to more than new's own. */
+    /* Without the size: when a constructor throws, the compiler looks only for this form, where the
+     * class has more than new's default alignment. */
     static void operator delete(void *block, std::align_val_t) noexcept
     {
         calm_free(block);
     }
     static void operator delete(void *, void *) noexcept {}
     static void operator delete[](void *, void *) noexcept {}
-    /* The size of an array may not be known, where its elements need no destructor. */
+    /* The size of an array may be unknown if its elements need no destructor. */
     static void operator delete[](void *block) noexcept
     {
         calm_free(block);
@@ -194,7 +194,7 @@ struct object {
     {
         calm_free(block);
     }
-    /* Of a constructor that throws where new would not. */
+    /* For a constructor that throws after a nothrow new. */
     static void operator delete(void *block, const std::nothrow_t &) noexcept
     {
         calm_free(block);
@@ -213,7 +213,7 @@ struct object {
     }
 };
 
-/* What the heap holds now. Cost: milliseconds on a large heap. */
+/* The heap's statistics now. Cost: milliseconds on a large heap. */
 inline calm_stats stats()
 {
     calm_stats out;
@@ -221,17 +221,17 @@ inline calm_stats stats()
     return out;
 }
 
-/* How a profile is written: for Go's pprof, as gperftools does, a line a stack for flame graphs. */
+/* Formats: for Go's pprof; gperftools' text; one line for each stack, for flame graphs. */
 enum class profile_format { pprof, heap_v2, collapsed };
 
 /*
- * Requests are sampled for as long as this lives. There is one heap, so there is at most one; a
+ * Samples requests while this object lives. There is one heap, so at most one object may live; a
  * second one throws std::system_error with EBUSY.
  */
 class profile
 {
   public:
-    /* One sample in `bytes_a_sample` bytes on average, 512 KiB for 0. The same seed but 0 draws the
+    /* One sample in `bytes_a_sample` bytes on average; 0: 512 KiB. The same nonzero seed draws the
      * same samples for the same requests of a process with one thread, from its start on. */
     explicit profile(std::size_t bytes_a_sample = 0, std::uint64_t seed = 0)
     {
@@ -246,7 +246,7 @@ class profile
         calm_profile_stop();
     }
 
-    /* Writes what was sampled so far to the file descriptor `fd`. */
+    /* Writes the samples so far to the file descriptor `fd`. */
     void write(int fd, profile_format format = profile_format::pprof) const
     {
         const char *name = format == profile_format::pprof     ? "pprof"

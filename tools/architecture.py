@@ -36,27 +36,28 @@ ROWS = {  # from above, and what each is there for
 LANES = (
     ("a request", "#1f5fa8",
      {"malloc": ("libc", 0), "front_alloc_here": ("front", 0), "site_alloc_look": ("site", 0),
-      "cache_pop_at": ("caches", 0), "depot_take": ("depots", 0), "slab_carve": ("slabs", 0),
+      "cache_pop_at": ("caches", 0), "depot_refill": ("depots", 0), "slab_carve": ("slabs", 0),
       "heap_alloc_slow": ("heap", 1), "large_acquire": ("large", 1), "span_acquire": ("mem", 0),
       "os_commit": ("os", 0)},
      (("malloc", "front_alloc_here"), ("front_alloc_here", "site_alloc_look"), ("site_alloc_look", "cache_pop_at"),
-      ("cache_pop_at", "depot_take"), ("depot_take", "slab_carve"), ("slab_carve", "span_acquire"),
+      ("cache_pop_at", "depot_refill"), ("depot_refill", "slab_carve"), ("slab_carve", "span_acquire"),
       ("site_alloc_look", "heap_alloc_slow"), ("heap_alloc_slow", "large_acquire"),
       ("large_acquire", "span_acquire"), ("span_acquire", "os_commit")), "cache_pop_at"),
     ("a free", "#1b7a3d",
-     {"free": ("libc", 0), "heap_free": ("heap", 0), "cache_free": ("caches", 0), "depot_give": ("depots", 0),
-      "slab_retire": ("slabs", 0), "shelf_give": ("large", 1), "span_release": ("mem", 0)},
-     (("free", "heap_free"), ("heap_free", "cache_free"), ("cache_free", "depot_give"), ("depot_give", "slab_retire"),
-      ("slab_retire", "span_release"), ("heap_free", "shelf_give"), ("shelf_give", "span_release")), "cache_free"),
+     {"free": ("libc", 0), "heap_free": ("heap", 0), "cache_free": ("caches", 0), "depot_flush": ("depots", 0),
+      "slab_retire": ("slabs", 0), "large_cache_put": ("large", 1), "span_release": ("mem", 0)},
+     (("free", "heap_free"), ("heap_free", "cache_free"), ("cache_free", "depot_flush"), ("depot_flush", "slab_retire"),
+      ("slab_retire", "span_release"), ("heap_free", "large_cache_put"), ("large_cache_put", "span_release")),
+     "cache_free"),
     ("giving back", "#b4501e",
-     {"purge_note": ("notices", 0), "purge_some": ("purge", 0), "shelf_drain": ("large", 1),
+     {"purge_note": ("notices", 0), "purge_some": ("purge", 0), "large_cache_drain": ("large", 1),
       "thread_cool_one": ("caches", 1), "depot_tidy": ("depots", 1), "span_purge": ("mem", 1), "os_purge": ("os", 1)},
-     (("purge_note", "purge_some"), ("purge_some", "shelf_drain"), ("purge_some", "thread_cool_one"),
+     (("purge_note", "purge_some"), ("purge_some", "large_cache_drain"), ("purge_some", "thread_cool_one"),
       ("purge_some", "depot_tidy"), ("purge_some", "span_purge"), ("span_purge", "os_purge")), None),
 )
 # Beside the end of an arrow; numbers of KiB come from the sources.
-LABELS = {"depot_take": "when empty", "depot_give": "when full", "large_acquire": "above {MEDIUM_MAX} KiB",
-          "shelf_give": "above {MEDIUM_MAX} KiB", "purge_some": "each {PURGE_STEP_BYTES} KiB freed",
+LABELS = {"depot_refill": "when empty", "depot_flush": "when full", "large_acquire": "above {MEDIUM_MAX} KiB",
+          "large_cache_put": "above {MEDIUM_MAX} KiB", "purge_some": "each {PURGE_STEP_BYTES} KiB freed",
           "slab_carve": "when all are taken", "slab_retire": "when all are free"}
 LEFT, LANE, TRACK, ROW, TOP = 308, 252, 126, 56, 44
 INCLUDE = re.compile(r'^#include "(\w+)/([\w/]+)\.\w+"', re.M)

@@ -21,10 +21,10 @@ CORE_PARTS = (
     ("tables", ("above", "class", "class_tables", "mark", "rows", "search")),
     ("notices", ("misuse", "purge_turn")),
     ("slabs", ("slab",)),
-    ("depots", ("batch", "depot", "depot_*", "shard", "stray")),
+    ("depots", ("batch", "depot", "depot_*", "shard", "deferred")),
     ("caches", ("armed", "cache", "cache_*", "cores", "home", "misuse_search", "registry", "run", "sampled_small",
                 "thread", "thread_words")),
-    ("large", ("large", "shelf")),
+    ("large", ("large", "large_cache")),
     ("purge", ("purge",)),
     ("heap", ("compact", "fork", "heap", "limit", "pooled", "sampled")),
 )

@@ -81,7 +81,7 @@ def main():
             "const struct class_facts class_facts[CLASS_LIMIT] = {\n" + "\n".join(facts) + "\n};",
             "const struct class_check class_checks[CLASS_LIMIT] = {\n" + "\n".join(checks) + "\n};",
             "/* By class: the least size that a free may be told, and how many sizes from there on. */\n"
-            "const struct class_told class_told = {\n" + row("least", least) + "\n" + row("count", told) + "\n};",
+            "const struct class_given class_given = {\n" + row("least", least) + "\n" + row("count", told) + "\n};",
             "/* By size, the class times the bytes of a cache entry. */\n"
             + table("class_small", "uint32_t", small)
             + "\n\n"

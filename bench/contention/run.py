@@ -20,7 +20,7 @@ github.com/nviennot/core-to-core-latency. Other costs are in machine.h. The mach
 no nodes, kernel calls for memory are free, the purger's helper does not run, and there are as many threads as cores.
 Not seen: prefetches, and calls of memset and memcpy.
 
-The check was seen to fail on an atomic addition in the fast path of malloc, on one more counter in depot_give(), and
+The check was seen to fail on an atomic addition in the fast path of malloc, on one more counter in depot_flush(), and
 on batches that never reuse the empty ones of their own depot.
 """
 import argparse

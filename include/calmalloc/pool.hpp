@@ -1,16 +1,16 @@
 /*
- * pool.hpp: pools (pool.h) for C++17 programs: one that ends with its object, and memory resources
- * over it, for its owner and for everybody else.
+ * pool.hpp: pools (pool.h) for C++17 programs: a pool that ends with its object, and memory
+ * resources on it, for its owner and for other threads.
  *
- * Threads, as types cannot say it: a calm::pool and its pool_resource are for the pool's owner, one
- * thread at a time; another may take over when the two synchronise. A remote_resource is for any
- * thread, and frees only. A container goes with the resource that it has: to give one to another
- * thread, give the objects in it as calm::pool_ptr, or let the owner destroy it.
+ * Threads, which types cannot express: a calm::pool and its pool_resource are for the pool's owner,
+ * one thread at a time; another may take over when the two synchronise. A remote_resource is for
+ * any thread, and only frees. A container belongs where its resource does: to pass one to another
+ * thread, pass its objects as calm::pool_ptr, or let the owner destroy it.
  *
- * Errors: what is wrong with a configuration throws std::system_error with pool.h's code and
- * sentence; a request that finds no block throws std::bad_alloc. A program that is compiled without
- * exceptions ends with the sentence instead. A free that pool.h refuses is a mistake of the
- * program's: nothing is changed, and the pool counts it (stats().misuses).
+ * Errors: a wrong configuration throws std::system_error with pool.h's code and sentence; a request
+ * that finds no block throws std::bad_alloc. A program compiled without exceptions ends with the
+ * sentence instead. A free that pool.h refuses is an error of the program: nothing is changed, and
+ * the pool counts it (stats().misuses).
  */
 #ifndef CALMALLOC_POOL_HPP
 #define CALMALLOC_POOL_HPP
@@ -35,7 +35,7 @@ namespace calm
 namespace detail
 {
 
-/* Out of line, so that what seldom happens does not lengthen what often does. */
+/* Out of line, so that the rare case does not lengthen the common path. */
 template <class Error, class... Arguments>
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail(const Arguments &...arguments)
 {
@@ -47,7 +47,7 @@ template <class Error, class... Arguments>
 #endif
 }
 
-/* `other` as a T, or nullptr. Without types at run time a resource knows itself alone. */
+/* `other` as a T, or nullptr. Without RTTI a resource equals only itself. */
 template <class T>
 const T *same_kind(const T *self, const std::pmr::memory_resource *other) noexcept
 {
@@ -89,7 +89,7 @@ struct pool_class {
     std::uint32_t percent;
 };
 
-/* A class of a pool that has so many blocks. */
+/* A class of a pool: `blocks` blocks of `block_bytes`. */
 struct pool_blocks {
     std::size_t block_bytes;
     std::uint32_t blocks;
@@ -115,8 +115,8 @@ inline void *pool_allocate(calm_pool *pool, std::size_t bytes, std::size_t align
 } // namespace detail
 
 /*
- * For the owner: allocates and frees. Equal to another one of the same pool. Cost of each: a
- * virtual call more than pool.h's.
+ * For the owner: allocates and frees. Equal to any other of the same pool. Cost: that of pool.h's
+ * function and a virtual call.
  */
 class pool_resource final : public std::pmr::memory_resource
 {
@@ -147,8 +147,8 @@ class pool_resource final : public std::pmr::memory_resource
 };
 
 /*
- * For any thread: frees what the owner allocated, by one atomic instruction; allocating throws
- * std::bad_alloc. Not equal to the owner's, so that no container swaps one for the other unseen.
+ * For any thread: frees the owner's allocations, as calm_pool_free_remote; allocating throws
+ * std::bad_alloc. Not equal to the owner's resource, so no container silently swaps the two.
  */
 class remote_resource final : public std::pmr::memory_resource
 {
@@ -175,7 +175,7 @@ class remote_resource final : public std::pmr::memory_resource
     calm_pool *pool_;
 };
 
-/* Ends an object in a block of a pool; on any thread, for it frees as others do. */
+/* Destroys an object in a block of a pool, on any thread: frees as calm_pool_free_remote. */
 template <class T> class pool_delete
 {
   public:
@@ -191,12 +191,12 @@ template <class T> class pool_delete
     calm_pool *pool_;
 };
 
-/* An object in a block of a pool. Any thread may have it and destroy it, before the pool ends. */
+/* An object in a block of a pool. Any thread may own and destroy it, before the pool ends. */
 template <class T> using pool_ptr = std::unique_ptr<T, pool_delete<T>>;
 
 /*
- * A pool that ends with this object; then no thread may be in a call on it, and no block of it be
- * in use. It may be moved, and its resources stay valid as they were. The calling thread owns it.
+ * A pool that ends with this object; then no thread may be in a call on it, and no block of it may
+ * be in use. It may be moved; its resources stay valid. The calling thread owns it.
  */
 class pool
 {
@@ -204,14 +204,14 @@ class pool
     /* As calm_pool_create. Throws std::system_error: a code of pool.h. */
     explicit pool(const calm_pool_config &config) : pool_(created(config)) {}
 
-    /* calm::pool pool({{64, 50}, {1024, 50}}, 1 << 20); flags as pool.h's. */
+    /* calm::pool pool({{64, 50}, {1024, 50}}, 1 << 20); flags as in pool.h. */
     pool(std::initializer_list<pool_class> classes, std::size_t bytes, unsigned flags = 0)
         : pool_(created(classes, bytes, flags))
     {
     }
 
-    /* calm::pool::counted({{64, 1000}, {1024, 20}}): so many blocks of each size, in the bytes that
-     * they need. */
+    /* calm::pool::counted({{64, 1000}, {1024, 20}}): a number of blocks of each size, in the bytes
+     * that they need. */
     [[nodiscard]] static pool counted(std::initializer_list<pool_blocks> classes,
                                       unsigned flags = 0)
     {
@@ -232,20 +232,22 @@ class pool
         return pool(config);
     }
 
-    /* As calm_pool_alloc, of the smallest class that holds `bytes`, and aligned as its blocks are.
-     * nullptr: exhausted, or no class is so large. Owner only. */
+    /* As calm_pool_alloc: a block of the smallest class that holds `bytes`, aligned as its blocks
+     * are. nullptr: exhausted, or no class is large enough. Owner only. */
     [[nodiscard]] void *allocate(std::size_t bytes) noexcept
     {
         return calm_pool_alloc(get(), bytes);
     }
 
-    /* The same, of the smallest class that has the alignment, too. */
+    /* A block of the smallest class that holds `bytes` and has the alignment. nullptr: exhausted,
+     * or no class fits. Owner only. */
     [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) noexcept
     {
         return detail::pool_allocate(get(), bytes, alignment);
     }
 
-    /* 0, or a code of pool.h, and nothing is changed. Owner only; any thread. */
+    /* Return 0; or a code of pool.h, and nothing is changed. free: owner only; free_remote: any
+     * thread. */
     int free(void *block) noexcept
     {
         return calm_pool_free(get(), block);
@@ -255,14 +257,14 @@ class pool
         return calm_pool_free_remote(get(), block);
     }
 
-    /* Takes back what other threads freed, a bounded part of it; how many blocks. Owner only. */
+    /* Takes back a bounded number of remote frees. Returns how many. Owner only. */
     std::uint32_t drain() noexcept
     {
         return calm_pool_drain(get());
     }
 
-    /* An object in a block, or an empty pointer when there is none. Owner only; what comes back is
-     * anybody's. A constructor that throws gives the block back first. */
+    /* An object in a block; an empty pointer if there is no block. Owner only; any thread may use
+     * the result. If the constructor throws, the block is freed first. */
     template <class T, class... Arguments> pool_ptr<T> make(Arguments &&...arguments)
     {
         void *block = allocate(sizeof(T), alignof(T));
@@ -274,8 +276,8 @@ class pool
         return pool_ptr<T>(object, pool_delete<T>(get()));
     }
 
-    /* For std::pmr containers: of the owner; of other threads. They refer to the pool by its
-     * address, which moving does not change. */
+    /* For std::pmr containers: resource() for the owner, remote() for other threads. They refer to
+     * the pool by its address, which moving does not change. */
     pool_resource resource() noexcept
     {
         return pool_resource(get());
@@ -293,7 +295,7 @@ class pool
         return out;
     }
 
-    /* How full it is, to be read with calm_pool_watch_free and the like. Any thread. */
+    /* Occupancy, to be read with calm_pool_watch_free and the like. Any thread. */
     const calm_pool_occupancy &watch() const noexcept
     {
         return *calm_pool_watch(pool_.get());
@@ -304,7 +306,7 @@ class pool
         return calm_pool_owns(pool_.get(), address);
     }
 
-    /* For what this class has no function for. */
+    /* For functions that this class lacks. */
     calm_pool *get() noexcept
     {
         return pool_.get();

@@ -1,12 +1,11 @@
 /*
- * tag.h: naming the site of a request oneself: for programs that can be recompiled.
+ * tag.h: requests that name their own site: for programs that can be recompiled.
  *
- * calmalloc takes the address that a request returns to for its site. A tag takes that address's
- * place: any number, the same for what belongs together. To every policy, the profiler and the
- * statistics it is a site like any other. It never is the same as an address: a tag's site has its
- * highest bit set, and no program has code there. So the highest bit of a tag does not count, and
- * two tags are two sites when they differ in any of the other 63. Tag 0 means none: the site is the
- * caller, as without a tag.
+ * calmalloc takes a request's return address as its site. A tag replaces that address: any number,
+ * equal for requests that belong together. Every policy, the profiler and the statistics treat it
+ * as any other site. A tag never equals an address: a tag's site has its highest bit set, and no
+ * program has code there. So the highest bit of a tag does not count; two tags are two sites when
+ * they differ in any of the other 63. Tag 0 means none: the site is the caller.
  *
  * Blocks are freed and resized by any function of calmalloc.h or the standard names. Sizes, errors
  * and threads: as the functions without a tag. Cost: about 10 instructions more than those.
@@ -53,9 +52,9 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
 
 /*
  * CALM_HERE: a tag for this line of this file, computed by the compiler: the polynomial, modulo
- * 2^64, of the last 64 characters of the file's name as the compiler was told it, and of the line.
- * The same in C and C++ and in every build with the same names. In a header, all who use the line
- * share it.
+ * 2^64, of the last 64 characters of the file's name as the compiler knows it, and of the line
+ * number. Equal in C and C++ and in every build with equal names. All users of a line in a header
+ * share its tag.
  */
 #define CALM_HERE                                                                                  \
     ((CALM_TAG_32(CALM_TAG_32((uint64_t)CALM_TAG_LENGTH, 0), 32) + (uint64_t)__LINE__) *           \
@@ -69,14 +68,14 @@ void *calm_aligned_alloc_at(size_t alignment, size_t size, uint64_t tag);
     calm_aligned_alloc_at((alignment), (size), CALM_HERE)
 
 #ifdef __cplusplus
-/* Internal: as calmalloc.h declares it. */
+/* Internal: declared as in calmalloc.h. */
 extern "C" void calm_free(void *block);
 
 namespace calm
 {
-/* new (calm::tag{7}) T: an ordinary new, whose site is the tag. What it makes is deleted as usual,
- * where the program's operator delete is calmalloc's. No memory: the new-handler is asked, then
- * std::bad_alloc is thrown; a program that is compiled without exceptions ends with a sentence. */
+/* new (calm::tag{7}) T: an ordinary new, whose site is the tag. Its result is deleted as usual, if
+ * the program's operator delete is calmalloc's. Without memory it calls the new-handler, then
+ * throws std::bad_alloc; a program compiled without exceptions ends with a sentence. */
 struct tag {
     uint64_t value;
 };
@@ -92,7 +91,7 @@ struct tag {
 #endif
 }
 
-/* Internal: what the operators below share. */
+/* Internal: the common part of the operators below. */
 inline void *new_at(std::size_t size, std::size_t alignment, tag at)
 {
     for (;;) {
@@ -114,44 +113,44 @@ inline void *operator new(std::size_t size, calm::tag at)
     return calm::new_at(size, 0, at);
 }
 
-/* The same for arrays. */
+/* An ordinary new[] at the site `at`. */
 inline void *operator new[](std::size_t size, calm::tag at)
 {
     return calm::new_at(size, 0, at);
 }
 
-/* What the compiler calls where a constructor throws. */
+/* The compiler calls this when a constructor throws. */
 inline void operator delete(void *block, calm::tag) noexcept
 {
     calm_free(block);
 }
 
-/* The same for arrays. */
+/* The compiler calls this when a constructor of an array throws. */
 inline void operator delete[](void *block, calm::tag) noexcept
 {
     calm_free(block);
 }
 
 #ifdef __cpp_aligned_new
-/* The same for what needs more alignment than malloc gives. */
+/* new at the site `at`, for more alignment than malloc gives. */
 inline void *operator new(std::size_t size, std::align_val_t alignment, calm::tag at)
 {
     return calm::new_at(size, static_cast<std::size_t>(alignment), at);
 }
 
-/* The same for arrays of these. */
+/* new[] at the site `at`, for more alignment than malloc gives. */
 inline void *operator new[](std::size_t size, std::align_val_t alignment, calm::tag at)
 {
     return calm::new_at(size, static_cast<std::size_t>(alignment), at);
 }
 
-/* What the compiler calls where a constructor of these throws. */
+/* The compiler calls this when a constructor of an over-aligned object throws. */
 inline void operator delete(void *block, std::align_val_t, calm::tag) noexcept
 {
     calm_free(block);
 }
 
-/* The same for arrays. */
+/* The compiler calls this when a constructor of an over-aligned array throws. */
 inline void operator delete[](void *block, std::align_val_t, calm::tag) noexcept
 {
     calm_free(block);

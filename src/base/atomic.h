@@ -1,9 +1,8 @@
 /*
- * atomic.h: the standard's atomics under names short enough that a line still shows its order.
+ * atomic.h: short names for the standard's atomics, so that each line shows its memory order.
  *
- * Every use names its order. Words that the fast paths share with readers of other threads are
- * loaded and stored relaxed, which costs no more than a plain access and keeps the program free of
- * data races.
+ * Words that fast paths share with readers on other threads are loaded and stored relaxed, which
+ * costs no more than a plain access and keeps the program free of data races.
  */
 #ifndef CALM_BASE_ATOMIC_H
 #define CALM_BASE_ATOMIC_H
@@ -19,8 +18,8 @@
 #define SEQ_CST memory_order_seq_cst
 
 #define load(word, order) atomic_load_explicit((word), (order))
-/* A relaxed load of a size_t that is compared at once: compilers make two instructions of an atomic
- * load and a comparison, and one of a plain load. A sanitizer wants the atomic one. */
+/* A relaxed load of a size_t for a comparison: compilers make two instructions of an atomic load
+ * and a comparison, and one of a plain load. A sanitizer needs the atomic load. */
 typedef size_t __attribute__((may_alias)) compared_word;
 #define load_to_compare(word)                                                                      \
     (IS_SANITIZED ? load((word), RELAXED) : *(const compared_word *)(uintptr_t)(word))

@@ -1,9 +1,9 @@
 /*
- * attr.h: what the compiler must be told, in one place.
+ * attr.h: compiler attributes and build constants.
  *
  * The only file of base with conditionals. CHECKS is a constant, so both branches of `if (CHECKS
- * ...)` always compile: 0 no check of the caller, 1 the cheap checks that ship by default, 2 also
- * our own assertions.
+ * ...)` always compile. 0: no checks of the caller. 1: the cheap checks that ship by default. 2:
+ * also our own assertions.
  */
 #ifndef CALM_BASE_ATTR_H
 #define CALM_BASE_ATTR_H
@@ -19,23 +19,22 @@
 enum { CHECKS = CALM_CHECKS };
 _Static_assert(CHECKS >= 0 && CHECKS <= 2, "CALM_CHECKS is 0, 1 or 2");
 
-/* How many blocks a bin may cache from the first, in libraries that the lab compares
- * (bench/README.md); 0, as everywhere else: found by misses. */
+/* Blocks that each bin may cache from the start, in libraries that the lab compares
+ * (bench/README.md). 0, the default: misses decide. */
 #ifndef CALM_CACHE_BLOCKS
 #define CALM_CACHE_BLOCKS 0
 #endif
 enum { BLOCKS_FIXED = CALM_CACHE_BLOCKS };
 _Static_assert(sizeof(void *) == 8, "calmalloc needs 64-bit addresses");
 
-/* What a build sets before CALM_OPTIONS is read, in the same words. */
+/* Options of a build, in the syntax of CALM_OPTIONS, which is read afterwards. */
 #ifndef CALM_BUILD_OPTIONS
 #define CALM_BUILD_OPTIONS ""
 #endif
 
 enum { CACHE_LINE_BYTES = 64 };
 
-/* The compiler watches every access for a sanitizer's run time, which has address space of its own.
- */
+/* Sanitizers watch every access, and their run time has address space of its own. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define IS_SANITIZED 1
@@ -58,17 +57,17 @@ enum { CACHE_LINE_BYTES = 64 };
 #define NORETURN __attribute__((noreturn))
 #define PRINTF_LIKE(string, first) __attribute__((format(printf, string, first)))
 #define EXPORT __attribute__((visibility("default")))
-/* On what only assembly refers to. */
+/* For objects that only assembly names. */
 #define KEPT __attribute__((used))
-/* On data of the fast paths: reached without a detour. */
+/* For data of the fast paths: addressed directly. */
 #define HIDDEN __attribute__((visibility("hidden")))
-/* Has the compiler compute an integer variable at this point, not from its operands later. */
+/* Makes the compiler compute an integer variable here, not later from its operands. */
 #define computed_here(variable) __asm__("" : "+r"(variable))
-/* Before a short loop over many words: four of them in one turn. */
+/* Before a short loop over many words: unrolls by four. */
 #define UNROLLED _Pragma("GCC unroll 4")
-/* In a loop that looks at a word: lets the other thread of the core run. ADDRESS_OPERAND is how
- * assembly takes the address of what no other file of the program can replace, by its name.
- * prefetch_to_write fetches a line, of no object too, for a write soon. */
+/* cpu_relax: in a spin loop, lets the core's other thread run. ADDRESS_OPERAND: the operand
+ * constraint for the address of a symbol that no other file of the program can replace.
+ * prefetch_to_write: fetches a line for a write; any address is allowed. */
 #if defined(__x86_64__)
 #define cpu_relax() __builtin_ia32_pause()
 #define prefetch_to_write(address) __asm__ volatile("prefetchw %0" ::"m"(*(const char *)(address)))
@@ -80,8 +79,8 @@ enum { CODE_ALIGN_LOG2 = 0, MACHINE_IS_X86_64 = 1 };
 enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
 #define ADDRESS_OPERAND "S"
 #endif
-/* The enclosing function's return address, and the same read again, so that a slow path which wants
- * it does not have the fast one keep it in a register. clang would set up a frame for that. */
+/* The enclosing function's return address. RETURN_ADDRESS_AGAIN reads it anew, so that the fast
+ * path need not keep it in a register for a slow path; clang would set up a frame for that. */
 #define RETURN_ADDRESS __builtin_return_address(0)
 #if defined(__x86_64__) && !defined(__clang__)
 #define RETURN_ADDRESS_AGAIN                                                                       \
@@ -89,8 +88,8 @@ enum { CODE_ALIGN_LOG2 = 2, MACHINE_IS_X86_64 = 0 };
 #else
 #define RETURN_ADDRESS_AGAIN RETURN_ADDRESS
 #endif
-/* The address just above the enclosing function's return address, which is where its caller's frame
- * begins. */
+/* The start of the caller's frame: the address just above the enclosing function's return address.
+ */
 #define CALLER_FRAME __builtin_dwarf_cfa()
 #define CONSTRUCTOR_FIRST __attribute__((constructor(101)))
 #define DESTRUCTOR_LAST __attribute__((destructor(101)))

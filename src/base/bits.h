@@ -1,5 +1,5 @@
 /*
- * bits.h: powers of two, rounding, and the index of a bit. No state, no memory.
+ * bits.h: powers of two, rounding, and bit indexes.
  */
 #ifndef CALM_BASE_BITS_H
 #define CALM_BASE_BITS_H
@@ -11,8 +11,8 @@ ALWAYS_INLINE bool is_power_of_two(size_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* Rounds down and up to a power of two `align`. Rounding up wraps to 0 past SIZE_MAX: callers bound
- * `value` first. */
+/* Round to a multiple of `align`, a power of two. Rounding up wraps to 0 past SIZE_MAX: callers
+ * bound `value` first. */
 ALWAYS_INLINE size_t align_down(size_t value, size_t align)
 {
     return value & ~(align - 1);

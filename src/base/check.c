@@ -1,6 +1,5 @@
 /*
- * check.c: stops the program with one sentence. The kernel's part, writing and dying, belongs to
- * os.
+ * check.c: stops the program with one sentence. os makes the kernel calls.
  */
 #include "base/check.h"
 

@@ -1,7 +1,8 @@
 /*
- * check.h: our own mistakes. ASSERT a fact, VERIFY a whole structure; both vanish below CHECKS 2.
+ * check.h: our own mistakes. ASSERT checks a fact, VERIFY a whole structure; both vanish below
+ * CHECKS 2.
  *
- * The caller's mistakes are core/misuse.h: they are always looked for and have exact sentences.
+ * core/misuse.h reports the caller's mistakes.
  */
 #ifndef CALM_BASE_CHECK_H
 #define CALM_BASE_CHECK_H
@@ -10,20 +11,20 @@
 
 #include "base/attr.h"
 
-/* Writes "calmalloc: " and the sentence to standard error and aborts. Takes what text_format takes.
- */
+/* Writes "calmalloc: " and the sentence to standard error and aborts. Formats as text_format(). */
 NORETURN void check_stop(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* The same with other words than "calmalloc: " before the sentence. */
+/* check_stop() with `who` in place of "calmalloc: ". */
 NORETURN void check_stop_list(const char *who, const char *format, va_list arguments)
     PRINTF_LIKE(2, 0);
 
-/* The two words base needs from the kernel; os gives them. Writes `length` bytes at `words` to
- * standard error. */
+/* The two kernel calls that base needs; os implements them. check_write writes `length` bytes at
+ * `words` to standard error. */
 void check_write(const char *words, size_t length);
 NORETURN void check_abort(void);
 
-/* A walker returns NULL when its invariants hold, else the sentence of the first that does not. */
+/* What a walk returns: NULL when its invariants hold, else the sentence of the first that does not.
+ */
 typedef const char *verdict;
 
 #define ASSERT(condition)                                                                          \

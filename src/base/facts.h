@@ -1,8 +1,8 @@
 /*
- * facts.h: where words lie and what constants are, by name, for readers outside the process.
+ * facts.h: addresses of words and values of constants, by name, for readers outside the process.
  *
- * Who owns the words tells of them, in an array that ends with an empty name. A table lists the
- * arrays, and an ELF note leads to the table. What the names mean: docs/design/watching.md.
+ * The owner of the words lists them in an array that ends with an empty name. A table lists the
+ * arrays, and an ELF note points to the table. What the names mean: docs/design/watching.md.
  */
 #ifndef CALM_BASE_FACTS_H
 #define CALM_BASE_FACTS_H
@@ -12,7 +12,7 @@
 enum { FACT_NAME_BYTES = 24, FACT_LISTS = 24 };
 
 struct watch_fact {
-    char name[FACT_NAME_BYTES]; /* closed by a NUL */
+    char name[FACT_NAME_BYTES]; /* NUL-terminated */
     const void *value;          /* an address, or a number */
 };
 _Static_assert(sizeof(struct watch_fact) == 32, "readers know the size");
@@ -22,16 +22,16 @@ _Static_assert(sizeof(struct watch_fact) == 32, "readers know the size");
 #define FACTS_END {"", NULL}
 
 struct fact_table {
-    char magic[16]; /* what the facts are of */
+    char magic[16]; /* identifies the table */
     uint32_t version;
     uint32_t bytes;                             /* of this struct */
     char library[16];                           /* CALM_VERSION_TEXT */
-    const struct watch_fact *lists[FACT_LISTS]; /* the last is followed by NULL */
+    const struct watch_fact *lists[FACT_LISTS]; /* NULL-terminated */
 };
 
-/* A statement without instructions: puts a note into the file that the function around it becomes
- * part of. Its contents: how far the table is from here. The table is an operand, because what
- * assembly only names, link-time optimisation renames or leaves out. */
+/* A statement without instructions: adds a note to the linked file, with the distance from the note
+ * to the table. The table is an operand because link-time optimisation renames or drops what only
+ * assembly names. */
 #define FACTS_NOTE(table)                                                                          \
     __asm__ volatile(".pushsection .note.calmalloc, \"a\", \"note\"\n"                             \
                      ".balign 4\n"                                                                 \

@@ -1,10 +1,10 @@
 /*
- * tagged_stack.h: a lock-free stack of things that have numbers (Treiber's).
+ * tagged_stack.h: a lock-free stack (Treiber's) of numbered items.
  *
- * One word holds the number of the top, 0 for none, and a tag that every step changes, so that a
- * number that left and came back is not taken for one that stayed. Links are words of the things,
- * which are never unmapped: a thread that was stopped may follow an old one; its compare-and-swap
- * fails then. Whoever is stopped anywhere holds up nobody.
+ * One word holds the top's number, 0 for none, and a tag that every step changes, so that a number
+ * that left and came back is not taken for one that stayed. Links are words of the items, which are
+ * never unmapped: a thread that was stopped may follow a stale link; its compare-and-swap then
+ * fails. A stopped thread holds up no other.
  *
  * Steps: docs/protocols/tagged-stack.md.
  */
@@ -20,7 +20,7 @@ struct tagged_stack {
 
 enum { TAGGED_TRIES_MAX = 16, TAGGED_NUMBER_BITS = 32 };
 
-/* Where thing `number` keeps the number below it. */
+/* The word of item `number` that holds the number below it. */
 typedef _Atomic uint32_t *(*tagged_link)(uint32_t number);
 
 ALWAYS_INLINE uint64_t tagged_word(uint64_t before, uint32_t number)
@@ -28,7 +28,7 @@ ALWAYS_INLINE uint64_t tagged_word(uint64_t before, uint32_t number)
     return ((before >> TAGGED_NUMBER_BITS) + 1) << TAGGED_NUMBER_BITS | number;
 }
 
-/* Adds what the caller alone has; it is anybody's then. */
+/* Pushes an item that the caller alone has; any thread may pop it then. */
 ALWAYS_INLINE void tagged_push(struct tagged_stack *stack, uint32_t number, tagged_link link)
 {
     uint64_t top = load(&stack->top, RELAXED);
@@ -37,10 +37,10 @@ ALWAYS_INLINE void tagged_push(struct tagged_stack *stack, uint32_t number, tagg
     while (!compare_swap(&stack->top, &top, tagged_word(top, number), RELEASE, RELAXED)); /* A1 */
 }
 
-/* Takes one, the caller's alone then. 0: there is none, or others are at it. */
+/* Pops an item, which the caller alone has then. 0: empty, or other threads won every try. */
 ALWAYS_INLINE uint32_t tagged_pop(struct tagged_stack *stack, tagged_link link)
 {
-    /* A2 acquire: the link, and what was written to the thing before A1. */
+    /* A2 acquire: the link, and what was written to the item before A1. */
     uint64_t top = load(&stack->top, ACQUIRE);
     for (unsigned tries = 0; tries < TAGGED_TRIES_MAX && (uint32_t)top != 0; tries++) {
         uint32_t below = load(link((uint32_t)top), RELAXED);

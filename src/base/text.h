@@ -1,8 +1,8 @@
 /*
- * text.h: builds short texts in memory the caller owns, for messages and reports.
+ * text.h: builds short texts in the caller's memory, for messages and reports.
  *
- * The C library's printf may allocate; these never do. What does not fit is cut, and `is_cut` says
- * so, unless `on_full` makes room.
+ * Never allocates, unlike the C library's printf. Text that does not fit is cut, as `is_cut` says,
+ * unless `on_full` makes room.
  */
 #ifndef CALM_BASE_TEXT_H
 #define CALM_BASE_TEXT_H
@@ -14,12 +14,12 @@
 struct text {
     char *start;
     size_t capacity; /* bytes at start, the closing NUL included */
-    size_t length;   /* bytes written, without the NUL           */
+    size_t length;   /* bytes written, without the NUL */
     bool is_cut;
-    void (*on_full)(struct text *filled); /* has the words taken away: length is 0 */
+    void (*on_full)(struct text *filled); /* empties the text: length is 0 */
 };
 
-/* Whether two texts have the same words, without a call of the C library. */
+/* Whether two strings are equal, without a call to the C library. */
 ALWAYS_INLINE bool text_is_same(const char *left, const char *right)
 {
     for (; *left != '\0' && *left == *right; left++)
@@ -35,13 +35,13 @@ void text_add(struct text *text, const char *words);
 void text_add_number(struct text *text, uint64_t value);
 void text_add_hex(struct text *text, uint64_t value);
 
-/* Adds a member of a JSON object, with a comma where one stands before it. */
+/* Adds a member of a JSON object, after a comma if needed. */
 void text_add_member(struct text *text, const char *name, uint64_t value);
 
 /* Adds `value` right-aligned in `width` columns. */
 void text_add_column(struct text *text, uint64_t value, size_t width);
 
-/* Understands %s, %u (unsigned), %zu, %p, %% and nothing else. */
+/* Supports %s, %u (unsigned), %zu, %p, %% and nothing else. */
 void text_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_format_list(struct text *text, const char *format, va_list arguments) PRINTF_LIKE(2, 0);
 

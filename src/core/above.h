@@ -1,9 +1,9 @@
 /*
- * above.h: the three calls that lower parts of core make of higher ones, in one table.
+ * above.h: the three calls from lower parts of core to higher ones, in one table.
  *
- * Files of core are a stack of parts, and include those below (CORE_PARTS in tools/check_style.py).
- * What must go up goes through here, so that whoever reads a lower part sees where it ends. The
- * table is constant, and whole before the first request: the heap fills it (core/heap.c).
+ * Files of core are a stack of parts and include only parts below (CORE_PARTS in
+ * tools/check_style.py). Upward calls go through this table, so that a reader of a lower part sees
+ * where that part ends. The table is constant, and filled before the first request (core/heap.c).
  */
 #ifndef CALM_CORE_ABOVE_H
 #define CALM_CORE_ABOVE_H
@@ -13,19 +13,19 @@
 struct above {
     bool (*start)(void); /* heap_start() */
 
-    /* limit_settle(), at the end of a request, when the thread has nothing in hand. */
+    /* limit_settle(), at the end of a request, when the thread holds nothing. */
     bool (*settle)(bool is_refused);
 
-    /* purge_some(): a step, of a thread that freed `bytes` since its last one. */
+    /* purge_some(): a purge step, by a thread that freed `bytes` since its last step. */
     void (*purge)(size_t bytes, bool is_short, bool is_sweep_due);
 };
 extern HIDDEN const struct above above;
 
-/* Bytes of the calling thread's request that passed the limit; 0: none did since above.settle(). */
+/* Bytes of the calling thread's request that exceeded the limit. 0: none since above.settle(). */
 extern HIDDEN _Thread_local size_t limit_passed_by;
 
-/* At the end of a request that got `block`: whether it is to be tried again. */
-ALWAYS_INLINE bool limit_ends(const void *block)
+/* At the end of a request that got `block`: whether to try again. */
+ALWAYS_INLINE bool limit_should_retry(const void *block)
 {
     return unlikely(limit_passed_by != 0) && above.settle(block == NULL) && block == NULL;
 }

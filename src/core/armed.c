@@ -1,10 +1,10 @@
 /*
- * armed.c: fills armed entries with the blocks that were freed since they were filled last.
+ * armed.c: fills armed entries with the blocks freed since the last fill.
  *
- * Where all of a bin's blocks may be armed, its entry and the armed one change places, arrays and
- * all; else the fewer of those that are and those that are not move. Where too few were freed, what
- * a miss brings goes straight to the armed entry. A class of which much is asked for is given more
- * blocks, so that it is armed less often.
+ * Where all blocks of a bin may be armed, the bin's entry and the armed entry swap contents, arrays
+ * included; else the smaller of the two parts moves. Where too few blocks were freed, the blocks of
+ * a refill go straight to the armed entry. A class with many requests gets more blocks, so that it
+ * is armed less often.
  *
  * Owner: the thread the cache belongs to. Design: docs/design/profiler.md
  */
@@ -14,11 +14,11 @@
 #include "core/depot.h"
 
 enum {
-    ARMED_BLOCKS = 120,          /* no more are needed to arm an entry,        */
-    ARMED_BYTES = 2 * 1024,      /* nor more bytes of them,                    */
-    ARMED_LEAST = 3,             /* but more than so few                       */
-    ARMED_BLOCKS_MAX = 240,      /* a class of which a distance was drawn gets */
-    ARMED_BYTES_MAX = 60 * 1024, /* as many, where its array may hold them     */
+    ARMED_BLOCKS = 120,          /* arm once the bin has more than this many blocks, */
+    ARMED_BYTES = 2 * 1024,      /* or more than this many bytes of them, */
+    ARMED_LEAST = 3,             /* and always more than this many blocks */
+    ARMED_BLOCKS_MAX = 240,      /* a class that was drawn for gets up to this many blocks */
+    ARMED_BYTES_MAX = 60 * 1024, /* and bytes, where its array has room */
 };
 
 void armed_drop(struct cache *cache)
@@ -29,7 +29,7 @@ void armed_drop(struct cache *cache)
                 cache_close_bin(cache, row * CLASS_LIMIT + bit_lowest(bins));
 }
 
-/* That a class's requests come and go: neither its bin nor its armed entry is idle. */
+/* Keeps the clock hand from shrinking the bin and its armed entry: neither is idle. */
 ALWAYS_INLINE void note_arming(struct cache *cache, unsigned armed, unsigned own)
 {
     uint64_t bit = (uint64_t)1 << bin_class(own);
@@ -40,14 +40,14 @@ ALWAYS_INLINE void note_arming(struct cache *cache, unsigned armed, unsigned own
         row->flushes[bin_class(own)] = 0;
 }
 
-/* Moves the newest blocks of an entry, in their order, to an empty one whose array has room. */
+/* Moves the newest blocks of an entry, in order, to an empty entry whose array has room. */
 static void move_newest(struct cache *cache, struct cache_entry *empty, struct cache_entry *from,
                         size_t count)
 {
     uint32_t top = load(&from->top, RELAXED), left = top - (uint32_t)count * SLOT_BYTES;
     void *_Atomic *slot = cache_slot(cache, left + SLOT_BYTES);
     uint32_t start = load(&empty->top, RELAXED);
-    void *_Atomic *to = cache_slot(cache, start + SLOT_BYTES); /* which is NULL */
+    void *_Atomic *to = cache_slot(cache, start + SLOT_BYTES); /* slot 1, which stays NULL */
     edit_begin(cache);
     UNROLLED
     for (size_t i = 1; i < count; i++)
@@ -59,9 +59,8 @@ static void move_newest(struct cache *cache, struct cache_entry *empty, struct c
     edit_end(cache);
 }
 
-/* Gives an empty entry the blocks and the array of another one of its class, and that one its own
- * array. */
-static void change_places(struct cache *cache, struct cache_entry *empty, struct cache_entry *full)
+/* Swaps an empty entry with another entry of its class, arrays included. */
+static void swap_entries(struct cache *cache, struct cache_entry *empty, struct cache_entry *full)
 {
     uint32_t limit = empty->limit, top = load(&empty->top, RELAXED);
     edit_begin(cache);
@@ -74,7 +73,7 @@ static void change_places(struct cache *cache, struct cache_entry *empty, struct
     edit_end(cache);
 }
 
-NOINLINE void *armed_change(struct cache *cache, size_t entry_offset, size_t own_offset)
+NOINLINE void *armed_swap(struct cache *cache, size_t entry_offset, size_t own_offset)
 {
     struct cache_entry *to = cache_entry_at(cache, entry_offset);
     struct cache_entry *from = cache_entry_at(cache, own_offset);
@@ -99,8 +98,7 @@ static size_t count_of(struct cache_entry *entry)
     return entry->limit == 0 ? 0 : entry_count(entry);
 }
 
-/* Moves blocks of `own` to the empty entry `armed`: all, or `most` where there are more. How many.
- */
+/* Moves blocks of `own` to the empty entry `armed`, at most `most`. Returns how many. */
 static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most)
 {
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
@@ -115,14 +113,14 @@ static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most
         move_newest(cache, to, from, count);
         return count;
     }
-    change_places(cache, to, from);
+    swap_entries(cache, to, from);
     if (rest > 0)
         move_newest(cache, from, to, rest);
     return count - rest;
 }
 
-/* More blocks than these are worth arming. Lets the bin's array grow where it has too little room
- * for them; where it cannot, half of it must do. */
+/* Arm an entry only with more blocks than this. Grows the bin's array if that is too small; if it
+ * cannot grow, half the array is enough. */
 static size_t worth(struct cache *cache, unsigned own, size_t count)
 {
     size_t wanted = size_max(size_min(ARMED_BYTES / bin_bytes(own), ARMED_BLOCKS), ARMED_LEAST);
@@ -133,9 +131,9 @@ static size_t worth(struct cache *cache, unsigned own, size_t count)
     return array_of(cache->entries[own].limit).blocks > room ? wanted : size_min(wanted, room / 2);
 }
 
-/* How many blocks a bin's entry lacks of a whole array, after a draw of the class, if none was
- * flushed lately; else REFILL_MAX. Lets the array grow; once that is full no more are wanted. */
-static size_t lack_of_more(struct cache *cache, unsigned own)
+/* How many blocks a bin's entry lacks of a full array, which may grow first. REFILL_MAX: none, and
+ * the class wants no more from now on. */
+static size_t count_missing(struct cache *cache, unsigned own)
 {
     size_t wanted = size_min(ARMED_BYTES_MAX / bin_bytes(own), ARMED_BLOCKS_MAX);
     struct cache_entry *entry = &cache->entries[own];
@@ -149,9 +147,9 @@ static size_t lack_of_more(struct cache *cache, unsigned own)
     return REFILL_MAX;
 }
 
-/* Whether a refill may go straight to an armed entry: as many requests are to pass, and its array
- * is no smaller than the bin's. */
-static bool is_roomy(struct cache *cache, unsigned armed, unsigned own, uint64_t left)
+/* Whether a refill may go straight to an armed entry: enough requests come before the next sample,
+ * and the entry's array is no smaller than the bin's. */
+static bool may_refill_armed(struct cache *cache, unsigned armed, unsigned own, uint64_t left)
 {
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
     if (left < REFILL_MAX || from->limit == 0)
@@ -161,9 +159,9 @@ static bool is_roomy(struct cache *cache, unsigned armed, unsigned own, uint64_t
     return array_of(to->limit).blocks >= array_of(from->limit).blocks;
 }
 
-/* The next times need no look at the class, if its bin's entry has more blocks then than are worth
- * it. */
-static void allow_quick(struct cache *cache, unsigned armed, unsigned own, size_t worth)
+/* Lets armed_counts_quick() serve the next requests while the bin's entry has more than `worth`
+ * blocks. */
+static void enable_quick(struct cache *cache, unsigned armed, unsigned own, size_t worth)
 {
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
     struct armed_class *class = &cache->armed[bin_class(own)];
@@ -173,11 +171,11 @@ static void allow_quick(struct cache *cache, unsigned armed, unsigned own, size_
     class->worth = (int32_t)worth * SLOT_BYTES;
 }
 
-/* A miss of the bin. */
+/* Serves a request that the bin has too few blocks for, and arms the entry. */
 static void *refill(struct cache *cache, unsigned armed, unsigned own, size_t most)
 {
     uint64_t *left = &cache->armed[bin_class(own)].unarmed;
-    if (!is_roomy(cache, armed, own, *left)) {
+    if (!may_refill_armed(cache, armed, own, *left)) {
         void *block = cache_alloc_slow(own * ENTRY_BYTES);
         if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take it from the thread */
             *left -= arm(cache, armed, own, *left);
@@ -205,7 +203,7 @@ void *armed_refill(struct cache *cache, size_t entry_offset, size_t own_offset)
 
 void *armed_alloc(struct cache *cache, size_t entry_offset)
 {
-    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_behind(armed);
+    unsigned armed = (unsigned)(entry_offset / ENTRY_BYTES), own = bin_of_armed(armed);
     struct armed_class *class = &cache->armed[bin_class(own)];
     uint64_t bit = (uint64_t)1 << bin_class(own), *left = &class->unarmed;
     size_t count = count_of(&cache->entries[own]), most = REFILL_MAX;
@@ -214,7 +212,7 @@ void *armed_alloc(struct cache *cache, size_t entry_offset)
     bool is_short = count <= size_min(wanted, *left);
     void *block;
     if (!is_short && is_new && (cache->armed_more & bit) != 0)
-        most = lack_of_more(cache, own);
+        most = count_missing(cache, own);
     if (is_short || most != REFILL_MAX) {
         block = refill(cache, armed, own, most);
     } else {
@@ -224,7 +222,7 @@ void *armed_alloc(struct cache *cache, size_t entry_offset)
     }
     if (likely(armed_cache() == cache)) {
         note_arming(cache, armed, own);
-        allow_quick(cache, armed, own, wanted);
+        enable_quick(cache, armed, own, wanted);
     }
     return block;
 }

@@ -1,11 +1,11 @@
 /*
- * armed.h: entries of a thread's cache that only malloc takes blocks from, so that what left them
- * says how many requests the fast path served.
+ * armed.h: entries of a thread's cache that only malloc pops from. Blocks that left an armed entry
+ * are requests that the fast path served, so malloc need not count them.
  *
- * The blocks keep their bin, which is one of COHORT_FIRST; so their frees go to that bin's entry,
- * and an armed entry only ever runs dry. Then all its blocks change places with those of the bin's
- * entry, arrays and all, which costs the same for one block as for a thousand. Cores' caches have
- * no such entries. Design: docs/design/profiler.md
+ * Armed blocks keep their bin, which is in COHORT_FIRST. Frees go to that bin's entry, so an armed
+ * entry only ever drains. Then it swaps contents with the bin's entry, arrays included, at a cost
+ * that does not depend on the number of blocks. Per-CPU caches have no armed entries. Design:
+ * docs/design/profiler.md
  */
 #ifndef CALM_CORE_ARMED_H
 #define CALM_CORE_ARMED_H
@@ -13,10 +13,10 @@
 #include "core/cache_arrays.h"
 #include "core/rows.h"
 
-/* Larger requests are counted by their bytes instead: the fast path does not serve them anyway. */
+/* The sampler counts larger requests by bytes: the fast path does not serve them anyway. */
 enum { ARMED_MAX = SMALL_MAX };
 
-/* The calling thread's cache, which may have armed entries; NULL: it works without. */
+/* The calling thread's own cache, which may have armed entries. NULL: none. */
 ALWAYS_INLINE struct cache *armed_cache(void)
 {
     struct cache *cache = of_thread.cache;
@@ -24,15 +24,13 @@ ALWAYS_INLINE struct cache *armed_cache(void)
 }
 
 /*
- * Serves a request of a class from the bin that an armed entry at `entry_offset`, which is empty,
- * is of; then arms the entry with no more blocks than the cache's `unarmed` of the class, and takes
- * their number off that. All of one class come for the same armed cohort, until armed_drop(). NULL:
- * no memory.
+ * Serves a request from the bin behind the empty armed entry at `entry_offset`, then arms the entry
+ * with at most `unarmed` blocks of the class and subtracts their number from `unarmed`. All calls
+ * for a class use one armed cohort until armed_drop(). NULL: no memory.
  */
 void *armed_alloc(struct cache *cache, size_t entry_offset);
 
-/* A distance of the class was drawn: if more blocks are wanted, so that it is armed less often, it
- * may have them now. */
+/* After a draw for the class: lets the next arming get more blocks, if the class wants more. */
 ALWAYS_INLINE void armed_drawn_again(struct cache *cache, unsigned class)
 {
     if ((cache->armed_more >> class & 1) != 0)
@@ -40,11 +38,11 @@ ALWAYS_INLINE void armed_drawn_again(struct cache *cache, unsigned class)
 }
 
 /*
- * The same in two halves, by the entries' offsets. Where the bin's entry has as many blocks as are
- * worth it, and no more than `unarmed`, armed_counts_quick() takes their number off that, and
- * armed_change() must follow: the two entries change places, arrays and all, and the newest block
- * is taken. False: armed_alloc must be asked; nothing has changed then. An offset that is late may
- * be of an entry of the other armed cohort, which has no array: `used` is below zero then.
+ * armed_alloc() in two steps, by the entries' offsets, for a bin that has enough blocks.
+ * armed_counts_quick() subtracts the blocks of the bin's entry from `unarmed`; armed_swap() must
+ * follow: it swaps the two entries, arrays included, and pops the newest block. False: nothing has
+ * changed; call armed_alloc(). A stale offset can name the other armed cohort's entry. That entry
+ * has no array, so `used` is negative.
  */
 ALWAYS_INLINE bool armed_counts_quick(struct cache *cache, size_t entry_offset, size_t own_offset)
 {
@@ -58,50 +56,50 @@ ALWAYS_INLINE bool armed_counts_quick(struct cache *cache, size_t entry_offset, 
     return true;
 }
 
-void *armed_change(struct cache *cache, size_t entry_offset, size_t own_offset);
+void *armed_swap(struct cache *cache, size_t entry_offset, size_t own_offset);
 
-/* Serves a request by a miss where the bin has no block, and arms what else that brings; all are
- * taken off `unarmed`, of which there are many. NULL: armed_alloc must be asked. */
+/* Serves a request by a refill where the bin has too few blocks, arms the other blocks, and
+ * subtracts all from `unarmed`. NULL: call armed_alloc(). */
 void *armed_refill(struct cache *cache, size_t entry_offset, size_t own_offset);
 
-/* Gives back what armed entries of the cache have. Owner. */
+/* Flushes the cache's armed entries. Owner. */
 void armed_drop(struct cache *cache);
 
 /* Whether a bin names armed entries. */
 ALWAYS_INLINE bool bin_is_armed(unsigned bin)
 {
-    return !rows_are_apart && bin_row(bin) % COHORT_LIMIT - COHORT_ARMED < ARMED_COHORTS;
+    return !rows_are_separate && bin_row(bin) % COHORT_LIMIT - COHORT_ARMED < ARMED_COHORTS;
 }
 
-/* The same of those of one turn. */
+/* Whether a bin names armed entries of `turn`, which is below ARMED_COHORTS. */
 ALWAYS_INLINE bool bin_is_armed_in(unsigned bin, unsigned turn)
 {
     return bin_row(bin) % COHORT_LIMIT == COHORT_ARMED + turn;
 }
 
-/* Whether armed entries may have a bin's blocks. */
+/* Whether a bin's blocks may be armed. */
 ALWAYS_INLINE bool bin_is_armable(unsigned bin)
 {
-    return !rows_are_apart && bin_row(bin) % COHORT_LIMIT == COHORT_FIRST;
+    return !rows_are_separate && bin_row(bin) % COHORT_LIMIT == COHORT_FIRST;
 }
 
-/* The armed entries of a bin that may have them, in their turn below ARMED_COHORTS. */
+/* The armed entry of an armable bin, for a turn below ARMED_COHORTS. */
 ALWAYS_INLINE unsigned bin_armed(unsigned bin, unsigned turn)
 {
     return bin - ((COHORT_FIRST - COHORT_ARMED - turn) << CLASS_BITS);
 }
 
-/* The bin whose blocks armed entries have. */
-ALWAYS_INLINE unsigned bin_behind(unsigned armed)
+/* The bin whose blocks an armed entry holds. */
+ALWAYS_INLINE unsigned bin_of_armed(unsigned armed)
 {
     unsigned home = bin_row(armed) & ~(COHORT_LIMIT - 1u);
     return (home + COHORT_FIRST) << CLASS_BITS | bin_class(armed);
 }
 
-/* The bin of the blocks that a cache's entries of `bin` have. */
+/* The bin whose blocks the entry of `bin` holds. */
 ALWAYS_INLINE unsigned bin_held(unsigned bin)
 {
-    return unlikely(bin_is_armed(bin)) ? bin_behind(bin) : bin;
+    return unlikely(bin_is_armed(bin)) ? bin_of_armed(bin) : bin;
 }
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * batch.c: batches, their free stacks, and the depots' stacks, all lock-free with tags against
- * reuse.
+ * batch.c: batches, the stacks of unused ones, and the depots' stacks, all lock-free with tags
+ * against number reuse.
  *
- * Batches live in chunks that are made on demand and never unmapped, so a stale number can always
- * be followed; the tag makes the compare-and-swap that follows fail. `count` is 0 while a batch
- * lies unused: a reader that follows a stale number sees an empty batch or a later owner's, never a
- * block that has left.
+ * Batches live in chunks made on demand and never unmapped, so a stale number can always be
+ * followed; the tag makes the compare-and-swap that follows fail. `count` is 0 while a batch is
+ * unused: a reader of a stale number sees an empty batch or a later owner's, never a block that has
+ * left.
  *
- * Steps (docs/protocols/batch.md): G1 fill, G2 push; T1 pop, T2 empty; both stacks are the same
- * code.
+ * Steps (docs/protocols/batch.md): G1 fill, G2 push; T1 pop, T2 empty. Full and empty stacks share
+ * the code.
  */
 #include "core/batch.h"
 
@@ -34,7 +34,7 @@ _Static_assert(sizeof(struct batch) == 1024, "sixteen lines");
 enum { NUMBER_BITS = 24, COUNT_BITS = 8 };
 
 static struct batch *_Atomic chunks[CHUNKS];
-static _Atomic uint32_t numbers_used; /* batches that were ever made; numbers start at 1 */
+static _Atomic uint32_t numbers_used; /* batches ever made; numbers start at 1 */
 static _Atomic uint32_t numbers_limit = BATCHES_A_CPU;
 static struct {
     _Alignas(CACHE_LINE_BYTES) struct batch_list list;
@@ -62,8 +62,8 @@ static struct batch *batch_at(uint32_t number)
     return &chunk[(number - 1) % CHUNK_BATCHES];
 }
 
-/* After a step that another thread was faster with: the more often, the longer. */
-static void pause(unsigned tries)
+/* Backs off after a lost compare-and-swap, longer with each try. */
+static void back_off(unsigned tries)
 {
     for (unsigned i = 0; i < tries; i++)
         cpu_relax();
@@ -82,7 +82,7 @@ static bool push(struct batch_list *stack, uint32_t number, uint32_t count_max)
         if (compare_swap(&stack->top, &top, word_after(top, number, count + (count_max < 255)),
                          RELEASE, RELAXED))
             return true;
-        pause(tries);
+        back_off(tries);
     }
     return false;
 }
@@ -96,20 +96,20 @@ static uint32_t pop(struct batch_list *stack)
             return 0;
         uint32_t next = load(&batch_at(number)->next, RELAXED);
         uint32_t count = word_count(top);
-        /* T1 acquire: the pointers that G2 published are ours now. */
+        /* T1 acquire: the pointers that G2 published are ours. */
         if (compare_swap(&stack->top, &top, word_after(top, next, count - (count > 0)), ACQUIRE,
                          RELAXED))
             return number;
-        pause(tries);
+        back_off(tries);
     }
     return 0;
 }
 
-/* The unused stacks do not count their batches: they are bounded by BATCHES_MAX already. */
+/* Stacks of unused batches do not count them: BATCHES_MAX bounds them already. */
 enum { UNCOUNTED = 255 };
 
-/* Makes sure the chunk of `number` exists. Two threads may both make one; the loser's stays unused.
- */
+/* Makes the chunk of `number` if there is none. Two threads may both make it; the loser's is never
+ * used. False: no memory. */
 static bool chunk_ready(uint32_t number)
 {
     struct batch *_Atomic *chunk = &chunks[(number - 1) / CHUNK_BATCHES];
@@ -137,8 +137,8 @@ size_t batch_bytes_limit(void)
     return (size_t)load(&numbers_limit, RELAXED) * BATCH_BYTES;
 }
 
-/* An empty batch: the stack's own, so that few threads write the word they all know; or its
- * shard's; or another shard's, before one more is made. */
+/* An empty batch: the stack's own, to keep contention off the shared stacks; its shard's; another
+ * shard's; or a new one. 0: none. */
 static uint32_t batch_acquire(struct batch_stack *stack)
 {
     uint32_t number = pop(&stack->empty);
@@ -154,7 +154,8 @@ static uint32_t batch_acquire(struct batch_stack *stack)
     return compare_swap(&numbers_used, &used, used + 1, RELAXED, RELAXED) ? used + 1 : 0;
 }
 
-/* A batch that no push succeeds for, though others' do each time, is lost: a KiB of bookkeeping. */
+/* Makes an empty batch available to all stacks. A batch that loses every try is lost: 1 KiB of
+ * metadata. */
 static void discard(const struct batch_stack *stack, uint32_t number)
 {
     struct batch_list *list = &unused[stack->shard].list;
@@ -168,7 +169,7 @@ static void batch_release(struct batch_stack *stack, uint32_t number)
         discard(stack, number);
 }
 
-void batch_settle(struct batch_stack *stack)
+void batch_drop_empty(struct batch_stack *stack)
 {
     for (unsigned i = 0; i < BATCHES_EMPTY; i++) {
         uint32_t number = pop(&stack->empty);
@@ -182,12 +183,12 @@ static void fill(uint32_t number, void *const *blocks, size_t count)
 {
     struct batch *batch = batch_at(number);
     UNROLLED
-    for (size_t i = 0; i < count; i++) /* G1: nobody else reads beyond count, which is still 0 */
+    for (size_t i = 0; i < count; i++) /* G1: no thread reads beyond count, which is still 0 */
         store(&batch->blocks[i], blocks[i], RELAXED);
     store(&batch->count, (uint32_t)count, RELEASE);
 }
 
-bool batch_give(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max)
+bool batch_push(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max)
 {
     if (word_count(load(&stack->full.top, RELAXED)) >= batches_max)
         return false;
@@ -213,7 +214,7 @@ static size_t unload(uint32_t number, void **out)
     return count;
 }
 
-size_t batch_take(struct batch_stack *stack, void **out)
+size_t batch_pop(struct batch_stack *stack, void **out)
 {
     if (word_number(load(&stack->full.top, RELAXED)) == 0)
         return 0;

@@ -1,13 +1,13 @@
 /*
- * cache_arrays.h: how a cache's entries and arrays hang together, for cache.c and armed.c.
+ * cache_arrays.h: the layout of a cache's entries and arrays, for cache.c and armed.c.
  */
 #ifndef CALM_CORE_CACHE_ARRAYS_H
 #define CALM_CORE_CACHE_ARRAYS_H
 
 #include "core/cache.h"
 
-/* A forked child must not trust a cache whose owner was changing it. The fences keep the compiler
- * honest. */
+/* A fork's child must not trust a cache whose owner is changing it. The fences order the stores for
+ * the compiler. */
 ALWAYS_INLINE void edit_begin(struct cache *cache)
 {
     store(&cache->edits, load(&cache->edits, RELAXED) + 1, RELAXED);
@@ -20,7 +20,8 @@ ALWAYS_INLINE void edit_end(struct cache *cache)
     store(&cache->edits, load(&cache->edits, RELAXED) - 1, RELAXED);
 }
 
-/* The same in two parts, of which the second is told what the first found. */
+/* As edit_begin() and edit_end(), but with one load of `edits`: pass the result on to
+ * edit_end_once(). */
 ALWAYS_INLINE uint32_t edit_begin_once(struct cache *cache)
 {
     uint32_t edits = load(&cache->edits, RELAXED);
@@ -35,13 +36,13 @@ ALWAYS_INLINE void edit_end_once(struct cache *cache, uint32_t edits)
     store(&cache->edits, edits, RELAXED);
 }
 
-enum { LOG2_MASK = 7 }; /* the bits of a limit that say how large the array is */
+enum { LOG2_MASK = 7 }; /* the bits of a limit that hold the array's size */
 
-/* An entry's array, from its limit. */
+/* An entry's array, decoded from its limit. */
 struct array {
     uint32_t start;
-    unsigned log2;   /* of slots; 0 when there is no array */
-    uint32_t blocks; /* that may be held */
+    unsigned log2;   /* of slots; 0: no array */
+    uint32_t blocks; /* capacity */
 };
 
 ALWAYS_INLINE struct array array_of(uint32_t limit)
@@ -54,10 +55,21 @@ ALWAYS_INLINE struct array array_of(uint32_t limit)
     return (struct array){start, log2, (last - start) / SLOT_BYTES};
 }
 
-/* Blocks of an entry: `first` and all its slots but the lowest, which is NULL; or all its slots. */
+/* Blocks in an entry: as many as slots in use above slot 0. In a thread's cache slot 1 is NULL, and
+ * `first` holds a block instead. */
 ALWAYS_INLINE size_t entry_count(struct cache_entry *entry)
 {
     return (load(&entry->top, RELAXED) - array_of(entry->limit).start) / SLOT_BYTES;
+}
+
+ALWAYS_INLINE struct cache_row *row_of(struct cache *cache, unsigned bin)
+{
+    return &cache->rows[bin_row(bin)];
+}
+
+ALWAYS_INLINE uint64_t class_bit(unsigned bin)
+{
+    return (uint64_t)1 << bin_class(bin);
 }
 
 /* The first row from `row` on that has arrays, or ROW_LIMIT. */
@@ -71,16 +83,23 @@ ALWAYS_INLINE unsigned used_row(const struct cache *cache, unsigned row)
     return ROW_LIMIT;
 }
 
-/* A miss is the sign that a bin wants more. A cache that is full refuses, and now and then shrinks
- * others for it. Owner. */
+/* Lets a bin that missed hold more. A full cache refuses, and shrinks other bins at every
+ * REFUSALS_A_STEP-th refusal. Owner. */
 void cache_grow_after_miss(struct cache *cache, unsigned bin);
 
-/* As a miss of a bin, of which all blocks but the one that is returned go to the entry of another
- * bin, `armed`, as far as it has room, and are taken off `unarmed`; `most` are wanted, and
- * `unarmed` is no less than REFILL_MAX. NULL: no memory. Owner. */
+/* Serves a miss of `bin`: returns one block, puts the others on the entry of `armed` as far as it
+ * has room, and subtracts the blocks put there from `unarmed`, which must be at least REFILL_MAX.
+ * Fetches at most `most`. NULL: no memory. Owner. */
 void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size_t most);
 
-/* Gives all blocks of a bin back, and its array. Owner. */
+/* Flushes all blocks of a bin to the depot and frees its array. Owner. */
 void cache_close_bin(struct cache *cache, unsigned bin);
+
+/* Lets a bin hold `blocks`, in an array of another size if need be; the blocks in it stay. False:
+ * no room, or over budget. */
+bool cache_array_resize(struct cache *cache, unsigned bin, size_t blocks);
+
+/* Drops the array of a bin that has no block left. */
+void cache_array_drop(struct cache *cache, unsigned bin);
 
 #endif

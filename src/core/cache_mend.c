@@ -1,5 +1,5 @@
 /*
- * cache_mend.c: what a fork's child makes of the caches of the parent's threads.
+ * cache_mend.c: repairs or resets the caches of the parent's threads in a fork's child.
  *
  * Owner: the child's only thread. Design: docs/design/caches.md
  */
@@ -22,7 +22,7 @@ void cache_abandon(struct cache *cache)
 {
     for (unsigned bin = 0; bin < BIN_LIMIT; bin++) {
         struct cache_entry *entry = &cache->entries[bin];
-        if (!bin_exists(bin) || entry->limit == 0) /* a look keeps its page untouched */
+        if (!bin_exists(bin) || entry->limit == 0) /* read first: a write would copy the page */
             continue;
         entry->limit = 0;
         store(&entry->top, 0, RELAXED);

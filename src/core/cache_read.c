@@ -1,15 +1,15 @@
 /*
- * cache_read.c: what other threads see of a cache while its owner works on it.
+ * cache_read.c: reads a cache from other threads while its owner works on it.
  *
- * Owner: nobody; all words are read as they are. C1 of cache.c is what makes it good enough.
- * Design: docs/protocols/cache.md
+ * Owner: none; words are read as they are. C1 of cache.c makes the result usable. Design:
+ * docs/protocols/cache.md
  */
 #include "core/cache.h"
 
 enum { WALKS_MAX = 8 };
 
-/* Counts blocks down to the NULL below the oldest, or to the one that is searched for; arrays move
- * under us, but their memory stays. */
+/* Counts blocks down to the NULL below the oldest, or to the block searched for. Arrays may move
+ * meanwhile, but their memory stays. */
 static size_t walk(const struct cache *cache, unsigned bin, struct search *search, bool *is_found)
 {
     struct cache *readable = (struct cache *)(uintptr_t)cache;
@@ -39,12 +39,12 @@ bool cache_search(const struct cache *cache, unsigned bin, struct search *search
         uint32_t top = load(&entry->top, ACQUIRE);
         walk(cache, bin, search, &is_found);
         if (load(&entry->first, ACQUIRE) == first && load(&entry->top, ACQUIRE) == top)
-            break; /* else the owner moved a block past us, perhaps this one, or the array */
+            break; /* else the owner moved a block past the walk, perhaps this one, or the array */
     }
     return is_found;
 }
 
-/* A block that is kept without an array (core/sampled_small.h) has nothing below it to walk to. */
+/* A block kept without an array (core/sampled_small.h) has no slots below it to walk. */
 size_t cache_count(const struct cache *cache, unsigned bin)
 {
     const struct cache_entry *entry = &cache->entries[bin];

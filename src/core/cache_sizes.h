@@ -1,6 +1,5 @@
 /*
- * cache_sizes.h: how many blocks a bin may hold in a cache, and how many bytes a cache; for
- * cache.c.
+ * cache_sizes.h: limits on a bin's blocks and on a cache's bytes, for cache.c.
  */
 #ifndef CALM_CORE_CACHE_SIZES_H
 #define CALM_CORE_CACHE_SIZES_H
@@ -9,21 +8,22 @@
 #include "core/depot.h"
 
 enum {
-    BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that hands over batches, until more pays */
-    LUXURY_SHARE = 16,
-    SLABS_SHARE = 6,           /* of what slabs have, that one cache may hold */
-    MODEST_BYTES = 512 * 1024, /* that it may hold however little they have   */
+    BLOCKS_PLAIN = 127, /* plain limit of any bin; more only from the surplus budget */
+    BLOCKS_SHARED = 2 * BATCH_BLOCKS + 1, /* of a bin that passes batches, at first */
+    SURPLUS_SHARE = 16,
+    SLABS_SHARE = 6,              /* one cache may hold the slabs' bytes divided by this, */
+    SHARE_BYTES_MIN = 512 * 1024, /* or at least this */
 };
 
-/* What frees alone let a bin hold where caches hand batches to each other, which others take as
- * they are: two batches, or as many bytes as one may have. */
+/* Blocks that frees alone let a bin hold where caches pass batches to each other: the class's limit
+ * or BATCH_BYTES, whichever is more, up to two batches. */
 static inline size_t blocks_ample(unsigned bin)
 {
     size_t alone = class_facts[bin_class(bin)].cached;
     return size_min(size_max(alone, BATCH_BYTES / bin_bytes(bin)), BLOCKS_SHARED);
 }
 
-/* What a bin of so many blocks may grow to. */
+/* The most blocks that a bin may grow to from `blocks`. */
 static inline size_t blocks_max(unsigned bin, size_t blocks)
 {
     if (BLOCKS_FIXED != 0)
@@ -36,21 +36,22 @@ static inline size_t blocks_max(unsigned bin, size_t blocks)
     return size_max(alone, 2 * batch_blocks_of(bin_bytes(bin)) + 1);
 }
 
-/* What one of several caches may hold. */
+/* Bytes that one of several caches may hold. */
 static inline size_t share_of_heap(void)
 {
-    return size_max(depot_slab_bytes() / SLABS_SHARE, MODEST_BYTES);
+    return size_max(depot_slab_bytes() / SLABS_SHARE, SHARE_BYTES_MIN);
 }
 
-/* What a cache may hold at the moment. */
+/* Bytes that a cache may hold now. */
 static inline size_t budget_now(void)
 {
     bool is_room = load(&caches_budget.in_use, RELAXED) < load(&caches_budget.all, RELAXED);
     return load(is_room ? &caches_budget.each : &caches_budget.fair, RELAXED);
 }
 
-/* The same with a bin that it may let grow. What several caches use each of them holds beside what
- * the program needs, so they are in proportion to the heap; one alone has what was freed anyway. */
+/* Bytes that a cache may hold now if `bin` is to grow. Blocks that several caches use are overhead
+ * in each of them, so the limit is a share of the heap; blocks of one cache alone were freed
+ * anyway. */
 static inline size_t budget_for(unsigned bin)
 {
     size_t budget = budget_now();
@@ -59,11 +60,11 @@ static inline size_t budget_for(unsigned bin)
     return size_min(budget, share_of_heap());
 }
 
-/* The same with a bin that has more than plenty: a share of what is everybody's, however many of
- * them sleep. */
-static inline size_t luxury_now(void)
+/* Bytes that a cache may hold now if a bin is to grow past its plain limit. A share of the fair
+ * budget, which idle threads count in. */
+static inline size_t surplus_now(void)
 {
-    return size_min(budget_now(), load(&caches_budget.fair, RELAXED)) / LUXURY_SHARE;
+    return size_min(budget_now(), load(&caches_budget.fair, RELAXED)) / SURPLUS_SHARE;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * cache_spoiled.c: what malloc does with a free block that has no mark.
+ * cache_spoiled.c: handles a free block without a mark that malloc is about to hand out.
  *
  * Owner: the thread that took the block. Design: docs/decisions/safety.md
  */

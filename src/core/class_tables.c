@@ -141,7 +141,7 @@ const struct class_check class_checks[CLASS_LIMIT] = {
 };
 
 /* By class: the least size that a free may be told, and how many sizes from there on. */
-const struct class_told class_told = {
+const struct class_given class_given = {
     .least = {0, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80,
               88, 96, 104, 112, 120, 128, 144, 160, 176, 192, 208, 224,
               240, 256, 288, 320, 352, 384, 416, 448, 480, 512, 640, 768,

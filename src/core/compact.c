@@ -1,12 +1,11 @@
 /*
- * compact.c: says which small blocks lie in sparse slabs, and moves them to fuller ones of their
- * bin.
+ * compact.c: finds small blocks in sparse slabs, and moves them to fuller slabs of their bin.
  *
- * A slab is sparse when it holds no more blocks than 9/8 of what the partly filled slabs of its bin
- * hold on average, and is not the one that a refill takes from. So when no slab of a bin is sparse
- * any more, at most eight are partly filled: eight that each hold more than 9/8 of the average hold
- * more than nine slabs do on average. A block goes straight from one slab to the other: a cache
- * would hand out the block that was freed last, which is of a sparse slab, too.
+ * A slab is sparse when it holds at most 9/8 of the average of its bin's partly filled slabs, and
+ * is not the slab that a refill takes from. When no slab of a bin is sparse, at most eight are
+ * partly filled: of nine, eight would each hold more than 9/8 of the average, and so more than all
+ * nine. A block goes straight to its new slab: a cache would return the block that was freed last,
+ * which is from a sparse slab too.
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT), in constant time.
  * Design: docs/design/compact.md
@@ -19,7 +18,7 @@
 
 enum { SPARE_SHARE = 8 };
 
-/* The chunk of the slab that a refill would take from; 0: none but wholly free ones. */
+/* The chunk of the slab that a refill takes from; 0: no slab is partly filled. */
 static size_t fullest(const struct depot *depot)
 {
     unsigned list = 0;
@@ -37,7 +36,8 @@ static bool is_sparse(const struct depot *depot, const struct slab *slab)
            used * depot->listed[false] <= used_in_all + used_in_all / SPARE_SHARE;
 }
 
-/* The depot of a block that is to move, locked; or NULL. A held depot is not waited for. */
+/* Locks the depot of a block in a sparse slab. NULL: the block need not move, or the depot is held.
+ */
 static struct depot *lock_if_sparse(const void *block)
 {
     size_t chunk = region_chunk(block);
@@ -72,9 +72,9 @@ void *compact_move(void *block)
     depot_take_listed(depot, &moved, 1);
     lock_release(&depot->lock, RANK_DEPOT);
     if (CHECKS >= 1 && !cache_unmark(moved, region_bin(region_chunk(moved))))
-        return block; /* what was written to is not handed out, here as elsewhere */
+        return block; /* a spoiled block is not handed out */
     __builtin_memcpy(moved, block, bytes);
     block_mark(block);
-    depot_put_or_aside(depot, &block, 1);
+    depot_put_or_defer(depot, &block, 1);
     return moved;
 }

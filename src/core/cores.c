@@ -1,10 +1,11 @@
 /*
- * cores.c: takes caches out of cores' slots and puts them back.
+ * cores.c: takes per-CPU caches out of their slots and puts them back.
  *
- * A cache's state says who may take it: CACHE_SPARE and CACHE_IN_SLOT by compare-and-swap to
- * CACHE_OWNED; only its owner changes it back. A slot changes by a sequence on its own core, or, by
- * whoever owns the cache in it, from elsewhere, with a fence before that cache is touched. So a
- * cache is in at most one slot, and whoever owns one that is in no slot has it to himself.
+ * A cache's state says who may take it: any thread by compare-and-swap from CACHE_SPARE or
+ * CACHE_IN_SLOT to CACHE_OWNED; only the owner changes the state back. A slot changes by a sequence
+ * on its own core, or from elsewhere by the owner of the cache in it, with a fence before that
+ * cache is used. So a cache is in at most one slot, and the owner of a cache that is in no slot has
+ * exclusive access.
  *
  * Owner: any thread, lock-free; docs/protocols/cores.md. Design: docs/design/cores.md
  */
@@ -16,11 +17,11 @@
 #include "os/os.h"
 
 enum {
-    SPARES = 16, /* caches beyond one for each core: taken by threads that were preempted then */
+    SPARES = 16, /* caches beyond one a core, for threads preempted while they own one */
     TRIES_MAX = 3,
     COOL_MAX = 64,
-    HALVES_A_CPU = 4, /* of threads: one that works, and one that ends as its successor begins */
-    IDLE_HALVES = 2,  /* a main thread that waits                                              */
+    WEIGHT_A_CPU = 4, /* cache weight: a working thread and an ending one */
+    IDLE_WEIGHT = 2,  /* cache weight: a main thread that waits */
 };
 
 struct rseq_slot core_slots[CORES_MAX];
@@ -29,9 +30,9 @@ _Atomic bool cores_are_used;
 
 static _Thread_local bool has_joined;
 static _Atomic uint32_t joined;                          /* threads, ever */
-static _Thread_local struct rseq_area *area_lent;        /* the thread's, while it is lent */
-static struct cache *_Atomic caches[CORES_MAX + SPARES]; /* those made for cores */
-static _Atomic uint32_t made;                            /* of them              */
+static _Thread_local struct rseq_area *area_lent;        /* the thread's area, while lent */
+static struct cache *_Atomic caches[CORES_MAX + SPARES]; /* all per-CPU caches */
+static _Atomic uint32_t made;                            /* how many */
 static uint32_t cache_limit;
 static uint32_t slot_count;
 static const char *refusal = "the heap has not started";
@@ -43,8 +44,8 @@ static void leave(void)
     area_lent = of_thread.area = NULL;
 }
 
-/* A handler may come between any two steps, and lend the thread itself. Barred first, so that it
- * does not join again. */
+/* A signal handler may run between any two steps, and lend the thread itself. Barring comes first,
+ * so that the handler does not join again. */
 void cores_lend(void)
 {
     if (area_is_barred == 0)
@@ -57,14 +58,14 @@ void cores_lend(void)
 void cores_end_lending(void)
 {
     struct rseq_area *area = area_is_barred == 1 ? area_lent : NULL;
-    if (area_is_barred != 0) /* 0: a child with thread-local storage of its own */
+    if (area_is_barred != 0) /* 0: a child with its own thread-local storage */
         area_is_barred--;
     atomic_signal_fence(memory_order_seq_cst);
     if (area != NULL)
         of_thread.area = area;
 }
 
-/* The calling thread's area, whether it works with it yet or not. */
+/* The calling thread's area, whether it uses per-CPU caches yet or not. */
 static struct rseq_area *join(void)
 {
     if (!has_joined) {
@@ -80,8 +81,8 @@ uint32_t cores_joined(void)
     return load(&joined, RELAXED);
 }
 
-/* Has threads work on cores' caches from now on. Until then nobody touches the slots' pages; each
- * slot gets what is in none once, however many threads begin. */
+/* Makes threads work on per-CPU caches from now on. Until then the slots' pages stay untouched;
+ * concurrent callers fill each slot once. */
 static void begin_use(void)
 {
     for (unsigned core = 0; core < slot_count; core++) {
@@ -115,22 +116,21 @@ const char *cores_refusal(void)
     return refusal;
 }
 
-/* The state of what the calling thread owns. One word says both, so that a fork between two stores
- * cannot mistake the owner. */
+/* The state of a cache that the calling thread owns. One word holds state and owner, so that a fork
+ * between two stores cannot mistake the owner. */
 static uintptr_t owned_here(void)
 {
     return (uintptr_t)&of_thread | CACHE_OWNED;
 }
 
-/* Adds a cache to those of the cores, owned by the calling thread. NULL: there are enough, or there
- * is no memory. */
+/* Makes a per-CPU cache, owned by the calling thread. NULL: limit reached, or no memory. */
 static struct cache *add(void)
 {
     uint32_t count = load(&made, ACQUIRE), taken = count + 1;
     if (count >= cache_limit || !compare_swap(&made, &count, taken, ACQ_REL, RELAXED))
         return NULL;
     struct cache *cache = registry_make(true);
-    if (cache == NULL) { /* the number is free again, unless another was taken meanwhile */
+    if (cache == NULL) { /* release the number, unless another was taken meanwhile */
         compare_swap(&made, &taken, count, RELAXED, RELAXED);
         return NULL;
     }
@@ -139,7 +139,7 @@ static struct cache *add(void)
     return cache;
 }
 
-/* The first thread that works on a core's cache makes one for each. */
+/* Makes `count` spare caches, for the first thread that works on a per-CPU cache. */
 static void stock(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -149,21 +149,21 @@ static void stock(unsigned count)
     }
 }
 
-void cores_note_halves(size_t halves, unsigned cpu_count)
+void cores_note_weight(size_t cache_weight, unsigned cpu_count)
 {
-    size_t few = (size_t)cpu_count * HALVES_A_CPU + IDLE_HALVES;
-    if (refusal == NULL && halves > few && !load(&cores_are_used, RELAXED))
+    size_t few = (size_t)cpu_count * WEIGHT_A_CPU + IDLE_WEIGHT;
+    if (refusal == NULL && cache_weight > few && !load(&cores_are_used, RELAXED))
         begin_use();
 }
 
-bool cores_join(size_t halves, unsigned cpu_count)
+bool cores_join(size_t cache_weight, unsigned cpu_count)
 {
     if (refusal != NULL || area_is_barred != 0)
         return false;
     if (shard_count > 1)
-        join(); /* it tells which CPU this is */
+        join(); /* shard_here() reads its CPU */
     if (!load(&cores_are_used, ACQUIRE)) {
-        cores_note_halves(halves + 1, cpu_count);
+        cores_note_weight(cache_weight + 1, cpu_count);
         if (!load(&cores_are_used, ACQUIRE))
             return false;
     }
@@ -174,16 +174,16 @@ bool cores_join(size_t halves, unsigned cpu_count)
     return true;
 }
 
-/* Owns a cache that is in no slot, and in nobody's hands. */
+/* Takes ownership of a spare cache. False: the cache is in a slot, or owned. */
 static bool own_spare(struct cache *cache)
 {
     uintptr_t state = CACHE_SPARE;
-    /* K1 acquire: what the last owner left; pairs with K3. */
+    /* K1 acquire: what the last owner wrote; pairs with K3. */
     return load(&cache->state, RELAXED) == CACHE_SPARE &&
            compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED);
 }
 
-/* Takes a cache that is in no slot, or makes one. */
+/* Takes a spare cache, or makes one. */
 static struct cache *take_spare(void)
 {
     uint32_t count = load(&made, ACQUIRE);
@@ -203,7 +203,7 @@ struct cache *cores_take(void)
         uintptr_t state = CACHE_IN_SLOT;
         if (cache == &cache_none ||
             !compare_swap(&cache->state, &state, owned_here(), ACQUIRE, RELAXED)) /* K1 */
-            break; /* whoever took it does not run now */
+            break; /* another thread took it, and does not run now */
         if (rseq_swap(area, core_slots, cache, &cache_none) >= 0) /* K2 */
             return cache;
         store(&cache->state, CACHE_IN_SLOT, RELEASE);
@@ -222,8 +222,8 @@ void cores_return(struct cache *cache)
     store(&cache->state, core >= 0 ? CACHE_IN_SLOT : CACHE_SPARE, RELEASE);
 }
 
-/* Owns a cache that has something, and takes it out of its slot; sequences that began before may
- * still work on it. */
+/* Takes ownership of a cache that has arrays, and takes it out of its slot. Sequences that began
+ * before may still work on it. False: empty, or owned. */
 static bool withdraw(struct cache *cache)
 {
     uintptr_t state = load(&cache->state, RELAXED);
@@ -240,7 +240,7 @@ static bool withdraw(struct cache *cache)
     return true;
 }
 
-/* Of an owned cache that no sequence works on. */
+/* Empties an owned cache that no sequence works on, and makes it spare. */
 static void cool_owned(struct cache *cache)
 {
     cache_empty(cache);
@@ -248,8 +248,8 @@ static void cool_owned(struct cache *cache)
     store(&cache->state, CACHE_SPARE, RELEASE);
 }
 
-/* Cools some of the caches from `first` on, a number that one fence is worth. Where
- * the fence is refused, which it was not at start, they stay as they are, and out of use. */
+/* Empties some caches from number `first` on, as many as justify one fence. If the kernel refuses
+ * the fence, which worked at start, they stay filled and out of use. */
 static void cool_some(uint32_t *first)
 {
     struct cache *withdrawn[COOL_MAX];
@@ -265,7 +265,7 @@ static void cool_some(uint32_t *first)
         cool_owned(withdrawn[i]);
 }
 
-/* What is in no slot was taken out of one by a thread on that core, so no sequence works on it. */
+/* A thread on its core took a spare cache out of the slot, so no sequence works on the cache. */
 bool cores_cool_spare(void)
 {
     for (uint32_t i = 0; i < load(&made, ACQUIRE) && i < cache_limit; i++) {
@@ -284,7 +284,7 @@ void cores_cool(void)
         cool_some(&first);
 }
 
-/* The core in whose slot a cache is, or -1. */
+/* The core whose slot holds a cache, or -1. */
 static int slot_with(const struct cache *cache)
 {
     for (uint32_t core = 0; core < slot_count; core++)
@@ -293,13 +293,13 @@ static int slot_with(const struct cache *cache)
     return -1;
 }
 
-/* Who was putting a cache into a slot may not have noted yet which one it is. */
+/* A thread that was putting a cache into a slot may not have stored `core` yet. */
 void cores_fork_adopt(void)
 {
     for (uint32_t i = 0; i < load(&made, RELAXED); i++) {
         struct cache *cache = load(&caches[i], RELAXED);
         uintptr_t state = cache == NULL ? CACHE_SPARE : load(&cache->state, RELAXED);
-        if (state < CACHE_OWNED || state == owned_here()) /* or a signal handler forked over it */
+        if (state < CACHE_OWNED || state == owned_here()) /* owned here: a handler forked */
             continue;
         int core = slot_with(cache);
         if (core < 0)

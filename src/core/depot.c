@@ -1,16 +1,16 @@
 /*
- * depot.c: the slabs of a bin, and refills from them: in address order, from the fullest.
+ * depot.c: a bin's slabs, and refills from them.
  *
- * Lists hold the slabs that have free blocks, by eighths of their capacity that are free; taking
- * from the fullest first lets the others empty. One wholly free slab stays with its depot, so that
- * a program at the edge of a slab does not carve and retire in turn; the purger takes it.
+ * Lists hold the slabs with free blocks, by eighths of free capacity. A refill takes from the
+ * fullest slabs first, in address order, so that the others can empty. One wholly free slab stays
+ * with its depot, so that a program at the edge of a slab does not carve and retire in turn; the
+ * purger takes that slab.
  *
- * Nobody who can do otherwise waits for a depot that is held: put_aside(), take_aside().
+ * No thread with another way waits for a held depot: defer_if_held(), take_unlocked().
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
- * a system call. D1: free_blocks == sum of free_count.   D2: a slab is in the list of its
- * free_count.   D5: `listed` counts the slabs in lists.   Checked by depot_verify().
- * Design: docs/design/depots.md
+ * a system call. D1: free_blocks == sum of free_count. D2: a slab is in the list of its free_count.
+ * D5: `listed` counts the slabs in lists. Checked by depot_verify(). Design: docs/design/depots.md
  */
 #include "core/depot.h"
 
@@ -26,9 +26,9 @@ enum {
     USER_SEVERAL = -1,
     PINNED_MAX = 1,
     HOME_SLABS_MIN = 64,
-    DENSE_SHARE = 8,         /* of what slabs hold is free at most where huge pages are worth it */
-    FRESH_SHARE = 256,       /* of the region: bytes that a refill may be the first to touch... */
-    FRESH_CAPACITY_MAX = 63, /* ...in slabs that have no more blocks                            */
+    DENSE_SHARE = 8,         /* huge pages pay while less than 1/8 of slab bytes is free */
+    FRESH_SHARE = 256,       /* of the region: bytes one refill may touch first... */
+    FRESH_CAPACITY_MAX = 63, /* ...in slabs of at most so many blocks */
 };
 
 static struct {
@@ -93,10 +93,10 @@ void depot_relist(struct depot *depot, struct slab *slab)
     depot->lists[list] = slab->chunk;
 }
 
-/* Of each class, over all cohorts: read without a lock to see whether one has plenty. */
+/* Totals of each class over all rows. Read without a lock to decide whether to borrow. */
 static struct class_total {
-    _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks; /* in slabs            */
-    _Atomic size_t free_blocks;                       /* of them, in bitmaps */
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks; /* in slabs */
+    _Atomic size_t free_blocks;                       /* of these, free in bitmaps */
 } totals[CLASS_LIMIT];
 
 size_t depot_free_bytes(void)
@@ -114,18 +114,18 @@ void depot_count_free(struct depot *depot, size_t more, size_t fewer)
     fetch_add(&totals[bin_class(depot->bin)].free_blocks, more - fewer, RELAXED);
 }
 
-static void enter(struct depot *depot, struct slab *slab)
+static void attach(struct depot *depot, struct slab *slab)
 {
     slab->bin = depot->bin;
-    /* Under the lock: a chunk of this bin is a slab of this depot. */
+    /* Under the lock: a chunk that names this bin is a slab of this depot. */
     store(&region.map[slab->chunk].bin, slab->bin, RELEASE);
     fetch_add(&depot->slab_count, 1, RELAXED);
     depot_count_free(depot, slab->free_count, 0);
     depot_relist(depot, slab);
 }
 
-/* The caller counts its free blocks off. */
-static void leave(struct depot *depot, struct slab *slab)
+/* The caller subtracts the slab's free blocks from the counts. */
+static void detach(struct depot *depot, struct slab *slab)
 {
     list_remove(depot, slab);
     fetch_sub(&depot->slab_count, 1, RELAXED);
@@ -133,13 +133,13 @@ static void leave(struct depot *depot, struct slab *slab)
 
 static void adopt(struct depot *depot, struct slab *slab)
 {
-    enter(depot, slab);
+    attach(depot, slab);
     fetch_add(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
 void depot_orphan(struct depot *depot, struct slab *slab)
 {
-    leave(depot, slab);
+    detach(depot, slab);
     store(&region.map[slab->chunk].limit, 0, RELAXED);
     store(&region.map[slab->chunk].bin, NO_SLAB, RELEASE);
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
@@ -153,15 +153,14 @@ void depot_retire(struct slab *const *slabs, size_t count)
     for (size_t i = 0; i < count; i++)
         slab_retire(slabs[i]);
     fetch_sub(&slabs_in_use.count, count, RELAXED);
-    /* Beside their blocks, each of which was noted: freed at random, all slabs empty in the end. */
+    /* In addition to their blocks, noted one by one: after random frees all slabs empty at the end.
+     */
     purge_note(count << CHUNK_SHIFT, bytes);
 }
 
-/*
- * How many blocks of a slab to take where `want` are wanted. A refill marks what it takes, so that
- * pages become resident that the program may never ask for. Of large blocks that have no mark it
- * takes those of a page, or one, and more as the region grows.
- */
+/* How many of `want` blocks to take from a slab. A refill marks the blocks it takes, so it makes
+ * pages resident that the program may never use. Of large unmarked blocks it takes a page's worth,
+ * or one block; the limit grows with the region. */
 static size_t count_worth(const struct slab *slab, size_t want)
 {
     size_t bytes = bin_bytes(slab->bin);
@@ -181,8 +180,8 @@ size_t depot_take_listed(struct depot *depot, void **out, size_t want)
             struct slab *slab = slab_of_chunk(depot->lists[list]);
             size_t worth = count_worth(slab, want - taken);
             if (worth < want - taken)
-                want = taken + worth; /* the next refill goes on */
-            taken += slab_take(slab, out + taken, worth);
+                want = taken + worth; /* the next refill takes more */
+            taken += slab_alloc(slab, out + taken, worth);
             slab->tick = load(&depot_tick, RELAXED);
             depot_relist(depot, slab);
         }
@@ -191,8 +190,8 @@ size_t depot_take_listed(struct depot *depot, void **out, size_t want)
     return taken;
 }
 
-/* The row that has most free blocks of a class, or NULL; a look at every depot of the class from
- * row `first` on, without locks. */
+/* The depot with the most free blocks of the class, or NULL. Reads each row from `first` on,
+ * without locks. */
 static struct depot *richest(unsigned class, unsigned first, unsigned rows)
 {
     struct depot *best = NULL;
@@ -208,7 +207,8 @@ static struct depot *richest(unsigned class, unsigned first, unsigned rows)
     return best;
 }
 
-/* The slab with most free blocks that nobody has pinned, or NULL. Looks at a few in each list. */
+/* A slab of the emptiest list that the purger has not pinned, or NULL. Looks at a few slabs of each
+ * list. */
 static struct slab *roomiest(const struct depot *depot)
 {
     for (unsigned list = DEPOT_LISTS; list-- > 0;) {
@@ -223,19 +223,17 @@ static struct slab *roomiest(const struct depot *depot)
     return NULL;
 }
 
-/* Whether a depot of the same home has enough free blocks that it lends where depots lend early. */
+/* Whether the lender has enough free blocks for depot_lend_part. */
 static bool is_worth_a_loan(const struct depot *lender)
 {
     size_t free_blocks = load(&lender->free_blocks, RELAXED);
     return free_blocks * depot_lend_part >= class_facts[bin_class(lender->bin)].capacity;
 }
 
-/*
- * Who may lend a depot a slab, or NULL. Another cohort of its home, when more than a share of the
- * class's blocks lie free, or it has part of a slab's blocks. Another home only when most lie free,
- * and not of a few slabs: the slab's lines have both homes' blocks from then on.
- */
-static struct depot *lender_for(const struct depot *depot)
+/* The depot to borrow a slab from, or NULL. A cohort of the same home lends once depot_lend_share
+ * or depot_lend_part allows it. Another home lends only when the class has many slabs and most of
+ * their blocks are free, since both homes then write to the slab's cache lines. */
+static struct depot *find_lender(const struct depot *depot)
 {
     unsigned class = bin_class(depot->bin);
     size_t blocks = load(&totals[class].blocks, RELAXED);
@@ -251,18 +249,18 @@ static struct depot *lender_for(const struct depot *depot)
 }
 
 /*
- * Instead of a new slab: another row's. So sites that have stopped allocating feed those that go
- * on, and what separation costs in memory is bounded. The slab comes with its live blocks, which
- * are of its new bin from now on. Under the depot's lock; the lender's is only tried, so nobody
- * waits in a circle. Returns the lender's bin where it has more slabs and its free blocks lie
- * scattered, so that more loans would bring little; else the depot's own.
+ * Borrows another row's slab instead of carving one: sites that stopped allocating feed sites that
+ * go on, which bounds the memory cost of separation. Live blocks of the slab change bin too. Under
+ * the depot's lock; only tries the lender's, so no threads wait in a circle. Returns the lender's
+ * bin if the lender has more slabs and its free blocks are scattered, so that further loans would
+ * bring little; else the depot's own.
  */
 static unsigned borrow(struct depot *depot)
 {
     unsigned bin = depot->bin;
-    if (rows_are_apart || bin_is_sampled(depot->bin))
+    if (rows_are_separate || bin_is_sampled(depot->bin))
         return bin;
-    struct depot *lender = lender_for(depot);
+    struct depot *lender = find_lender(depot);
     if (lender == NULL || lender == depot || !depot_try_lock_once(lender))
         return bin;
     struct slab *slab = roomiest(lender);
@@ -270,23 +268,23 @@ static unsigned borrow(struct depot *depot)
         if (slab->list == 0 &&
             load(&lender->slab_count, RELAXED) > load(&depot->slab_count, RELAXED))
             bin = lender->bin;
-        leave(lender, slab);
+        detach(lender, slab);
         depot_count_free(lender, 0, slab->free_count);
-        enter(depot, slab);
+        attach(depot, slab);
     }
     lock_release(&lender->lock, RANK_DEPOT);
     return bin;
 }
 
-/* Whether slabs will have few untouched pages: whoever writes into each block of a page or less
- * touches most pages; of longer ones a program may use little. */
+/* Whether huge pages would back few untouched bytes: programs touch most pages of blocks up to a
+ * page, and may use little of larger blocks. */
 static bool is_dense(unsigned bin)
 {
     return class_facts[bin_class(bin)].bytes <= depot_page_bytes &&
            depot_free_bytes() * DENSE_SHARE < depot_slab_bytes();
 }
 
-/* A fresh slab, counted. Not under a lock. NULL: no memory. */
+/* A fresh slab, added to slabs_in_use. Not under a lock. NULL: no memory. */
 static struct slab *carve(unsigned bin)
 {
     if (unlikely(huge_is_wanted()) && is_dense(bin))
@@ -300,8 +298,9 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
-/* Hands out all blocks of a fresh slab: a batch to `out`, the others as batches. Such a slab
- * is in no list, so the depot's lock is not needed: the map's entry publishes it (release; U1). */
+/* Hands out all blocks of a fresh slab: the first batch to `out`, the rest as batches. The slab
+ * enters no list, so the depot's lock is not needed: the map's entry publishes the slab (release;
+ * U1). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
 {
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];
@@ -318,19 +317,17 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
         size_t count = size_min(facts->capacity - i, each);
         for (size_t j = 0; j < count; j++)
             blocks[j] = start + (i + j) * facts->bytes;
-        if (!depot_batch_give(depot, blocks, count, BATCHES_URGENT))
-            depot_put_or_aside(depot, blocks, count);
+        if (!depot_batch_push(depot, blocks, count, BATCHES_URGENT))
+            depot_put_or_defer(depot, blocks, count);
     }
     return first;
 }
 
-/*
- * For a refill that finds the lock held, perhaps by a thread that does not run: a batch, or a slab
- * of which all blocks are handed out. 0: the caller must wait a while, since memory is short.
- */
-static size_t take_aside(struct depot *depot, void **out)
+/* Refills while another thread holds the lock: from a batch, or from a fresh slab with all its
+ * blocks handed out. 0: memory is short, and the caller must wait. */
+static size_t take_unlocked(struct depot *depot, void **out)
 {
-    size_t count = depot_batch_take(depot, out);
+    size_t count = depot_batch_pop(depot, out);
     if (count > 0)
         return count;
     struct slab *slab = carve(depot->bin);
@@ -340,49 +337,49 @@ static size_t take_aside(struct depot *depot, void **out)
 static size_t take_locked(struct depot *depot, void **out, size_t want)
 {
     unsigned lender_bin = depot->bin;
-    /* What others left, or put aside while the lock was held, comes before another's slab. */
+    /* Blocks in batches or deferred frees come before another depot's slab. */
     if (load(&depot->free_blocks, RELAXED) == 0 && depot_batch_count(depot) == 0)
         lender_bin = borrow(depot);
     bool has_any = load(&depot->free_blocks, RELAXED) != 0;
     size_t taken = has_any ? depot_take_listed(depot, out, want) : 0;
     lock_release(&depot->lock, RANK_DEPOT);
-    slab_settle_taken();
+    slab_settle_refaults();
     if (lender_bin != depot->bin && depot_on_scattered != NULL)
         depot_on_scattered(depot->bin, lender_bin);
-    return taken > 0 ? taken : depot_batch_take(depot, out);
+    return taken > 0 ? taken : depot_batch_pop(depot, out);
 }
 
-size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
+size_t depot_refill(unsigned bin, void **out, size_t want, uint32_t user)
 {
     PROBE_2("refill", bin, want);
     struct depot *depot = depot_of(bin);
     if (unlikely(depot == NULL) && (depot = depot_make(bin)) == NULL)
         return 0;
-    if (load(&depot->gives, RELAXED) != 0)
-        store(&depot->gives, 0, RELAXED);
+    if (load(&depot->flushes_since, RELAXED) != 0)
+        store(&depot->flushes_since, 0, RELAXED);
     if (depot_note_user(depot, user)) {
-        size_t count = depot_batch_take(depot, out);
+        size_t count = depot_batch_pop(depot, out);
         if (count > 0)
             return count;
     }
     if (!depot_try_lock(depot)) {
-        size_t count = take_aside(depot, out);
+        size_t count = take_unlocked(depot, out);
         if (count > 0)
             return count;
         if (!depot_lock_or_fail(depot))
-            return depot_batch_take(depot, out);
+            return depot_batch_pop(depot, out);
     }
     size_t taken = take_locked(depot, out, want);
     if (taken > 0)
         return taken;
     struct slab *slab = carve(bin);
-    if (slab == NULL) /* what was brought together for it may be of use */
+    if (slab == NULL) /* the failed carve may have freed blocks of this bin */
         return depot_lock_or_fail(depot) ? take_locked(depot, out, want)
-                                         : depot_batch_take(depot, out);
+                                         : depot_batch_pop(depot, out);
     want = count_worth(slab, want);
     if (slab->capacity <= want || !depot_try_lock(depot))
         return hand_out(depot, slab, out);
-    taken = slab_take(slab, out, want);
+    taken = slab_alloc(slab, out, want);
     slab->tick = load(&depot_tick, RELAXED);
     adopt(depot, slab);
     lock_release(&depot->lock, RANK_DEPOT);
@@ -391,19 +388,19 @@ size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
 
 struct slab *depot_own_slab(const struct depot *depot, size_t chunk)
 {
-    /* Acquire: a slab that was handed out whole came without the lock; pairs with hand_out(). */
+    /* Acquire: hand_out() adds a slab without the lock; pairs with hand_out(). */
     return load(&region.map[chunk].bin, ACQUIRE) == depot->bin ? slab_of_chunk(chunk) : NULL;
 }
 
-/* Whether a slab of the class has the block's bit set, in whichever cohort the slab is now. */
+/* Whether the block's bit is set in its slab, whichever row owns the slab now. */
 static bool is_in_slab(unsigned class, const void *block)
 {
     size_t chunk = region_chunk(block);
     for (unsigned home = region_bin(chunk); bin_class(home) == class; home = region_bin(chunk)) {
         struct depot *depot = depot_of(home);
-        if (depot == NULL) /* a chunk that is no slab: class 0 */
+        if (depot == NULL) /* not a slab: class 0 */
             return false;
-        if (!depot_lock_or_fail(depot)) /* not known */
+        if (!depot_lock_or_fail(depot)) /* unknown, so not found */
             return false;
         const struct slab *slab = depot_own_slab(depot, chunk);
         bool is_free = slab != NULL &&
@@ -432,26 +429,26 @@ struct depot_sums depot_sums(void)
     return sums;
 }
 
-size_t depot_stray_bytes(void)
+size_t depot_deferred_bytes(void)
 {
     ptrdiff_t bytes = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
-        bytes += stray_count(&depot->strays) * (ptrdiff_t)bin_bytes(depot->bin);
+        bytes += deferred_count(&depot->deferred) * (ptrdiff_t)bin_bytes(depot->bin);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* Whether the block waits in its slab's map of strays. */
-static bool is_stray(unsigned class, const void *block)
+/* Whether the block is a deferred free. */
+static bool is_deferred(unsigned class, const void *block)
 {
     size_t chunk = region_chunk(block);
     return bin_class(region_bin(chunk)) == class &&
-           stray_is_one(slab_of_chunk(chunk), class_block(class, (uint16_t)(uintptr_t)block));
+           deferred_holds(slab_of_chunk(chunk), class_block(class, (uint16_t)(uintptr_t)block));
 }
 
 bool depot_search(unsigned bin, struct search *search)
 {
     unsigned class = bin_class(bin);
-    bool is_free = is_in_slab(class, search->block) || is_stray(class, search->block);
+    bool is_free = is_in_slab(class, search->block) || is_deferred(class, search->block);
     unsigned first, end = rows_of(bin, &first);
     end += first;
     for (unsigned row = depot_row_from(class, first); row < end && !is_free && search_step(search);
@@ -522,7 +519,7 @@ const struct watch_fact depot_facts[] = {
     FACT_NUMBER("depot.bin", offsetof(struct depot, bin)),
     FACT_NUMBER("depot.below", offsetof(struct depot, below)),
     FACT_NUMBER("depot.batches", offsetof(struct depot, batches.full.top)),
-    FACT_NUMBER("depot.strays", offsetof(struct depot, strays.blocks)),
+    FACT_NUMBER("depot.deferred", offsetof(struct depot, deferred.blocks)),
     FACT_NUMBER("depot.others", offsetof(struct depot, others)),
     FACT_NUMBER("depot.stack_bytes", SHARD_STACK_BYTES),
     FACT_AT("depot.shards", shard_count),

@@ -1,6 +1,6 @@
 /*
- * depot.h: a bin's shared middle tier: slabs by fullness, and whole batches in front of them, in a
- * stack for each shard.
+ * depot.h: a bin's shared middle tier: per-shard stacks of batches in front of slabs listed by
+ * fullness.
  */
 #ifndef CALM_CORE_DEPOT_H
 #define CALM_CORE_DEPOT_H
@@ -10,7 +10,7 @@
 #include "core/batch.h"
 #include "core/search.h"
 #include "core/shard.h"
-#include "core/stray.h"
+#include "core/deferred.h"
 #include "os/lock.h"
 
 enum { DEPOT_LISTS = 9, LIST_EMPTY = DEPOT_LISTS - 1, REFILL_MAX = 128 };
@@ -21,78 +21,77 @@ struct shard_stack;
 struct depot {
     /* Constant. */
     bin_index bin;
-    struct depot *below; /* made before this one */
+    struct depot *below; /* the depot made before this one */
 
-    /* Lock-free, and all but constant: every core reads them. */
-    _Atomic uint32_t user; /* the one cache that has come here; SEVERAL once a second came */
-    struct shard_stack *_Atomic others; /* stacks of shards from 1 on; NULL until one is needed */
+    /* Lock-free, rarely written, read by every core. */
+    _Atomic uint32_t user; /* the only cache that used this depot; USER_SEVERAL after a second */
+    struct shard_stack *_Atomic others; /* stacks of shards 1 and up; NULL until first needed */
 
     /* Lock-free. */
-    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* of shard 0 */
-    _Atomic uint32_t gives; /* since somebody took; about */
+    _Alignas(CACHE_LINE_BYTES) struct batch_stack batches; /* shard 0's */
+    _Atomic uint32_t flushes_since; /* flushes since the last refill; approximate */
     _Atomic uint32_t slab_count;
-    struct strays strays;
+    struct deferred deferred;
 
     /* Under lock. */
     _Alignas(CACHE_LINE_BYTES) struct lock lock;
-    _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs                         */
+    _Atomic size_t free_blocks;  /* D1: sum of free_count over the slabs */
     uint32_t lists[DEPOT_LISTS]; /* slabs with free blocks: 0 the fullest, the last wholly free */
-    uint32_t listed[2];          /* D5: how many are in the lists, but for the last; in the last */
-    bool is_taken;               /* by whoever forks: not in a handler that interrupted it      */
+    uint32_t listed[2];          /* D5: slabs in all lists but the last; in the last */
+    bool is_taken;               /* depot_fork_lock() took the lock */
 };
 
 /*
- * Takes at least one and at most `want` <= REFILL_MAX blocks, in address order where they come from
- * slabs; room for REFILL_MAX. A slab of another cohort may come to this one for it, when the class
- * has plenty. `user` names the caller's cache. Returns 0 when there is no memory. Any thread.
+ * Refills `out`, which has room for REFILL_MAX. Slabs give at most `want` <= REFILL_MAX blocks,
+ * each slab's in address order; a batch comes whole. When many of the class's blocks are free, the
+ * depot may take over a slab of another cohort first. `user` names the caller's cache. Returns the
+ * number of blocks; 0: no memory. Any thread.
  */
-size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user);
+size_t depot_refill(unsigned bin, void **out, size_t want, uint32_t user);
 
-/* What a thread without a cache is called. */
+/* The `user` of a thread without a cache. */
 enum { USER_WITHOUT_CACHE = INT32_MAX };
 
-/*
- * Gives `count` <= REFILL_MAX blocks back; those that are another cohort's find their depot. Needs
- * no memory. Reports a block that lies in a depot already.
- */
-void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user);
+/* Flushes `count` <= REFILL_MAX blocks, as a batch or into bitmaps. The bitmaps are those of each
+ * block's current depot, and report a block that is free already. Needs no memory. */
+void depot_flush(unsigned bin, void *const *blocks, size_t count, uint32_t user);
 
-/* The same for `count` neighbours of one chunk. Costs little more than one block. */
-void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user);
+/* Flushes `count` <= REFILL_MAX neighbours of one chunk, at about the cost of one block. */
+void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user);
 
-/* As depot_give, but into the bitmaps in any case. */
+/* Puts `count` <= REFILL_MAX blocks into bitmaps; waits for the depot's lock. Another cohort's
+ * blocks are set aside while their depot is held. */
 void depot_put(unsigned bin, void *const *blocks, size_t count);
 
-/* Takes the depot's lock: waits for it, or a second at most, or only looks a bounded number of
- * times, or once. Mends the depot where its last holder ended meanwhile, or is not in this fork's
- * child. */
+/* Take the depot's lock, and mend the depot if its last holder ended or is missing in a fork's
+ * child. depot_lock() waits without limit, depot_lock_or_fail() a second at most, depot_try_lock()
+ * for a bounded number of looks, depot_try_lock_once() not at all. */
 void depot_lock(struct depot *depot);
 bool depot_lock_or_fail(struct depot *depot);
 bool depot_try_lock(struct depot *depot);
 bool depot_try_lock_once(struct depot *depot);
 
-/* Whether more than one cache works on the bin, so that whole batches are handed over. */
+/* Whether several caches use the bin, so that flushes pass whole batches to other threads. */
 bool depot_is_shared(unsigned bin);
 
-/* Bytes of all slabs, and of the blocks that lie free in their bitmaps. The second looks at every
- * class. */
+/* Bytes of all slabs; bytes of the free blocks in their bitmaps, summed over all classes. */
 size_t depot_slab_bytes(void);
 size_t depot_free_bytes(void);
 
-/* Every bin's depot, and the newest. Written by depot_make(). */
+/* Every bin's depot; the newest depot. Written by depot_make(). */
 extern HIDDEN struct depot *_Atomic depot_table[BIN_LIMIT];
 extern HIDDEN struct depot *_Atomic depot_list;
 
-/* The bin's depot, or NULL when the bin was never used. */
+/* The bin's depot, or NULL before the bin's first use. */
 ALWAYS_INLINE struct depot *depot_of(unsigned bin)
 {
     return load(&depot_table[bin], ACQUIRE);
 }
 
-/* Bits by row: where a class has depots, or is about to. */
+/* For each class, a bit for each row that has a depot or is about to get one. */
 extern HIDDEN _Atomic uint64_t depot_rows[CLASS_LIMIT][ROW_LIMIT / 64];
 
-/* The first row from `row` on where a class has one, or ROW_LIMIT. */
+/* The first row >= `row` with a depot of the class, or ROW_LIMIT. */
 ALWAYS_INLINE unsigned depot_row_from(unsigned class, unsigned row)
 {
     for (; row < ROW_LIMIT; row = (row / 64 + 1) * 64) {
@@ -103,14 +102,14 @@ ALWAYS_INLINE unsigned depot_row_from(unsigned class, unsigned row)
     return ROW_LIMIT;
 }
 
-/* Makes the bin's depot if there is none yet. NULL: no memory. */
+/* The bin's depot, made if there is none. NULL: no memory. */
 struct depot *depot_make(unsigned bin);
 
-/* The newest depot; the others by `below`. */
+/* The newest depot; `below` leads to the older ones. */
 struct depot *depot_newest(void);
 
-/* Whether the block, one of the bin by its address, lies in the bitmaps or in a batch of its class,
- * as far as the steps go. */
+/* Whether the block, one of the bin by its address, is free: in a bitmap, a deferred map or a batch
+ * of its class. Batches cost steps; the block may be in one that the steps do not reach. */
 bool depot_search(unsigned bin, struct search *search);
 
 ALWAYS_INLINE bool depot_holds(unsigned bin, const void *block)
@@ -123,20 +122,20 @@ ALWAYS_INLINE bool depot_holds(unsigned bin, const void *block)
 enum { SHARD_STACK_BYTES = CACHE_LINE_BYTES };
 struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
 
-/* As the functions of batch.h, over the stacks of all shards: a batch goes to the caller's own, and
- * comes from the caller's own or else from another. Counts have strays in them, as one batch;
- * that of blocks wraps where it is below zero, and is exact in the sum over a class (stray_count).
+/* The functions of batch.h over all shards' stacks: a batch goes to the caller's own stack, and
+ * comes from the caller's own first, then from others. Counts include deferred frees, as one batch.
+ * The count of blocks may wrap below zero; over a class its sum is never too low (deferred_count).
  */
-bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
+bool depot_flush_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
-size_t depot_take_from_shards(struct depot *depot, void **out);
+size_t depot_pop_from_shards(struct depot *depot, void **out);
 bool depot_batch_search(struct depot *depot, struct search *search);
 size_t depot_batch_count(struct depot *depot);
 size_t depot_batch_blocks(struct depot *depot);
 verdict depot_verify_stacks(struct depot *depot);
 
-/* Bytes of blocks that are out, with programs and caches, and of those that wait in batches, which
- * are so many. Counters alone, each exact at some moment. */
+/* Bytes out with programs and caches; bytes and blocks in batches and deferred maps. Each counter
+ * is exact at some moment, not all at the same moment. */
 struct depot_sums {
     size_t out_bytes;
     size_t waiting_bytes;
@@ -144,83 +143,82 @@ struct depot_sums {
 };
 struct depot_sums depot_sums(void);
 
-/* Bytes of all strays: what waits for depots that are held is beyond every limit. */
-size_t depot_stray_bytes(void);
+/* Bytes of all deferred frees, which no limit bounds. */
+size_t depot_deferred_bytes(void);
 
-ALWAYS_INLINE bool depot_batch_give(struct depot *depot, void *const *blocks, size_t count,
+ALWAYS_INLINE bool depot_batch_push(struct depot *depot, void *const *blocks, size_t count,
                                     uint32_t batches_max)
 {
     if (likely(shard_count == 1))
-        return batch_give(&depot->batches, blocks, count, batches_max);
-    return depot_give_in_shard(depot, blocks, count, batches_max);
+        return batch_push(&depot->batches, blocks, count, batches_max);
+    return depot_flush_in_shard(depot, blocks, count, batches_max);
 }
 
-/* Strays of the depot's bin, or of others of its class that blocks may pass to; those of other bins
- * that lie in its stack go to their own (docs/protocols/stray.md). At most BATCH_BLOCKS; 0: none.
- */
-size_t depot_take_strays(struct depot *depot, void **out);
+/* Takes deferred frees of the depot's bin, or of bins of its class that may share blocks with it;
+ * frees of other bins in its stack move to their own depot (docs/protocols/deferred.md). Returns
+ * how many, at most BATCH_BLOCKS; 0: none. */
+size_t depot_take_deferred(struct depot *depot, void **out);
 
-/* Strays come last. */
-ALWAYS_INLINE size_t depot_batch_take(struct depot *depot, void **out)
+/* Takes deferred frees only when no stack has a batch. */
+ALWAYS_INLINE size_t depot_batch_pop(struct depot *depot, void **out)
 {
-    size_t count = likely(shard_count == 1) ? batch_take(&depot->batches, out)
-                                            : depot_take_from_shards(depot, out);
-    if (count == 0 && stray_are_any(&depot->strays))
-        return depot_take_strays(depot, out);
+    size_t count = likely(shard_count == 1) ? batch_pop(&depot->batches, out)
+                                            : depot_pop_from_shards(depot, out);
+    if (count == 0 && deferred_any(&depot->deferred))
+        return depot_take_deferred(depot, out);
     return count;
 }
 
-/* Empties a stack of the depot's, or its strays, into the bitmaps; while the depot is held, only
- * when the caller is patient, and a second at most. Returns blocks moved; of many strays some at a
- * time. */
+/* Empties one of the depot's stacks, or its deferred map, into the bitmaps. A patient caller waits
+ * a second at most for the lock; other callers stop while it is held. Returns blocks moved; one
+ * call moves a bounded number. */
 size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
-size_t depot_drain_strays(struct depot *depot, bool is_patient);
+size_t depot_drain_deferred(struct depot *depot, bool is_patient);
 
-/* Retires at most REFILL_MAX slabs that are wholly free; while the depot is held as above. Returns
- * how many. */
+/* Retires at most REFILL_MAX wholly free slabs. A patient caller waits a second at most for the
+ * lock; other callers retire none while it is held. Returns how many. */
 size_t depot_retire_empty(struct depot *depot, bool is_patient);
 
-/* Idle batches go to the bitmaps, and the empty slabs of an idle depot to the spans. Strays are not
- * to stay, however busy the stacks are. Returns how many blocks moved. */
+/* Moves idle batches, or all if `is_all`, and all deferred frees to the bitmaps; retires the empty
+ * slabs of a depot whose stacks are all idle. Returns the blocks moved from batches. */
 size_t depot_tidy(struct depot *depot, bool is_all);
 
-/* The same of all that every depot has, in turns, a depot each. */
+/* Tidies every depot with `is_all`, each in a purge turn of its own. */
 void depot_tidy_all(void);
 
-/*
- * Purges the runs of whole free pages in the slab at `chunk`, if it is a slab that has not changed
- * since before `tick_oldest`. `claimed` blocks are the purger's meanwhile. Returns bytes purged;
- * *calls is counted up.
- */
+/* Purges the runs of wholly free pages of the slab at `chunk`, if there is one and it has not
+ * changed since before `tick_oldest`. Other threads cannot take the blocks on these pages
+ * meanwhile. Returns bytes purged; adds the kernel calls to *calls. */
 size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls);
 
-/* The purger's clock: slabs note it when they change. */
+/* The current purge tick; a slab stores it when it changes. */
 extern _Atomic uint32_t depot_tick;
 
-/* The OS page, at most a chunk. Set at start. */
+/* Bytes of an OS page, at most a chunk. Set at start. */
 extern size_t depot_page_bytes;
 
-/* A cohort takes another's slab instead of a new one once one block in this many of their class
- * lies free. */
+/* A cohort takes another's slab instead of a new one once more than one in this many of the class's
+ * blocks is free. */
 extern size_t depot_lend_share;
 
-/* Where it is not 0 a cohort of a home lends early instead: once it has one of a slab's blocks in
- * this many free. */
+/* Not 0: a cohort lends within its home once its free blocks are one in this many of a slab's
+ * capacity; depot_lend_share does not count then. */
 extern size_t depot_lend_part;
 
-/* Called with the number of slabs in use whenever one is added, outside all locks. */
+/* If not NULL, called outside all locks with the number of slabs in use after each new slab. */
 extern void (*depot_on_growth)(size_t slab_count);
 
-/* Called, if not NULL, when what a bin borrows is scattered: the lender has more slabs and no more
- * than an eighth free in any. Outside all locks. */
+/* If not NULL, called outside all locks when a bin may borrow from a lender that has more slabs,
+ * none with more than an eighth free. */
 extern void (*depot_on_scattered)(unsigned bin, unsigned lender_bin);
 
-/* Other threads must be quiet; a depot that is held by one that does not run is passed over. */
+/* Pre: other threads are quiet. Skips a depot whose holder does not run. */
 verdict depot_verify(void);
 
 extern const struct watch_fact depot_facts[];
 
-/* For the fork hooks: takes what its holders give up in time; `is_locked`: the parent did. */
+/* For the fork hooks. Skips locks that their holders do not release in time. `is_locked`: the
+ * parent called depot_fork_lock(). */
 void depot_fork_lock(void);
 void depot_fork_unlock(void);
 void depot_fork_reset(bool is_locked);

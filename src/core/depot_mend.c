@@ -1,19 +1,19 @@
 /*
- * depot_mend.c: makes a depot whole whose lock was held by a thread that ended.
+ * depot_mend.c: mends a depot whose lock was held by a thread that ended.
  *
- * The bitmaps and the chunk map are the truth at any instruction: a block that such a thread had
- * just taken, or was about to put, is lost, at most REFILL_MAX of them or a slab. Lists and counts
- * follow from them and are made anew.
+ * Bitmaps and chunk map are true at any instruction; lists and counts are rebuilt from them. The
+ * blocks that the ended thread had just taken, or was about to put, are lost: at most REFILL_MAX,
+ * or a slab.
  *
  * Owner: whoever holds depot.lock. Design: docs/design/depots.md
  */
 #include "core/depot_parts.h"
 
 /*
- * The one loop over all chunks under a lock: once for each thread that ends so. A slab that is
- * handed out whole meanwhile has no free block and is in no list. It may be counted twice, since
- * it is counted after it is in the map; never too seldom, so the count stays above zero. Statistics
- * alone read it.
+ * The only loop over all chunks under a lock: once for each thread that ends with a depot's lock. A
+ * slab that hand_out() adds meanwhile has no free block and is in no list. hand_out() counts it
+ * after its map entry, so it may be counted twice but is never missed, and the count stays above
+ * zero. Only statistics read the count.
  */
 static void mend(struct depot *depot)
 {

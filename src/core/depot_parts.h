@@ -1,15 +1,16 @@
 /*
- * depot_parts.h: what the depot's sources share. Under the depot's lock, unless it says otherwise.
+ * depot_parts.h: shared by the depot's sources. Callers hold the depot's lock unless a comment says
+ * otherwise.
  */
 #ifndef CALM_CORE_DEPOT_PARTS_H
 #define CALM_CORE_DEPOT_PARTS_H
 
 #include "core/depot.h"
 
-/* The slab of a chunk if it is the depot's own, else NULL. */
+/* The chunk's slab if this depot owns it, else NULL. */
 struct slab *depot_own_slab(const struct depot *depot, size_t chunk);
 
-/* The list for a slab of the class with so many free blocks. */
+/* The list for a slab of the class with `free_count` free blocks. */
 ALWAYS_INLINE unsigned depot_list_for(unsigned class, unsigned free_count)
 {
     if (unlikely(free_count == class_facts[class].capacity))
@@ -19,24 +20,25 @@ ALWAYS_INLINE unsigned depot_list_for(unsigned class, unsigned free_count)
     return (free_count - 1) >> class_facts[class].list_shift;
 }
 
-/* Puts a slab whose count of free blocks changed into the list it belongs to. */
+/* Moves a slab whose free_count changed to the list for that count. */
 void depot_relist(struct depot *depot, struct slab *slab);
 
-/* Takes at most `want` blocks: of the fullest slabs, the lowest addresses first. */
+/* Takes at most `want` blocks: the fullest slabs first, lowest addresses first. */
 size_t depot_take_listed(struct depot *depot, void **out, size_t want);
 
-/* Keeps D1 when blocks became free, or are free no longer. */
+/* Adds `more` - `fewer` to the counts of free blocks (D1). */
 void depot_count_free(struct depot *depot, size_t more, size_t fewer);
 
-/* Takes a wholly free slab away from its depot; the caller counts its blocks off, and retires it
- * once the lock is released. */
+/* Detaches a wholly free slab from its depot. The caller subtracts the slab's blocks from the
+ * counts, and retires the slab after releasing the lock. */
 void depot_orphan(struct depot *depot, struct slab *slab);
 void depot_retire(struct slab *const *slabs, size_t count);
 
-/* Notes whose cache came; true if others came before. Without the lock. */
+/* Records the caller's cache. True: several caches have used the depot. Without the lock. */
 bool depot_note_user(struct depot *depot, uint32_t user);
 
-/* Puts blocks of the depot into the bitmaps, or aside while it is held. Without the lock. */
-void depot_put_or_aside(struct depot *depot, void *const *blocks, size_t count);
+/* Puts blocks into the bitmaps, or sets them aside (batch or deferred frees) while another thread
+ * holds the lock. Without the lock. */
+void depot_put_or_defer(struct depot *depot, void *const *blocks, size_t count);
 
 #endif

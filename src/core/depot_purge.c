@@ -1,8 +1,8 @@
 /*
- * depot_purge.c: gives back the idle pages of slabs that are in use.
+ * depot_purge.c: purges the idle pages of slabs in use.
  *
- * The free blocks that touch such pages are claimed, as a refill would claim them, so that nobody
- * is given one while the kernel is at it; the lock is not held over the system calls.
+ * The purger claims the free blocks on such pages, as a refill would, so that no thread gets one
+ * during the kernel call; the lock is not held over system calls.
  *
  * Owner: the purger. Design: docs/design/purge.md
  */
@@ -12,7 +12,7 @@
 
 size_t depot_page_bytes = SUB_PAGE;
 
-/* Whether all blocks from `first` to `last` are free. */
+/* Whether all blocks [first, last] are free. */
 static bool is_range_free(const struct slab *slab, unsigned first, unsigned last)
 {
     for (unsigned word = first / 64; word <= last / 64; word++) {
@@ -27,7 +27,8 @@ static bool is_range_free(const struct slab *slab, unsigned first, unsigned last
     return true;
 }
 
-/* The sub-pages that lie in free blocks only, whole pages at a time, and are not dropped yet. */
+/* A mask of the sub-pages that lie only in free blocks and are not all dropped yet, by whole OS
+ * pages. */
 static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
@@ -39,8 +40,7 @@ static uint32_t idle_pages(const struct slab *slab, size_t page_bytes)
                                    << offset / SUB_PAGE);
         unsigned first = (unsigned)(offset / bytes);
         unsigned last = (unsigned)size_min((offset + page_bytes - 1) / bytes, slab->capacity - 1u);
-        /* A page behind the last block has nothing that could be claimed; it was never touched
-         * either. */
+        /* Skip pages after the last block: no block to claim, and never touched. */
         if (first < slab->capacity && (slab->dropped & mask) != mask &&
             is_range_free(slab, first, last))
             idle |= mask;
@@ -85,9 +85,9 @@ static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
     return dropped;
 }
 
-/* The depot is held by a thread that does not run: what was claimed lies aside, as if it had been
- * freed; the slab stays pinned. */
-static void put_claimed_aside(struct depot *depot, const struct slab *slab, const uint64_t *claimed)
+/* Frees claimed blocks while a thread that does not run holds the depot: as batches or deferred
+ * frees. The slab stays pinned. */
+static void defer_claimed(struct depot *depot, const struct slab *slab, const uint64_t *claimed)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes, count = 0;
     void *blocks[BATCH_BLOCKS];
@@ -95,14 +95,14 @@ static void put_claimed_aside(struct depot *depot, const struct slab *slab, cons
         if ((claimed[block / 64] >> block % 64 & 1) == 0)
             continue;
         blocks[count] = slab_start(slab) + block * bytes;
-        block_mark(blocks[count++]); /* as all blocks of batches are */
+        block_mark(blocks[count++]); /* blocks in batches are marked */
         if (count == BATCH_BLOCKS) {
-            depot_put_or_aside(depot, blocks, count);
+            depot_put_or_defer(depot, blocks, count);
             count = 0;
         }
     }
     if (count > 0)
-        depot_put_or_aside(depot, blocks, count);
+        depot_put_or_defer(depot, blocks, count);
 }
 
 size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls)
@@ -134,16 +134,16 @@ size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls)
     uint32_t dropped = drop_runs(region_chunk_address(chunk), pages, calls);
     slab_note_dropped(bit_count(dropped));
     if (!depot_lock_or_fail(depot)) {
-        put_claimed_aside(depot, slab, claimed);
+        defer_claimed(depot, slab, claimed);
         return bit_count(dropped) * (size_t)SUB_PAGE;
     }
     count = 0;
     for (unsigned word = 0; word < class_facts[bin_class(bin)].map_words; word++) {
         uint64_t map = load(&slab->free_map[word], RELAXED);
-        count += bit_count(claimed[word] & ~map); /* a double free set some */
+        count += bit_count(claimed[word] & ~map); /* a double free may have set some */
         store(&slab->free_map[word], map | claimed[word], RELAXED);
     }
-    slab_unmark_from(slab, first); /* again: who took others meanwhile did not see the claimed */
+    slab_unmark_from(slab, first); /* again: a refill meanwhile did not see the claimed blocks */
     slab->free_count = (uint16_t)(slab->free_count + count);
     slab->is_pinned = false;
     slab->dropped |= dropped;

@@ -1,9 +1,9 @@
 /*
- * depot_put.c: takes blocks back into bitmaps, or aside.
+ * depot_put.c: puts freed blocks into bitmaps, or sets them aside.
  *
- * Blocks come at random, each of a slab of its own (put_scattered), or in the order in which they
- * lie (put_neighbours; depot_give_run, where the caller knows that all do): then a word of a bitmap
- * takes many at once. A slab that has moved to another cohort meanwhile is found by the chunk map.
+ * Blocks come in random order, each of another slab (put_scattered), or in address order
+ * (put_neighbours; depot_flush_run, where the caller knows that all do): then one write to a bitmap
+ * word puts many. The chunk map finds a slab that has moved to another cohort.
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
  * a system call. Design: docs/design/depots.md
@@ -16,8 +16,8 @@
 #include "core/rows.h"
 
 enum {
-    STRAY_TRIES_MAX = 4,
-    GIVES_MAX = 16, /* without a take: nobody will come for batches */
+    DEFERRED_TRIES_MAX = 4,
+    FLUSHES_MAX = 16, /* without a refill: batches are not in demand */
 };
 
 static bool has_other_empty(const struct depot *depot, const struct slab *slab)
@@ -25,12 +25,12 @@ static bool has_other_empty(const struct depot *depot, const struct slab *slab)
     return depot->lists[LIST_EMPTY] != slab->chunk || slab->next != 0;
 }
 
-/* Brings what a put will touch close: bitmaps of blocks that were freed at random are far apart. */
+/* Prefetches what a put will touch: the bitmaps of blocks freed at random are far apart. */
 static void prefetch_maps(void *const *blocks, size_t count)
 {
     size_t last = 0;
     if (region_chunk(blocks[0]) == region_chunk(blocks[count - 1]))
-        count = 1; /* they came in order, as a rule: all of one slab */
+        count = 1; /* usually in address order: all of one slab */
     for (size_t i = 0; i < count; i++) {
         size_t chunk = region_chunk(blocks[i]);
         if (chunk == last)
@@ -44,9 +44,9 @@ static void prefetch_maps(void *const *blocks, size_t count)
     }
 }
 
-/* Finds the list for a slab of which blocks became free. True: all are, another slab is kept for
- * the depot, and this one is the depot's no longer. */
-ALWAYS_INLINE bool settle(struct depot *depot, struct slab *slab)
+/* Relists a slab after a put. True: all its blocks are free, the depot keeps another empty slab,
+ * and this one is detached. */
+ALWAYS_INLINE bool relist_freed(struct depot *depot, struct slab *slab)
 {
     if (likely(depot_list_for(bin_class(depot->bin), slab->free_count) == slab->list))
         return false;
@@ -62,28 +62,27 @@ struct blocks {
     void *at[REFILL_MAX];
 };
 
-/* Sets one block's bit. */
-ALWAYS_INLINE void put_one(struct slab *slab, unsigned class, void *block, struct blocks *twice)
+/* Sets one block's bit, or adds the block to `twice` if it is set already. */
+ALWAYS_INLINE void put_one(struct slab *slab, unsigned class, void *block, struct blocks *doubles)
 {
     unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
     if (unlikely(!slab_put(slab, number)))
-        twice->at[twice->count++] = block;
+        doubles->at[doubles->count++] = block;
 }
 
-/* Sets the bits of the first blocks, as far as they lie in the slab; returns how many it looked at.
- */
+/* Sets the bits of the first blocks, up to the first in another slab. Returns how many it tried. */
 static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, size_t count,
-                      struct blocks *twice)
+                      struct blocks *doubles)
 {
     size_t i = 0;
     do
-        put_one(slab, class, blocks[i++], twice);
+        put_one(slab, class, blocks[i++], doubles);
     while (i < count && region_chunk(blocks[i]) == slab->chunk);
     return i;
 }
 
-/* Sets the bits of the first blocks, each in a slab of its own, as far as no slab changes its list
- * for it, or any other thing is to be done; returns how many. Most of those that come at random. */
+/* Fast path for blocks in random order: sets the bits of the first blocks, up to one of a foreign
+ * or newly empty slab, of a slab that changes its list, or freed already. Returns how many. */
 static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blocks, size_t count)
 {
     unsigned bin = depot->bin, class = bin_class(bin);
@@ -105,7 +104,7 @@ static NOINLINE size_t put_scattered(const struct depot *depot, void *const *blo
     return i;
 }
 
-/* How many blocks from the first on follow each other in steps of so many bytes, at most `most`. */
+/* The length of the leading run of blocks that are `step` bytes apart, at most `most`. */
 static size_t count_steps(void *const *blocks, size_t most, ptrdiff_t step)
 {
     size_t count = 1;
@@ -120,10 +119,10 @@ static size_t count_steps(void *const *blocks, size_t most, ptrdiff_t step)
     return count;
 }
 
-/* As put_run, where a block often follows or precedes its neighbour: those of one word of the
- * bitmap are put together. */
+/* put_run() for blocks that often follow or precede their neighbours: one write to a bitmap word
+ * puts a run. */
 static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *const *blocks,
-                                      size_t count, struct blocks *twice)
+                                      size_t count, struct blocks *doubles)
 {
     ptrdiff_t bytes = class_facts[class].bytes;
     size_t i = 0;
@@ -135,7 +134,7 @@ static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *c
         size_t steps = count_steps(blocks + i, size_min(count - i, room), is_down ? -bytes : bytes);
         unsigned lowest = is_down ? number + 1 - (unsigned)steps : number;
         if (unlikely(!slab_put_run(slab, lowest, steps))) {
-            put_one(slab, class, blocks[i], twice);
+            put_one(slab, class, blocks[i], doubles);
             steps = 1;
         }
         i += steps;
@@ -143,21 +142,19 @@ static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *c
     return i;
 }
 
-/* Whether the first two blocks are neighbours: what a program frees at once it often allocated at
- * once, and in order. */
+/* Whether the first two blocks are neighbours: blocks freed together were often allocated together,
+ * in order. */
 static bool is_in_order(void *const *blocks, size_t count, size_t bytes)
 {
     size_t step = count > 1 ? (size_t)((char *)blocks[1] - (char *)blocks[0]) : 0;
     return step == bytes || step == -bytes;
 }
 
-/*
- * Sets the bits of those blocks that are the depot's own, and releases its lock; the others are
- * left at the start of `strangers`, which may be `blocks` itself. Returns how many. Those that were
- * free already are added to `twice`.
- */
-static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **strangers,
-                      struct blocks *twice)
+/* Sets the bits of the depot's own blocks and releases the lock. Moves the other blocks to the
+ * start of `strangers`, which may be `blocks`, and returns how many. Adds blocks that were free
+ * already to `twice`. */
+static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **foreign,
+                      struct blocks *doubles)
 {
     struct slab *empty[REFILL_MAX];
     size_t empty_count = 0, stranger_count = 0, put = 0;
@@ -170,16 +167,16 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
             break;
         struct slab *slab = depot_own_slab(depot, region_chunk(blocks[i]));
         if (unlikely(slab == NULL)) {
-            strangers[stranger_count++] = blocks[i++];
+            foreign[stranger_count++] = blocks[i++];
             continue;
         }
         slab->tick = load(&depot_tick, RELAXED);
         size_t free_before = slab->free_count;
-        i += unlikely(is_ordered) ? put_neighbours(slab, class, blocks + i, count - i, twice)
-                                  : put_run(slab, class, blocks + i, count - i, twice);
+        i += unlikely(is_ordered) ? put_neighbours(slab, class, blocks + i, count - i, doubles)
+                                  : put_run(slab, class, blocks + i, count - i, doubles);
         put += slab->free_count - free_before;
-        if (unlikely(settle(depot, slab))) {
-            put -= slab->capacity; /* below zero where it was put before: a sum all the same */
+        if (unlikely(relist_freed(depot, slab))) {
+            put -= slab->capacity; /* may wrap below zero; the sum holds */
             empty[empty_count++] = slab;
         }
     }
@@ -189,92 +186,86 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     return stranger_count;
 }
 
-/* Makes strays of blocks, each where its slab's map is: this depot, which has the stack, need not
- * be theirs. */
-static NOINLINE void put_strays(struct depot *depot, void *const *blocks, size_t count)
+/* Makes deferred frees of blocks, each in the map of its slab. The slab need not be this depot's;
+ * the stack is. */
+static NOINLINE void put_deferred(struct depot *depot, void *const *blocks, size_t count)
 {
     unsigned class = bin_class(depot->bin);
     for (size_t i = 0; i < count; i++) {
         size_t chunk = region_chunk(blocks[i]);
         unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
         if (bin_class(region_bin(chunk)) != class ||
-            !stray_put(&depot->strays, slab_of_chunk(chunk), number))
+            !deferred_put(&depot->deferred, slab_of_chunk(chunk), number))
             misuse_report_double(blocks[i], "free of", class_facts[class].bytes);
     }
 }
 
-/* Whether a depot may hand out and put what a bin's slabs have. */
+/* Whether a depot may hand out and put blocks of the bin. */
 static bool is_of_depot(const struct depot *depot, unsigned bin)
 {
-    bool is_apart = rows_are_apart || bin_is_sampled(bin) || bin_is_sampled(depot->bin);
+    bool is_apart = rows_are_separate || bin_is_sampled(bin) || bin_is_sampled(depot->bin);
     return is_apart ? bin == depot->bin : bin_class(bin) == bin_class(depot->bin);
 }
 
-size_t depot_take_strays(struct depot *depot, void **out)
+size_t depot_take_deferred(struct depot *depot, void **out)
 {
-    for (unsigned tries = 0; tries < STRAY_TRIES_MAX; tries++) {
-        size_t count = stray_take(&depot->strays, out, BATCH_BLOCKS);
-        /* All are of one slab, which stays what it is while we have them. */
+    for (unsigned tries = 0; tries < DEFERRED_TRIES_MAX; tries++) {
+        size_t count = deferred_take(&depot->deferred, out, BATCH_BLOCKS);
+        /* all of one slab, which our blocks keep from changing class */
         unsigned bin = count == 0 ? depot->bin : region_bin(region_chunk(out[0]));
         if (likely(is_of_depot(depot, bin)))
             return count;
-        fetch_add(&depot->strays.blocks, (uint32_t)count, RELAXED);
-        fetch_sub(&depot_of(bin)->strays.blocks, (uint32_t)count, RELAXED);
-        put_strays(depot_of(bin), out, count);
+        fetch_add(&depot->deferred.blocks, (uint32_t)count, RELAXED);
+        fetch_sub(&depot_of(bin)->deferred.blocks, (uint32_t)count, RELAXED);
+        put_deferred(depot_of(bin), out, count);
     }
     return 0;
 }
 
-/*
- * Takes the depot's lock; or, if it is held, perhaps by a thread that does not run, puts the blocks
- * aside as a batch, whichever cohorts of the class they are of: true. Where the stack has no room
- * they become strays. Waits for nobody.
- */
-static bool put_aside(struct depot *depot, void *const *blocks, size_t count)
+/* Takes the depot's lock (false), or, while another thread holds it, sets the blocks aside (true):
+ * as a batch, of any cohorts of the class, or as deferred frees. Never sleeps. */
+static bool defer_if_held(struct depot *depot, void *const *blocks, size_t count)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    if (count > BATCH_BLOCKS || !depot_batch_give(depot, blocks, count, batches_for(bytes, true)))
-        put_strays(depot, blocks, count);
+    if (count > BATCH_BLOCKS || !depot_batch_push(depot, blocks, count, batches_for(bytes, true)))
+        put_deferred(depot, blocks, count);
     purge_note(count * bytes, bytes);
     return true;
 }
 
-/*
- * Puts blocks whose slabs have moved to other cohorts. A slab may move once more on the way, then
- * the block is a stranger there too and its new home is asked; each such turn takes a refill of
- * another thread. A chunk that is no slab of the class any more was given back with the block in
- * it.
- */
-static void put_strangers(unsigned class, struct blocks *strangers, struct blocks *twice)
+/* Puts blocks whose slabs have moved to other cohorts. A slab may move again meanwhile, and its
+ * block follows; each such turn takes a refill by another thread. A block whose chunk is no longer
+ * a slab of the class is a double free: the slab was retired with the block in it. */
+static void put_foreign(unsigned class, struct blocks *foreign, struct blocks *doubles)
 {
-    while (strangers->count > 0) {
-        unsigned home = region_bin(region_chunk(strangers->at[0]));
+    while (foreign->count > 0) {
+        unsigned home = region_bin(region_chunk(foreign->at[0]));
         if (bin_class(home) != class) {
-            twice->at[twice->count++] = strangers->at[0];
-            strangers->at[0] = strangers->at[--strangers->count];
-        } else if (put_aside(depot_of(home), strangers->at, strangers->count)) {
+            doubles->at[doubles->count++] = foreign->at[0];
+            foreign->at[0] = foreign->at[--foreign->count];
+        } else if (defer_if_held(depot_of(home), foreign->at, foreign->count)) {
             return;
         } else {
-            strangers->count = put_own(depot_of(home), strangers->at, strangers->count,
-                                       strangers->at, twice);
+            foreign->count = put_own(depot_of(home), foreign->at, foreign->count, foreign->at,
+                                     doubles);
         }
     }
 }
 
-/* Puts blocks of a depot whose lock the caller holds, and releases it. */
+/* Puts blocks into a depot whose lock the caller holds, and releases the lock. */
 static void put_locked(struct depot *depot, void *const *blocks, size_t count)
 {
     unsigned class = bin_class(depot->bin);
-    struct blocks strangers, twice;
+    struct blocks foreign, doubles;
     ASSERT(count <= REFILL_MAX);
-    twice.count = 0;
-    strangers.count = put_own(depot, blocks, count, strangers.at, &twice);
-    put_strangers(class, &strangers, &twice);
+    doubles.count = 0;
+    foreign.count = put_own(depot, blocks, count, foreign.at, &doubles);
+    put_foreign(class, &foreign, &doubles);
     purge_note(count * class_facts[class].bytes, class_facts[class].bytes);
-    for (size_t i = 0; i < twice.count; i++)
-        misuse_report_double(twice.at[i], "free of", class_facts[class].bytes);
+    for (size_t i = 0; i < doubles.count; i++)
+        misuse_report_double(doubles.at[i], "free of", class_facts[class].bytes);
 }
 
 void depot_put(unsigned bin, void *const *blocks, size_t count)
@@ -285,41 +276,41 @@ void depot_put(unsigned bin, void *const *blocks, size_t count)
     put_locked(depot, blocks, count);
 }
 
-void depot_put_or_aside(struct depot *depot, void *const *blocks, size_t count)
+void depot_put_or_defer(struct depot *depot, void *const *blocks, size_t count)
 {
     prefetch_maps(blocks, count);
-    if (!put_aside(depot, blocks, count))
+    if (!defer_if_held(depot, blocks, count))
         put_locked(depot, blocks, count);
 }
 
-/* Whether batches that are given now may soon be taken; else one more goes to the bitmaps: what a
- * program that shrinks frees is to become whole slabs. */
+/* Whether refills may soon want batches. If not, moves one batch to the bitmaps: the blocks that a
+ * shrinking program frees should form whole slabs. */
 static bool is_batch_wanted(struct depot *depot)
 {
     void *blocks[BATCH_BLOCKS];
-    uint32_t gives = load(&depot->gives, RELAXED);
-    if (likely(gives < GIVES_MAX)) {
-        store(&depot->gives, gives + 1, RELAXED);
+    uint32_t flushes_since = load(&depot->flushes_since, RELAXED);
+    if (likely(flushes_since < FLUSHES_MAX)) {
+        store(&depot->flushes_since, flushes_since + 1, RELAXED);
         return true;
     }
-    size_t count = depot_batch_take(depot, blocks);
+    size_t count = depot_batch_pop(depot, blocks);
     if (count > 0)
-        depot_put_or_aside(depot, blocks, count);
+        depot_put_or_defer(depot, blocks, count);
     return false;
 }
 
-void depot_give(unsigned bin, void *const *blocks, size_t count, uint32_t user)
+void depot_flush(unsigned bin, void *const *blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
     uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
     if (depot_note_user(depot, user) && count <= BATCH_BLOCKS && is_batch_wanted(depot) &&
-        depot_batch_give(depot, blocks, count, batches_max))
+        depot_batch_push(depot, blocks, count, batches_max))
         return;
-    depot_put_or_aside(depot, blocks, count);
+    depot_put_or_defer(depot, blocks, count);
 }
 
-/* Puts as many of a slab's neighbours, from the lowest on, as were live, and releases the lock.
- * Returns how many. */
+/* Puts neighbours of one slab, from the lowest up to a word with a block that is free already, and
+ * releases the lock. Returns how many. */
 static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
 {
     struct slab *slab = depot_own_slab(depot, region_chunk(lowest));
@@ -334,7 +325,7 @@ static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
     bool is_one_more = false;
     if (likely(put > 0)) {
         slab->tick = load(&depot_tick, RELAXED);
-        is_one_more = settle(depot, slab);
+        is_one_more = relist_freed(depot, slab);
         depot_count_free(depot, put, is_one_more ? slab->capacity : 0);
     }
     lock_release(&depot->lock, RANK_DEPOT);
@@ -345,7 +336,7 @@ static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
     return put;
 }
 
-void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user)
+void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
     void *blocks[REFILL_MAX];
@@ -357,14 +348,14 @@ void depot_give_run(unsigned bin, char *lowest, size_t count, uint32_t user)
         return;
     for (size_t i = put; i < count; i++)
         blocks[i - put] = lowest + i * class_facts[bin_class(bin)].bytes;
-    depot_give(bin, blocks, count - put, user);
+    depot_flush(bin, blocks, count - put, user);
 }
 
-/* Puts what was taken out of a stack; false: it is aside again. */
+/* Puts blocks taken from a stack. False: the depot is held, and the blocks are set aside again. */
 static bool put_drained(struct depot *depot, void *const *blocks, size_t count, bool is_patient)
 {
     bool is_locked = is_patient && depot_lock_or_fail(depot);
-    if (!is_locked && put_aside(depot, blocks, count))
+    if (!is_locked && defer_if_held(depot, blocks, count))
         return false;
     put_locked(depot, blocks, count);
     return true;
@@ -375,7 +366,7 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
     void *blocks[REFILL_MAX];
     size_t moved = 0;
     for (unsigned i = 0; i < BATCHES_URGENT; i++) {
-        size_t count = batch_take(stack, blocks);
+        size_t count = batch_pop(stack, blocks);
         if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
         moved += count;
@@ -383,12 +374,12 @@ size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is
     return moved;
 }
 
-size_t depot_drain_strays(struct depot *depot, bool is_patient)
+size_t depot_drain_deferred(struct depot *depot, bool is_patient)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_URGENT && stray_are_any(&depot->strays); i++) {
-        size_t count = depot_take_strays(depot, blocks);
+    for (unsigned i = 0; i < BATCHES_URGENT && deferred_any(&depot->deferred); i++) {
+        size_t count = depot_take_deferred(depot, blocks);
         if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
         moved += count;

@@ -2,9 +2,9 @@
  * depot_shards.c: a depot's stacks of batches, one for each shard.
  *
  * The stack of shard 0 is part of the depot. The others, a line each, are made when the first batch
- * is given in one of their shards, and never unmade. A batch is given to the giver's own stack and
- * taken from the taker's own, or else from the next one that has any: nothing lies where nobody
- * finds it.
+ * is flushed in one of their shards, and never unmade. A flush pushes to its own shard's stack. A
+ * refill pops from its own shard's stack, then from the next with a batch, so no batch is out of
+ * reach.
  *
  * Owner: any thread, lock-free. D3: each stack has its shard's number. Checked by depot_verify().
  * Design: docs/design/depots.md
@@ -25,7 +25,7 @@ struct batch_stack *depot_stack(struct depot *depot, unsigned shard)
     return others == NULL ? NULL : &others[shard - 1].batches;
 }
 
-/* Two threads may both make them; the loser's stay unused. */
+/* Two threads may both make the stacks; the loser's are never used. */
 static void make_others(struct depot *depot)
 {
     size_t count = shard_count - 1;
@@ -38,7 +38,7 @@ static void make_others(struct depot *depot)
     compare_swap(&depot->others, &others, made, RELEASE, RELAXED);
 }
 
-/* The caller's own stack; shard 0's where there is no memory for others. */
+/* The caller's own stack, or shard 0's when there is no memory for others. */
 static struct batch_stack *stack_here(struct depot *depot)
 {
     unsigned shard = shard_here();
@@ -50,19 +50,19 @@ static struct batch_stack *stack_here(struct depot *depot)
     return stack != NULL ? stack : &depot->batches;
 }
 
-bool depot_give_in_shard(struct depot *depot, void *const *blocks, size_t count,
-                         uint32_t batches_max)
+bool depot_flush_in_shard(struct depot *depot, void *const *blocks, size_t count,
+                          uint32_t batches_max)
 {
-    return batch_give(stack_here(depot), blocks, count, batches_max);
+    return batch_push(stack_here(depot), blocks, count, batches_max);
 }
 
-size_t depot_take_from_shards(struct depot *depot, void **out)
+size_t depot_pop_from_shards(struct depot *depot, void **out)
 {
     unsigned here = shard_here();
     size_t count = 0;
     for (unsigned i = 0; i < shard_count && count == 0; i++) {
         struct batch_stack *stack = depot_stack(depot, shard_after(here, i));
-        count = stack == NULL ? 0 : batch_take(stack, out);
+        count = stack == NULL ? 0 : batch_pop(stack, out);
     }
     return count;
 }
@@ -79,12 +79,12 @@ static size_t sum(struct depot *depot, size_t (*of)(const struct batch_stack *))
 
 size_t depot_batch_count(struct depot *depot)
 {
-    return sum(depot, batch_count) + stray_are_any(&depot->strays);
+    return sum(depot, batch_count) + deferred_any(&depot->deferred);
 }
 
 size_t depot_batch_blocks(struct depot *depot)
 {
-    return sum(depot, batch_blocks) + (size_t)stray_count(&depot->strays);
+    return sum(depot, batch_blocks) + (size_t)deferred_count(&depot->deferred);
 }
 
 bool depot_batch_search(struct depot *depot, struct search *search)

@@ -1,13 +1,12 @@
 /*
- * depot_table.c: which depots there are. One is made when its bin is first used, and never unmade.
+ * depot_table.c: the depots. A bin's depot is made at the bin's first use and never unmade.
  *
- * The list, newest first, is the truth; the table says quickly where a bin's depot is. A depot is
- * in the list before anybody works on it. Only the newest may be missing in the table: whoever
- * finds that its maker has not come so far enters it, and nobody waits for a thread that is
- * stopped.
+ * The list, newest first, is the truth; the table is an index by bin. A depot is in the list before
+ * any thread uses it. Only the newest may be missing from the table: the next maker enters it, so
+ * that no thread waits for a stopped maker.
  *
- * Owner: any thread, lock-free. D4: a bin has one depot in the list.
- * Design: docs/design/depots.md, protocol: docs/protocols/depot-table.md
+ * Owner: any thread, lock-free. D4: a bin has one depot in the list. Design: docs/design/depots.md,
+ * protocol: docs/protocols/depot-table.md
  */
 #include "core/depot.h"
 #include "mem/meta.h"
@@ -21,7 +20,7 @@ struct depot *depot_newest(void)
     return load(&depot_list, ACQUIRE);
 }
 
-/* M0: before there is a block of the bin. */
+/* M0: before the bin has a block. */
 static void note_row(unsigned bin)
 {
     unsigned row = bin_row(bin);
@@ -29,14 +28,14 @@ static void note_row(unsigned bin)
                              RELAXED);
 }
 
-/* Two threads may both make one; the loser's stays unused. */
+/* Two threads may both make a depot; the loser's is never used. */
 struct depot *depot_make(unsigned bin)
 {
     struct depot *made = NULL;
-    for (;;) { /* each turn but the first is another depot in the list */
+    for (;;) { /* each turn but the first means another depot in the list */
         struct depot *top = load(&depot_list, ACQUIRE); /* M1: pairs with M3 */
         if (top != NULL)
-            store(&depot_table[top->bin], top, RELEASE); /* M2: for a maker that is not there yet */
+            store(&depot_table[top->bin], top, RELEASE); /* M2: for a maker still before M4 */
         if (depot_of(bin) != NULL)
             return depot_of(bin);
         if (made == NULL &&
@@ -53,8 +52,8 @@ struct depot *depot_make(unsigned bin)
     return made;
 }
 
-/* A handler may fork while its thread is inside a depot, which it then has, and keeps. Who is in
- * another and does not run is not waited for long. */
+/* A signal handler may fork inside a depot that its thread has locked: the thread keeps that lock.
+ * Waits a second at most for a holder that does not run. */
 void depot_fork_lock(void)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below)
@@ -71,7 +70,7 @@ void depot_fork_unlock(void)
     }
 }
 
-/* Some were made behind the fork's back. */
+/* Depots that another thread made during the fork have is_taken false. */
 void depot_fork_reset(bool is_locked)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {

@@ -1,5 +1,6 @@
 /*
- * depot_tidy.c: moves what waits in a depot to its bitmaps, and its empty slabs to the spans.
+ * depot_tidy.c: moves a depot's batches and deferred frees to its bitmaps, and its empty slabs to
+ * the spans.
  *
  * Owner: the purger, in its turn (core/purge_turn.h), or a thread that ends. Design:
  * docs/design/purge.md
@@ -7,8 +8,8 @@
 #include "core/depot.h"
 #include "core/purge_turn.h"
 
-/* Batches whose stack did not move since the last look go to the bitmaps. Returns whether no stack
- * did; adds up the blocks. */
+/* Moves the batches of stacks that did not change since the last purge tick, or of all stacks, to
+ * the bitmaps. Adds their blocks to *moved. Returns whether all stacks were idle or `is_all`. */
 static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
 {
     bool is_idle = true;
@@ -22,7 +23,7 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
         }
         if (batch_count(stack) > 0)
             *moved += depot_drain_stack(depot, stack, is_all);
-        batch_settle(stack);
+        batch_drop_empty(stack);
     }
     return is_idle;
 }
@@ -30,7 +31,7 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
 size_t depot_tidy(struct depot *depot, bool is_all)
 {
     size_t moved = 0;
-    while (stray_are_any(&depot->strays) && depot_drain_strays(depot, is_all) > 0)
+    while (deferred_any(&depot->deferred) && depot_drain_deferred(depot, is_all) > 0)
         continue;
     if (tidy_stacks(depot, is_all, &moved))
         while (depot_retire_empty(depot, is_all) == REFILL_MAX)

@@ -1,5 +1,5 @@
 /*
- * fork.c: what the heap does around a fork: takes its locks, and makes the child's heap whole.
+ * fork.c: the heap's part in a fork: takes its locks, and repairs the child's heap.
  *
  * Owner: the thread that forks, in its turn. Design: docs/design/threads.md
  */
@@ -11,20 +11,20 @@
 #include "os/lock.h"
 #include "os/os.h"
 
-/* Forks take turns; one that does not get its turn in time takes no lock. */
+/* Forks take turns; a fork that does not get its turn in time takes no lock. */
 static struct lock fork_lock;
 static _Atomic uint32_t fork_turns;
 
-/* Of the thread that forks. */
+/* State of the thread that forks. */
 static _Thread_local struct {
     unsigned depth; /* a handler may fork inside */
     bool has_turn;
-    bool has_purge, has_spans; /* locks it took */
+    bool has_purge, has_spans; /* whether it took these locks */
     bool is_quiet, was_alone;
-    uint64_t signals; /* blocked before */
+    uint64_t signals; /* signals blocked before */
 } at_fork;
 
-/* Waits while others have their turns. False: one does not come back. */
+/* Waits while other forks have their turns. False: the holder does not come back. */
 static bool fork_turn_begin(void)
 {
     for (;;) { /* each turn is another thread's progress */
@@ -35,13 +35,13 @@ static bool fork_turn_begin(void)
         }
         if (turns == load(&fork_turns, RELAXED))
             return false;
-        lock_forgive(&fork_lock); /* whoever waited in a long queue gave a holder up */
+        lock_forgive(&fork_lock); /* a waiter in a long queue may have given up on the holder */
     }
 }
 
 /*
- * Outermost lock first. Caches have none: the child keeps what reads well and abandons the rest.
- * Whoever has a lock and does not run is waited for a while; what he has is the child's to mend.
+ * Outermost lock first. Caches have no lock: the child keeps what reads well and abandons the rest.
+ * A holder that does not run is waited for up to a second; the child repairs what that lock guards.
  */
 static void fork_before(void)
 {
@@ -55,7 +55,7 @@ static void fork_before(void)
     at_fork.is_quiet = is_quiet;
     at_fork.signals = signals;
     at_fork.was_alone = os_is_alone();
-    lock_own_word(); /* known to the child */
+    lock_own_word(); /* the child needs the number */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
         return;
@@ -66,7 +66,7 @@ static void fork_before(void)
 
 static void fork_in_parent(void)
 {
-    if (at_fork.depth > 1) { /* the locks are those of the fork that a handler came into */
+    if (at_fork.depth > 1) { /* a handler forked: the outer fork has the locks */
         at_fork.depth--;
         return;
     }

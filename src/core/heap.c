@@ -1,8 +1,8 @@
 /*
- * heap.c: starts the heap, and the paths that are not fast: medium and large sizes, zeroing,
- * alignment, realloc, and frees that look odd.
+ * heap.c: starts the heap, and serves the slow paths: medium and large sizes, zeroing, alignment,
+ * realloc, and slow frees.
  *
- * Owner: start is serialised by start_state; everything else belongs to the layers below.
+ * Owner: start_state serialises the start; everything else belongs to the layers below.
  * Design: docs/design/heap.md
  */
 #include "core/heap.h"
@@ -19,14 +19,14 @@
 #include "core/rows.h"
 #include "core/sampled.h"
 #include "core/shard.h"
-#include "core/shelf.h"
+#include "core/large_cache.h"
 #include "core/thread.h"
 #include "mem/huge.h"
 #include "mem/meta.h"
 #include "mem/span.h"
 #include "os/lock.h"
 
-/* GIVEN_UP is RUNNING where nobody waits any more. */
+/* START_GIVEN_UP: the start still runs, but no thread waits for it any more. */
 enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
 
 enum { START_PATIENCE_MS = 5000 };
@@ -37,27 +37,27 @@ static _Atomic uint32_t start_state;
 
 const struct above above = {.start = heap_start, .settle = limit_settle, .purge = purge_some};
 
-/* The last request that failed after all was brought together, and what there was then. */
+/* The last request that failed after a collect(), and the heap's state then. */
 static struct {
     _Atomic size_t units;
     _Atomic size_t free_units, noted;
 } refused = {.units = SIZE_MAX};
 
-/* No more than this can lie together, however it is collected: all below the front that no large
- * block and no small one of the program's has. Of the small ones that are out, caches may hold as
+/* Upper bound on the free units that a collect() can bring together: all below the front, less live
+ * large blocks and the program's small blocks. Of the small blocks that are out, caches may hold as
  * much as their arrays have room for. */
 static size_t free_units_most(void)
 {
     size_t front = region_units() << UNIT_SHIFT;
-    size_t cached = load(&caches_budget.in_use, RELAXED) + shelf_bytes() +
+    size_t cached = load(&caches_budget.in_use, RELAXED) + large_cache_bytes() +
                     SAMPLED_KEPT_BYTES * registry_count();
     size_t out = depot_sums().out_bytes + large_bytes();
     return (front - size_min(front, out - size_min(out, cached))) >> UNIT_SHIFT;
 }
 
-/* Whether collecting could help a request: it may be an untrusted length that comes again and
- * again, and must not cost more than a refusal does. */
-static bool is_collecting_worth(size_t units)
+/* Whether a collect() could help the request. A request with an untrusted length may repeat, and
+ * must not cost more than a refusal. */
+static bool is_collect_useful(size_t units)
 {
     size_t most = free_units_most();
     bool is_as_before = units >= load(&refused.units, RELAXED) &&
@@ -65,7 +65,7 @@ static bool is_collecting_worth(size_t units)
                         purge_noted() == load(&refused.noted, RELAXED);
     if (is_as_before || most == 0 || (units > most && span_is_limited()))
         return false;
-    /* Addresses of free units can be given back, so that the front moves. */
+    /* The addresses of free units can return to the kernel, so that the front can move. */
     return units <= most || os_would_commit(align_up((units - most) << UNIT_SHIFT, region.granule));
 }
 
@@ -77,13 +77,14 @@ static bool note_refusal(size_t units)
     return false;
 }
 
-/* Memory is short: what lies about unused is brought together, this thread's cache included. */
+/* span_on_shortage: moves unused blocks to the spans, those of the calling thread's cache included.
+ * `was_in_vain`: the retry failed too. True: retry. */
 static bool collect(size_t units, bool was_in_vain)
 {
     static _Thread_local bool is_collecting;
     if (was_in_vain)
         return note_refusal(units);
-    if (is_collecting || !is_collecting_worth(units))
+    if (is_collecting || !is_collect_useful(units))
         return false;
     is_collecting = true;
     if (of_thread.cache != &cache_none)
@@ -92,8 +93,7 @@ static bool collect(size_t units, bool was_in_vain)
         cores_cool();
     purge_collect();
     is_collecting = false;
-    return true; /* also when another thread was faster: what it brought together is there for all
-                  */
+    return true; /* also when another thread was faster: all threads share what it collected */
 }
 
 static void start_now(void)
@@ -111,7 +111,7 @@ static void start_now(void)
     limit_start(facts.cpu_count, facts.memory_limit_bytes);
     heap_apply(&settings);
     span_on_shortage = collect;
-    span_on_growth = shelf_drain_for_growth;
+    span_on_growth = large_cache_drain_for_growth;
     depot_page_bytes = size_min(facts.page_bytes, CHUNK_BYTES);
     meta_start(META_CHUNK_BYTES, facts.page_bytes);
     uint64_t mark;
@@ -122,8 +122,8 @@ static void start_now(void)
     os_wake(&start_state, UINT32_MAX);
 }
 
-/* Another thread starts the heap: a few kernel calls, unless it is stopped there. Returns the
- * state; RUNNING never. */
+/* Waits for the thread that starts the heap: a few kernel calls, unless that thread is stopped.
+ * Returns the state, never START_RUNNING. */
 static uint32_t wait_for_start(void)
 {
     uint64_t begun = os_clock_ms(), waited = 0;
@@ -132,7 +132,7 @@ static uint32_t wait_for_start(void)
         os_wait(&start_state, START_RUNNING, START_PATIENCE_MS - waited);
         state = load(&start_state, ACQUIRE);
     }
-    /* S5; the starter's own step, if it was first, stands. */
+    /* S5. If the starter finished first, its state stands. */
     if (state == START_RUNNING &&
         compare_swap(&start_state, &state, START_GIVEN_UP, ACQUIRE, ACQUIRE)) {
         os_wake(&start_state, UINT32_MAX);
@@ -145,7 +145,7 @@ bool heap_start(void)
 {
     if (likely(load(&start_state, ACQUIRE) == START_DONE))
         return true;
-    /* Before the first write: our variables, which this parts, are long enough for a huge page. */
+    /* Before the first write: otherwise our variables could get a huge page. */
     os_refuse_huge(&cache_none, sizeof cache_none);
     uint32_t state = START_NOT_YET;
     if (compare_swap(&start_state, &state, START_RUNNING, ACQUIRE, ACQUIRE)) {
@@ -175,48 +175,50 @@ void heap_install_hooks(void)
         thread_start();
 }
 
-/* The first request of all may be a large one; how long pages are is known when the heap starts. */
-ALWAYS_INLINE struct shelf_wish wish(size_t bytes, size_t align, uint32_t cohort_offset)
+/* large_units() needs the page size, which the start finds out. */
+ALWAYS_INLINE struct large_request request(size_t bytes, size_t align, uint32_t cohort_offset)
 {
     if (unlikely(region.base == NULL))
         heap_start();
-    return (struct shelf_wish){.units = large_units(bytes),
-                               .owner = offset_owner(cohort_offset),
-                               .align = size_max(align, UNIT_BYTES)};
+    return (struct large_request){.units = large_units(bytes),
+                                  .owner = offset_owner(cohort_offset),
+                                  .align = size_max(align, UNIT_BYTES)};
 }
 
-/* From the shelf, or else from the spans. The shelf is empty before the heap has started. */
-static void *large_alloc(struct shelf_wish wish)
+/* From the large cache, else from the spans. The large cache is empty before the heap starts. */
+static void *large_alloc(struct large_request request)
 {
-    void *block = shelf_find(wish);
+    void *block = large_cache_find(request);
     if (likely(block != NULL) || !heap_start())
         return block;
-    size_t align_units = wish.align >> UNIT_SHIFT;
-    block = large_acquire(wish.units, align_units, wish.owner, NULL);
-    return limit_ends(block) ? large_acquire(wish.units, align_units, wish.owner, NULL) : block;
+    size_t align_units = request.align >> UNIT_SHIFT;
+    block = large_acquire(request.units, align_units, request.owner, NULL);
+    return limit_should_retry(block)
+               ? large_acquire(request.units, align_units, request.owner, NULL)
+               : block;
 }
 
 NOINLINE void *heap_alloc_slow(size_t bytes, uint32_t cohort_offset)
 {
     if (bytes <= MEDIUM_MAX)
         return cache_alloc(cohort_offset + home_offset(bytes));
-    return bytes <= PTRDIFF_MAX ? large_alloc(wish(bytes, 1, cohort_offset)) : NULL;
+    return bytes <= PTRDIFF_MAX ? large_alloc(request(bytes, 1, cohort_offset)) : NULL;
 }
 
 void *heap_find_large(size_t bytes, uint32_t cohort_offset)
 {
-    return bytes <= PTRDIFF_MAX ? shelf_find(wish(bytes, 1, cohort_offset)) : NULL;
+    return bytes <= PTRDIFF_MAX ? large_cache_find(request(bytes, 1, cohort_offset)) : NULL;
 }
 
-/* A block that was freed a moment ago, or else fresh pages, which need no clearing. */
+/* A cached block, cleared; else a block from the spans, where fresh pages need no clearing. */
 static void *large_zeroed(size_t bytes, uint32_t cohort_offset)
 {
-    struct shelf_wish wanted = wish(bytes, 1, cohort_offset);
-    void *block = shelf_find(wanted);
+    struct large_request wanted = request(bytes, 1, cohort_offset);
+    void *block = large_cache_find(wanted);
     if (block != NULL)
         return large_clear(block, bytes);
     block = large_alloc_zeroed(bytes, wanted.owner);
-    return limit_ends(block) ? large_alloc_zeroed(bytes, wanted.owner) : block;
+    return limit_should_retry(block) ? large_alloc_zeroed(bytes, wanted.owner) : block;
 }
 
 void *heap_alloc_zeroed(size_t bytes, uint32_t cohort_offset)
@@ -236,11 +238,11 @@ void *heap_alloc_aligned(size_t bytes, size_t align, uint32_t cohort_offset)
         return cache_alloc(cohort_offset + home_class_offset(class));
     if (bytes > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    return large_alloc(wish(bytes, align, cohort_offset));
+    return large_alloc(request(bytes, align, cohort_offset));
 }
 
-/* Whether a block lies free: its slab's bitmap has it, or it has the mark, by chance or copied
- * perhaps, and the exact search finds it. */
+/* Whether the block is free: in its slab's bitmap, or marked and found by the exact search. A live
+ * block may carry the mark by chance or as a copy. */
 static bool is_free_already(const void *block)
 {
     size_t chunk = region_chunk(block);
@@ -252,15 +254,15 @@ static bool is_free_already(const void *block)
     return block_is_marked(block) && misuse_is_free(block, bin);
 }
 
-/* Usable bytes of the block at an address of the region; 0: no slab is there, nor a live large
- * block. */
+/* Usable bytes of the block at an address of the region; 0: neither a slab nor a live large block
+ * is there. */
 static size_t bytes_of(const void *block)
 {
     return region_is_large(block) ? large_usable(block)
                                   : bin_bytes(region_bin(region_chunk(block)));
 }
 
-/* A block that a cache may hold. */
+/* Frees a slab's block. */
 static void free_cached(void *block, unsigned bin, const char *verb)
 {
     if (is_free_already(block)) {
@@ -273,12 +275,12 @@ static void free_cached(void *block, unsigned bin, const char *verb)
 
 static void free_large(void *block)
 {
-    large_tell_free(block);
-    if (!shelf_give(block))
+    large_report_free(block);
+    if (!large_cache_put(block))
         misuse_classify(block, "free of");
 }
 
-NOINLINE void heap_free_odd(void *block)
+NOINLINE void heap_free_slow(void *block)
 {
     size_t chunk = region_chunk(block);
     if (likely(region_holds(chunk)) && region_is_large(block))
@@ -289,8 +291,8 @@ NOINLINE void heap_free_odd(void *block)
 }
 
 /*
- * Whether `bytes` may be the size of a block of `have`: it was asked for, or realloc shrinks to it
- * in place, which it does while the block stays at least half used.
+ * Whether `bytes` can be the size of a block of `have` bytes: the size requested, or one that
+ * realloc shrank to in place, which it does while the block stays at least half used.
  */
 static bool fits_in_place(size_t have, size_t bytes)
 {
@@ -299,8 +301,8 @@ static bool fits_in_place(size_t have, size_t bytes)
     return bytes >= have / 2 || heap_good_size(bytes) == have;
 }
 
-/* Whether an allocation of that alignment may have given the block: all that begin as it does are
- * aligned so. */
+/* Whether an allocation with this alignment can have returned the block: every block of its bin, or
+ * the large block itself, is so aligned. */
 static bool fits_alignment(const void *block, unsigned bin, size_t align)
 {
     if (align <= ALIGN_NATURAL)
@@ -309,7 +311,7 @@ static bool fits_alignment(const void *block, unsigned bin, size_t align)
     return (align & (align - 1)) == 0 && (step & (align - 1)) == 0;
 }
 
-NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
+NOINLINE void heap_free_sized_slow(void *block, size_t bytes, size_t align)
 {
     if (block == NULL || pooled_free(block))
         return;
@@ -319,12 +321,12 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
         size_t have = bytes_of(block);
         bool fits = fits_in_place(have, bytes);
         if (!fits && align > 1 &&
-            bytes <= have) /* an alignment may have asked for a larger class, or for units */
+            bytes <= have) /* the alignment may need a larger class, or units */
             fits = bin_class(bin) == class_aligned(bytes, align) &&
                    (bin != NO_SLAB || have == large_units(bytes) << UNIT_SHIFT);
-        /* A small block that was sampled where cohorts are apart. */
-        fits = fits ||
-               (bin == NO_SLAB && bytes <= MEDIUM_MAX && rows_are_apart && large_is_sampled(block));
+        /* With separate cohorts, a small request that is sampled gets a large block. */
+        fits = fits || (bin == NO_SLAB && bytes <= MEDIUM_MAX && rows_are_separate &&
+                        large_is_sampled(block));
         if (unlikely(have != 0 && !fits)) {
             misuse_report_sized(block, have, bytes);
             return;
@@ -337,30 +339,9 @@ NOINLINE void heap_free_sized_odd(void *block, size_t bytes, size_t align)
     heap_free(block);
 }
 
-NOINLINE void heap_free_over(void *block, size_t over, size_t align)
+NOINLINE void heap_free_aligned_slow(void *block, size_t align, size_t bytes)
 {
-    size_t bin = region_bin(region_chunk(block));
-    heap_free_sized_odd(block, over + class_told.least[bin_class(bin)], align);
-}
-
-NOINLINE void heap_free_aligned_sized_odd(void *block, size_t align, size_t bytes)
-{
-    heap_free_sized_odd(block, bytes, align);
-}
-
-NOINLINE void heap_free_aligned_over(void *block, size_t align, size_t over)
-{
-    heap_free_over(block, over, align);
-}
-
-NOINLINE void heap_free_log2_odd(void *block, size_t bytes, unsigned align_log2)
-{
-    heap_free_sized_odd(block, bytes, (size_t)1 << align_log2);
-}
-
-NOINLINE void heap_free_log2_over(void *block, size_t over, unsigned align_log2)
-{
-    heap_free_over(block, over, (size_t)1 << align_log2);
+    heap_free_sized_slow(block, bytes, align);
 }
 
 size_t heap_good_size(size_t bytes)
@@ -388,7 +369,7 @@ size_t heap_usable(const void *block)
     return 0;
 }
 
-/* A pool's block stays where it is, or moves to the heap. */
+/* A pool's block stays in place or moves to the heap. `have` is 0 for a bad pointer. */
 static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t cohort_offset,
                             bool is_sampled)
 {
@@ -405,14 +386,15 @@ static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t coh
     return moved;
 }
 
-/* A large block that keeps less than this part of its bytes is copied: cut in place it would pin
- * the front of a range that the next such request needs whole. */
+/* A large block that shrinks to less than 1/SHRINK_MAX is copied: cut in place, it would pin the
+ * front of a range that the next such request needs whole. */
 enum { SHRINK_MAX = 8 };
 
-/* One that grows by less than this part, and is copied for it, is given as much: steps are few. */
+/* A large block that is copied to grow grows by at least 1/GROWTH_MIN, up to LARGE_SHORT_UNITS:
+ * fewer copies. */
 enum { GROWTH_MIN = 4 };
 
-/* A copy of so much takes 2 ms, no longer than the faults that it saves. */
+/* Copying this much takes 2 ms, no longer than the faults that the copy saves. */
 enum { COPY_MAX_BYTES = 16 * 1024 * 1024 };
 
 static size_t grown_bytes(size_t have, size_t bytes)
@@ -432,11 +414,12 @@ static void *alloc_moved(size_t bytes, size_t wanted, uint32_t cohort_offset)
     return moved;
 }
 
-/* One that is to be so many times as long at once, as before it was cut, finds its old pages. */
+/* A large block that grows by this factor at once, as if to its length before it was cut, may find
+ * its old pages. */
 enum { JUMP = 4 };
 
-/* A block that grows is copied to a dirty span of `room` units, whose pages are there. Only where a
- * copy is short. */
+/* Copies a growing block to a dirty span of `room` units, whose pages are resident. Only where the
+ * copy is short. NULL: not copied. */
 static void *copy_to_room(void *block, size_t have, size_t bytes, size_t room, unsigned owner)
 {
     if (have > COPY_MAX_BYTES || bytes <= have)
@@ -456,7 +439,7 @@ static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sam
     void *resized = is_jump ? copy_to_room(block, have, bytes, units, owner) : NULL;
     if (resized == NULL && large_resize_in_place(block, bytes, owner))
         resized = block;
-    if (resized == NULL && !is_jump) /* so that it grows on in place */
+    if (resized == NULL && !is_jump) /* leaves room to grow in place */
         resized = copy_to_room(block, have, bytes, units + units / 2, owner);
     if (resized == NULL)
         resized = large_move(block, bytes, owner);
@@ -480,12 +463,12 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
         return NULL;
     }
     unsigned owner = offset_owner(cohort_offset);
-    bool is_fine = kind == POINTER_SMALL && fits_in_place(have, bytes) && owner == row_owner(bin);
-    if (is_fine && (!is_sampled || bin_is_sampled(bin)))
+    bool fits_now = kind == POINTER_SMALL && fits_in_place(have, bytes) && owner == row_owner(bin);
+    if (fits_now && (!is_sampled || bin_is_sampled(bin)))
         return block;
     bool is_large = kind == POINTER_LARGE && bytes > MEDIUM_MAX;
-    bool is_rest = is_large && bytes < have / SHRINK_MAX;
-    if (is_large && !is_rest) {
+    bool is_deep_cut = is_large && bytes < have / SHRINK_MAX;
+    if (is_large && !is_deep_cut) {
         void *resized = resize_large(block, bytes, owner, is_sampled);
         if (resized != NULL)
             return resized;
@@ -493,10 +476,10 @@ void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sa
     size_t wanted = kind == POINTER_LARGE ? grown_bytes(have, bytes) : bytes;
     void *moved = is_sampled ? sampled_alloc(bytes, 1, false, cohort_offset)
                              : alloc_moved(bytes, wanted, cohort_offset);
-    if (moved == NULL && is_rest)
+    if (moved == NULL && is_deep_cut)
         return resize_large(block, bytes, owner, is_sampled);
     if (moved == NULL)
-        return is_fine ? block : NULL;
+        return fits_now ? block : NULL;
     if (is_large)
         region_copy((char *)moved, (const char *)block, size_min(have, bytes));
     else
@@ -511,7 +494,7 @@ bool heap_trim(void)
         return false;
     thread_empty_cache();
     bool is_any = purge_all() > 0;
-    span_give_up_long();
+    span_unmap_long();
     return is_any;
 }
 
@@ -520,7 +503,7 @@ void heap_idle(void)
     if (!heap_start())
         return;
     thread_empty_cache();
-    limit_look();
+    limit_reread();
     purge_due();
 }
 

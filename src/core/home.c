@@ -1,8 +1,8 @@
 /*
  * home.c: the homes' tables.
  *
- * A home's table is made by the first thread that enters it; a program with one thread has none.
- * Who comes while it is being made, perhaps by a thread that was stopped, works as one of home 0.
+ * The first thread that enters a home makes its table; a program with one thread makes none. A
+ * thread that enters while another makes the table, perhaps one that was stopped, works in home 0.
  *
  * Owner: a table is its maker's until it is ready, and constant afterwards.
  */
@@ -24,8 +24,9 @@ static _Thread_local bool is_entered;
 
 void home_start(unsigned cpu_count)
 {
-    home_count = rows_are_apart ? 1
-                                : (unsigned)size_min((size_t)cpu_count * HOMES_A_CPU, HOME_LIMIT);
+    home_count = rows_are_separate
+                     ? 1
+                     : (unsigned)size_min((size_t)cpu_count * HOMES_A_CPU, HOME_LIMIT);
 }
 
 static void make_table(unsigned home)
@@ -36,7 +37,7 @@ static void make_table(unsigned home)
     }
 }
 
-/* The table of a home above 0, which is made the first time; NULL while another thread makes it. */
+/* The table of a home above 0, made on first use. NULL while another thread makes it. */
 static const uint32_t *table_of(unsigned home)
 {
     uint32_t state = TABLE_NONE;

@@ -1,12 +1,11 @@
 /*
  * large.c: blocks of whole units.
  *
- * Growth tries the free span behind the block, then moves its pages to where it has slack to
- * grow into, so that steps of any size cost a bounded number of moves for each byte. A moved block
- * has mappings of its own; a free makes the range ordinary.
+ * A block grows into the free span behind it, or its pages move to where it has slack to grow into,
+ * so that steps of any size cost a bounded number of moves for each byte. A moved block has
+ * mappings of its own; a free makes the range ordinary again.
  *
- * Owner: the caller of a block owns it; spans have their own lock.
- * Design: docs/design/large.md
+ * Owner: the caller of a block owns it; spans have their own lock. Design: docs/design/large.md
  */
 #include "core/large.h"
 
@@ -19,27 +18,26 @@
 #include "os/os.h"
 
 enum {
-    DROP_MIN_UNITS =
-        4096,         /* are cleared by the kernel, page by page as the program comes to them */
-    MOVED_MAX = 1024, /* some ten mappings each, of the 65,530 that a process may have */
+    DROP_MIN_UNITS = 4096, /* from here on the kernel clears each page at its first touch */
+    MOVED_MAX = 1024,      /* some ten mappings each, of the 65,530 that a process may have */
 };
 
-/* Every large request writes these. */
+/* On a line of its own: every large request writes it. */
 static struct {
     _Alignas(CACHE_LINE_BYTES) _Atomic size_t blocks;
     _Atomic size_t units;
 } live;
 
-static _Atomic size_t moved; /* blocks that have mappings of their own */
+static _Atomic size_t moved; /* blocks with mappings of their own */
 
-/* Whether a block begins at a unit. */
-static void mark(size_t unit, bool is_large)
+/* Records whether a block begins at the unit. */
+static void tag_large(size_t unit, bool is_large)
 {
     store(&region.tags[unit].is_large, is_large, RELAXED);
 }
 
-/* Makes a span a block. */
-static void *block_of(struct span span)
+/* Makes a block of a span. NULL for the empty span. */
+static void *make_block(struct span span)
 {
     struct span_tag *tag = &region.tags[span.unit];
     if (span.unit == 0)
@@ -49,7 +47,7 @@ static void *block_of(struct span span)
     store(&tag->site, 0, RELAXED);
     tag->is_moved = false;
     tag->is_sampled = false;
-    mark(span.unit, true);
+    tag_large(span.unit, true);
     fetch_add(&live.blocks, 1, RELAXED);
     fetch_add(&live.units, span.units, RELAXED);
     return region_address(span.unit);
@@ -60,15 +58,15 @@ void *large_acquire(size_t units, size_t align_units, unsigned owner, bool *is_z
     struct span span = span_acquire(units, align_units, owner);
     if (is_zero != NULL)
         *is_zero = span.is_zero;
-    return block_of(span);
+    return make_block(span);
 }
 
 void *large_acquire_in_room(size_t units, size_t room, unsigned owner)
 {
-    return block_of((struct span){span_acquire_in_room(units, room, owner), units, false});
+    return make_block((struct span){span_acquire_in_room(units, room, owner), units, false});
 }
 
-void large_tell_free(void *block)
+void large_report_free(void *block)
 {
     struct span_tag *tag = &region.tags[region_unit(block)];
     if (likely(!tag->is_sampled))
@@ -77,10 +75,9 @@ void large_tell_free(void *block)
     sampled_on_free(block);
 }
 
-/* Its units are no block's from now on. */
 static void end_block(size_t unit, size_t units)
 {
-    mark(unit, false);
+    tag_large(unit, false);
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
 }
@@ -104,27 +101,27 @@ void large_release(void *block)
     release(block, false);
 }
 
-bool large_lay_aside(void *block)
+bool large_claim(void *block)
 {
     return exchange(&region.tags[region_unit(block)].is_large, false, ACQ_REL);
 }
 
-void large_take_up(void *block)
+void large_revive(void *block)
 {
-    mark(region_unit(block), true);
+    tag_large(region_unit(block), true);
     large_note_asked(block, large_length(block));
 }
 
-/* Drops a used block's pages, where it is so large that what it takes must not depend on what was
- * there before: the program may use little of it. False: it must be written. */
-static bool is_dropped(void *block, size_t units)
+/* Purges a long block's pages, so that a program that uses little of the block pays for little.
+ * False: the caller must write zeros. */
+static bool drop_pages(void *block, size_t units)
 {
     return units >= DROP_MIN_UNITS && region_purge(block, units << UNIT_SHIFT) == 0;
 }
 
 void *large_clear(void *block, size_t bytes)
 {
-    if (!is_dropped(block, large_length(block)))
+    if (!drop_pages(block, large_length(block)))
         __builtin_memset(block, 0, bytes);
     return block;
 }
@@ -136,47 +133,47 @@ void *large_alloc_zeroed(size_t bytes, unsigned owner)
     return block == NULL || is_zero ? block : large_clear(block, bytes);
 }
 
-/* A new block of `units`, more than caches may hold, whose first pages are the old block's. Moved
- * pages come to a place where page tables can be moved whole the next time. */
+/* Moves a block's pages to a new block of `units`. The target's alignment lets the next move take
+ * whole page tables. NULL: not moved. */
 static void *move(void *block, size_t units_old, size_t units, unsigned owner)
 {
-    void *target = block_of(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
+    void *target = make_block(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
     size_t from = region_unit(block), to = region_unit(target);
     bool is_zero, is_copied = fetch_add(&moved, 1, RELAXED) >= MOVED_MAX;
-    bool is_ours = target != NULL && large_lay_aside(block); /* else it was freed meanwhile */
+    bool is_ours = target != NULL && large_claim(block); /* else it was freed meanwhile */
     bool is_done = is_ours && region_move(from, to, units_old, is_copied, &is_zero) == 0;
     if (!is_done || is_copied)
         fetch_sub(&moved, 1, RELAXED);
     if (is_ours && !is_done)
-        mark(from, true);
+        tag_large(from, true);
     if (target != NULL && !is_ours)
         large_release(target);
     if (!is_done)
-        return NULL; /* a hole must never be handed out again: it is lost */
+        return NULL; /* a hole at the target must never be handed out again */
     region.tags[to].is_moved = !is_copied;
-    large_tell_free(block);
+    large_report_free(block);
     release(block, is_zero);
     return target;
 }
 
-/* The same where there is no memory for two: the old block's addresses go back as its pages move.
- */
+/* Moves a block where there is no memory for two: its old addresses return to the kernel as the
+ * pages move. NULL: not moved. */
 static void *carry(void *block, size_t units_old, size_t units)
 {
     size_t from = region_unit(block), to = 0;
-    if (load(&moved, RELAXED) < MOVED_MAX && large_lay_aside(block)) {
+    if (load(&moved, RELAXED) < MOVED_MAX && large_claim(block)) {
         to = span_carry(from, units_old, units);
         if (to == 0)
-            mark(from, true);
+            tag_large(from, true);
     }
     if (to == 0)
         return NULL;
-    void *target = block_of((struct span){to, units, true});
+    void *target = make_block((struct span){to, units, true});
     fetch_add(&moved, region.tags[from].is_moved ? 0 : 1, RELAXED);
     region.tags[to].is_moved = true;
-    large_tell_free(block);
+    large_report_free(block);
     end_block(from, units_old);
-    span_release_gone(from, units_old);
+    span_release_unmapped(from, units_old);
     return target;
 }
 
@@ -201,7 +198,7 @@ bool large_resize_in_place(void *block, size_t bytes, unsigned owner)
 {
     size_t unit = region_unit(block), units = large_units(bytes);
     size_t units_old = region.tags[unit].units;
-    bool is_inside = units <= units_old && bytes > large_usable(block); /* it grows there */
+    bool is_inside = units <= units_old && bytes > large_usable(block); /* grows within its units */
     if (owner != region.tags[unit].owner)
         return false;
     if (units > units_old && !extend(unit, units_old, units))

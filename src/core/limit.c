@@ -1,14 +1,13 @@
 /*
- * limit.c: how much memory the heap may have, by its options and by the control groups of the
- * process.
+ * limit.c: the heap's memory limits, from its options and from the process's control groups.
  *
- * What the groups said at the start only scales what the heap keeps for later: caches, batches and
- * dirty memory. With limit=cgroup they are limits as limit_mb and soft_limit_mb are, less some room
- * for what is not the heap's, and are read again on the way to more memory: one look at the clock,
- * and each second one thread that reads some files. What cannot be read then stays as it was.
+ * The groups' limits at the start only bound what the heap keeps for later: caches, batches and
+ * dirty memory. With limit=cgroup they limit the heap as limit_mb and soft_limit_mb do, less some
+ * room for memory outside the heap, and are reread on the way to more memory: a clock read each
+ * time, and each second one thread reads some files. A limit that cannot be read stays as it was.
  *
- * Owner: any thread, lock-free. Threads that put limits in force at the same time have read the
- * same ones, or the next look mends it. Design: docs/design/spans.md
+ * Owner: any thread, lock-free. Threads that apply limits at the same time have read the same ones,
+ * or the next reread corrects them. Design: docs/design/spans.md
  */
 #include "core/limit.h"
 
@@ -21,23 +20,23 @@
 #include "os/os.h"
 
 enum {
-    CACHE_SHARE = 128,       /* of a limit, in one cache                                     */
-    CACHES_SHARE = 16,       /* of a limit, in all caches                                   */
-    CACHE_LEAST = 16 * 1024, /* bytes, however low the limit is                             */
-    BATCH_SHARE = 16,        /* of a limit, in all batches                                  */
-    DIRTY_SHARE = 8,         /* of a group's limit, dirty for what is taken again,          */
-    DIRTY_MOST = 128 * 1024 * 1024, /* and bytes: more is faulted in again (decisions/memory.md) */
-    ROOM_SHARE = 16,              /* of a group's limit, for what is not charged                 */
-    ROOM_LEAST = 4 * 1024 * 1024, /* bytes: the program's own pages, and the kernel's for it     */
-    SOFT_SHARE = 8,               /* below a group's limit, where the group has no softer one    */
-    LOOK_MS = 1000,
-    TOLD_MS = 100,   /* who was told is told again if it is still so  */
-    TOLD_SHARE = 64, /* or sooner, if that part of the limit more is charged */
+    CACHE_SHARE = 128,              /* of a limit: one cache */
+    CACHES_SHARE = 16,              /* of a limit: all caches */
+    CACHE_LEAST = 16 * 1024,        /* bytes, under any limit */
+    BATCH_SHARE = 16,               /* of a limit: all batches */
+    DIRTY_SHARE = 8,                /* of a group's limit: dirty memory kept for reuse */
+    DIRTY_MOST = 128 * 1024 * 1024, /* bytes at most of that (decisions/memory.md) */
+    ROOM_SHARE = 16,                /* of a group's limit: memory that is not charged */
+    ROOM_LEAST = 4 * 1024 * 1024,   /* bytes: the program's own pages, and the kernel's for it */
+    SOFT_SHARE = 8,                 /* of a group's limit: below it, without a soft limit */
+    REREAD_MS = 1000,
+    CALL_AGAIN_MS = 100,   /* between two calls while the heap stays over */
+    CALL_AGAIN_SHARE = 64, /* or sooner, once this part of the limit more is charged */
 };
 
 static unsigned cpus = 1;
 
-/* What was asked for; 0 is no limit. */
+/* The settings; 0 is no limit. */
 static struct {
     _Atomic size_t hard, soft, cache_bytes_each;
     _Atomic bool is_by_group;
@@ -45,13 +44,13 @@ static struct {
 
 static _Atomic size_t group_max = SIZE_MAX;
 static _Atomic size_t group_high = SIZE_MAX;
-static _Atomic uint64_t look_due_ms;
+static _Atomic uint64_t reread_due_ms;
 
-static void (*_Atomic told)(size_t bytes_over);
-static _Atomic size_t told_from = SIZE_MAX; /* more is charged than so many bytes */
-static _Atomic size_t told_at; /* so many were charged when it was told the last time */
-static _Atomic uint64_t told_ms;
-static _Thread_local bool is_telling;
+static void (*_Atomic on_over)(size_t bytes_over);
+static _Atomic size_t over_from = SIZE_MAX; /* charged bytes above which the callback is due */
+static _Atomic size_t called_at;            /* charged bytes at the last call */
+static _Atomic uint64_t called_ms;
+static _Thread_local bool is_calling;
 _Thread_local size_t limit_passed_by;
 
 static size_t or_none(size_t limit)
@@ -59,7 +58,7 @@ static size_t or_none(size_t limit)
     return limit == 0 ? SIZE_MAX : limit;
 }
 
-/* What the heap may have of a group's limit. */
+/* A group's limit less the room for memory outside the heap. */
 static size_t without_room(size_t limit)
 {
     if (limit == SIZE_MAX)
@@ -68,14 +67,14 @@ static size_t without_room(size_t limit)
     return size_max(limit - size_min(room, limit / 2), CHUNK_BYTES);
 }
 
-/* In the words of span_limit(): 0 is none. */
+/* As span_limit() takes it: 0 is none. */
 static size_t or_zero(size_t limit)
 {
     return limit == SIZE_MAX ? 0 : limit;
 }
 
-/* What is kept for later is a part of the least limit that there is. */
-static void scale(size_t least)
+/* Scales caches and batches to the lowest limit. */
+static void scale_caches(size_t least)
 {
     size_t each = size_max(least / CACHE_SHARE, CACHE_LEAST);
     thread_set_budget(size_min(load(&asked.cache_bytes_each, RELAXED), each), least / CACHES_SHARE,
@@ -83,14 +82,14 @@ static void scale(size_t least)
     batch_set_limit(cpus, least / BATCH_SHARE);
 }
 
-/* A group has other processes, too. */
+/* Only a share of a group's limit, since the group has other processes too. */
 static void scale_dirty(size_t by_group, size_t own)
 {
     store(&purge_settings.dirty_most, size_min(by_group / DIRTY_SHARE, DIRTY_MOST), RELAXED);
     store(&purge_settings.limit, own, RELAXED);
 }
 
-static void put_in_force(void)
+static void apply_limits(void)
 {
     size_t hard = or_none(load(&asked.hard, RELAXED)), soft = or_none(load(&asked.soft, RELAXED));
     size_t max = load(&group_max, RELAXED), high = load(&group_high, RELAXED);
@@ -103,8 +102,8 @@ static void put_in_force(void)
     }
     span_limit(or_zero(hard));
     store(&purge_settings.soft_limit, or_zero(soft), RELAXED);
-    store(&told_from, size_min(hard, soft), RELAXED);
-    scale(size_min(size_min(hard, soft), size_min(max, high)));
+    store(&over_from, size_min(hard, soft), RELAXED);
+    scale_caches(size_min(size_min(hard, soft), size_min(max, high)));
     scale_dirty(size_min(max, high), size_min(hard, soft));
 }
 
@@ -114,55 +113,56 @@ void limit_start(unsigned cpu_count, size_t group_bytes)
     store(&group_max, group_bytes, RELAXED);
 }
 
-/* Whether it is time to tell, with so many bytes charged now. */
-static bool is_telling_due(size_t charged, uint64_t now)
+/* Whether a call is due at `charged` bytes. */
+static bool is_call_due(size_t charged, uint64_t now)
 {
-    size_t step = load(&told_from, RELAXED) / TOLD_SHARE;
-    return charged > load(&told_at, RELAXED) + step || now - load(&told_ms, RELAXED) >= TOLD_MS;
+    size_t step = load(&over_from, RELAXED) / CALL_AGAIN_SHARE;
+    return charged > load(&called_at, RELAXED) + step ||
+           now - load(&called_ms, RELAXED) >= CALL_AGAIN_MS;
 }
 
-/* Bytes beyond the limit, with `more` that were refused. */
+/* Bytes over the limit, `more` refused ones included. */
 static size_t bytes_over(size_t more)
 {
-    size_t charged = span_charged_bytes() + more, from = load(&told_from, RELAXED);
+    size_t charged = span_charged_bytes() + more, from = load(&over_from, RELAXED);
     return charged - size_min(charged, from);
 }
 
 static void on_charge(size_t units)
 {
-    limit_look();
-    if (load(&told, RELAXED) == NULL || is_telling)
+    limit_reread();
+    if (load(&on_over, RELAXED) == NULL || is_calling)
         return;
-    size_t bytes = units << UNIT_SHIFT, from = load(&told_from, RELAXED);
+    size_t bytes = units << UNIT_SHIFT, from = load(&over_from, RELAXED);
     if (unlikely(bytes_over(bytes) > 0))
         limit_passed_by = bytes;
-    else if (span_charged_bytes() + bytes <= from - from / TOLD_SHARE &&
-             load(&told_at, RELAXED) != 0)
-        store(&told_at, 0, RELAXED);
+    else if (span_charged_bytes() + bytes <= from - from / CALL_AGAIN_SHARE &&
+             load(&called_at, RELAXED) != 0)
+        store(&called_at, 0, RELAXED);
 }
 
-/* Of a limit that was passed and refused nothing: of threads that come at once one tells. */
-static bool begin_telling(void)
+/* For a limit that was passed without a refusal: true for one of the threads that come at once. */
+static bool begin_call(void)
 {
     size_t charged = span_charged_bytes();
-    uint64_t now = os_clock_ms(), last = load(&told_ms, RELAXED);
-    if (!is_telling_due(charged, now) || !compare_swap(&told_ms, &last, now, RELAXED, RELAXED))
+    uint64_t now = os_clock_ms(), last = load(&called_ms, RELAXED);
+    if (!is_call_due(charged, now) || !compare_swap(&called_ms, &last, now, RELAXED, RELAXED))
         return false;
-    store(&told_at, charged, RELAXED);
+    store(&called_at, charged, RELAXED);
     return true;
 }
 
-/* Before a refusal the heap has brought together what is free. A request for more than the whole
- * limit is nobody's to help. */
+/* A refusal comes after a collect(). No callback can help a request for more than the whole limit.
+ */
 NOINLINE bool limit_settle(bool is_refused)
 {
-    void (*callback)(size_t) = load(&told, ACQUIRE);
+    void (*callback)(size_t) = load(&on_over, ACQUIRE);
     size_t more = is_refused ? limit_passed_by : 0;
     limit_passed_by = 0;
-    if (callback == NULL || is_telling || more > load(&told_from, RELAXED) ||
-        !(is_refused || begin_telling()))
+    if (callback == NULL || is_calling || more > load(&over_from, RELAXED) ||
+        !(is_refused || begin_call()))
         return false;
-    is_telling = true;
+    is_calling = true;
     if (!is_refused) {
         thread_empty_cache();
         purge_collect();
@@ -171,15 +171,15 @@ NOINLINE bool limit_settle(bool is_refused)
     if (over > 0)
         callback(over);
     if (!is_refused) /* the next step begins where the callback left off */
-        store(&told_at, span_charged_bytes(), RELAXED);
-    is_telling = false;
+        store(&called_at, span_charged_bytes(), RELAXED);
+    is_calling = false;
     return true;
 }
 
-void limit_tell(void (*callback)(size_t bytes_over))
+void limit_on_over(void (*callback)(size_t bytes_over))
 {
-    store(&told, callback, RELEASE);
-    span_tell(on_charge);
+    store(&on_over, callback, RELEASE);
+    span_on_charge(on_charge);
 }
 
 void limit_apply(const struct heap_settings *settings)
@@ -189,20 +189,20 @@ void limit_apply(const struct heap_settings *settings)
     store(&asked.cache_bytes_each, settings->cache_bytes_each, RELAXED);
     store(&asked.is_by_group, settings->is_limited_by_group, RELAXED);
     if (settings->is_limited_by_group) {
-        span_tell(on_charge);
-        store(&look_due_ms, 0, RELAXED);
-        limit_look();
+        span_on_charge(on_charge);
+        store(&reread_due_ms, 0, RELAXED);
+        limit_reread();
     }
-    put_in_force();
+    apply_limits();
 }
 
-void limit_look(void)
+void limit_reread(void)
 {
     struct os_limits limits;
     if (likely(!load(&asked.is_by_group, RELAXED)))
         return;
-    uint64_t now = os_clock_ms(), due = load(&look_due_ms, RELAXED);
-    if (now < due || !compare_swap(&look_due_ms, &due, now + LOOK_MS, RELAXED, RELAXED) ||
+    uint64_t now = os_clock_ms(), due = load(&reread_due_ms, RELAXED);
+    if (now < due || !compare_swap(&reread_due_ms, &due, now + REREAD_MS, RELAXED, RELAXED) ||
         !os_limits_read(&limits, OS_LIMITS_MEMORY))
         return;
     if (limits.memory_max == load(&group_max, RELAXED) &&
@@ -210,5 +210,5 @@ void limit_look(void)
         return;
     store(&group_max, limits.memory_max, RELAXED);
     store(&group_high, limits.memory_high, RELAXED);
-    put_in_force();
+    apply_limits();
 }

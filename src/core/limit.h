@@ -1,6 +1,6 @@
 /*
- * limit.h: how much memory the heap may have, and what follows from it: the limits that the spans
- * hold, and what caches, batches and dirty memory may be.
+ * limit.h: the heap's memory limits and what follows from them: the limits that spans enforce, and
+ * the bounds of caches, batches and dirty memory.
  */
 #ifndef CALM_CORE_LIMIT_H
 #define CALM_CORE_LIMIT_H
@@ -9,25 +9,25 @@
 
 struct heap_settings;
 
-/* Before limit_apply(): how many CPUs there are, and how many bytes the process's groups allow, or
- * SIZE_MAX. */
+/* Called before limit_apply() with the number of CPUs and the cgroups' limit in bytes, or SIZE_MAX.
+ */
 void limit_start(unsigned cpu_count, size_t group_bytes);
 
-/* Puts in force what the settings and the groups say. Any thread. */
+/* Applies the limits of the settings and the cgroups. Any thread. */
 void limit_apply(const struct heap_settings *settings);
 
-/* Reads the groups' limits again, when the settings ask for that and the last time is a second ago,
- * and puts them in force. Any thread; it waits for none. */
-void limit_look(void);
+/* Rereads and applies the cgroups' limits, if the settings ask for that and the last time is a
+ * second ago. Any thread; never waits. */
+void limit_reread(void);
 
-/* Has `callback` told, by how many bytes, before a refusal, and when the soft limit is passed, or
- * the hard one where there is no other; NULL: nobody. */
-void limit_tell(void (*callback)(size_t bytes_over));
+/* Sets the callback for memory pressure: called with the bytes over the limit before a refusal, and
+ * when the lower of the soft and the hard limit is passed. NULL: none. */
+void limit_on_over(void (*callback)(size_t bytes_over));
 
 /*
- * At the end of a request, when the thread has nothing in hand: gives back what is free, and, where
- * that is not enough, calls who is to be told. `is_refused`: the request got nothing, and what is
- * free went back before (limit_ends). Returns whether it is worth another try.
+ * At the end of a request, when the thread has nothing in hand. With a callback: purges what is
+ * free, and calls the callback if that is not enough. `is_refused`: the request failed, and what is
+ * free was purged before (limit_should_retry). Returns whether a retry is worth it.
  */
 bool limit_settle(bool is_refused);
 

@@ -1,7 +1,7 @@
 /*
- * mark.c: the mark, and whether it can be relied on.
+ * mark.c: the mark, and whether it is reliable.
  *
- * Owner: the first is set while the heap starts, the second in a fork's child.
+ * Owner: cache_mark is set while the heap starts, marks_are_unsure in a fork's child.
  */
 #include "core/mark.h"
 

@@ -1,8 +1,8 @@
 /*
  * misuse.c: classifies pointers exactly and reports the bad ones.
  *
- * Reached only when a fast path sees something odd. Whether a block that looks live lies free is
- * for core/misuse_search.h to say.
+ * Reached only from slow paths. core/misuse_search.h finds out whether a block that looks live is
+ * free.
  *
  * Owner: any thread; must not be called under a lock.
  */
@@ -30,7 +30,7 @@ uint64_t misuse_foreign_count(void)
     return load(&foreigns, RELAXED);
 }
 
-/* Whether the program goes on after a misuse. */
+/* Counts a misuse. Returns whether the program goes on. */
 static bool is_only_counted(void)
 {
     fetch_add(&misuses, 1, RELAXED);
@@ -100,7 +100,7 @@ static void report_foreign(const void *block, const char *verb)
     check_write(text.start, text.length);
 }
 
-/* Free units remember what was there last, as long as nothing else begins there. */
+/* The tags of free units describe their last block until another block begins there. */
 static void report_free(const void *block, size_t chunk, const char *verb)
 {
     size_t large = (size_t)load(&region.tags[region_unit(block)].asked, RELAXED) << UNIT_SHIFT;

@@ -1,5 +1,5 @@
 /*
- * misuse.h: the caller's mistakes: found out exactly, said in one sentence, fatal or counted by
+ * misuse.h: the caller's mistakes: found exactly, reported in one sentence, fatal or counted by
  * option.
  */
 #ifndef CALM_CORE_MISUSE_H
@@ -7,7 +7,7 @@
 
 #include "base/attr.h"
 
-/* What misuse does, set from the options of the same names. */
+/* Set from the options of the same names. */
 struct misuse_policy {
     _Atomic bool stops_on_misuse;
     _Atomic bool stops_on_foreign;
@@ -18,23 +18,22 @@ extern struct misuse_policy misuse_policy;
 uint64_t misuse_count(void);
 uint64_t misuse_foreign_count(void);
 
-/* What a block pointer turned out to be. */
 enum pointer_kind {
-    POINTER_SMALL,   /* the start of a block of a slab, live as far as bits tell */
-    POINTER_LARGE,   /* the start of a large block                               */
-    POINTER_BAD,     /* ours, but no live block begins there; has been reported  */
-    POINTER_FOREIGN, /* not ours; has been reported                              */
+    POINTER_SMALL,   /* the start of a slab's block, live or free */
+    POINTER_LARGE,   /* the start of a large block */
+    POINTER_BAD,     /* in the region, but no live block begins there; reported */
+    POINTER_FOREIGN, /* not in the region; reported */
 };
 
-/* Classifies `block`, not NULL, for the call named `verb` ("free of"), and reports what is wrong
- * with it. */
+/* Classifies `block`, not NULL, for the call that `verb` names ("free of"), and reports a bad
+ * pointer. */
 enum pointer_kind misuse_classify(const void *block, const char *verb);
 
 void misuse_report_double(const void *block, const char *verb, size_t bytes);
-/* A pool's block with a CALM_E code that says what is wrong. */
+/* A pool's block; `error` is a CALM_E code. */
 void misuse_report_pool(const void *block, const char *verb, int error);
 void misuse_report_sized(const void *block, size_t bytes, size_t told);
-/* A block that malloc was about to hand out. */
+/* A free block that malloc found without its mark. */
 void misuse_report_spoiled(const void *block, size_t bytes);
 void misuse_report_aligned(const void *block, size_t bytes, size_t told);
 

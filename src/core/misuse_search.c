@@ -1,10 +1,10 @@
 /*
- * misuse_search.c: looks for a block among those that are free.
+ * misuse_search.c: searches for a block among the free ones.
  *
- * Reached only when a block begins with the mark, so it may take its time: it locks a depot,
- * follows batches and reads other threads' caches; but a program that is fed the mark comes here
- * with each free, so what it spends on blocks that are live is bounded. It never finds a live
- * block; docs/misuse.md says what it can miss.
+ * Reached only for a block that begins with the mark, so a search may lock a depot, follow batches
+ * and read other threads' caches. A program that is fed the mark comes here with each free, so the
+ * steps spent on live blocks are bounded. A search never finds a live block; docs/misuse.md says
+ * what it can miss.
  *
  * Owner: any thread; must not be called under a lock.
  */
@@ -15,13 +15,13 @@
 #include "core/registry.h"
 #include "core/rows.h"
 
-/* Steps of searches (core/search.h): what all that find nothing may take together, and what each
- * may take after that. docs/decisions/safety.md */
+/* Steps (core/search.h): the shared budget that is left, and all that were made.
+ * docs/decisions/safety.md */
 static _Atomic size_t steps_left = MISUSE_STEPS_MAX;
 static _Atomic size_t steps_made;
 
 /* A cache may hold a block under any row of its class that has, or had, slabs, and in armed
- * entries. Entries of other rows may be in pages that nobody has touched. */
+ * entries. Other rows' entries are not read: their pages may be untouched. */
 static bool is_in_cache(const struct cache *cache, unsigned bin, struct search *search)
 {
     unsigned first, end = rows_of(bin, &first);
@@ -46,7 +46,7 @@ static bool is_cached(unsigned bin, struct search *search)
     return false;
 }
 
-/* Where it most likely is comes first: the newest blocks of the thread's own cache. */
+/* The likeliest place first: the newest blocks of the thread's own cache. */
 static bool is_found(unsigned bin, struct search *search)
 {
     if (cache_search(of_thread.cache, bin, search))
@@ -58,9 +58,9 @@ static bool is_found(unsigned bin, struct search *search)
     return is_cached(bin, search);
 }
 
-/* What a search that found nothing took beyond MISUSE_STEPS_A_SEARCH is gone for good. Threads that
- * search at once may each take what one may. */
-static void pay(size_t steps)
+/* Takes from the budget what a search that found nothing used beyond MISUSE_STEPS_A_SEARCH. Threads
+ * that search at once may each use the whole rest. */
+static void spend_steps(size_t steps)
 {
     size_t left = load(&steps_left, RELAXED);
     while (steps > 0 && left > 0 &&
@@ -76,7 +76,7 @@ bool misuse_is_free(const void *block, unsigned bin)
     size_t steps = most - search.left;
     fetch_add(&steps_made, steps, RELAXED);
     if (!is_free && steps > MISUSE_STEPS_A_SEARCH)
-        pay(steps - MISUSE_STEPS_A_SEARCH);
+        spend_steps(steps - MISUSE_STEPS_A_SEARCH);
     return is_free;
 }
 

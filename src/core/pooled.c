@@ -1,5 +1,5 @@
 /*
- * pooled.c: see pooled.h. Every free takes the pool's remote path, whoever the thread is.
+ * pooled.c: see pooled.h. Every free takes the pool's remote path, whichever thread frees.
  */
 #include "core/pooled.h"
 

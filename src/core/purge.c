@@ -1,69 +1,69 @@
 /*
- * purge.c: when free pages go back to the kernel, and who gives them.
+ * purge.c: when free pages return to the kernel, and which thread returns them.
  *
- * Whoever frees gives them back, a bounded step at a time; there is no thread for it. By bytes,
- * while the program shrinks: dirty spans go back as soon as they are more than the program is seen
- * to take again, and whole free pages of slabs each time an eighth of what slabs hold has become
- * free. By the clock, while the program goes on: every delay_ms a look begins, and each step does a
- * part of it. Dirty spans that were not needed at any time since the last look are purged, batches
- * that nobody touched are emptied into the bitmaps, wholly free slabs are retired, idle pages of
- * slabs dropped.
+ * Threads that free purge, a bounded step at a time; there is no purger thread. By bytes, while the
+ * program shrinks: dirty spans are purged once they exceed what the program is expected to take
+ * again, and whole free pages of slabs each time an eighth of the slabs' bytes has become free. By
+ * the clock: every delay_ms a purge tick begins, and each step does a part of the tick. Dirty spans
+ * that stayed unneeded since the last tick are purged, untouched batches are emptied into the
+ * bitmaps, wholly free slabs are retired, idle pages of slabs are purged.
  *
- * Owner: whoever has the turn (RANK_PURGE), a step at a time, so that a fork comes between two. A
- * step that ends halfway, with its thread, leaves nothing to mend: it loses what it had in hand.
- * Who frees never waits for the lock. Who trims does; where its holder does not run, a trim goes on
- * out of turn, and only slabs' pages need one. Design: docs/design/purge.md
+ * Owner: the thread that has the turn (RANK_PURGE), one step at a time, so that a fork falls
+ * between two steps. A step that ends halfway, with its thread, leaves nothing to repair: it loses
+ * what it had in hand. A thread that frees never waits for the lock. A trim waits; where the holder
+ * does not run, the trim goes on without the turn, which only slabs' pages need.
+ * Design: docs/design/purge.md
  */
 #include "core/purge.h"
 
 #include "base/bits.h"
 #include "core/cores.h"
 #include "core/depot.h"
-#include "core/shelf.h"
+#include "core/large_cache.h"
 #include "core/slab.h"
 #include "core/thread.h"
 #include "mem/cold.h"
 #include "mem/huge.h"
-#include "mem/regret.h"
+#include "mem/refault.h"
 #include "mem/span.h"
 #include "os/os.h"
 
 enum {
-    SLACK_BYTES = 1024 * 1024, /* of dirty spans, beside what is taken again           */
-    /* Worth a step. Of small blocks a slice has 10,000, so that calls are fewer than 1 in 10,000 of
-     * their frees; of others they are more, and shorter. */
+    SLACK_BYTES = 1024 * 1024, /* dirty bytes kept beyond those expected to be taken again */
+    /* Worth a step. A slice holds 10,000 small blocks, so that their frees make fewer than 1 call
+     * in 10,000; larger blocks make more and shorter calls. */
     SLICE_BYTES = 2 * 1024 * 1024,
     SLICE_SHORT = SLICE_BYTES / 4,
-    SLICES_A_STEP = 4,            /* beside four times what the caller freed                  */
-    HELP_BYTES = 4 * SLICE_BYTES, /* of dirty spans, that nobody waits with for a turn        */
-    LIMIT_SHARE = 8,              /* of a limit, dirty at least, if the program wants it      */
-    SWEEP_SHARE = 8,              /* of what slabs hold                                       */
-    CHUNKS_A_LOOK = 2048,         /* slabs looked at for idle pages, by the clock             */
+    SLICES_A_STEP = 4,            /* beside four times what the caller freed */
+    HELP_BYTES = 4 * SLICE_BYTES, /* excess that a thread purges without the turn */
+    LIMIT_SHARE = 8,              /* of a limit: dirty bytes that may stay at least */
+    SWEEP_SHARE = 8,              /* of what slabs hold: free before a sweep */
+    CHUNKS_A_TICK = 2048,         /* scanned for idle pages each tick */
     CHUNKS_A_STEP = 128,
-    CALLS_A_STEP = 16, /* kernel calls for their pages                          */
+    CALLS_A_STEP = 16, /* kernel calls for slabs' pages */
     DEPOTS_A_STEP = 64,
-    BLOCKS_A_STEP = 1024, /* moved from batches to bitmaps, then it is enough */
-    HEIGHTS = 3,          /* of what was in use, with what is kept: `medium-t1`, `large-pingpong` */
-    SLAB_LOOKS = 4,       /* that a slab must be unchanged before its pages are dropped */
+    BLOCKS_A_STEP = 1024, /* moves from batches to bitmaps that end a step */
+    PEAKS = 3,            /* peaks that used plus kept may reach: `medium-t1`, `large-pingpong` */
+    SLAB_TICKS = 4,       /* ticks that a slab is unchanged before its pages are purged */
 };
 
 static _Atomic size_t purged_bytes;
-static _Atomic size_t height_now, height_before; /* most bytes in use, this window and the last */
-static _Atomic size_t dirty_left; /* least since the last purge of an excess, which left some */
+static _Atomic size_t peak_now, peak_before; /* peak bytes in use, this window and the last */
+static _Atomic size_t dirty_left; /* least dirty bytes since the last purge of a whole excess */
 
-enum look_part { LOOK_CACHES, LOOK_DEPOTS, LOOK_SLABS, LOOK_COLD };
-static _Atomic uint64_t look_due_ms; /* 0 while a look is under way          */
-static _Atomic size_t sweep_left;    /* slabs, of the sweep that is under way */
+enum tick_part { TICK_CACHES, TICK_DEPOTS, TICK_SLABS, TICK_COLD };
+static _Atomic uint64_t tick_due_ms; /* 0 during a tick */
+static _Atomic size_t sweep_left;    /* chunks left of the sweep */
 
-/* Who has the purger's turn. */
+/* Guarded by the purger's turn. */
 static struct {
-    size_t hand; /* chunk where the next look at slabs begins */
-    uint64_t look_ms, idle_ms, window_ms;
-    enum look_part part;
-    struct depot *depot;    /* to tidy next; NULL: the newest */
-    size_t chunks_left;     /* of slabs, for the look under way */
-    size_t slab_free_least; /* bytes free in slabs, the least since the last sweep */
-    size_t slab_most;       /* bytes that slabs held, the most since then */
+    size_t hand; /* clock hand: the chunk scanned last */
+    uint64_t tick_ms, idle_ms, window_ms;
+    enum tick_part part;
+    struct depot *depot;    /* to tidy next; NULL: none left */
+    size_t chunks_left;     /* left to scan in this tick */
+    size_t slab_free_least; /* least bytes free in slabs since the last sweep */
+    size_t slab_most;       /* most bytes that slabs held since then */
 } at;
 
 static size_t count_purged(size_t bytes)
@@ -72,8 +72,8 @@ static size_t count_purged(size_t bytes)
     return bytes;
 }
 
-/* About so many bytes of dirty spans, in pieces of at most `bytes_max`. Has the turn, or does
- * without. Returns how many. */
+/* Purges about `bytes` of dirty spans, in pieces of at most `bytes_max`. With or without the turn.
+ * Returns bytes purged. */
 static size_t purge_spans(size_t bytes, size_t bytes_max)
 {
     size_t purged = 0;
@@ -82,8 +82,8 @@ static size_t purge_spans(size_t bytes, size_t bytes_max)
     return purged;
 }
 
-/* Looks at up to `chunks` slabs from the hand on; returns how many. Has the turn: what is claimed
- * of a slab is one purger's. */
+/* Purges pages of slabs in up to `chunks` chunks from the clock hand on; returns the chunks
+ * scanned. Needs the turn: only one purger may claim blocks of a slab. */
 static size_t purge_slabs(size_t chunks, uint32_t tick_oldest, unsigned calls_max)
 {
     unsigned calls = 0;
@@ -97,7 +97,7 @@ static size_t purge_slabs(size_t chunks, uint32_t tick_oldest, unsigned calls_ma
     return done;
 }
 
-/* Ended threads' caches, too, and the shelf. */
+/* Moves free blocks of ended threads' caches, depots and the large cache to the spans. */
 static void tidy_all(void)
 {
     bool is_any = true;
@@ -107,11 +107,11 @@ static void tidy_all(void)
         purge_turn_end(has_turn);
     }
     depot_tidy_all();
-    shelf_drain(true);
+    large_cache_drain(true);
 }
 
-/* As much as is dirty now: who is told of a purge (os/linux/told.h) may free more with each piece.
- */
+/* At most the bytes that are dirty now: functions called for a purge (os/linux/told.h) may free
+ * more with each piece. */
 static void purge_all_spans(void)
 {
     size_t left = span_dirty_bytes();
@@ -144,7 +144,7 @@ size_t purge_all(void)
 void purge_collect(void)
 {
     tidy_all();
-    purge_all_spans(); /* neighbours merge only when both are clean */
+    purge_all_spans(); /* dirty and clean neighbours do not merge */
 }
 
 size_t purge_bytes(void)
@@ -152,33 +152,33 @@ size_t purge_bytes(void)
     return load(&purged_bytes, RELAXED);
 }
 
-/* Whether the heap has more than the program wants, so that what is free goes back at once. */
-static bool is_too_much(void)
+/* Whether the heap is over its soft limit, so that what is free is purged at once. */
+static bool is_over_soft(void)
 {
     size_t limit = load(&purge_settings.soft_limit, RELAXED);
     return unlikely(limit != 0) && span_charged_bytes() > limit;
 }
 
-/* What is dirty and can be taken again. */
+/* Dirty bytes that can be taken again. */
 static size_t dirty_bytes(void)
 {
-    return span_dirty_bytes() + shelf_bytes();
+    return span_dirty_bytes() + large_cache_bytes();
 }
 
-/* What is charged and not dirty. */
+/* Charged bytes that are not dirty. */
 static size_t used_bytes(size_t dirty)
 {
     size_t charged = span_charged_bytes();
     return charged - size_min(charged, dirty);
 }
 
-/* The program is not expected to take more again than some times what it used at its height of
- * late, in blocks of other lengths. */
+/* Dirty bytes that the program is expected to take again: no more than PEAKS times its recent
+ * peak, less what is used. */
 static size_t expected_bytes(size_t dirty)
 {
     size_t used = used_bytes(dirty);
-    size_t height = size_max(load(&height_now, RELAXED), load(&height_before, RELAXED));
-    return size_min(span_regret_bytes(), HEIGHTS * height - size_min(HEIGHTS * height, used));
+    size_t peak = size_max(load(&peak_now, RELAXED), load(&peak_before, RELAXED));
+    return size_min(span_refault_bytes(), PEAKS * peak - size_min(PEAKS * peak, used));
 }
 
 static size_t slack_bytes(void)
@@ -186,8 +186,8 @@ static size_t slack_bytes(void)
     return SLACK_BYTES + huge_spare_bytes();
 }
 
-/* So much of the dirty bytes may stay whatever the program is expected to take: half of what a
- * limit of its own leaves, so that a high one costs nothing. */
+/* The dirty bytes that may stay at most, whatever is expected: under a limit of the program's own,
+ * half of what the limit leaves, so that a high limit costs nothing. */
 static size_t dirty_most(size_t dirty)
 {
     size_t most = load(&purge_settings.dirty_most, RELAXED);
@@ -199,21 +199,21 @@ static size_t dirty_most(size_t dirty)
     return slack_bytes() + most;
 }
 
-/* Before `bytes` of it were freed. */
-static void note_height(size_t bytes)
+/* Records the peak, which counts the `bytes` that the caller freed. */
+static void note_peak(size_t bytes)
 {
     size_t used = used_bytes(dirty_bytes()) + bytes;
-    if (used > load(&height_now, RELAXED))
-        store(&height_now, used, RELAXED);
+    if (used > load(&peak_now, RELAXED))
+        store(&peak_now, used, RELAXED);
 }
 
-/* Dirty bytes beyond what the program is expected to take again and SLICE_BYTES, and a slice below
- * that; 0 until there is a slice more than were left the last time. */
+/* Dirty bytes to purge: those beyond the kept ones and SLICE_BYTES, and a slice more. 0 until there
+ * is a slice more than the last purge left. Over the soft limit: all. */
 static size_t excess_bytes(size_t slice)
 {
     size_t dirty = dirty_bytes();
     size_t kept = slack_bytes() + expected_bytes(dirty);
-    if (is_too_much())
+    if (is_over_soft())
         return dirty >= slice ? dirty : 0;
     kept = size_min(kept, dirty_most(dirty)) + SLICE_BYTES - slice;
     size_t left = load(&dirty_left, RELAXED);
@@ -222,168 +222,167 @@ static size_t excess_bytes(size_t slice)
     return dirty >= size_max(kept, left) + slice ? dirty - kept : 0;
 }
 
-/* The same, of which the shelf has none any more. */
+/* The excess, all of it in spans: empties the large cache if spans have less. */
 static size_t excess_of_spans(size_t slice)
 {
     size_t excess = excess_bytes(slice);
     if (excess > span_dirty_bytes())
-        shelf_drain(true);
+        large_cache_drain(true);
     return excess;
 }
 
-/* The caller freed `bytes`: several threads that shrink at once keep pace with what they free. */
+/* The budget grows with `bytes`, which the caller freed: threads that shrink at once keep pace. */
 static void purge_excess(size_t bytes, size_t slice)
 {
     size_t budget = 4 * bytes + SLICES_A_STEP * slice;
     size_t excess = excess_of_spans(slice);
     size_t purged = purge_spans(size_min(excess, budget), budget), dirty = span_dirty_bytes();
-    /* A span may be so long that less than a half of it is wanted. */
+    /* span_purge() skips a span of which less than a half is wanted. */
     if (excess > 0 && purged == 0 && dirty > dirty_most(dirty) + SLICE_BYTES)
         purged = purge_spans(dirty, budget);
     if (purged > 0 && excess <= budget)
         store(&dirty_left, dirty_bytes(), RELAXED);
 }
 
-/* Begins a sweep over all slabs when much has become free in them since the last one: an eighth of
- * what they hold, and more than what a sweep has dropped in vain. Or when slabs have become fewer
- * by that: what is free in them falls then, with each that goes, and pages of the others become
- * free all the same. */
+/* Begins a sweep over all slabs once an eighth of what they hold has become free since the last
+ * one, and more than sweeps purged in vain. Also once slabs have become fewer by as much: each slab
+ * that goes lowers the free bytes, though pages of others become free. */
 static void sweep_begin(void)
 {
     size_t free_bytes = depot_free_bytes(), held = depot_slab_bytes();
-    size_t share = size_max(held / SWEEP_SHARE, SLICE_BYTES) + slab_regret_bytes();
+    size_t share = size_max(held / SWEEP_SHARE, SLICE_BYTES) + slab_refault_bytes();
     at.slab_free_least = size_min(at.slab_free_least, free_bytes);
     at.slab_most = size_max(at.slab_most, held);
     size_t fewer = at.slab_most - held, more = free_bytes - at.slab_free_least;
     more = size_max(more, fewer - size_min(fewer, span_dirty_bytes()));
-    if (more < (is_too_much() ? SLICE_BYTES : share))
+    if (more < (is_over_soft() ? SLICE_BYTES : share))
         return;
     at.slab_free_least = free_bytes;
     at.slab_most = held;
     store(&sweep_left, load(&region.chunks, RELAXED), RELAXED);
 }
 
-/* So many slabs that a sweep is over before as much as it waited for has become free again. */
+/* Scans fast enough to end the sweep before the next one is due. */
 static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);
     size_t chunks = size_min(left, CHUNKS_A_STEP / 2 + 2 * SWEEP_SHARE * (bytes >> CHUNK_SHIFT));
-    /* Also those that have changed since the sweep began. */
+    /* Slabs that changed since the sweep began are included. */
     left -= purge_slabs(chunks, load(&depot_tick, RELAXED) + 1, CALLS_A_STEP);
     store(&sweep_left, left, RELAXED);
 }
 
-/* What was not needed for all of the delay goes back; what is taken again has a window. */
+/* Purges what was not needed for the delay, or for a whole window where the program takes purged
+ * bytes again. */
 static void purge_idle_spans(uint64_t now)
 {
     size_t delay = load(&purge_settings.delay_ms, RELAXED);
-    bool is_window_over = now - at.window_ms >= REGRET_WINDOW_MS;
+    bool is_window_over = now - at.window_ms >= REFAULT_WINDOW_MS;
     if (is_window_over) {
         at.window_ms = now;
-        store(&height_before, exchange(&height_now, 0, RELAXED), RELAXED);
+        store(&peak_before, exchange(&peak_now, 0, RELAXED), RELAXED);
         span_end_window();
         slab_forget_dropped();
     }
-    if (span_regret_bytes() > 0)
-        delay = size_max(delay, REGRET_WINDOW_MS);
+    if (span_refault_bytes() > 0)
+        delay = size_max(delay, REFAULT_WINDOW_MS);
     if (now - at.idle_ms < delay)
         return;
     at.idle_ms = now;
     purge_spans(span_idle_bytes(), HELP_BYTES);
 }
 
-static void look_begin(uint64_t now)
+static void tick_begin(uint64_t now)
 {
-    at.look_ms = now;
-    at.part = LOOK_CACHES;
+    at.tick_ms = now;
+    at.part = TICK_CACHES;
     at.depot = NULL;
-    at.chunks_left = size_min(load(&region.chunks, RELAXED), CHUNKS_A_LOOK);
+    at.chunks_left = size_min(load(&region.chunks, RELAXED), CHUNKS_A_TICK);
     fetch_add(&depot_tick, 1, RELAXED);
     purge_idle_spans(now);
-    store(&look_due_ms, 0, RELAXED);
+    store(&tick_due_ms, 0, RELAXED);
 }
 
 size_t purge_cold(uint64_t age_ms)
 {
     size_t left = 0;
     for (bool goes_on = true; goes_on && purge_turn_begin();
-         age_ms = UINT64_MAX) { /* one pass begins */
+         age_ms = UINT64_MAX) { /* only one pass begins */
         uint64_t now = os_clock_ms();
         goes_on = cold_begin(now, age_ms, depot_page_bytes);
         if (goes_on)
-            left += cold_some(now);
+            left += cold_step(now);
         purge_turn_end(true);
     }
     return left;
 }
 
-/* A part of the look under way. */
-static void look_some(uint64_t now)
+/* Does a part of the tick. */
+static void tick_some(uint64_t now)
 {
-    if (at.part == LOOK_CACHES) {
+    if (at.part == TICK_CACHES) {
         thread_cool_one();
         cores_cool_spare();
-        shelf_drain(false);
-        at.part = LOOK_DEPOTS;
+        large_cache_drain(false);
+        at.part = TICK_DEPOTS;
         at.depot = depot_newest();
-    } else if (at.part == LOOK_DEPOTS) {
+    } else if (at.part == TICK_DEPOTS) {
         size_t moved = 0;
         for (unsigned i = 0; i < DEPOTS_A_STEP && moved < BLOCKS_A_STEP && at.depot != NULL; i++) {
             moved += depot_tidy(at.depot, false);
             at.depot = at.depot->below;
         }
         if (at.depot == NULL)
-            at.part = LOOK_SLABS;
-    } else if (at.part == LOOK_SLABS) {
+            at.part = TICK_SLABS;
+    } else if (at.part == TICK_SLABS) {
         size_t chunks = size_min(at.chunks_left, CHUNKS_A_STEP);
-        at.chunks_left -= purge_slabs(chunks, load(&depot_tick, RELAXED) - SLAB_LOOKS,
+        at.chunks_left -= purge_slabs(chunks, load(&depot_tick, RELAXED) - SLAB_TICKS,
                                       CALLS_A_STEP);
         if (at.chunks_left == 0)
-            at.part = LOOK_COLD;
+            at.part = TICK_COLD;
     } else {
         size_t age_ms = load(&purge_settings.cold_ms, RELAXED);
         if (age_ms != 0 && cold_begin(now, age_ms, depot_page_bytes))
-            cold_some(now);
+            cold_step(now);
         else
-            store(&look_due_ms, at.look_ms + load(&purge_settings.delay_ms, RELAXED), RELAXED);
+            store(&tick_due_ms, at.tick_ms + load(&purge_settings.delay_ms, RELAXED), RELAXED);
     }
 }
 
-/* A part of the sweep and of the look that are under way, or are to begin. Returns whether one is
- * under way. */
-static bool go_on(size_t bytes, bool is_sweep_due, bool is_look_due, uint64_t now)
+/* Does a part of the sweep and of the tick, or begins them. Returns whether one is under way. */
+static bool sweep_and_tick(size_t bytes, bool is_sweep_due, bool is_tick_due, uint64_t now)
 {
     if (is_sweep_due && load(&sweep_left, RELAXED) == 0)
         sweep_begin();
     if (load(&sweep_left, RELAXED) > 0)
         sweep_some(bytes);
-    if (load(&look_due_ms, RELAXED) == 0)
-        look_some(now);
-    else if (is_look_due)
-        look_begin(now);
-    return load(&sweep_left, RELAXED) > 0 || load(&look_due_ms, RELAXED) == 0;
+    if (load(&tick_due_ms, RELAXED) == 0)
+        tick_some(now);
+    else if (is_tick_due)
+        tick_begin(now);
+    return load(&sweep_left, RELAXED) > 0 || load(&tick_due_ms, RELAXED) == 0;
 }
 
-/* Who does not get the turn leaves it to others, but for many dirty spans. */
+/* Without the turn, a thread purges only many dirty spans. */
 void purge_some(size_t bytes, bool is_short, bool is_sweep_due)
 {
     size_t slice = is_short ? SLICE_SHORT : SLICE_BYTES;
     uint64_t now = os_clock_ms();
-    note_height(bytes);
+    note_peak(bytes);
     size_t excess = excess_bytes(slice);
-    bool is_look_due = now >= load(&look_due_ms, RELAXED);
-    if (excess == 0 && !is_sweep_due && !is_look_due && load(&sweep_left, RELAXED) == 0)
+    bool is_tick_due = now >= load(&tick_due_ms, RELAXED);
+    if (excess == 0 && !is_sweep_due && !is_tick_due && load(&sweep_left, RELAXED) == 0)
         return;
     if (purge_turn_begin_soon()) {
         purge_excess(bytes, slice);
-        go_on(bytes, is_sweep_due, is_look_due, now);
+        sweep_and_tick(bytes, is_sweep_due, is_tick_due, now);
         purge_turn_end(true);
     } else if (excess >= HELP_BYTES) {
         purge_excess(bytes, slice);
     }
 }
 
-/* All of the excess, a turn for each few slices. */
+/* Purges the whole excess, a few slices in each turn. */
 static void purge_whole_excess(void)
 {
     size_t left = excess_of_spans(SLICE_BYTES), done = 1;
@@ -400,10 +399,10 @@ void purge_due(void)
     if (!load(&purge_settings.is_idle_wanted, RELAXED))
         return;
     purge_whole_excess();
-    bool is_look_due = now >= load(&look_due_ms, RELAXED);
+    bool is_tick_due = now >= load(&tick_due_ms, RELAXED);
     for (bool is_first = true, is_more = true; is_more && purge_turn_begin_soon();
          is_first = false) {
-        is_more = go_on(0, is_first, is_first && is_look_due, now);
+        is_more = sweep_and_tick(0, is_first, is_first && is_tick_due, now);
         purge_turn_end(true);
     }
 }

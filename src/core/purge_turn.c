@@ -1,8 +1,8 @@
 /*
- * purge_turn.c: adds up what threads free, and has the purger do a step for it.
+ * purge_turn.c: adds up what threads free, and starts the purger's steps.
  *
- * Owner: what is owed is each thread's own; the turn is the lock of rank RANK_PURGE, taken a step
- * at a time. Design: docs/design/purge.md
+ * Owner: `owed` is each thread's own; the turn is the lock of rank RANK_PURGE, held for one step.
+ * Design: docs/design/purge.md
  */
 #include "core/purge_turn.h"
 
@@ -11,21 +11,20 @@
 #include "os/lock.h"
 
 enum {
-    SWEEP_STEP_BYTES = 1024 *
-                       1024, /* of slabs become free between two looks at how much these have */
-    SMALL_BYTES = 208,       /* in blocks above it slices of dirty memory are short            */
+    SWEEP_STEP_BYTES = 1024 * 1024, /* freed in slabs between two checks for a sweep */
+    SMALL_BYTES = 208,              /* frees of larger blocks purge in short slices */
 };
 
 struct purge_settings purge_settings = {
     .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2, .limit = SIZE_MAX};
 
 static struct lock purge_lock;
-static _Atomic size_t noted_bytes; /* became free since the start */
+static _Atomic size_t noted_bytes; /* noted since the start */
 
-/* What the calling thread freed since its last step. */
+/* The calling thread's frees since its last step. */
 static _Thread_local struct {
     size_t bytes;
-    bool is_short, is_held, is_step, is_sweep;
+    bool is_short, is_held, is_step_due, is_sweep;
 } owed;
 
 bool purge_turn_begin(void)
@@ -53,11 +52,11 @@ size_t purge_noted(void)
 void purge_note(size_t bytes, size_t block_bytes)
 {
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
-    size_t passed = before ^ (before + bytes); /* the multiples that were reached */
+    size_t passed = before ^ (before + bytes); /* at least 2^n: a multiple of 2^n was passed */
     owed.bytes += bytes;
     if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
         return;
-    owed.is_step = true;
+    owed.is_step_due = true;
     owed.is_short = block_bytes > SMALL_BYTES;
     bool is_of_slabs = block_bytes <= MEDIUM_MAX;
     owed.is_sweep = owed.is_sweep || (is_of_slabs && passed >= SWEEP_STEP_BYTES);
@@ -77,12 +76,12 @@ void purge_end_hold(void)
 
 void purge_settle(void)
 {
-    if (likely(!owed.is_step))
+    if (likely(!owed.is_step_due))
         return;
     size_t bytes = owed.bytes;
     bool is_sweep_due = owed.is_sweep;
     owed.bytes = 0;
-    owed.is_step = owed.is_sweep = false;
+    owed.is_step_due = owed.is_sweep = false;
     above.purge(bytes, owed.is_short, is_sweep_due);
 }
 

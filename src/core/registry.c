@@ -1,8 +1,8 @@
 /*
- * registry.c: makes caches, and knows them all.
+ * registry.c: makes caches, and lists them all.
  *
- * Owner: the list by compare-and-swap on `newest`; a cache's `below` and `number` never change once
- * it is published.
+ * Owner: the list, by compare-and-swap on `newest`; a cache's `below` and `number` never change
+ * once it is published.
  */
 #include "core/registry.h"
 
@@ -27,8 +27,8 @@ size_t registry_count(void)
     return load(&caches_made, RELAXED);
 }
 
-/* Fits new memory out, and links it. */
-static struct cache *enrol(struct cache *cache, bool is_for_cores)
+/* Initialises a cache in new memory, and publishes it. */
+static struct cache *publish(struct cache *cache, bool is_for_cores)
 {
     if (cache == NULL)
         return NULL;
@@ -46,7 +46,7 @@ static struct cache *enrol(struct cache *cache, bool is_for_cores)
 
 struct cache *registry_make(bool is_for_cores)
 {
-    return enrol((struct cache *)meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
+    return publish((struct cache *)meta_alloc(CACHE_BYTES, _Alignof(struct cache)), is_for_cores);
 }
 
 void registry_cool(struct cache *cache)
@@ -56,7 +56,7 @@ void registry_cool(struct cache *cache)
         os_purge(cache->entries, sizeof cache->entries) != 0 ||
         os_purge((char *)cache + arena, CACHE_BYTES - arena) != 0)
         return;
-    edit_begin(cache); /* what is unused twice would be two arrays */
+    edit_begin(cache); /* a fork in between would leave an array unused twice */
     cache->arena_used = offsetof(struct cache, arena);
     __builtin_memset(cache->free_arrays, 0, sizeof cache->free_arrays);
     edit_end(cache);

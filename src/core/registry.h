@@ -1,5 +1,5 @@
 /*
- * registry.h: every cache that was ever made; they are reused but never unmade.
+ * registry.h: every cache ever made; caches are reused but never destroyed.
  */
 #ifndef CALM_CORE_REGISTRY_H
 #define CALM_CORE_REGISTRY_H
@@ -10,19 +10,22 @@
 /* The newest cache; the others by `below`. Any thread. */
 struct cache *registry_newest(void);
 
-/* How many there are. */
+/* Caches made so far. */
 size_t registry_count(void);
 
-/* An empty cache, in CACHE_OWNED, for threads or for cores. Waits for nobody. NULL: no memory. */
+/* Makes an empty cache in CACHE_OWNED, for a thread or for cores. Waits for nobody. NULL: no
+ * memory. */
 struct cache *registry_make(bool is_for_cores);
 
-/* Gives back the pages of an empty cache, all but its head's. Its owner. */
+/* Purges the pages of an empty cache, except the head's. Owner. */
 void registry_cool(struct cache *cache);
 
-/* In a fork's child: makes a cache usable that another thread owned, or loses what it held. */
+/* In a fork's child: makes a cache that another thread owned usable; loses its blocks if its arrays
+ * were changing. */
 void registry_adopt(struct cache *cache);
 
-/* What a fork between a cache's own count and the common one left wrong. In the child, last. */
+/* Recomputes caches_budget.in_use, which a fork may have split from a cache's own count. In the
+ * child, last. */
 void registry_recount(void);
 
 extern const struct watch_fact registry_facts[];

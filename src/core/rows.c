@@ -1,16 +1,16 @@
 /*
- * rows.c: which rows a block may be found in, and the check that no unit changed hands.
+ * rows.c: which rows a block may be found in, and the check that no unit changed its owner.
  *
- * Owner: rows_are_apart is set by whoever configures the heap, before it starts.
+ * Owner: rows_are_separate is set by the configuration, before the heap starts.
  */
 #include "core/rows.h"
 
-bool rows_are_apart;
+bool rows_are_separate;
 
 unsigned rows_of(unsigned bin, unsigned *first)
 {
-    *first = rows_are_apart ? bin_row(bin) : 0;
-    return rows_are_apart ? 1 : class_rows(bin_class(bin));
+    *first = rows_are_separate ? bin_row(bin) : 0;
+    return rows_are_separate ? 1 : class_rows(bin_class(bin));
 }
 
 verdict rows_verify(void)

@@ -1,12 +1,12 @@
 /*
- * run.h: where an array of free blocks is cut, so that neighbours stay together.
+ * run.h: where to cut an array of free blocks so that neighbours stay together.
  *
- * Blocks that lie side by side and were freed in the order of their addresses, up or down, are a
- * run. Handed over as they are they are allocated in that order again, and the processor fetches
- * each line before it is asked for. What was cut within a run does not come together again, since
- * batches are taken newest first: after some hundred rounds no two neighbours would be left.
+ * A run is blocks that lie side by side and were freed in address order, up or down. Passed on
+ * whole, a run is allocated in that order again, and the processor prefetches each line. A run that
+ * was cut stays cut, since batches are popped newest first: after some hundred rounds no two
+ * neighbours would be left.
  *
- * Why, and what it brings: docs/decisions/threads.md
+ * Reasons and figures: docs/decisions/threads.md
  */
 #ifndef CALM_CORE_RUN_H
 #define CALM_CORE_RUN_H
@@ -15,19 +15,19 @@
 #include "base/attr.h"
 
 enum {
-    RUN_BLOCKS_MIN = 64, /* that leave at once; with fewer, runs would be as short as the looks */
-    RUN_LOOKS = 55,      /* slots to look at for an end that parts nothing */
+    RUN_BLOCKS_MIN = 64, /* smallest flush to adjust; below it runs are within RUN_SCAN_MAX */
+    RUN_SCAN_MAX = 55,   /* slots to search for an end of a run */
 };
 
-/* Whether the block in a slot does not lie beside the one in the slot below, which may be NULL. */
+/* Whether a run begins at the slot: its block and the one in the slot below, which may be NULL, are
+ * not neighbours. */
 ALWAYS_INLINE bool run_begins(void *_Atomic *slot, size_t bytes)
 {
     uintptr_t apart = (uintptr_t)load(&slot[0], RELAXED) - (uintptr_t)load(&slot[-1], RELAXED);
     return apart != bytes && apart != -bytes;
 }
 
-/* How many of the blocks below `end`, at most `most`, lie side by side, up or down, and in one
- * chunk. */
+/* How many blocks just below `end`, at most `most`, form one run in one chunk. */
 ALWAYS_INLINE size_t run_length(void *_Atomic *end, size_t most, size_t bytes)
 {
     if (run_begins(&end[-1], bytes))
@@ -49,11 +49,11 @@ ALWAYS_INLINE size_t run_length(void *_Atomic *end, size_t most, size_t bytes)
     return (size_t)(end - slot);
 }
 
-/* By how many slots a cut must move, no more than `most`, to part no run; `way` is 1 for up, -1 for
- * down. 0 where every place does. */
+/* By how many slots, at most `most`, to move a cut so that it splits no run; `way` is 1 for up, -1
+ * for down. 0 if every cut in reach splits one. */
 ALWAYS_INLINE size_t run_move(void *_Atomic *cut, ptrdiff_t way, size_t most, size_t bytes)
 {
-    for (size_t slots = 0; slots <= most && slots < RUN_LOOKS; slots++)
+    for (size_t slots = 0; slots <= most && slots < RUN_SCAN_MAX; slots++)
         if (run_begins(cut + way * (ptrdiff_t)slots, bytes))
             return slots;
     return 0;

@@ -1,5 +1,5 @@
 /*
- * sampled.c: takes sampled blocks from their depots and from the spans.
+ * sampled.c: allocates sampled blocks, from depots and from spans.
  *
  * Owner: depots and spans have their own locks. Design: docs/design/profiler.md
  */
@@ -7,7 +7,7 @@
 
 #include "core/large.h"
 
-/* Straight from the spans. */
+/* Allocates from the spans, without the large cache. */
 static void *large_placed(size_t bytes, size_t align, bool is_zeroed, unsigned owner)
 {
     bool is_zero;
@@ -18,7 +18,7 @@ static void *large_placed(size_t bytes, size_t align, bool is_zeroed, unsigned o
     return is_zeroed && !is_zero ? __builtin_memset(block, 0, bytes) : block;
 }
 
-/* As the heap has it, from caches and the shelf; then marked. */
+/* Allocates as the heap does, and marks the block as sampled. */
 static void *large(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_offset)
 {
     void *block = bytes <= MEDIUM_MAX || align > UNIT_BYTES
@@ -35,7 +35,7 @@ void *sampled_alloc(size_t bytes, size_t align, bool is_zeroed, uint32_t cohort_
     if (align > PTRDIFF_MAX || !heap_start())
         return NULL;
     unsigned class = class_aligned(bytes, align);
-    if (class == 0 || rows_are_apart)
+    if (class == 0 || rows_are_separate)
         return large(bytes, align, is_zeroed, cohort_offset);
     void *block = sampled_small(class);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;

@@ -1,12 +1,11 @@
 /*
- * sampled_small.c: takes sampled small blocks from their depots, and gives them back.
+ * sampled_small.c: allocates and frees small sampled blocks.
  *
- * No site's cohort has part in it: depots of COHORT_SAMPLED neither lend nor borrow slabs, so a
- * sampled block stays one until it is freed. All threads come under the same name, which keeps
- * whole batches away; only a depot that is held puts a block aside as one. A thread's cache keeps
- * the last one freed of each class up to SAMPLED_KEPT_MAX bytes, as the `first` of an entry that
- * has no array: so nothing else of the cache ever sees it but who looks for a block that is free,
- * or counts such blocks.
+ * Depots of COHORT_SAMPLED neither lend nor borrow slabs, so a block stays in the cohort until it
+ * is freed. All threads use one name, USER_WITHOUT_CACHE, which prevents batches; only a locked
+ * depot makes a batch of one block. A thread's cache keeps one freed block of each class up to
+ * SAMPLED_KEPT_MAX bytes, as the `first` of an entry without an array: only searches and counts of
+ * free blocks see it.
  *
  * Owner: an entry's `first` is its thread's. Design: docs/design/profiler.md
  */
@@ -17,7 +16,7 @@
 
 void (*sampled_on_free)(void *block);
 
-/* The thread's cache; NULL: it works without one of its own. */
+/* The calling thread's own cache. NULL: none. */
 ALWAYS_INLINE struct cache *cache_own(void)
 {
     struct cache *cache = of_thread.cache;
@@ -27,9 +26,9 @@ ALWAYS_INLINE struct cache *cache_own(void)
 static NOINLINE void *small_from_depot(unsigned bin)
 {
     void *blocks[REFILL_MAX];
-    size_t count = depot_take(bin, blocks, 1, USER_WITHOUT_CACHE);
-    if (count > 1) /* a batch, or a slab of which all blocks were handed out */
-        depot_give(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
+    size_t count = depot_refill(bin, blocks, 1, USER_WITHOUT_CACHE);
+    if (count > 1) /* a batch, or a slab whose blocks were all handed out */
+        depot_flush(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     return count == 0 ? NULL : blocks[0];
 }
 
@@ -54,7 +53,7 @@ void sampled_free(void *block, unsigned bin)
     struct cache *cache = cache_own();
     if (cache == NULL || bin_bytes(bin) > SAMPLED_KEPT_MAX ||
         load(&cache->entries[bin].first, RELAXED) != NULL) {
-        depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
+        depot_flush(bin, &block, 1, USER_WITHOUT_CACHE);
         return;
     }
     cache->has_sampled = true;
@@ -68,7 +67,7 @@ void sampled_drop(struct cache *cache)
         unsigned bin = COHORT_SAMPLED << CLASS_BITS | class;
         void *block = exchange(&cache->entries[bin].first, NULL, RELAXED);
         if (block != NULL)
-            depot_give(bin, &block, 1, USER_WITHOUT_CACHE);
+            depot_flush(bin, &block, 1, USER_WITHOUT_CACHE);
     }
 }
 

@@ -1,6 +1,5 @@
 /*
- * sampled_small.h: sampled blocks (core/sampled.h) that are small: how a cache and a depot have
- * them.
+ * sampled_small.h: small sampled blocks (core/sampled.h), in caches and depots.
  */
 #ifndef CALM_CORE_SAMPLED_SMALL_H
 #define CALM_CORE_SAMPLED_SMALL_H
@@ -8,26 +7,27 @@
 #include "core/cache.h"
 #include "core/rows.h"
 
-/* Called with a block that sampled_alloc gave, or heap_realloc with a sample wanted, before its
- * memory can be handed out again. Set before the first such block; stays. */
+/* Called when a sampled block is freed, before its memory can be reused; the block came from
+ * sampled_alloc(), or from heap_realloc() with a sample wanted. Set once, before the first such
+ * block. */
 extern void (*sampled_on_free)(void *block);
 
 /* Allocates a sampled block of a class. NULL: no memory. */
 void *sampled_small(unsigned class);
 
-/* The slow half of the free of a small one. */
+/* Slow path of the free of a small sampled block. */
 void sampled_free(void *block, unsigned bin);
 
-/* Freed ones that a cache keeps for the next samples: one of each class, up to so many bytes. */
+/* A cache keeps one freed block of each class up to this size, for the next samples. */
 enum {
-    SAMPLED_KEPT_MAX = 1024,        /* a block */
-    SAMPLED_KEPT_BYTES = 12 * 1024, /* all of a cache's; no less than the classes' sum */
+    SAMPLED_KEPT_MAX = 1024,        /* bytes of a block */
+    SAMPLED_KEPT_BYTES = 12 * 1024, /* bytes in a cache; at least the sum of the classes' sizes */
 };
 
-/* Gives back those that the cache keeps. Owner, or when nobody owns it. */
+/* Flushes the sampled blocks that the cache keeps. Owner, or anyone when there is no owner. */
 void sampled_drop(struct cache *cache);
 
-/* As sampled_drop, of the calling thread's cache, if it has one. */
+/* As sampled_drop, for the calling thread's own cache, if any. */
 void sampled_drop_own(void);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * search.h: a search for one block that may take so many steps, of a word or an entry each.
+ * search.h: a bounded search for one block; a step reads one word or entry.
  *
- * Who frees a block that begins with the mark has the library search for it, so what the search may
- * cost is bounded (core/misuse_search.c). One that runs out of steps has not found the block.
+ * A program that frees a block which begins with the mark makes the library search for the block,
+ * so the cost is bounded (core/misuse_search.c). A search that runs out of steps has not found the
+ * block.
  */
 #ifndef CALM_CORE_SEARCH_H
 #define CALM_CORE_SEARCH_H

@@ -1,7 +1,7 @@
 /*
- * shard.c: how many shards there are, and which one a CPU belongs to.
+ * shard.c: the number of shards, and each CPU's shard.
  *
- * Owner: both are written by the heap's start and constant afterwards.
+ * Owner: heap start writes both; constant afterwards.
  */
 #include "core/shard.h"
 
@@ -15,8 +15,9 @@ unsigned shard_count = 1;
 _Thread_local struct rseq_area *area_joined;
 static uint8_t shard_of[SHARD_CPUS_MAPPED];
 
-/* Groups by their caches: neighbours together, until there are few enough and none is small. */
-static unsigned find(unsigned cpu_count)
+/* Maps CPUs to shards: merges neighbouring cache groups until each shard has SHARD_CPUS_MIN usable
+ * CPUs on average. Returns the number of shards. */
+static unsigned map_cpus(unsigned cpu_count)
 {
     size_t most = size_min(cpu_count / SHARD_CPUS_MIN, SHARDS_MAX);
     if (most < 2)
@@ -31,7 +32,7 @@ static unsigned find(unsigned cpu_count)
 void shard_start(unsigned wanted, unsigned cpu_count)
 {
     if (wanted == 0) {
-        shard_count = find(cpu_count);
+        shard_count = map_cpus(cpu_count);
         return;
     }
     shard_count = (unsigned)size_min(wanted, SHARDS_MAX);

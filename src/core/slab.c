@@ -1,13 +1,13 @@
 /*
- * slab.c: carving a chunk into blocks, and the bitmap of the free ones.
+ * slab.c: carving a chunk into blocks, and the bitmap of free blocks.
  *
- * Bookkeeping is kept for reuse in stacks by its number of lines; it is never given back, so that a
- * stale pointer to it can always be read (the depot's lock then decides what it means). With it
- * goes a map of strays (core/stray.h), on pages of its own: as a rule nobody ever touches them.
+ * Unused metadata waits in stacks by its number of lines and never returns to the kernel, so a
+ * stale pointer to it can always be read (the depot's lock then decides what it means). Each slab's
+ * metadata has a deferred map (core/deferred.h) on separate pages, which are rarely touched.
  *
- * Owner: carve and retire, whoever holds the slab alone; the rest, the depot's lock. The stacks of
- * unused bookkeeping: any thread, lock-free (base/tagged_stack.h). Invariant B1: popcount(free_map)
- * == free_count. Checked by slab_verify(). Design: docs/design/depots.md
+ * Owner: carve and retire, the thread that alone has the slab; the rest, the depot's lock. The
+ * stacks of unused metadata: any thread, lock-free (base/tagged_stack.h). Invariant B1:
+ * popcount(free_map) == free_count. Checked by slab_verify(). Design: docs/design/depots.md
  */
 #include "core/slab.h"
 
@@ -15,21 +15,21 @@
 #include "core/mark.h"
 #include "core/rows.h"
 #include "mem/meta.h"
-#include "mem/regret.h"
+#include "mem/refault.h"
 #include "mem/span.h"
 
 enum {
     LINES_MAX = 1 + (CHUNK_BYTES / 8 / 64 * 8) / CACHE_LINE_BYTES,
-    STRAY_LINES = 256, /* taken at once, for maps of strays */
+    DEFERRED_LINES = 256, /* allocated at once, for deferred maps */
     EVERY_PAGE = -1,
 };
 
 static struct tagged_stack unused[LINES_MAX + 1]; /* by lines */
 
-static struct regret in_vain; /* in sub-pages; its window ends with slab_forget_dropped() */
+static struct refault_meter refaults; /* in sub-pages; slab_forget_dropped() ends its window */
 
-/* The number of the first line that is no map yet, and below it how many there are. */
-static _Atomic uint64_t stray_room;
+/* Free lines for deferred maps: number of the first, and in the low half how many. */
+static _Atomic uint64_t deferred_room;
 
 static unsigned slab_lines(unsigned class)
 {
@@ -41,51 +41,51 @@ static _Atomic uint32_t *below_of(uint32_t number)
     return &((struct slab *)meta_at(number))->below;
 }
 
-static void bookkeeping_release(struct slab *slab, unsigned lines)
+static void metadata_release(struct slab *slab, unsigned lines)
 {
     tagged_push(&unused[lines], meta_number(slab), below_of);
 }
 
-/* Zeros for so many lines, or NULL. Of threads that find no room at the same time all but one make
- * room in vain. */
-static void *stray_map_make(uint32_t lines)
+/* Zeroed lines for a deferred map. NULL: no memory. When several threads find no room at once, the
+ * losers' new lines are lost. */
+static void *deferred_map_make(uint32_t lines)
 {
     enum { NUMBER_SHIFT = 32 };
     for (;;) { /* each turn is another thread's progress */
-        uint64_t room = load(&stray_room, ACQUIRE);
+        uint64_t room = load(&deferred_room, ACQUIRE);
         uint64_t number = room >> NUMBER_SHIFT, count = (uint32_t)room;
         if (count >= lines) {
             uint64_t left = (number + lines) << NUMBER_SHIFT | (count - lines);
-            if (compare_swap(&stray_room, &room, left, ACQUIRE, RELAXED))
+            if (compare_swap(&deferred_room, &room, left, ACQUIRE, RELAXED))
                 return meta_at((uint32_t)number);
             continue;
         }
-        void *made = meta_alloc((size_t)STRAY_LINES * CACHE_LINE_BYTES, SUB_PAGE);
+        void *made = meta_alloc((size_t)DEFERRED_LINES * CACHE_LINE_BYTES, SUB_PAGE);
         if (made == NULL)
             return NULL;
-        uint64_t fresh = (uint64_t)meta_number(made) << NUMBER_SHIFT | STRAY_LINES;
-        compare_swap(&stray_room, &room, fresh, RELEASE, RELAXED);
+        uint64_t fresh = (uint64_t)meta_number(made) << NUMBER_SHIFT | DEFERRED_LINES;
+        compare_swap(&deferred_room, &room, fresh, RELEASE, RELAXED);
     }
 }
 
-static struct slab *bookkeeping_acquire(unsigned lines)
+static struct slab *metadata_acquire(unsigned lines)
 {
     uint32_t number = tagged_pop(&unused[lines], below_of);
     void *found = number != 0 ? meta_at(number)
                               : meta_alloc((size_t)lines * CACHE_LINE_BYTES, CACHE_LINE_BYTES);
     struct slab *slab = (struct slab *)found;
-    if (slab == NULL || likely(slab->strays != NULL))
+    if (slab == NULL || likely(slab->deferred != NULL))
         return slab;
     slab->lines = lines;
-    slab->strays = (_Atomic uint64_t *)stray_map_make(lines - 1);
-    if (slab->strays != NULL)
+    slab->deferred = (_Atomic uint64_t *)deferred_map_make(lines - 1);
+    if (slab->deferred != NULL)
         return slab;
-    bookkeeping_release(slab, lines);
+    metadata_release(slab, lines);
     return NULL;
 }
 
-/* All but `below`, which a thread may look at that was stopped while this was unused, and what
- * belongs to strays: it may still be in a stack of theirs. */
+/* Sets all fields but `below`, which a stale reader may follow, and those of deferred frees: the
+ * metadata may still be in a stack of such slabs. */
 static void fill(struct slab *slab, unsigned bin, struct span span)
 {
     uint16_t capacity = class_facts[bin_class(bin)].capacity;
@@ -105,12 +105,12 @@ static void fill(struct slab *slab, unsigned bin, struct span span)
 struct slab *slab_carve(unsigned bin)
 {
     const struct class_facts *facts = &class_facts[bin_class(bin)];
-    struct slab *slab = bookkeeping_acquire(slab_lines(bin_class(bin)));
+    struct slab *slab = metadata_acquire(slab_lines(bin_class(bin)));
     if (slab == NULL)
         return NULL;
     struct span span = span_acquire(CHUNK_UNITS, CHUNK_UNITS, row_owner(bin));
     if (span.unit == 0) {
-        bookkeeping_release(slab, slab_lines(bin_class(bin)));
+        metadata_release(slab, slab_lines(bin_class(bin)));
         return NULL;
     }
     fill(slab, bin, span);
@@ -129,45 +129,45 @@ void slab_retire(struct slab *slab)
     bool is_zero = slab->dropped == (uint32_t)EVERY_PAGE;
     store(&region.tags[unit].asked, 0, RELAXED);
     region.tags[unit].class_before = (uint8_t)class;
-    bookkeeping_release(slab, slab_lines(class));
+    metadata_release(slab, slab_lines(class));
     span_release(unit, CHUNK_UNITS, is_zero);
 }
 
-/* Forgets that the pages of [first, last] blocks were dropped: their blocks are going to be
- * written. */
+/* Clears the `dropped` bits of blocks [first, last], which are about to be written, and counts the
+ * refaults. */
 static void note_touched(struct slab *slab, unsigned first, unsigned last)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
     unsigned page_first = (unsigned)(first * bytes / SUB_PAGE);
     unsigned page_last = (unsigned)(((last + 1) * bytes - 1) / SUB_PAGE);
     uint32_t touched = (uint32_t)((2ull << page_last) - 1) & ~(uint32_t)((1ull << page_first) - 1);
-    regret_note_taken(&in_vain, bit_count(slab->dropped & touched));
+    refault_note_taken(&refaults, bit_count(slab->dropped & touched));
     slab->dropped &= ~touched;
 }
 
-void slab_settle_taken(void)
+void slab_settle_refaults(void)
 {
-    regret_settle(&in_vain);
+    refault_settle(&refaults);
 }
 
 void slab_note_dropped(size_t pages)
 {
-    regret_note_purged(&in_vain, pages);
+    refault_note_purged(&refaults, pages);
 }
 
-size_t slab_regret_bytes(void)
+size_t slab_refault_bytes(void)
 {
-    return load(&in_vain.sum, RELAXED) * SUB_PAGE;
+    return load(&refaults.sum, RELAXED) * SUB_PAGE;
 }
 
 void slab_forget_dropped(void)
 {
-    regret_end_window(&in_vain);
-    store(&in_vain.sum, load(&in_vain.sum, RELAXED) / 2, RELAXED);
+    refault_end_window(&refaults);
+    store(&refaults.sum, load(&refaults.sum, RELAXED) / 2, RELAXED);
 }
 
-/* Lists the blocks of `map`, a word's free ones, from the lowest on, at most `want`. Returns how
- * many, and what is left of the map. `start` is the address of the word's first block. */
+/* Lists at most `want` blocks of `map`, a word of free bits, from the lowest on, and clears their
+ * bits. Returns how many. `start`: address of the word's first block. */
 static size_t list_word(uint64_t *map, char *start, size_t bytes, void **out, size_t want)
 {
     size_t count = 0;
@@ -178,7 +178,7 @@ static size_t list_word(uint64_t *map, char *start, size_t bytes, void **out, si
     return count;
 }
 
-/* As list_word, where the free ones are neighbours, as in a fresh slab: no bit is looked at. */
+/* list_word() for a word whose set bits are one run, as in a fresh slab: reads no single bits. */
 static size_t list_run(uint64_t *map, char *start, size_t bytes, void **out, size_t want)
 {
     unsigned first = bit_lowest(*map);
@@ -193,7 +193,7 @@ static size_t list_run(uint64_t *map, char *start, size_t bytes, void **out, siz
     return count;
 }
 
-/* The first word of the map from `word` on that is not 0, or one from `words` on. */
+/* The first bitmap word >= `word` that is not 0, else `words`. */
 static unsigned next_word(const struct slab *slab, unsigned word, unsigned words)
 {
     const _Atomic uint64_t *map = slab->free_map;
@@ -206,7 +206,7 @@ static unsigned next_word(const struct slab *slab, unsigned word, unsigned words
     return word;
 }
 
-/* Sets `marked`; what passes the limit is marked by now. */
+/* Sets `marked` and the chunk map's limit. All free blocks below must be marked by now. */
 static void set_marked(struct slab *slab, unsigned blocks)
 {
     uint16_t limit = blocks == 0 ? 0 : class_limit(bin_class(slab->bin), blocks);
@@ -220,8 +220,8 @@ void slab_unmark_from(struct slab *slab, unsigned block)
         set_marked(slab, block);
 }
 
-/* Marks those of the blocks, which were taken from the lowest on, that may have none. After them no
- * free block is below the last one. */
+/* Marks the taken blocks at or above `marked`. `blocks` are in address order, and no free block is
+ * below `last`, so `marked` moves just past `last`. */
 static void mark_taken(struct slab *slab, void *const *blocks, size_t count, unsigned last)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
@@ -235,7 +235,7 @@ static void mark_taken(struct slab *slab, void *const *blocks, size_t count, uns
         set_marked(slab, now);
 }
 
-size_t slab_take(struct slab *slab, void **out, size_t want)
+size_t slab_alloc(struct slab *slab, void **out, size_t want)
 {
     size_t bytes = class_facts[bin_class(slab->bin)].bytes;
     char *start = slab_start(slab);
@@ -247,7 +247,7 @@ size_t slab_take(struct slab *slab, void **out, size_t want)
         uint64_t map = load(&slab->free_map[word], RELAXED);
         if (first == UINT32_MAX)
             first = word * 64 + bit_lowest(map);
-        uint64_t above = map + (map & -map); /* no bit of the map is left where they are one run */
+        uint64_t above = map + (map & -map); /* shares no bit with `map` if the map is one run */
         char *at = start + word * 64 * bytes;
         uint64_t left = map;
         taken += (above & map) == 0 ? list_run(&left, at, bytes, out + taken, want - taken)
@@ -290,7 +290,7 @@ verdict slab_verify(const struct slab *slab)
 const struct watch_fact slab_facts[] = {
     FACT_NUMBER("slab.chunk", offsetof(struct slab, chunk)),
     FACT_NUMBER("slab.bin", offsetof(struct slab, bin)),
-    FACT_NUMBER("slab.strays", offsetof(struct slab, strays)),
+    FACT_NUMBER("slab.deferred", offsetof(struct slab, deferred)),
     FACT_NUMBER("slab.map", offsetof(struct slab, free_map)),
     FACTS_END,
 };

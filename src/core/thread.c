@@ -1,16 +1,16 @@
 /*
- * thread.c: attaches a cache to a thread and takes it back when the thread ends.
+ * thread.c: attaches a cache to a thread, and detaches it when the thread ends.
  *
- * The C library runs our exit hook among the destructors of thread-specific data, in an order we
- * cannot know. A thread that allocates after it gets a cache again and arms the hook again, up to
- * ATTACHES_MAX times; after that it works without a cache, so nothing stays behind. A few caches of
- * ended threads wait as they are for the next threads; the others are emptied, and so are those few
- * when the purger finds them unused.
+ * The C library runs the exit hook among the destructors of thread-specific data, in an unknown
+ * order. A thread that allocates after its hook ran gets a cache again and arms the hook again, up
+ * to ATTACHES_MAX times; then the thread works without a cache, so nothing is left behind. A few
+ * caches of ended threads stay warm, with their blocks, for the next threads. The others are
+ * emptied, and so are warm caches that a purge tick finds unused.
  *
  * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). Signals are
- * blocked while a cache is in no stack and no thread's: a handler that allocates would take a
- * second one, one that ends the thread would lose it, and one that forks, also where there is one
- * thread, would have a child in which it is two threads'.
+ * blocked while a cache is in no stack and attached to no thread. Else a handler that allocates
+ * would take a second cache, a handler that ends the thread would lose the cache, and a handler
+ * that forks, even in a process with one thread, would give the cache two owners in the child.
  * Design: docs/design/threads.md
  */
 #include "core/thread.h"
@@ -26,42 +26,42 @@
 
 enum {
     ATTACHES_MAX = 4,
-    FAIR_MIN = 64 * 1024,         /* for each cache, however many there are                   */
-    CACHES_A_CPU = 1,             /* that may be full at the same time                       */
-    LARGE_CACHE = 64 * 1024,      /* bytes that it may hold: its thread counts in full       */
-    UNUSED_WARM = 4,              /* caches of ended threads kept as they are                */
-    WARM_BYTES = 4 * 1024 * 1024, /* that these may hold: an idle process keeps them  */
+    FAIR_MIN = 64 * 1024,         /* least bytes of a fair share */
+    CACHES_A_CPU = 1,             /* caches that may be full at the same time */
+    HEAVY_BYTES = 64 * 1024,      /* bytes of capacity that double a cache's weight */
+    UNUSED_WARM = 4,              /* warm caches kept */
+    WARM_BYTES = 4 * 1024 * 1024, /* capacity of the warm caches; an idle process keeps it */
 };
 
-/* What a thread begins with. */
+/* Initial state of a thread. */
 _Thread_local struct thread_words of_thread = {.cache = &cache_none, .small = class_small};
 
-static struct tagged_stack warm;        /* unused caches that still hold blocks */
-static struct tagged_stack cold;        /* unused caches that are empty         */
-static struct cache *_Atomic inherited; /* from here down, those of `forks` before this one's */
-static uint32_t forks;                  /* between this process and the first of its line */
+static struct tagged_stack warm;        /* unused caches with blocks */
+static struct tagged_stack cold;        /* unused, empty caches */
+static struct cache *_Atomic inherited; /* newest to inherit; others by `below` */
+static uint32_t forks;                  /* from the first process to this one */
 static _Atomic unsigned warm_count;
-static _Atomic size_t warm_bytes; /* what those may hold */
+static _Atomic size_t warm_bytes; /* capacity of the warm caches */
 static _Atomic size_t attached;
-static _Atomic size_t large_caches; /* of threads, or of ended ones until the next thread has it */
+static _Atomic size_t heavy_caches; /* caches with is_counted_heavy: attached, or not yet reused */
 static _Atomic unsigned cpus = 1;
 static bool is_hooked;
 
-static _Thread_local uint8_t attaches; /* of this thread */
-static _Thread_local uint8_t hands;    /* of this thread, in which there may be a cache */
+static _Thread_local uint8_t attaches;  /* of this thread */
+static _Thread_local uint8_t transfers; /* nesting of transfer_begin(), of this thread */
 
-/* Around what is done with a cache that is in no stack and no thread's: a handler of SIGTRAP, which
- * is never blocked, may fork there. */
-static void hand_begin(void)
+/* Around the use of a cache in no stack and attached to no thread: a handler of SIGTRAP, which is
+ * never blocked, may fork there. */
+static void transfer_begin(void)
 {
-    hands++;
+    transfers++;
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-static void hand_end(void)
+static void transfer_end(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    hands--;
+    transfers--;
 }
 
 size_t thread_count(void)
@@ -69,20 +69,20 @@ size_t thread_count(void)
     return load(&attached, RELAXED);
 }
 
-/* How many halves of a thread have a cache of their own (core/cores.h). */
-static size_t halves(void)
+/* The cache weight of all threads: 1 for each own cache, 2 for a heavy one (core/cores.h). */
+static size_t cache_weight(void)
 {
-    return load(&attached, RELAXED) + load(&large_caches, RELAXED);
+    return load(&attached, RELAXED) + load(&heavy_caches, RELAXED);
 }
 
-void thread_weigh(struct cache *cache)
+void thread_update_weight(struct cache *cache)
 {
-    bool is_large = cache->capacity_bytes >= LARGE_CACHE;
-    if (is_large == cache->is_counted_large)
+    bool is_heavy = cache->capacity_bytes >= HEAVY_BYTES;
+    if (is_heavy == cache->is_counted_heavy)
         return;
-    cache->is_counted_large = is_large;
-    fetch_add(&large_caches, is_large ? 1 : (size_t)-1, RELAXED);
-    cores_note_halves(halves(), load(&cpus, RELAXED));
+    cache->is_counted_heavy = is_heavy;
+    fetch_add(&heavy_caches, is_heavy ? 1 : (size_t)-1, RELAXED);
+    cores_note_weight(cache_weight(), load(&cpus, RELAXED));
 }
 
 static void share(size_t threads)
@@ -93,8 +93,8 @@ static void share(size_t threads)
     atomic_store(&budget->fair, size_max(each, FAIR_MIN));
 }
 
-/* What each thread has however much the others hold. Whoever stores last has looked afterwards
- * whether the number is still the same. */
+/* Recomputes the fair share, which each thread may use whatever the others hold. The thread that
+ * stores last has checked afterwards that the number of threads still holds. */
 static void share_budget(void)
 {
     size_t threads = atomic_load(&attached), seen;
@@ -135,7 +135,7 @@ static struct cache *unused_pop(struct tagged_stack *stack)
     return number == 0 ? NULL : (struct cache *)meta_at(number);
 }
 
-/* Whether a thread of the parent's had it, and nobody has since. */
+/* Whether a thread of the parent owned the cache, and no thread of this process has. */
 static bool is_inherited(const struct cache *cache)
 {
     return !cache->is_for_cores && cache->forks != forks;
@@ -144,7 +144,7 @@ static bool is_inherited(const struct cache *cache)
 static struct cache *inherited_pop(void)
 {
     struct cache *cache = load(&inherited, RELAXED);
-    while (cache != NULL) { /* each turn passes one by, or is another thread's progress */
+    while (cache != NULL) { /* each turn skips a cache, or is another thread's progress */
         if (!compare_swap(&inherited, &cache, cache->below, RELAXED, RELAXED))
             continue;
         if (is_inherited(cache))
@@ -171,7 +171,7 @@ static struct cache *warm_pop(void)
     return cache;
 }
 
-/* Gives the calling thread a cache of its own. Signals are blocked. */
+/* Attaches a cache to the calling thread. Signals are blocked. */
 static struct cache *attach_quietly(void)
 {
     struct cache *cache = warm_pop();
@@ -181,11 +181,11 @@ static struct cache *attach_quietly(void)
         cache->forks = forks;
     if (cache == NULL)
         return NULL;
-    of_thread.cache = cache; /* a handler that forks finds it spare, or this thread's */
+    of_thread.cache = cache; /* a handler that forks finds it spare, or attached */
     store(&cache->state, CACHE_OWNED, RELAXED);
     atomic_fetch_add(&attached, 1);
-    thread_weigh(cache);
-    cores_note_halves(halves(), load(&cpus, RELAXED));
+    thread_update_weight(cache);
+    cores_note_weight(cache_weight(), load(&cpus, RELAXED));
     share_budget();
     return cache;
 }
@@ -193,12 +193,12 @@ static struct cache *attach_quietly(void)
 static struct cache *attach(void)
 {
     uint64_t signals;
-    if (attaches >= ATTACHES_MAX || hands != 0) /* or a handler came while one was taken */
+    if (attaches >= ATTACHES_MAX || transfers != 0) /* a handler interrupted an attach or detach */
         return NULL;
     bool is_quiet = os_signals_block(&signals);
-    hand_begin();
+    transfer_begin();
     struct cache *cache = attach_quietly();
-    hand_end();
+    transfer_end();
     if (is_quiet)
         os_signals_restore(signals);
     if (cache == NULL)
@@ -211,8 +211,8 @@ static struct cache *attach(void)
     return cache;
 }
 
-/* Empties a cache that nobody else can see, and puts it where the next thread finds it. Signals are
- * blocked: a handler that forks would find it in no stack. */
+/* Empties a cache that nobody else can see, and pushes it onto `cold`. Signals are blocked: else a
+ * handler that forks would find it in no stack. */
 static void retire(struct cache *cache)
 {
     cache_empty(cache);
@@ -220,9 +220,8 @@ static void retire(struct cache *cache)
     unused_push(&cold, cache);
 }
 
-/* Takes the thread's cache from it, and keeps a few as they are, blocks and all, for the threads
- * that come next, unless those work on cores' caches. Signals are blocked. Returns whether it is
- * kept. */
+/* Detaches the calling thread's cache. Keeps a few caches warm for the next threads, unless threads
+ * use per-CPU caches. Signals are blocked. Returns whether the cache was kept. */
 static bool detach_quietly(struct cache *cache)
 {
     size_t bytes = cache->capacity_bytes;
@@ -243,25 +242,25 @@ static bool detach_quietly(struct cache *cache)
     return is_kept;
 }
 
-/* Whether what an ended thread's cache holds would only pin the pages of a heap that shrank. */
+/* Whether most of the heap is free, so that warm caches would mainly pin pages. */
 static bool is_mostly_free(void)
 {
     size_t bytes = depot_free_bytes();
     return bytes > WARM_BYTES && bytes > depot_slab_bytes() / 2;
 }
 
-/* Those that are not kept are emptied. Where no two threads are left to hand blocks to each other,
- * what they handed over goes to the bitmaps. */
+/* Detaches a cache, and empties it unless it stays warm. Where no two threads are left to pass
+ * batches to each other, the batches go to the bitmaps. */
 static void detach(struct cache *cache)
 {
     uint64_t signals;
     size_t capacity = cache->capacity_bytes;
     bool is_quiet = os_signals_block(&signals);
-    hand_begin();
+    transfer_begin();
     bool is_kept = detach_quietly(cache);
     if (!is_kept)
         retire(cache);
-    hand_end();
+    transfer_end();
     if (is_quiet)
         os_signals_restore(signals);
     if (is_kept)
@@ -280,38 +279,38 @@ bool thread_cool_one(void)
     if (load(&warm_count, RELAXED) == 0)
         return false;
     bool is_quiet = os_signals_block(&signals);
-    hand_begin();
+    transfer_begin();
     struct cache *cache = warm_pop();
     if (cache != NULL)
         retire(cache);
-    hand_end();
+    transfer_end();
     if (is_quiet)
         os_signals_restore(signals);
     return cache != NULL;
 }
 
-/* A thread that has a cache of its own gives it up where cores' caches are used. */
-static void give_up(void)
+/* Detaches the thread's own cache, before the thread works on per-CPU caches. */
+static void detach_own(void)
 {
     struct cache *cache = of_thread.cache;
     if (cache == &cache_none)
         return;
-    hand_begin();
-    of_thread.cache = &cache_none; /* first: the C library may come back for memory */
+    transfer_begin();
+    of_thread.cache = &cache_none; /* first: the C library may allocate or free */
     if (is_hooked) {
-        attaches = 0; /* it is not the thread's end */
+        attaches = 0; /* the thread is not ending */
         os_thread_exit_arm(NULL);
     }
     detach(cache);
-    hand_end();
+    transfer_end();
 }
 
 struct cache *thread_cache(void)
 {
     if (!above.start())
         return NULL;
-    if (cores_join(halves(), load(&cpus, RELAXED))) {
-        give_up();
+    if (cores_join(cache_weight(), load(&cpus, RELAXED))) {
+        detach_own();
         if (!home_is_entered())
             home_enter(home_next());
         return cores_take();
@@ -330,8 +329,8 @@ void thread_empty_cache(void)
     }
 }
 
-/* `value` may be what another thread left that ended: where no C library runs a hook at its end, a
- * thread that lives on does. */
+/* `value` may be an ended thread's cache: where no C library runs the hook when a thread ends, a
+ * living thread runs it. */
 static void on_thread_exit(void *value)
 {
     detach((struct cache *)value);
@@ -346,7 +345,7 @@ void thread_start(void)
         os_thread_exit_arm(of_thread.cache);
 }
 
-/* Those in a stack are this process's. Counts them and what they may hold. */
+/* Marks the caches in a stack as this process's. Counts them and their capacity. */
 static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes)
 {
     for (uint32_t number = (uint32_t)load(&stack->top, RELAXED); number != 0;
@@ -358,7 +357,7 @@ static void claim_all(struct tagged_stack *stack, unsigned *count, size_t *bytes
     }
 }
 
-/* Whether another thread than the calling one ever had a cache, or worked on a core's. */
+/* Whether any other thread ever had a cache, or worked on a per-CPU cache. */
 static bool others_are_seen(void)
 {
     for (struct cache *cache = registry_newest(); cache != NULL; cache = cache->below)
@@ -368,16 +367,16 @@ static bool others_are_seen(void)
 }
 
 /*
- * A cache that is in no stack was a thread's, or in the hand of one that took it or put it back.
- * Where that may be the child's own thread, which goes on with it, they all stay out of use. The
- * others wait as they are, blocks and all, whatever their number: they are mended when a thread or
- * the purger takes one, for a child that soon runs another program needs none, and every page of
- * theirs that is written here is copied.
+ * A cache in no stack was attached to a thread, or was being attached or detached. If the child's
+ * own thread was doing so, and goes on with it, all of them stay out of use. Else they stay warm,
+ * with their blocks, whatever their number. They are mended when a thread or the purger takes one:
+ * a child that soon runs another program needs none, and every page of a cache written here is
+ * copied.
  */
 void thread_fork_adopt(bool was_alone)
 {
     struct cache *newest = registry_newest();
-    /* A thread that the C library does not know shows by its cache, once it has one. */
+    /* A thread unknown to the C library is seen by its cache, once it has one. */
     if (!was_alone || others_are_seen())
         store(&marks_are_unsure, true, RELAXED);
     cores_fork_adopt();
@@ -388,7 +387,7 @@ void thread_fork_adopt(bool was_alone)
     claim_all(&warm, &count, &bytes);
     if (of_thread.cache != &cache_none)
         of_thread.cache->forks = forks;
-    if (hands != 0)
+    if (transfers != 0)
         newest = NULL;
     for (struct cache *cache = newest; cache != NULL; cache = cache->below)
         if (is_inherited(cache)) {

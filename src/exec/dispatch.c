@@ -1,13 +1,13 @@
 /*
- * dispatch.c: has a policy choose a core, and puts the task into its inbox.
+ * dispatch.c: asks a policy for a core, and puts the task into that core's inbox.
  *
- * Several threads may submit at once. A policy's state is one thread's at a time, so there are a
- * few dispatchers, each with a state; who finds one busy takes the next, and where all are busy the
- * task goes to the next feasible core without a policy. Nobody waits for a dispatcher. A policy
- * without a state is asked without one.
+ * Several threads may submit at once, but only one may use a policy's state. So there are a few
+ * dispatchers, each with its own state. A thread that finds one busy tries the next; when all are
+ * busy the task goes to the next feasible core without the policy. No thread waits for a
+ * dispatcher. A policy without state needs no dispatcher.
  *
- * A place of a core is taken by its line's count, before the slot: so whether a core has room is
- * decided by one word, and who took a place finds a slot.
+ * A thread takes a place in the core's count first, then a slot. So one word decides whether a core
+ * has room, and a thread with a place finds a slot.
  *
  * Owner: dispatcher.is_busy for its state; counters are atomic. Protocol: docs/protocols/ring.md.
  * Design: docs/design/executor.md
@@ -19,11 +19,11 @@
 #include "os/worker.h"
 
 enum {
-    WAIT_STEP_MS = 5,     /* a wait looks again this often, whatever it was told */
-    SLOT_LOOKS_MAX = 100, /* where a thread is amid giving one back              */
+    WAIT_STEP_MS = 5,     /* a wait retries at least this often */
+    SLOT_LOOKS_MAX = 100, /* tries while another thread is returning a slot      */
 };
 
-/* The first block size that holds `bytes`, POLICY_NO_CLASS for 0, or `classes` when none does. */
+/* The first class that holds `bytes`; POLICY_NO_CLASS for 0; `classes` when none does. */
 static uint32_t class_of_block(const struct calm_exec *exec, size_t bytes)
 {
     uint32_t class = 0;
@@ -42,8 +42,8 @@ static struct policy_view view_now(const struct calm_exec *exec)
                                 .now_ns = os_clock_ns()};
 }
 
-/* A dispatcher that nobody is in, or NULL. */
-static struct dispatcher *enter(struct calm_exec *exec)
+/* Enters an idle dispatcher. NULL: all are busy. */
+static struct dispatcher *enter_idle(struct calm_exec *exec)
 {
     for (uint32_t i = 0; i < exec->dispatcher_count; i++) {
         struct dispatcher *dispatcher = &exec->dispatchers[i];
@@ -53,7 +53,7 @@ static struct dispatcher *enter(struct calm_exec *exec)
     return NULL;
 }
 
-/* Where the task is to go. */
+/* Chooses the core for a task, POLICY_REJECT or POLICY_HOLD. */
 static uint32_t choose(struct calm_exec *exec, const struct policy_view *view,
                        const struct policy_task *task)
 {
@@ -61,8 +61,8 @@ static uint32_t choose(struct calm_exec *exec, const struct policy_view *view,
     if (exec->dispatcher_count == 0)
         return policy->choose(NULL, view, task);
     if (policy->bound != 0 && ring_is_ready(&exec->held.ready))
-        return POLICY_HOLD; /* behind those before it */
-    struct dispatcher *dispatcher = enter(exec);
+        return POLICY_HOLD; /* behind the tasks held before */
+    struct dispatcher *dispatcher = enter_idle(exec);
     if (dispatcher == NULL)
         return policy->bound != 0
                    ? POLICY_HOLD
@@ -98,23 +98,23 @@ static int deliver(struct inbox *inbox, const struct calm_task *task, const stru
     return publish(inbox, slot);
 }
 
-/* After a task was put into a core's inbox. */
-static void tell(struct calm_exec *exec, struct calm_worker *worker, const struct job *facts,
-                 bool is_first)
+/* Call after putting a task into a core's inbox. */
+static void notify_worker(struct calm_exec *exec, struct calm_worker *worker,
+                          const struct job *facts, bool is_first)
 {
     if (is_first)
         watch_oldest(worker->line, facts->submitted_ns);
     worker_wake(worker);
-    /* After Z4: of two that put a task here, the later one sees both. */
+    /* After Z4: of two threads that add a task here, the later one sees both. */
     if (exec->policy->steal != NULL && watch_count(worker->line) >= 2 &&
         (!facts->is_sent || ring_is_ready(&worker->inbox.ready)))
         worker_wake_any(exec);
 }
 
-/* Into a core's inbox, if a place is to be had, which is taken first, so that a burst sees itself.
- */
-static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
-               const struct job *facts)
+/* Puts the task into a core's inbox. Takes the place first, so that a burst counts its own
+ * tasks. */
+static int put_on_core(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
+                       const struct job *facts)
 {
     struct calm_worker *worker = &exec->workers[core];
     uint32_t most = exec->policy->bound != 0 && !facts->is_sent ? exec->policy->bound
@@ -124,23 +124,23 @@ static int put(struct calm_exec *exec, uint32_t core, const struct calm_task *ta
     bool is_first = !inbox_is_ready(&worker->inbox);
     int result = deliver(&worker->inbox, task, facts);
     if (result == 0)
-        tell(exec, worker, facts, is_first);
+        notify_worker(exec, worker, facts, is_first);
     else
         watch_left(worker->line);
     return result;
 }
 
-/* Into the chosen core's inbox; where others were quicker, into the next feasible one's, unless the
- * choice is binding. */
-static int put_near(struct calm_exec *exec, const struct policy_view *view,
-                    const struct policy_task *asked, uint32_t core, const struct calm_task *task,
-                    const struct job *facts)
+/* Puts the task into the chosen core's inbox. If other threads filled that inbox, tries the next
+ * feasible cores, unless the policy is binding or bounded. */
+static int put_or_next(struct calm_exec *exec, const struct policy_view *view,
+                       const struct policy_task *asked, uint32_t core, const struct calm_task *task,
+                       const struct job *facts)
 {
     int result = CALM_EXEC_EFULL;
     if (exec->policy->is_binding && !policy_feasible(view, asked, core))
         return result;
     for (uint32_t tries = 0; tries <= exec->cores && core < exec->cores; tries++) {
-        result = put(exec, core, task, facts);
+        result = put_on_core(exec, core, task, facts);
         if (result != CALM_EXEC_EFULL || exec->policy->is_binding || exec->policy->bound != 0)
             break;
         core = policy_next_feasible(view, asked, core + 1 < exec->cores ? core + 1 : 0);
@@ -148,7 +148,7 @@ static int put_near(struct calm_exec *exec, const struct policy_view *view,
     return result;
 }
 
-/* Kept by the executor until a core has finished one. */
+/* Puts the task into the executor's inbox `held`, until a core finishes a task. */
 static int hold(struct calm_exec *exec, const struct calm_task *task, const struct job *facts)
 {
     int result = deliver(&exec->held, task, facts);
@@ -166,8 +166,8 @@ static uint32_t busiest(const struct calm_exec *exec)
     return best;
 }
 
-/* Drops the oldest task that waits in an inbox, of those that were sent if there is no other, and
- * returns its slot for the new one; NULL: none waits. */
+/* Drops the oldest waiting task of an inbox; a sent one only if no other waits. Returns its slot
+ * for the new task. NULL: no task waits. */
 static struct job *shed(struct calm_exec *exec, struct inbox *inbox)
 {
     struct job *slot = (struct job *)inbox_take(inbox);
@@ -186,7 +186,7 @@ static struct job *shed(struct calm_exec *exec, struct inbox *inbox)
     return slot;
 }
 
-/* CALM_EXEC_EFULL: none waits at the core. */
+/* Sheds a task that waits at the core. CALM_EXEC_EFULL: none waits. */
 static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task *task,
                    const struct job *facts)
 {
@@ -199,13 +199,13 @@ static int shed_at(struct calm_exec *exec, uint32_t core, const struct calm_task
     int result = publish(&worker->inbox, slot);
     fetch_add(&exec->shed, 1, RELEASE); /* pairs with all_done() */
     if (result == 0)
-        tell(exec, worker, facts, is_first);
+        notify_worker(exec, worker, facts, is_first);
     else
         watch_left(worker->line);
     return result;
 }
 
-/* Of the tasks that are held. */
+/* Sheds a held task. CALM_EXEC_EFULL: none is held. */
 static int shed_held(struct calm_exec *exec, const struct calm_task *task, const struct job *facts)
 {
     struct job *slot = shed(exec, &exec->held);
@@ -218,8 +218,8 @@ static int shed_held(struct calm_exec *exec, const struct calm_task *task, const
     return result;
 }
 
-/* Of the busiest core, or of the next at which any waits; of the one that the choice binds to; or
- * of the held ones. */
+/* Sheds at the chosen core if the policy is binding; else a held task if it is bounded; else at the
+ * busiest core, or the next one with a waiting task. */
 static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
                         const struct job *facts)
 {
@@ -236,7 +236,7 @@ static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct ca
     return result;
 }
 
-/* What a task's slot carries beside the payload. */
+/* The slot's contents apart from the payload. */
 static struct job job_of(const struct calm_task *task, uint32_t class)
 {
     return (struct job){.function = task->function,
@@ -248,14 +248,14 @@ static struct job job_of(const struct calm_task *task, uint32_t class)
                         .class = (uint8_t)class};
 }
 
-/* A stop closes the held tasks' inbox first. */
+/* calm_exec_stop closes the inbox of held tasks first. */
 static bool is_stopping(const struct calm_exec *exec)
 {
     return ring_is_closed(&exec->held.ready);
 }
 
-/* One attempt to have the task accepted. Once the executor stops nothing is shed for it, and no
- * policy's refusal is a reason to try again. */
+/* Tries once to have the task accepted. While the executor stops, sheds nothing and returns
+ * CALM_EXEC_ESTOPPED in place of CALM_EXEC_EFULL. */
 static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_t class)
 {
     struct policy_task asked = {.key = task->key, .class = class};
@@ -263,7 +263,7 @@ static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_
     uint32_t core = choose(exec, &view, &asked);
     struct job facts = job_of(task, class);
     int result = core == POLICY_HOLD ? CALM_EXEC_EFULL
-                                     : put_near(exec, &view, &asked, core, task, &facts);
+                                     : put_or_next(exec, &view, &asked, core, task, &facts);
     if (result == CALM_EXEC_EFULL && exec->policy->bound != 0)
         result = hold(exec, task, &facts);
     if (result != CALM_EXEC_EFULL)
@@ -273,7 +273,7 @@ static int attempt(struct calm_exec *exec, const struct calm_task *task, uint32_
     return exec->full == CALM_EXEC_SHED_OLDEST ? shed_and_put(exec, core, task, &facts) : result;
 }
 
-/* How long to wait until the next look, in ms, rounded up. */
+/* Time until the next attempt, in ms, rounded up. */
 static uint64_t step_ms(uint64_t until_ns)
 {
     uint64_t now_ns = os_clock_ns();
@@ -281,7 +281,7 @@ static uint64_t step_ms(uint64_t until_ns)
     return left_ms < WAIT_STEP_MS ? left_ms : (uint64_t)WAIT_STEP_MS;
 }
 
-/* Tries again whenever a task has ended, until the time is over. */
+/* Retries when a task ends, until wait_ms is over. */
 static int attempt_for(struct calm_exec *exec, const struct calm_task *task, uint32_t class)
 {
     uint64_t until_ns = os_clock_ns() + (uint64_t)exec->wait_ms * 1000000;
@@ -329,7 +329,7 @@ int dispatch_to(struct calm_exec *exec, uint32_t core, const struct calm_task *t
         return result;
     struct job facts = job_of(task, POLICY_NO_CLASS);
     facts.is_sent = true;
-    result = put(exec, core, task, &facts);
+    result = put_on_core(exec, core, task, &facts);
     if (result == CALM_EXEC_EFULL)
         fetch_add(&exec->rejected, 1, RELAXED);
     return result;

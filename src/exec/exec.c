@@ -1,9 +1,9 @@
 /*
- * exec.c: starts and stops an executor, and the calls that tasks and others make on it.
+ * exec.c: starts and stops an executor; the public calls on executors and workers.
  *
- * A start maps everything, starts a thread for each core, which pins itself and claims its pool,
- * and waits until all have said how that went. A stop closes all inboxes, so that nothing is
- * accepted any more; each worker ends when what was accepted is done.
+ * A start maps all memory and starts one thread for each core, which pins itself and creates its
+ * pool; then it waits for all results. A stop closes all inboxes, so no task is accepted any
+ * longer; each worker ends when all accepted tasks are done.
  *
  * Owner: start and stop belong to one thread. Design: docs/design/executor.md
  */
@@ -14,11 +14,11 @@
 #include "os/worker.h"
 
 enum {
-    DRAIN_STEP_MS = 5, /* between two looks, whatever it was told  */
-    PATIENCE_MS = 100, /* between two looks whether all workers have begun */
+    DRAIN_STEP_MS = 5,   /* a drain checks at least this often       */
+    READY_STEP_MS = 100, /* time between two checks for started workers */
 };
 
-/* --- what a configuration asks for --- */
+/* --- configuration --- */
 
 static bool same_blocks(const struct calm_pool_config *a, const struct calm_pool_config *b)
 {
@@ -64,7 +64,7 @@ static int check(const struct calm_exec_config *config, const struct policy **po
     return *policy == NULL ? CALM_EXEC_EPOLICY : check_pools(config);
 }
 
-/* The CPU of each core: what the caller says, or those that it may use in turn. */
+/* Chooses each core's CPU: the configured one, or the usable CPUs in turn. */
 static int choose_cpus(const struct calm_exec_config *config, struct calm_worker *workers)
 {
     uint32_t usable[CALM_EXEC_CORES_MAX];
@@ -83,15 +83,15 @@ static int choose_cpus(const struct calm_exec_config *config, struct calm_worker
 
 /* --- the mapping --- */
 
-static size_t piece(size_t bytes)
+static size_t whole_lines(size_t bytes)
 {
     return align_up(bytes, CACHE_LINE_BYTES);
 }
 
-/* What the pieces of a configuration take. */
+/* Bytes of each part of the mapping. */
 struct sizes {
-    size_t inbox, steal_state, loot; /* of each core       */
-    size_t state;                    /* of each dispatcher */
+    size_t inbox, steal_state, loot; /* for each core      */
+    size_t state;                    /* for each dispatcher */
     size_t all;
     uint32_t dispatchers;
 };
@@ -106,22 +106,22 @@ static struct sizes sizes_of(const struct calm_exec_config *config, const struct
 {
     struct sizes sizes = {
         .inbox = inbox_bytes(config->inbox_capacity, job_bytes(config)),
-        .steal_state = policy->steal == NULL ? 0 : piece(policy->state_bytes(setup)),
-        .loot = piece(job_bytes(config)),
-        .state = piece(policy->state_bytes(setup)),
+        .steal_state = policy->steal == NULL ? 0 : whole_lines(policy->state_bytes(setup)),
+        .loot = whole_lines(job_bytes(config)),
+        .state = whole_lines(policy->state_bytes(setup)),
     };
     if (sizes.state > 0)
         sizes.dispatchers = (uint32_t)size_min(config->cores + 1, DISPATCHERS_MAX);
     size_t core = sizeof(struct watch_line) + sizeof(struct calm_worker) + sizes.inbox +
                   sizes.steal_state + sizes.loot;
     size_t dispatcher = sizeof(struct dispatcher) + sizes.state;
-    sizes.all = piece(sizeof(struct calm_exec)) + core * config->cores +
+    sizes.all = whole_lines(sizeof(struct calm_exec)) + core * config->cores +
                 dispatcher * sizes.dispatchers + sizes.inbox;
     return sizes;
 }
 
-/* The next `bytes`, a whole number of lines, of the mapping. */
-static void *take(char **at, size_t bytes)
+/* Takes the next `bytes`, whole cache lines, of the mapping. */
+static void *take_bytes(char **at, size_t bytes)
 {
     void *taken = *at;
     *at += bytes;
@@ -131,7 +131,7 @@ static void *take(char **at, size_t bytes)
 static void begin_dispatcher(struct calm_exec *exec, struct dispatcher *dispatcher, char **at,
                              const struct sizes *sizes, const struct policy_setup *setup)
 {
-    dispatcher->state = take(at, sizes->state);
+    dispatcher->state = take_bytes(at, sizes->state);
     exec->policy->start(dispatcher->state, setup);
 }
 
@@ -141,14 +141,15 @@ static void begin_worker(struct calm_exec *exec, uint32_t core, char **at,
 {
     struct calm_worker *worker = &exec->workers[core];
     struct policy_setup own = *setup;
-    own.seed += core + 1; /* thieves draw apart */
+    own.seed += core + 1; /* each thief draws its own numbers */
     worker->exec = exec;
     worker->core = core;
     worker->line = &exec->lines[core];
     worker->pool_config = &config->pools[core];
-    inbox_start(&worker->inbox, take(at, sizes->inbox), config->inbox_capacity, job_bytes(config));
-    worker->steal_state = take(at, sizes->steal_state);
-    worker->loot = (struct job *)take(at, sizes->loot);
+    inbox_start(&worker->inbox, take_bytes(at, sizes->inbox), config->inbox_capacity,
+                job_bytes(config));
+    worker->steal_state = take_bytes(at, sizes->steal_state);
+    worker->loot = (struct job *)take_bytes(at, sizes->loot);
     if (exec->policy->steal != NULL)
         exec->policy->start(worker->steal_state, &own);
 }
@@ -157,7 +158,7 @@ static void begin_exec(struct calm_exec *exec, const struct calm_exec_config *co
                        const struct policy *policy, const struct sizes *sizes,
                        const struct policy_setup *setup)
 {
-    char *at = (char *)exec + piece(sizeof *exec);
+    char *at = (char *)exec + whole_lines(sizeof *exec);
     exec->policy = policy;
     exec->cores = config->cores;
     exec->dispatcher_count = sizes->dispatchers;
@@ -173,11 +174,12 @@ static void begin_exec(struct calm_exec *exec, const struct calm_exec_config *co
     exec->classes = (uint32_t)config->pools[0].classes;
     __builtin_memcpy(exec->block_bytes, config->pools[0].block_bytes,
                      exec->classes * sizeof(size_t));
-    exec->lines = (struct watch_line *)take(&at, sizeof(struct watch_line) * exec->cores);
-    exec->workers = (struct calm_worker *)take(&at, sizeof(struct calm_worker) * exec->cores);
-    exec->dispatchers = (struct dispatcher *)take(&at,
-                                                  sizeof(struct dispatcher) * sizes->dispatchers);
-    inbox_start(&exec->held, take(&at, sizes->inbox), config->inbox_capacity, job_bytes(config));
+    exec->lines = (struct watch_line *)take_bytes(&at, sizeof(struct watch_line) * exec->cores);
+    exec->workers = (struct calm_worker *)take_bytes(&at, sizeof(struct calm_worker) * exec->cores);
+    exec->dispatchers = (struct dispatcher *)take_bytes(&at, sizeof(struct dispatcher) *
+                                                                 sizes->dispatchers);
+    inbox_start(&exec->held, take_bytes(&at, sizes->inbox), config->inbox_capacity,
+                job_bytes(config));
     for (uint32_t i = 0; i < sizes->dispatchers; i++)
         begin_dispatcher(exec, &exec->dispatchers[i], &at, sizes, setup);
     for (uint32_t core = 0; core < exec->cores; core++)
@@ -195,7 +197,7 @@ static void close_all(struct calm_exec *exec)
         worker_wake(&exec->workers[core]);
 }
 
-/* Ends the workers that were started. */
+/* Stops the started workers and waits for them. */
 static void join_all(struct calm_exec *exec)
 {
     close_all(exec);
@@ -220,7 +222,7 @@ static int begin_threads(struct calm_exec *exec)
             return CALM_EXEC_ETHREAD;
     }
     for (uint32_t ready; (ready = load(&exec->ready, ACQUIRE)) < exec->cores;)
-        os_wait(&exec->ready, ready, PATIENCE_MS);
+        os_wait(&exec->ready, ready, READY_STEP_MS);
     for (uint32_t core = 0; core < exec->cores; core++)
         if (exec->workers[core].error != 0)
             return exec->workers[core].error;
@@ -291,7 +293,7 @@ EXPORT int calm_exec_destroy(calm_exec *exec)
 
 /* --- counting --- */
 
-/* Tasks that were ever accepted: places in inboxes, less those that a task got on its way. */
+/* Places ever taken in inboxes, less those of tasks that were put back. */
 uint64_t exec_accepted(const calm_exec *exec)
 {
     uint64_t moved = 0, places = 0;
@@ -303,8 +305,8 @@ uint64_t exec_accepted(const calm_exec *exec)
     return places - moved;
 }
 
-/* Whether there was a moment at which all that was accepted had ended: what ended is counted first,
- * so what is accepted meanwhile cannot make it look so. */
+/* Whether all accepted tasks had ended at some moment. Reads ended tasks first, so a task accepted
+ * meanwhile cannot make the result true. */
 static bool all_done(const calm_exec *exec)
 {
     uint64_t ended = load(&((calm_exec *)(uintptr_t)exec)->shed, ACQUIRE);
@@ -389,7 +391,7 @@ EXPORT calm_pool *calm_worker_pool(const calm_worker *worker)
 EXPORT void *calm_worker_alloc(calm_worker *worker, size_t bytes)
 {
     void *block = calm_pool_alloc(worker->pool, bytes);
-    worker_publish(worker); /* now, as the task may run for long */
+    worker_publish(worker); /* now, since the task may run long */
     return block;
 }
 

@@ -1,5 +1,5 @@
 /*
- * exec_stats.c: what an executor tells of itself, and sentences for its codes.
+ * exec_stats.c: an executor's statistics, and a sentence for each error code.
  */
 #include "exec/parts.h"
 #include "os/worker.h"

@@ -1,8 +1,7 @@
 /*
  * inbox.c: moves slots between rings.
  *
- * I1: each slot is in one of the rings, or in the hands of one thread, so neither ring is ever
- * asked to hold more than it can.
+ * I1: each slot is in one ring or belongs to one thread, so no ring ever overflows.
  *
  * Owner: any thread. Protocol: docs/protocols/ring.md
  */
@@ -10,7 +9,7 @@
 
 #include "os/os.h"
 
-/* What lies in a ring: the number of a slot, and above it the slot's mark. */
+/* A ring's entry: the slot's number, and above it the slot's mark. */
 enum { MARK_SHIFT = 32 };
 
 enum { PUT_LOOKS_MAX = 1000, PUT_PAUSE_MS = 1 };
@@ -39,8 +38,9 @@ static uint64_t number_of(const struct inbox *inbox, const void *slot)
     return (uint64_t)((const char *)slot - inbox->slots) / inbox->slot_bytes;
 }
 
-/* There is room for it, unless a thread was stopped between its steps a lap ago: waits for that. */
-static enum ring_result put(struct ring *ring, uint64_t number)
+/* The ring has room, unless a thread stopped between its two steps a lap ago; then this waits for
+ * it. */
+static enum ring_result put_waiting(struct ring *ring, uint64_t number)
 {
     static _Atomic uint32_t nobody;
     enum ring_result result;
@@ -63,7 +63,7 @@ void *inbox_reserve(struct inbox *inbox)
 
 static bool publish_in(struct inbox *inbox, struct ring *ring, void *slot, uint64_t mark)
 {
-    if (likely(put(ring, number_of(inbox, slot) | mark << MARK_SHIFT) == RING_DONE))
+    if (likely(put_waiting(ring, number_of(inbox, slot) | mark << MARK_SHIFT) == RING_DONE))
         return true;
     inbox_return(inbox, slot);
     return false;
@@ -116,7 +116,7 @@ bool inbox_is_ready(const struct inbox *inbox)
 
 void inbox_return(struct inbox *inbox, void *slot)
 {
-    put(&inbox->spare, number_of(inbox, slot));
+    put_waiting(&inbox->spare, number_of(inbox, slot));
 }
 
 void inbox_close(struct inbox *inbox)

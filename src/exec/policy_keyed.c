@@ -1,10 +1,10 @@
 /*
  * policy_keyed.c: hash and affine: the tasks of one key go to one core.
  *
- * hash promises that: a key's core runs all its tasks, one at a time and in the order in which
- * they were accepted; while that core is full, or lacks the block, the task waits or is refused.
- * affine prefers it: while the key's core is infeasible the task goes to the next feasible one in a
- * row that starts at a second hash, so that the keys of a full core spread over all the others.
+ * hash guarantees it: the key's core runs all its tasks, one at a time, in the order of acceptance.
+ * While that core is full or lacks the block, the task waits or is refused. affine prefers it:
+ * while the key's core is infeasible the task goes to the next feasible core from a second hash on,
+ * which spreads the keys of a full core over all others.
  */
 #include "exec/policy_parts.h"
 

@@ -1,8 +1,8 @@
 /*
- * policy_parts.h: what the policies share: their random numbers, and which cores are feasible.
+ * policy_parts.h: functions that the policies share: random numbers, and feasible cores.
  *
- * A core is feasible for a task when its inbox has room and its pool has a free block of the task's
- * class, as far as its watch line says.
+ * A core is feasible for a task when, by its watch line, its inbox has room and its pool has a free
+ * block of the task's class.
  */
 #ifndef CALM_EXEC_POLICY_PARTS_H
 #define CALM_EXEC_POLICY_PARTS_H
@@ -22,8 +22,8 @@ ALWAYS_INLINE uint64_t policy_draw(uint64_t *random)
     return policy_mix(*random += 0x9E3779B97F4A7C15);
 }
 
-/* A number below `limit` from 32 random bits: the high part of a product (Lemire 2019); the bias,
- * below 2^-22 for as many cores as there can be, is left in. */
+/* A number below `limit` from 32 random bits: the high part of a product (Lemire 2019). The bias,
+ * below 2^-22 for POLICY_CORES_MAX, is not corrected. */
 ALWAYS_INLINE uint32_t policy_below(uint32_t bits, uint32_t limit)
 {
     return (uint32_t)((uint64_t)bits * limit >> 32);
@@ -37,13 +37,13 @@ ALWAYS_INLINE bool policy_feasible(const struct policy_view *view, const struct 
            (task->class >= WATCH_CLASSES || watch_free(line, task->class) != 0);
 }
 
-/* Whether the core has a free block of the class beyond one for each of `count` tasks. */
+/* Whether the core has more than `count` free blocks of the class: one is left for another task. */
 ALWAYS_INLINE bool policy_has_room(const struct watch_line *line, uint32_t class, uint32_t count)
 {
     return class >= WATCH_CLASSES || watch_free(line, class) > count;
 }
 
-/* The first feasible core from `from` on, all around, or POLICY_REJECT. */
+/* The first feasible core from `from` on, wrapping around, or POLICY_REJECT. */
 static inline uint32_t policy_next_feasible(const struct policy_view *view,
                                             const struct policy_task *task, uint32_t from)
 {
@@ -56,8 +56,8 @@ static inline uint32_t policy_next_feasible(const struct policy_view *view,
     return POLICY_REJECT;
 }
 
-/* How long the oldest task in the core's inbox has waited, in ns and one more; 0 when none waits
- * behind `running` others. */
+/* Waiting time of the oldest task in the core's inbox, in ns, plus 1. 0: none waits behind
+ * `running` others. */
 ALWAYS_INLINE uint64_t policy_waited(const struct policy_view *view, uint32_t core,
                                      uint32_t running)
 {

@@ -1,11 +1,10 @@
 /*
- * policy_queue.c: jsq, jbsq1 and jbsq2: the policies that look for a short queue.
+ * policy_queue.c: jsq, jbsq1 and jbsq2: the policies that search for a short queue.
  *
- * jsq joins the shortest queue of all (Winston, "Optimality of the shortest line discipline", J.
- * Appl. Prob. 1977); ties go to the first from a random core on. jbsq lets a core have K tasks in
- * flight and keeps the rest at the dispatcher (Kogias et al., "R2P2", USENIX ATC 2019; Ibanez et
- * al., "nanoPU", OSDI 2021; RackSched, OSDI 2020): with K = 1 that is one shared queue. Both look
- * at every core.
+ * jsq joins the shortest queue (Winston, "Optimality of the shortest line discipline", J. Appl.
+ * Prob. 1977); ties go to the first from a random core on. jbsq allows K tasks in flight on each
+ * core and holds the rest (Kogias et al., "R2P2", USENIX ATC 2019; Ibanez et al., "nanoPU", OSDI
+ * 2021; RackSched, OSDI 2020): K = 1 is one shared queue. Both read every core's line.
  */
 #include "exec/policy_parts.h"
 
@@ -24,10 +23,11 @@ static void queue_start(void *state, const struct policy_setup *setup)
     *(struct queue *)state = (struct queue){.random = setup->seed};
 }
 
-/* The least loaded feasible core below `bound` tasks in flight, POLICY_NOBODY when there is none. A
- * core whose free blocks are as many as its tasks may have none left for one more. */
+/* The least loaded feasible core with fewer than `bound` tasks in flight, or POLICY_NOBODY.
+ * needs_room: the core must have more free blocks than tasks, since each of its tasks may still
+ * take one. */
 ALWAYS_INLINE uint32_t shortest(struct queue *queue, const struct policy_view *view,
-                                const struct policy_task *task, uint32_t bound, bool is_sure)
+                                const struct policy_task *task, uint32_t bound, bool needs_room)
 {
     uint32_t core = policy_below((uint32_t)policy_draw(&queue->random), view->cores);
     uint32_t best = POLICY_NOBODY, least = bound;
@@ -35,7 +35,7 @@ ALWAYS_INLINE uint32_t shortest(struct queue *queue, const struct policy_view *v
         const struct watch_line *line = &view->lines[core];
         uint32_t count = watch_count(line);
         if (count < least && policy_feasible(view, task, core) &&
-            (!is_sure || policy_has_room(line, task->class, count))) {
+            (!needs_room || policy_has_room(line, task->class, count))) {
             least = count;
             best = core;
         }

@@ -1,35 +1,35 @@
 /*
- * policy_steal.c: tasks go around in turn, slow cores get fewer, and a core that runs dry takes the
+ * policy_steal.c: tasks go to the cores in turn, slow cores get fewer, and an idle core steals the
  * oldest waiting task of another (Blumofe and Leiserson, "Scheduling multithreaded computations by
  * work stealing", JACM 1999; ZygOS, SOSP 2017, for tasks of microseconds; "Efficient scheduling
  * policies for microsecond-scale tasks", NSDI 2022, found no better balancer).
  *
- * Where the core whose turn it is works, up to four random ones are looked at, and an idle one gets
- * the task: a theft less. Where the core found is slow, as its smoothed service time is half as
- * long again as the quickest one's, the task leaves it for a quicker core that would be done sooner
- * with what it has and this task: of four random ones and the two that were best last time
- * (Mitzenmacher, Prabhakar, Shah, "Load balancing with memory", FOCS 2002).
+ * If the core in turn is busy, up to four random cores are tried, and an idle one gets the task,
+ * which saves a theft. If the chosen core is slow, with a smoothed service time above 1.5 times the
+ * quickest, the task goes to a quicker core that would finish its present tasks and this one
+ * sooner: of four random ones and the two that were best last time (Mitzenmacher, Prabhakar, Shah,
+ * "Load balancing with memory", FOCS 2002).
  *
  * The victim is the core whose oldest task has waited longest, of 64 from a random one on, or of
- * more until one has a task waiting. One task in flight is the one that runs: nobody takes it. A
- * slow thief leaves what the victim would have done before it.
+ * more until one has a waiting task. A single task in flight is the running one, so no thief takes
+ * it. A slow thief leaves tasks that the victim would finish sooner.
  */
 #include "exec/policy_parts.h"
 
 enum {
-    LOOKS = 4,
+    RANDOM_TRIES = 4,
     REMEMBERED = 2,
-    TRY_EVERY = 256, /* times that a slow core is found, one at which it gets the task if idle */
-    /* The quickest service time, in units of 1/2^6 ns, rises by 1/2^6 a decision, so that it
-     * follows cores that become slower. */
+    TRY_EVERY = 256, /* a slow core is avoided, but one time in 256 gets the task if idle */
+    /* The quickest service time, in units of 2^-6 ns, rises by 1/2^6 each decision, to follow cores
+     * that become slower. */
     QUICK_SHIFT = 6,
 };
 
 struct steal {
     uint64_t random;
-    uint64_t quick; /* 0: not known */
+    uint64_t quick; /* quickest service time; 0: unknown */
     uint32_t next;
-    uint32_t left; /* times that a slow core was left */
+    uint32_t left; /* times a slow core was avoided */
     uint32_t remembered[REMEMBERED];
 };
 
@@ -49,7 +49,7 @@ static uint32_t random_core(struct steal *steal, const struct policy_view *view)
     return policy_below((uint32_t)policy_draw(&steal->random), view->cores);
 }
 
-/* The core whose turn it is, or an idle one of a few; POLICY_REJECT when none is feasible. */
+/* The core in turn, or an idle one of a few others; POLICY_REJECT when none is feasible. */
 static uint32_t in_turn(struct steal *steal, const struct policy_view *view,
                         const struct policy_task *task)
 {
@@ -57,7 +57,7 @@ static uint32_t in_turn(struct steal *steal, const struct policy_view *view,
     if (core == POLICY_REJECT)
         return core;
     if (watch_count(&view->lines[core]) != 0) {
-        for (unsigned i = 0; i < LOOKS; i++) {
+        for (unsigned i = 0; i < RANDOM_TRIES; i++) {
             uint32_t other = random_core(steal, view);
             if (watch_count(&view->lines[other]) == 0 && policy_feasible(view, task, other))
                 return other;
@@ -72,7 +72,7 @@ ALWAYS_INLINE uint64_t service_ns(const struct policy_view *view, uint32_t core)
     return load(&view->lines[core].service_ns, RELAXED);
 }
 
-/* Whether the core takes half as long again as the quickest; notes how quick that is. */
+/* Whether the core takes more than 1.5 times the quickest service time, which this updates. */
 static bool is_slow(struct steal *steal, const struct policy_view *view, uint32_t core)
 {
     uint64_t service = service_ns(view, core) << QUICK_SHIFT;
@@ -84,21 +84,21 @@ static bool is_slow(struct steal *steal, const struct policy_view *view, uint32_
     return service > steal->quick + steal->quick / 2;
 }
 
-/* When the core would be done with what it has and one task more. */
+/* Time until the core would finish its present tasks and one more. */
 ALWAYS_INLINE uint64_t done_in_ns(const struct policy_view *view, uint32_t core)
 {
     return ((uint64_t)watch_count(&view->lines[core]) + 1) * service_ns(view, core);
 }
 
-/* Of the cores that are quicker than the slow `core` by half, the one that would be done first, or
- * `core` itself. */
+/* Of the cores at least 1.5 times as quick as `core`, the one that would finish first, or
+ * `core`. */
 static uint32_t quicker(struct steal *steal, const struct policy_view *view,
                         const struct policy_task *task, uint32_t core)
 {
     uint32_t best = core, second = core;
     uint64_t here_ns = service_ns(view, core), least_ns = done_in_ns(view, core);
     uint32_t remembered[REMEMBERED] = {steal->remembered[0], steal->remembered[1]};
-    for (unsigned i = 0; i < REMEMBERED + LOOKS; i++) {
+    for (unsigned i = 0; i < REMEMBERED + RANDOM_TRIES; i++) {
         uint32_t other = i < REMEMBERED ? remembered[i] : random_core(steal, view);
         uint64_t other_ns = service_ns(view, other);
         if (other == best || here_ns < other_ns + other_ns / 2 ||
@@ -122,14 +122,14 @@ static uint32_t steal_choose(void *state, const struct policy_view *view,
     uint32_t core = in_turn(steal, view, task);
     if (core == POLICY_REJECT || likely(!is_slow(steal, view, core)))
         return core;
-    /* A core that gets nothing is not measured: one that met a long task first would stay slow. */
+    /* A core without tasks is not measured: one whose first task was long would stay slow. */
     if (++steal->left % TRY_EVERY == 0 && watch_count(&view->lines[core]) == 0)
         return core;
     return quicker(steal, view, task, core);
 }
 
-/* Whether the thief would be done with the task before the victim had come to its last one, or the
- * task has waited for as long as the thief takes longer. */
+/* Whether the thief would finish the task before the victim reached its last one, or the task has
+ * waited for as long as the thief takes longer. */
 static bool is_worth_stealing(const struct policy_view *view, uint32_t victim, uint32_t thief)
 {
     uint64_t slow_ns = service_ns(view, thief), quick_ns = service_ns(view, victim);
@@ -137,7 +137,7 @@ static bool is_worth_stealing(const struct policy_view *view, uint32_t victim, u
            policy_waited(view, victim, 1) + quick_ns >= slow_ns;
 }
 
-/* Cores that a thief looks at: one that has work of its own, and one that has none. */
+/* Cores that a thief inspects: a thief with own work, and one without. */
 enum { STEAL_LOOKS_BUSY = 2, STEAL_LOOKS_IDLE = 64 };
 
 static bool has_loot(const struct policy_view *view, uint32_t core)
@@ -146,9 +146,9 @@ static bool has_loot(const struct policy_view *view, uint32_t core)
 }
 
 /*
- * The core whose oldest task has waited longest, of as many as a thief looks at from a random one
- * on, or POLICY_NOBODY. A thief that has work of its own takes another's only when that has waited
- * a service time longer; one that has none looks on until it finds somebody.
+ * The core whose oldest task has waited longest, of those inspected from a random one on, or
+ * POLICY_NOBODY. A thief with own work steals only a task that has waited a service time longer
+ * than its own; a thief without continues past STEAL_LOOKS_IDLE until it finds a victim.
  */
 static uint32_t steal_victim(void *state, const struct policy_view *view, uint32_t thief)
 {
@@ -163,7 +163,7 @@ static uint32_t steal_victim(void *state, const struct policy_view *view, uint32
     uint32_t victim = POLICY_NOBODY;
     for (uint32_t seen = 1; seen <= view->cores; seen++) {
         while (!has_work && victim == POLICY_NOBODY && seen < view->cores &&
-               watch_count(&view->lines[core]) <= 1) { /* most looks: nothing waits there */
+               watch_count(&view->lines[core]) <= 1) { /* common case: no task waits there */
             core = core + 1 < view->cores ? core + 1 : 0;
             seen++;
         }

@@ -1,5 +1,6 @@
 /*
- * ring.c: puts and takes numbers, each in two steps: a position, then its place.
+ * ring.c: puts and takes numbers, each in two steps: claim a position, then write or read its
+ * place.
  *
  * Owner: any thread. Protocol: docs/protocols/ring.md
  */
@@ -74,10 +75,10 @@ bool ring_oldest(const struct ring *ring, uint64_t *number)
         uint64_t now = load(&readable->head, RELAXED);
         if (now == head)
             return false;
-        head = now; /* another took that place; the next may hold a number */
+        head = now; /* another thread took that place; the next may have a number */
     }
     *number = UINT64_MAX;
-    return true; /* others take: a look that is too many harms less than one too few */
+    return true; /* contended: a false "ready" costs less than a missed number */
 }
 
 bool ring_is_ready(const struct ring *ring)

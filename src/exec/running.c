@@ -1,18 +1,17 @@
 /*
- * running.c: which executors there are, so that another process can see how they do.
+ * running.c: the table of executors, which lets another process observe them.
  *
- * The table is read from outside through its facts, as the heap's is (front/watch.c); nothing in
- * this process reads it. An executor that finds it full runs unseen.
+ * Other processes read the table through its facts, like the heap's (front/watch.c); this process
+ * does not read it. An executor that finds the table full is not visible.
  *
- * Owner: each place belongs to the executor that took it. Design: docs/design/watching.md
+ * Owner: each entry belongs to the executor that took it. Design: docs/design/watching.md
  */
 #include "base/facts.h"
 #include "calmalloc/calmalloc.h"
 #include "exec/parts.h"
 #include "pool/pool.h"
 
-/* EXEC_FACTS_VERSION changes when a fact comes to mean something else, or is gone that was there.
- */
+/* EXEC_FACTS_VERSION: incremented when a fact changes its meaning or disappears. */
 enum { RUNNING_MAX = 8, EXEC_FACTS_VERSION = 3 };
 
 static struct calm_exec *_Atomic running[RUNNING_MAX];

@@ -1,17 +1,15 @@
 /*
- * worker.c: runs the tasks of one core: its inbox, what the executor holds, what others have too
- * much of; and sleeps when there is nothing for long.
+ * worker.c: runs one core's tasks: from its inbox, from the executor's held tasks, or stolen from
+ * others; sleeps when there is none for long.
  *
- * A worker that finds nothing looks on for a while, then sleeps until somebody wakes it. While
- * blocks of its pool are in use, or tasks wait that it leaves to quicker cores, it sleeps a few
- * milliseconds at a time and takes back what others freed, since a core that seems to have no block
- * is sent no task that would wake it.
+ * A worker without a task polls for a while, then sleeps until woken. While blocks of its pool are
+ * in use, or tasks wait that it leaves to quicker cores, it sleeps a few milliseconds at a time and
+ * takes back remote frees: a core that seems to have no block gets no task that would wake it.
  *
- * Where the program has events of its own, a worker sleeps in the program's `wait` instead, and
- * does so whenever it has no task.
+ * If the program has its own events, a worker without a task sleeps in the program's `wait`
+ * instead, without polling first.
  *
- * A task may end its thread, by pthread_exit or as it is cancelled: another thread goes on where
- * that one stopped.
+ * A task may end its thread, by pthread_exit or cancellation: a new thread continues in its place.
  *
  * Owner: the worker's thread; doze is shared, docs/protocols/ring.md. Design:
  * docs/design/executor.md
@@ -23,12 +21,12 @@
 #include "os/worker.h"
 
 enum {
-    LOOKS_MAX_IDLE = 2000, /* before it sleeps: some 100 us                       */
-    LOOKS_A_STEAL = 64,    /* between two looks at the others' inboxes            */
-    TASKS_A_ROUND = 32,    /* between two looks at the program's events           */
-    CLASSES_A_TASK = 4,    /* whose remote frees are taken back before it         */
-    PAUSE_MS_MAX = 16,     /* of a sleep while blocks are in use                  */
-    JOIN_STEP_MS = 100,    /* between two looks whether a worker is over */
+    IDLE_ROUNDS_MAX = 2000, /* idle rounds before a sleep: some 100 us             */
+    ROUNDS_A_STEAL = 64,    /* idle rounds between two tries to steal              */
+    TASKS_A_ROUND = 32,     /* tasks between two waits for the program's events    */
+    CLASSES_A_TASK = 4,     /* classes whose remote frees are taken back before a task */
+    PAUSE_MS_MAX = 16,      /* longest sleep while blocks are in use               */
+    JOIN_STEP_MS = 100,     /* time between two checks whether a worker has ended */
 };
 
 static _Thread_local struct calm_worker *here;
@@ -60,9 +58,9 @@ static bool is_whole(const struct calm_worker *worker)
     return calm_pool_watch_bytes(calm_pool_watch(worker->pool)) == worker->whole_bytes;
 }
 
-/* Takes back what others freed, of the next classes in turn; whether there was any. A core that is
- * never idle would else go on saying that it has no block of a class, and get no task that asks for
- * one. */
+/* Takes back remote frees of the next `classes` classes in turn. Returns whether there were any. A
+ * core that is never idle would otherwise keep showing no block of a class, and get no task that
+ * needs one. */
 static bool take_back(struct calm_worker *worker, uint32_t classes)
 {
     uint32_t found = 0;
@@ -96,8 +94,7 @@ static void count_done(struct calm_worker *worker)
     wake_waiters(worker->exec);
 }
 
-/* The running task has ended, by its return or with its thread: its slot goes back, then its place.
- */
+/* Ends the running task, which returned or ended its thread: returns its slot, then its place. */
 static void finish(struct calm_worker *worker)
 {
     struct watch_line *line = worker->line;
@@ -117,7 +114,7 @@ static void finish(struct calm_worker *worker)
     count_done(worker);
 }
 
-/* Runs a job where it lies: in a slot of `inbox`, or where that is NULL in `loot`. */
+/* Runs a job in its slot of `inbox`, or in `loot` if `inbox` is NULL. */
 static void run(struct calm_worker *worker, struct inbox *inbox, struct job *job)
 {
     take_back(worker, fewer(worker->exec->classes, CLASSES_A_TASK));
@@ -133,7 +130,7 @@ static bool has_block(const struct calm_worker *worker, uint32_t class)
     return class >= WATCH_CLASSES || watch_free(worker->line, class) > 0;
 }
 
-/* Whether the oldest task that the policy holds can run here now; once the executor stops, any. */
+/* Whether the oldest held task can run here now. While the executor stops, any held task can. */
 static bool may_take_held(const struct calm_worker *worker)
 {
     const struct inbox *held = &worker->exec->held;
@@ -149,8 +146,8 @@ static void copy_to_loot(struct calm_worker *worker, const struct job *job)
     __builtin_memcpy(worker->loot, job, sizeof *job + job->payload_bytes);
 }
 
-/* A job that was taken and is in `loot` goes back, to the end of its inbox. False: that was closed
- * meanwhile, and has its slot back. */
+/* Puts a taken job, of which `loot` has a copy, at the end of its inbox. False: the inbox has
+ * closed and took the slot back; only the copy is left. */
 static bool put_back(struct calm_worker *worker, struct inbox *inbox, struct job *job)
 {
     bool is_back = inbox_publish_marked(inbox, job, worker->loot->class);
@@ -159,8 +156,8 @@ static bool put_back(struct calm_worker *worker, struct inbox *inbox, struct job
     return is_back;
 }
 
-/* One that the policy holds, to run where it lies. Where another thread took the one that was
- * looked at, and this one has no block, it goes back, to the end. */
+/* Takes a held task, to run in its slot. If another thread took the inspected task and this core
+ * has no block for the next one, that one goes to the end of the inbox. */
 static struct job *take_held(struct calm_worker *worker)
 {
     struct inbox *held = &worker->exec->held;
@@ -176,8 +173,8 @@ static struct job *take_held(struct calm_worker *worker)
     return put_back(worker, held, job) ? NULL : worker->loot;
 }
 
-/* Runs the next of its own inbox, or of those that the policy holds. What was sent and what was not
- * take turns, so that a core that is never without the one still runs the other. */
+/* Runs the next task of the worker's inbox, or a held one. Sent and other tasks take turns, so a
+ * steady supply of one kind does not starve the other. */
 static bool run_own(struct calm_worker *worker)
 {
     struct inbox *inbox = &worker->inbox, *of = inbox;
@@ -198,13 +195,12 @@ static bool run_own(struct calm_worker *worker)
     if (of != inbox)
         watch_arrived(worker->line);
     else if (!job->is_sent || !ring_is_ready(&inbox->ready))
-        watch_oldest(worker->line, job->submitted_ns); /* what waits now is younger */
+        watch_oldest(worker->line, job->submitted_ns); /* tasks still waiting are younger */
     run(worker, of, job);
     return true;
 }
 
-/* Whether a thief would find a task that it can run, as far as can be seen: what was sent is not
- * for it, nor what needs a block that it has not. */
+/* Whether the core's oldest waiting task was not sent and the thief has a block for it. */
 static bool has_loot(const void *thief, uint32_t core)
 {
     const struct calm_worker *worker = (const struct calm_worker *)thief;
@@ -213,7 +209,7 @@ static bool has_loot(const void *thief, uint32_t core)
            has_block(worker, class);
 }
 
-/* The policy's say, or POLICY_NOBODY. */
+/* The policy's victim, or POLICY_NOBODY. */
 static uint32_t victim(struct calm_worker *worker)
 {
     struct calm_exec *exec = worker->exec;
@@ -230,11 +226,11 @@ static uint32_t victim(struct calm_worker *worker)
 }
 
 /*
- * Takes the oldest task that was not sent and waits at a core that the policy names, if this one
- * has a block for it; what others freed counts. It runs as a copy, so that the victim has its slot
- * and its place back at once. Where another thread took that task, and the next is one that it has
- * no block for, that goes back, to the end, and the thief looks no more until there is news, so
- * that it does not turn the others' inboxes round and round.
+ * Steals the oldest unsent task that waits at the policy's victim, if this core has a block for it;
+ * remote frees count. The task runs as a copy, so the victim gets its slot and place back at once.
+ * If another thread took that task and this core has no block for the next one, that one goes to
+ * the end of the inbox, and the thief stops stealing until there is news: otherwise thieves would
+ * rotate the inboxes endlessly.
  */
 static bool steal(struct calm_worker *worker)
 {
@@ -267,8 +263,8 @@ static bool has_work(struct calm_worker *worker)
            ring_is_closed(&worker->inbox.ready) || victim(worker) != POLICY_NOBODY;
 }
 
-/* Whether there is loot that the policy leaves to others for now: a slow thief takes what has
- * waited for long. */
+/* Whether a task waits that the policy leaves to others for now: a slow thief takes it once it has
+ * waited long. */
 static bool may_steal_later(const struct calm_worker *worker)
 {
     const struct calm_exec *exec = worker->exec;
@@ -281,8 +277,9 @@ static bool may_steal_later(const struct calm_worker *worker)
 }
 
 /*
- * Says that it sleeps, looks once more, sleeps (Z3). Who has news publishes it, then changes the
- * same word: either comes first, so it finds the worker asleep, or the worker finds the news.
+ * Announces sleep, checks once more for news, sleeps (Z3). A thread with news publishes it, then
+ * changes the same word. In either order, the thread finds the worker asleep or the worker finds
+ * the news.
  */
 static void sleep_now(struct calm_worker *worker)
 {
@@ -322,7 +319,7 @@ bool worker_wake(struct calm_worker *worker)
 void worker_wake_any(struct calm_exec *exec)
 {
     for (uint32_t word = 0; word < (exec->cores + 63) / 64; word++) {
-        /* One that was woken already may have a long task before it looks at others. */
+        /* A worker that was woken already may have a long task first. */
         for (uint64_t cores = fetch_or(&exec->asleep[word], 0, ACQ_REL); cores != 0; /* Z5 */
              cores &= cores - 1)
             if (worker_wake(&exec->workers[word * 64 + bit_lowest(cores)]))
@@ -330,21 +327,20 @@ void worker_wake_any(struct calm_exec *exec)
     }
 }
 
-/* One look without work: takes back remote frees, now and then looks at the others, at last
- * sleeps. */
-static void idle(struct calm_worker *worker, unsigned looks)
+/* One idle round: takes back remote frees, then pauses or sleeps. */
+static void idle(struct calm_worker *worker, unsigned idle_rounds)
 {
-    if (looks == 0)
+    if (idle_rounds == 0)
         worker->pause_ms = 1;
     take_back(worker, worker->exec->classes);
-    if (looks < LOOKS_MAX_IDLE && worker->exec->events.wait == NULL)
+    if (idle_rounds < IDLE_ROUNDS_MAX && worker->exec->events.wait == NULL)
         cpu_relax();
     else
         sleep_now(worker);
 }
 
-/* The rest of a round where the program has events: what came is served while the worker is awake,
- * so that nobody wakes it in vain. */
+/* The rest of a round with program events: handles them while the worker is awake, so that no
+ * thread wakes it in vain. */
 static void serve(struct calm_worker *worker, bool is_busy)
 {
     const struct calm_exec_events *events = &worker->exec->events;
@@ -353,27 +349,27 @@ static void serve(struct calm_worker *worker, bool is_busy)
     if (is_busy)
         events->wait(worker, 0, events->context);
     events->serve(worker, events->context);
-    worker_publish(worker); /* it may have allocated */
+    worker_publish(worker); /* serve() may have allocated */
 }
 
-/* Until its inbox is closed and all is done. */
-static void work(struct calm_worker *worker)
+/* Runs tasks until both inboxes are closed and empty. */
+static void run_tasks(struct calm_worker *worker)
 {
-    unsigned looks = 0;
+    unsigned idle_rounds = 0;
     while (!inbox_is_over(&worker->inbox) || !inbox_is_over(&worker->exec->held)) {
         bool is_busy = false;
-        if (looks % LOOKS_A_STEAL == 0 || looks >= LOOKS_MAX_IDLE)
-            is_busy = steal(worker); /* what waits longer elsewhere comes first */
+        if (idle_rounds % ROUNDS_A_STEAL == 0 || idle_rounds >= IDLE_ROUNDS_MAX)
+            is_busy = steal(worker); /* a task that waits longer elsewhere comes first */
         is_busy = run_own(worker) || is_busy;
         if (!is_busy)
-            idle(worker, looks);
+            idle(worker, idle_rounds);
         if (worker->exec->events.wait != NULL)
             serve(worker, is_busy);
-        looks = is_busy ? 0 : looks + (looks <= LOOKS_MAX_IDLE);
+        idle_rounds = is_busy ? 0 : idle_rounds + (idle_rounds <= IDLE_ROUNDS_MAX);
     }
 }
 
-/* The last thing that the worker's last thread does with it. */
+/* The last access of the worker's last thread to the worker. */
 static void worker_end(struct calm_worker *worker)
 {
     here = NULL;
@@ -395,15 +391,15 @@ static void create_pool(struct calm_worker *worker)
     os_wake(&exec->ready, 1);
 }
 
-static void go_on(void *argument);
+static void replace_thread(void *argument);
 
-/* The calling thread works from now on, also where another one stopped amid its sleep. */
-static void take_over(struct calm_worker *worker)
+/* Makes the calling thread the worker's, also if the last one ended during its sleep. */
+static void adopt_worker(struct calm_worker *worker)
 {
     here = worker;
     worker->thread = os_worker_self();
     worker->task = os_worker_task();
-    if (os_worker_at_end(go_on, worker) != 0 && worker->pool == NULL)
+    if (os_worker_at_end(replace_thread, worker) != 0 && worker->pool == NULL)
         worker->error = CALM_EXEC_ETHREAD;
     store(&worker->is_pinned, os_worker_pin(worker->cpu) == 0, RELAXED);
     fetch_and(&worker->exec->asleep[worker->core / 64], ~((uint64_t)1 << worker->core % 64),
@@ -411,9 +407,9 @@ static void take_over(struct calm_worker *worker)
     exchange(&worker->doze, DOZE_AWAKE, ACQ_REL);
 }
 
-/* A task, or what the program does in `wait` or `serve`, ends the calling thread. Another one goes
- * on, and where the system starts none this one does, before it ends. */
-static void go_on(void *argument)
+/* Runs when a task, or the program's `wait` or `serve`, ends the calling thread. A new thread
+ * continues; if the system starts none, this one continues before it ends. */
+static void replace_thread(void *argument)
 {
     struct calm_worker *worker = (struct calm_worker *)argument;
     add(&worker->threads_ended, 1);
@@ -429,11 +425,11 @@ static void go_on(void *argument)
 void *worker_main(void *argument)
 {
     struct calm_worker *worker = (struct calm_worker *)argument;
-    take_over(worker);
+    adopt_worker(worker);
     if (worker->pool == NULL)
         create_pool(worker);
     if (worker->error == 0)
-        work(worker);
+        run_tasks(worker);
     worker_end(worker);
     return NULL;
 }

@@ -61,17 +61,17 @@ EXPORT void calm_free(void *block)
 
 EXPORT void calm_free_sized(void *block, size_t size)
 {
-    heap_free_own(block, size, 1);
+    heap_free_own(block, size, 1, SIZE_FIRST);
 }
 
 EXPORT void calm_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
-    heap_free_own_aligned(block, alignment, size);
+    heap_free_own(block, size, alignment, ALIGN_FIRST);
 }
 
 EXPORT void calm_adapter_free(void *block, size_t size, size_t alignment)
 {
-    heap_free_own(block, size, alignment);
+    heap_free_own(block, size, alignment, SIZE_FIRST);
 }
 
 EXPORT void calm_adapter_free_checked(void *block, size_t size, size_t alignment)
@@ -79,8 +79,8 @@ EXPORT void calm_adapter_free_checked(void *block, size_t size, size_t alignment
     heap_free_sized(block, size, alignment);
 }
 
-/* Growing a small block is what containers do most: its class and what is to be copied are known.
- */
+/* A growing container reallocs small blocks most of all. The class and the bytes to copy are known
+ * here. */
 EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
 {
     if (new_size <= size || new_size > MEDIUM_MAX)
@@ -91,7 +91,7 @@ EXPORT void *calm_adapter_realloc(void *block, size_t size, size_t new_size)
     if (moved == NULL)
         return NULL;
     __builtin_memcpy(moved, block, size);
-    heap_free_own(block, size, ADAPTER_ALIGN_MAX);
+    heap_free_own(block, size, ADAPTER_ALIGN_MAX, SIZE_FIRST);
     return moved;
 }
 
@@ -132,7 +132,7 @@ EXPORT void calm_idle(void)
 
 EXPORT void calm_on_limit(void (*callback)(size_t bytes_over))
 {
-    limit_tell(callback);
+    limit_on_over(callback);
 }
 
 EXPORT size_t calm_committed(void)

@@ -6,7 +6,8 @@
 #include "front/front.h"
 #include "site/tag.h"
 
-/* The site of a request with a tag, in an exported function. */
+/* The site of a tagged request. Use only in an exported function, whose caller is the site of tag
+ * 0. */
 #define TAGGED(tag) ((tag) == 0 ? (const void *)CALLER : site_of_tag(tag))
 
 EXPORT void *calm_malloc_at(size_t size, uint64_t tag)

@@ -1,9 +1,9 @@
 /*
- * cohorts.c: adds depots up by cohort. Allocates nothing.
+ * cohorts.c: sums the depots by cohort. Allocates nothing.
  *
- * Numbers are read while others work, so they are each exact at some moment, not all at the same
- * one. A slab that moves to another cohort takes its live blocks along at once; what a cache holds
- * of them follows when it is freed again or flushed.
+ * Other threads work meanwhile: each number is exact at some moment, but not all at one moment. A
+ * slab that changes its cohort takes its live blocks along at once; its cached blocks follow at
+ * their next free or flush.
  *
  * Owner: the caller; each depot under its lock. Design: docs/design/watching.md
  */
@@ -13,16 +13,16 @@
 #include "core/rows.h"
 #include "front/stats.h"
 
-/* What each row or cohort has, before it is known which are to be shown. */
+/* The bytes of each row or cohort, from which the shown ones are chosen. */
 struct weights {
-    uint64_t bytes[ROW_LIMIT]; /* one more than are live or in caches; 0: it has no slab */
-    uint16_t place[ROW_LIMIT]; /* where it is shown, from 1; 0: nowhere                  */
+    uint64_t bytes[ROW_LIMIT]; /* bytes live or in caches, plus 1; 0: it has no slab */
+    uint16_t place[ROW_LIMIT]; /* its index in the output plus 1; 0: not shown           */
 };
 
-/* With sites apart each row is a cohort (core/rows.h). */
+/* With sites separate, each row is a cohort (core/rows.h). */
 static unsigned cohort_of(unsigned bin)
 {
-    return rows_are_apart ? bin_row(bin) : bin_row(bin) % COHORT_LIMIT;
+    return rows_are_separate ? bin_row(bin) : bin_row(bin) % COHORT_LIMIT;
 }
 
 static void add(struct calm_cohort *cohort, const struct depot *depot, const struct stats_bin *bin)
@@ -35,8 +35,8 @@ static void add(struct calm_cohort *cohort, const struct depot *depot, const str
     cohort->active_bytes += bin->slabs << CHUNK_SHIFT;
 }
 
-/* Weighs all cohorts; how many have slabs. */
-static size_t weigh(struct weights *weights)
+/* Sums the bytes of each cohort. Returns the number of cohorts with slabs. */
+static size_t sum_bytes(struct weights *weights)
 {
     size_t count = 0;
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
@@ -50,7 +50,7 @@ static size_t weigh(struct weights *weights)
     return count;
 }
 
-/* The heaviest cohort that has no place yet. Pre: there is one. */
+/* The heaviest cohort without a place. Pre: there is one. */
 static unsigned heaviest(const struct weights *weights)
 {
     unsigned best = ROW_LIMIT;
@@ -64,12 +64,12 @@ static unsigned heaviest(const struct weights *weights)
 size_t cohorts_read(struct calm_cohort *out, size_t capacity)
 {
     struct weights weights = {0};
-    size_t count = weigh(&weights), shown = size_min(count, capacity);
+    size_t count = sum_bytes(&weights), shown = size_min(count, capacity);
     for (size_t i = 0; i < shown; i++) {
         unsigned cohort = heaviest(&weights);
         weights.place[cohort] = (uint16_t)(i + 1);
         out[i] = (struct calm_cohort){.cohort = cohort,
-                                      .is_sampled = !rows_are_apart && cohort == COHORT_SAMPLED};
+                                      .is_sampled = !rows_are_separate && cohort == COHORT_SAMPLED};
     }
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
         unsigned place = weights.place[cohort_of(depot->bin)];

@@ -16,8 +16,8 @@ enum { COMPLAINTS_MAX = 1024 };
 
 static _Atomic uint64_t failed_calls;
 static uint64_t
-    report_file[2]; /* what report_fd was at start; a program may close it and reuse the number */
-static uint64_t sites_file[2]; /* the same of sites_fd */
+    report_file[2]; /* identity of report_fd at start; a program may close and reuse the number */
+static uint64_t sites_file[2]; /* identity of sites_fd at start */
 
 void front_note_file(int fd, uint64_t identity[2])
 {
@@ -49,7 +49,7 @@ static struct heap_settings settings_now(void)
     };
 }
 
-/* What cannot be read is named, once. */
+/* Writes all complaints at once. */
 static void read_options(const char *line)
 {
     char buffer[COMPLAINTS_MAX];
@@ -97,7 +97,7 @@ NOINLINE void *front_alloc_slow(size_t bytes, const void *site, const void *fram
     return block != NULL ? block : front_fail();
 }
 
-/* Apart, so that the other one needs no frame. */
+/* Not inlined, so front_alloc_missed needs no stack frame. */
 static NOINLINE void *alloc_through(size_t bytes, const void *site, const void *frame,
                                     struct cache_miss at)
 {
@@ -108,7 +108,7 @@ static NOINLINE void *alloc_through(size_t bytes, const void *site, const void *
 NOINLINE void *front_alloc_missed(size_t bytes, const void *site, const void *frame,
                                   struct cache_miss at)
 {
-    void *block = second_alloc_again(at, site);
+    void *block = second_alloc_retry(at, site);
     return likely(block != NULL) ? block : alloc_through(bytes, site, frame, at);
 }
 
@@ -121,7 +121,7 @@ void *front_realloc(void *block, size_t bytes, const void *site, const void *fra
         return NULL;
     }
     void *result = site_realloc(block, bytes, site, frame);
-    if (limit_ends(result))
+    if (limit_should_retry(result))
         result = site_realloc(block, bytes, site, frame);
     return result != NULL ? result : front_fail();
 }
@@ -154,7 +154,7 @@ DESTRUCTOR_LAST static void at_exit(void)
         stats_write_text(2);
     int report_fd = (int)option_value(OPTION_report_fd);
     if (front_is_file(report_fd, report_file)) {
-        os_file_lock(report_fd); /* a child that ends at the same time writes to the same file */
+        os_file_lock(report_fd); /* a child that exits now writes to the same file */
         stats_write_json(report_fd);
         os_file_unlock(report_fd);
     }

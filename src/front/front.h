@@ -1,9 +1,8 @@
 /*
- * front.h: the public functions' common halves, for api.c and for libc, which knows the caller's
- * address itself.
+ * front.h: the parts of the public functions that api.c and libc share.
  *
- * A function takes the return address that names the site, and the address of the caller's frame
- * (site/second.h). On failure these set errno, as the standard names must.
+ * Each function takes the return address that names the site, and the address of the caller's frame
+ * (site/second.h). On failure each sets errno, as the standard functions must.
  */
 #ifndef CALM_FRONT_FRONT_H
 #define CALM_FRONT_FRONT_H
@@ -11,7 +10,7 @@
 #include "core/limit.h"
 #include "site/second.h"
 
-/* The address the enclosing exported function returns to. */
+/* The address that the enclosing exported function returns to. */
 #define CALLER RETURN_ADDRESS
 
 enum front_error {
@@ -23,14 +22,14 @@ enum front_error {
     FRONT_EINVAL = 22
 };
 
-/* Applies options that were changed while the heap runs. */
+/* Applies options that changed while the heap runs. */
 void front_options_changed(void);
 
-/* Notes which file an option's descriptor is, unless 0. */
+/* Records the identity of the file behind an option's descriptor. Does nothing for 0. */
 void front_note_file(int fd, uint64_t identity[2]);
 
-/* Whether an option's descriptor, unless 0, is still the file that it was: a program may close
- * it and reuse the number. */
+/* Whether an option's descriptor still refers to the recorded file; false for 0. A program may
+ * close and reuse the number. */
 bool front_is_file(int fd, const uint64_t identity[2]);
 
 /* Counts a failed request, sets ENOMEM, returns NULL. */
@@ -41,18 +40,18 @@ void *front_realloc(void *block, size_t bytes, const void *site, const void *fra
 void *front_aligned(size_t align, size_t bytes, const void *site, const void *frame);
 void *front_zeroed(size_t count, size_t bytes, const void *site, const void *frame);
 
-/* The product, or SIZE_MAX, which no request satisfies, when it overflows. */
+/* The product, or on overflow SIZE_MAX, which no request satisfies. */
 ALWAYS_INLINE size_t front_product(size_t count, size_t bytes)
 {
     size_t product;
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* The rest of front_alloc; never inlined, so that the fast path needs no stack frame. It looks the
- * cohort up again, so that the fast path need not keep it. */
+/* Slow path of front_alloc. Never inlined, so the fast path needs no stack frame. Looks up the
+ * cohort again, so the fast path need not keep it. */
 void *front_alloc_slow(size_t bytes, const void *site, const void *frame);
 
-/* The same of a request that looked in a cache and found nothing. */
+/* Slow path of front_alloc after a cache miss, which `at` describes. */
 void *front_alloc_missed(size_t bytes, const void *site, const void *frame, struct cache_miss at);
 
 ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site, const void *frame)
@@ -64,7 +63,7 @@ ALWAYS_INLINE void *front_alloc(size_t bytes, const void *site, const void *fram
     return likely(block != NULL) ? block : front_alloc_missed(bytes, site, frame, at);
 }
 
-/* front_alloc(bytes, CALLER), in an exported function. */
+/* front_alloc(bytes, CALLER). Use only in an exported function. */
 ALWAYS_INLINE void *front_alloc_here(size_t bytes)
 {
     struct cache_miss at;

@@ -1,7 +1,7 @@
 /*
- * options.c: parses and keeps options. Allocates nothing; runs before the first allocation.
+ * options.c: parses and stores options. Allocates nothing; runs before the first allocation.
  *
- * Owner: the start writes all; afterwards values are read and written as single words.
+ * Owner: the start writes all values; later each value is read and written as one word.
  */
 #include "front/options.h"
 
@@ -23,7 +23,7 @@ static _Atomic uint64_t values[OPTION_COUNT] = {
 #undef CHOICE
 };
 
-/* A piece of the line: not terminated. */
+/* Part of the line, not terminated. */
 struct piece {
     const char *start;
     size_t length;

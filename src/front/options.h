@@ -1,7 +1,7 @@
 /*
- * options.h: what a user may choose, read from CALM_OPTIONS="name=value,name=value".
+ * options.h: the user's options, read from CALM_OPTIONS="name=value,name=value".
  *
- * The list is options.def; this struct, the parser, `calm options` and the tests come from it.
+ * options.def is the list. This struct, the parser, `calm options` and the tests come from it.
  */
 #ifndef CALM_FRONT_OPTIONS_H
 #define CALM_FRONT_OPTIONS_H
@@ -14,7 +14,7 @@ enum option_when { START, ANYTIME };
 
 struct option {
     const char *name;
-    const char *words; /* of a choice, separated by '|'; NULL for a number */
+    const char *words; /* the choices, separated by '|'; NULL: a number */
     const char *help;
     uint64_t standard; /* the default */
     uint64_t minimum;
@@ -35,16 +35,16 @@ extern const struct option options[OPTION_COUNT];
 
 enum option_error { OPTION_FINE, OPTION_UNKNOWN, OPTION_BAD_VALUE, OPTION_FIXED };
 
-/* The value in force. */
+/* The current value. */
 uint64_t option_value(enum option_index index);
 
 /*
- * Reads "name=value,..." into the options, whatever their `when`. Each part that cannot be read
- * gets one line in `complaints`, and is otherwise ignored. Any bytes are safe.
+ * Reads "name=value,..." into the options, whatever their `when`. Each invalid part adds one line
+ * to `complaints` and changes no option. Any bytes are safe.
  */
 void options_parse(const char *line, struct text *complaints);
 
-/* By name: reads, and writes those that may change at any time. */
+/* Read any option by name; write an option whose `when` is ANYTIME. */
 enum option_error option_read(const char *name, uint64_t *out);
 enum option_error option_write(const char *name, uint64_t value);
 

@@ -1,7 +1,7 @@
 /*
- * profile.c: starts the profiler and writes profiles, as the options ask for it.
+ * profile.c: starts the profiler and writes profiles, as the options say.
  *
- * Owner: the start writes what the options say; a signal's handler counts the files it made.
+ * Owner: the start writes the options' values; the signal handler counts the files it made.
  * Design: docs/design/profiler.md
  */
 #include "front/profile.h"
@@ -14,7 +14,7 @@
 
 enum { KIB = 1024, NAME_MAX_BYTES = 64, NAMES_MAX = 1000 };
 
-static uint64_t profile_file[2]; /* what profile_fd was at start */
+static uint64_t profile_file[2]; /* identity of profile_fd at start */
 static _Atomic uint32_t files_written;
 
 void profile_start_wanted(void)
@@ -25,7 +25,8 @@ void profile_start_wanted(void)
         sample_start(rate, 0);
 }
 
-/* Makes the next file whose name is not there yet. */
+/* Creates the next file, whose name must not exist yet. Returns the descriptor or a negative
+ * errno. */
 static int create_next(void)
 {
     for (unsigned tries = 0; tries < NAMES_MAX; tries++) {
@@ -68,7 +69,7 @@ void profile_at_exit(void)
     int fd = (int)option_value(OPTION_profile_fd);
     if (!front_is_file(fd, profile_file))
         return;
-    os_file_lock(fd); /* a child that ends at the same time writes to the same file */
+    os_file_lock(fd); /* a child that exits now writes to the same file */
     profile_write(fd, PROFILE_PPROF);
     os_file_unlock(fd);
 }

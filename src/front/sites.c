@@ -1,10 +1,10 @@
 /*
- * sites.c: writes the sites that were sampled, module by module.
+ * sites.c: writes the sampled sites, module by module.
  *
- * The kernel's list of modules is gone through once, and for each the sites in it; so no table of
- * either is kept. What was found while another thread works may be written half old, half new.
+ * Walks the kernel's list of modules once, and for each module all sites, so neither needs a table.
+ * An entry that another thread changes meanwhile may be written half old, half new.
  *
- * Owner: the caller, one at a time for a descriptor. Design: docs/design/wrappers.md
+ * Owner: the caller, one at a time for each descriptor. Design: docs/design/wrappers.md
  */
 #include "front/sites.h"
 
@@ -17,7 +17,7 @@ enum { BUFFER_BYTES = 4096, ENTRY_BYTES_MAX = 256 };
 
 struct out {
     int fd;
-    int error; /* of the first write that failed, negative */
+    int error; /* of the first failed write, negative */
     bool has_module;
     bool has_site;
     const struct os_module *module;
@@ -38,7 +38,7 @@ static void make_room(struct out *out, size_t bytes)
         flush(out);
 }
 
-/* A path may hold anything but NUL. */
+/* Escapes JSON. A path may hold any byte but NUL. */
 static void write_string(struct out *out, const char *words)
 {
     static const char digits[] = "0123456789abcdef";

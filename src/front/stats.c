@@ -1,8 +1,7 @@
 /*
  * stats.c: gathers statistics from depots, caches and spans, and writes them. Allocates nothing.
  *
- * Numbers are read while others work, so they are each exact at some moment, not all at the same
- * one.
+ * Other threads work meanwhile: each number is exact at some moment, but not all at one moment.
  */
 #include "front/stats.h"
 
@@ -14,7 +13,7 @@
 #include "core/registry.h"
 #include "core/sampled_small.h"
 #include "core/armed.h"
-#include "core/shelf.h"
+#include "core/large_cache.h"
 #include "core/thread.h"
 #include "front/cohorts.h"
 #include "front/front.h"
@@ -24,13 +23,13 @@
 #include "site/learned_report.h"
 #include "site/sample.h"
 
-/* What is written goes out in pieces: a thread's stack may be 16 KiB as a whole. */
+/* Reports go out in pieces: a thread's whole stack may be 16 KiB. */
 enum { PIECE_BYTES = 1024 };
 
 struct report {
-    struct text text; /* first: the text that is full is the report's */
+    struct text text; /* first: take_piece() casts the text to its report */
     int fd;
-    int error; /* of the first write that failed, negative */
+    int error; /* of the first failed write, negative */
     char piece[PIECE_BYTES];
 };
 
@@ -47,7 +46,7 @@ static size_t cached_in_bin(unsigned bin)
 
 struct stats_bin stats_read_bin(struct depot *depot)
 {
-    bool is_locked = depot_lock_or_fail(depot); /* else its numbers may not fit together */
+    bool is_locked = depot_lock_or_fail(depot); /* on failure the numbers may disagree */
     size_t slabs = load(&depot->slab_count, RELAXED);
     size_t blocks = slabs * class_facts[bin_class(depot->bin)].capacity;
     size_t taken = blocks - size_min(blocks, load(&depot->free_blocks, RELAXED));
@@ -71,8 +70,8 @@ void stats_read_classes(struct stats_class out[CLASS_LIMIT])
         class->cached_blocks += bin.cached_blocks;
         class->live_blocks += bin.taken_blocks;
     }
-    /* A cache may hold one cohort's blocks under another, so only a class's sums can be subtracted.
-     */
+    /* A cache may hold one cohort's blocks under another, so only sums of a class can be
+     * subtracted. */
     for (unsigned class = 0; class < CLASS_LIMIT; class ++) {
         out[class].cached_blocks = size_min(stats_cached(out[class].cached_blocks),
                                             out[class].live_blocks);
@@ -86,17 +85,17 @@ static size_t resident_now(void)
            sample_resident_bytes() + learned_resident_bytes();
 }
 
-/* Of the region: all that was committed and that has addresses still. */
+/* Bytes of the region that are committed and still have addresses. */
 static size_t region_mapped_now(void)
 {
     size_t mapped = region_mapped_bytes();
-    return mapped - size_min(mapped, span_gone_bytes());
+    return mapped - size_min(mapped, span_unmapped_bytes());
 }
 
 struct stats_totals stats_read_totals(void)
 {
     struct depot_sums small = depot_sums();
-    size_t waiting_spans = shelf_bytes();
+    size_t waiting_spans = large_cache_bytes();
     size_t large = large_bytes();
     size_t mapped = region_mapped_now();
     size_t used = size_min(small.out_bytes + large - size_min(large, waiting_spans), mapped);
@@ -121,7 +120,7 @@ static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LI
         cached += classes[class].cached_blocks * classes[class].block_bytes;
         slabs += classes[class].slabs;
     }
-    size_t large = large_bytes() - size_min(shelf_bytes(), large_bytes());
+    size_t large = large_bytes() - size_min(large_cache_bytes(), large_bytes());
     size_t metadata = region_tables_mapped_bytes() + meta_mapped_bytes() + sample_mapped_bytes() +
                       learned_mapped_bytes();
     struct profile_facts profile = profile_facts();
@@ -130,14 +129,14 @@ static void read_all(struct calm_stats *out, struct stats_class classes[CLASS_LI
         .allocated_bytes = live + cached + large,
         .cached_bytes = cached,
         .cached_limit_bytes = thread_cache_bytes_limit() + batch_bytes_limit() +
-                              SAMPLED_KEPT_BYTES * registry_count() + depot_stray_bytes(),
+                              SAMPLED_KEPT_BYTES * registry_count() + depot_deferred_bytes(),
         .active_bytes = (slabs << CHUNK_SHIFT) + large_bytes(),
         .mapped_bytes = region_mapped_now() + metadata,
         .reserved_bytes = region_reserved_bytes() + meta_reserved_bytes() + sample_mapped_bytes() +
                           learned_mapped_bytes(),
         .resident_bytes = resident_now(),
         .metadata_bytes = metadata,
-        .dirty_bytes = span_dirty_bytes() + shelf_bytes(),
+        .dirty_bytes = span_dirty_bytes() + large_cache_bytes(),
         .purged_bytes = purge_bytes(),
         .foreign_frees = misuse_foreign_count(),
         .misuses = misuse_count(),
@@ -199,7 +198,7 @@ static void fields_of(const struct calm_stats *stats, struct field out[FIELDS])
         out[i] = fields[i];
 }
 
-/* Whose caches the threads work on now. */
+/* Which caches the threads use now. */
 static const char *cached_by(void)
 {
     return load(&cores_are_used, RELAXED) ? "core" : "thread";
@@ -221,7 +220,7 @@ static void report_begin(struct report *report, int fd)
     report->error = 0;
 }
 
-/* Returns the error as errno has it. */
+/* Returns 0 or a positive errno value. */
 static int report_end(struct report *report)
 {
     take_piece(&report->text);

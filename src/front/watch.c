@@ -1,11 +1,11 @@
 /*
  * watch.c: lets another process find our counters and tables.
  *
- * A note in the file that the library is part of leads to the list of facts, so that it is found
- * through program headers alone: in a library by whatever name, in a static program, with symbols
- * or stripped, and although the file itself may be out of reach. Nobody calls anything here.
+ * An ELF note in the library's file leads to the list of facts. A reader needs only program
+ * headers: it works whatever the library's name, in a static program, stripped or not, and where
+ * the file is out of reach. This process calls nothing here.
  *
- * Owner: nobody; all is constant. Design: docs/design/watching.md
+ * Owner: none; all is constant. Design: docs/design/watching.md
  */
 #include "front/watch.h"
 
@@ -15,7 +15,7 @@
 #include "core/large.h"
 #include "core/registry.h"
 #include "core/rows.h"
-#include "core/shelf.h"
+#include "core/large_cache.h"
 #include "core/slab.h"
 #include "mem/meta.h"
 #include "site/learned.h"
@@ -51,7 +51,7 @@ static const struct watch_fact region_facts[] = {
     FACT_NUMBER("cohort.limit", COHORT_LIMIT),
     FACT_NUMBER("cohort.sampled", COHORT_SAMPLED),
     FACT_NUMBER("cohort.first", COHORT_FIRST),
-    FACT_AT("cohort.apart", rows_are_apart),
+    FACT_AT("cohort.apart", rows_are_separate),
     FACTS_END,
 };
 
@@ -60,8 +60,8 @@ const struct fact_table watch_table = {
     .version = WATCH_VERSION,
     .bytes = sizeof(struct fact_table),
     .library = CALM_VERSION_TEXT,
-    .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts, shelf_facts,
-              site_facts, intern_facts, seen_facts, sample_facts, stacks_facts, places_facts,
-              modules_seen_facts, remote_facts, slab_facts, meta_facts, live_facts,
+    .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts,
+              large_cache_facts, site_facts, intern_facts, seen_facts, sample_facts, stacks_facts,
+              places_facts, modules_seen_facts, remote_facts, slab_facts, meta_facts, live_facts,
               learned_table_facts, wrapper_table_facts},
 };

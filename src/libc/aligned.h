@@ -1,6 +1,6 @@
 /*
- * aligned.h: the aligned functions of the C library, each with its own reading of an alignment, for
- * the names that have the caller as their site and for those that are told it.
+ * aligned.h: the C library's aligned functions. Each treats alignments its own way. The caller
+ * passes the site: its own caller or a tag.
  */
 #ifndef CALM_LIBC_ALIGNED_H
 #define CALM_LIBC_ALIGNED_H
@@ -10,8 +10,8 @@
 
 #include "front/front.h"
 
-/* memalign's reading: any alignment, rounded up to a power of two; NULL, EINVAL when there is none.
- */
+/* memalign: rounds any alignment up to a power of two. EINVAL when no power of two is large
+ * enough. */
 static inline void *aligned_rounded(size_t alignment, size_t size, const void *site,
                                     const void *frame)
 {
@@ -23,7 +23,8 @@ static inline void *aligned_rounded(size_t alignment, size_t size, const void *s
     return front_aligned(rounded, size, site, frame);
 }
 
-/* C17 as amended: any power of two, any size; anything else is refused. */
+/* aligned_alloc, C17 as amended: accepts a power of two and any size. EINVAL for any other
+ * alignment. */
 static inline void *aligned_exact(size_t alignment, size_t size, const void *site,
                                   const void *frame)
 {

@@ -1,20 +1,19 @@
 /*
- * alloc_token.c: the functions that Clang's -fsanitize=alloc-token has programs call in place of
- * the standard ones: the same, with a token that names the type, or the place, of what is
- * allocated. The token is the site's tag (site/tag.h). 0 is what Clang passes where it knows no
- * type; the caller is the site then.
+ * alloc_token.c: the functions that Clang's -fsanitize=alloc-token calls in place of the standard
+ * ones. Each takes a token that names the type or the place of the allocation. The token is the
+ * site's tag (site/tag.h). Clang passes 0 when it knows no type; the caller is then the site.
  *
- * Two forms: the token as a last argument, and, for -fsanitize-alloc-token-fast-abi, in the name,
- * for tokens 0 to 7: -falloc-token-max=8 is the most that can be linked. What a program has
- * replaced, as operator new, is called without the token.
- * Source: Clang's documentation, "Allocation Tokens", and the names that its tests expect: the
- * prefix, the token and a low line, and then the whole name of the standard function.
+ * Two forms: the token as the last argument, or, for -fsanitize-alloc-token-fast-abi, in the name,
+ * for tokens 0 to 7, so a program can link with -falloc-token-max=8 at most. A function that the
+ * program replaces, such as operator new, is called without the token.
+ * Source: Clang's documentation, "Allocation Tokens", and the names in Clang's tests: the prefix,
+ * the token and an underscore, then the whole name of the standard function.
  */
 #include "libc/aligned.h"
 #include "libc/operator.h"
 #include "site/tag.h"
 
-/* Where a request comes from. */
+/* The source of a request. */
 struct request {
     const void *site;
     const void *frame;
@@ -51,7 +50,7 @@ static inline void *token_reallocarray(void *p, size_t count, size_t n, struct r
     return product > PTRDIFF_MAX ? front_fail() : front_realloc(p, product, from.site, from.frame);
 }
 
-/* One function: its result, name and parameters, the token, and what it does with `from`. */
+/* Defines one function from its result, name, parameters, token and body, which may use `from`. */
 #define TOKEN(result, name, parameters, token, ...)                                                \
     EXPORT WEAK result name parameters;                                                            \
     EXPORT WEAK result name parameters                                                             \
@@ -63,7 +62,7 @@ static inline void *token_reallocarray(void *p, size_t count, size_t n, struct r
 
 #define SITE from.site, from.frame
 
-/* All of them: how they are called, what their parameters become, and the token. */
+/* Defines all functions. NAME builds a name, WITH a parameter list; T is the token. */
 #define TOKENS(NAME, WITH, T)                                                                      \
     TOKEN(void *, NAME(malloc), WITH(size_t n), T, front_alloc(n, SITE))                           \
     TOKEN(void *, NAME(calloc), WITH(size_t c, size_t n), T, front_zeroed(c, n, SITE))             \
@@ -87,7 +86,7 @@ static inline void *token_reallocarray(void *p, size_t count, size_t n, struct r
     TOKEN(struct sized_block, NAME(__size_returning_new_aligned_hot_cold),                         \
           WITH(size_t n, size_t a, hot_cold h), T, (void)h, token_new_sized_aligned(n, a, from))
 
-/* The forms of operator new, or new[]. */
+/* All forms of operator new or new[]. */
 #define TOKENS_NEW(NAME, WITH, T, new)                                                             \
     TOKEN(void *, NAME(new), WITH(size_t n), T, token_new(n, from, true))                          \
     TOKEN(void *, NAME(new##12__hot_cold_t), WITH(size_t n, hot_cold h), T, (void)h,               \

@@ -1,12 +1,13 @@
 /*
- * atfork.c: handlers of forks that a program or its libraries register.
+ * atfork.c: fork handlers that the program or its libraries register.
  *
- * The C library calls those that prepare in the reverse order of their registration, the others in
- * that order. The heap's must be the first registered: then the program's run before the heap
- * takes its locks and blocks signals, and after that is over. So the heap's are registered before
- * any that come to the C library, also from constructors that run before ours.
+ * The C library calls prepare handlers in reverse order of registration, parent and child handlers
+ * in order. The heap's handlers must be registered first: then the program's prepare handlers run
+ * before the heap takes its locks and blocks signals, and the others after the heap releases them.
+ * So the first registration, even from a constructor that runs before ours, registers the heap's
+ * first.
  *
- * Owner: `next_register` is written with one value by any thread.
+ * Owner: any thread writes `next_register`, always with the same value.
  */
 #define _GNU_SOURCE
 
@@ -24,8 +25,8 @@ typedef int register_function(void (*before)(void), void (*in_parent)(void), voi
 
 static register_function *_Atomic next_register;
 
-/* What pthread_atfork() calls. ENOMEM: no memory, or nobody registers. Weak: in a program without a
- * loader the C library has its own. */
+/* pthread_atfork() calls this. ENOMEM: no memory, or no function to call. Weak: in a program
+ * without a loader the C library defines it. */
 EXPORT __attribute__((weak)) register_function __register_atfork;
 
 int __register_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),

@@ -1,16 +1,16 @@
 /*
- * children.c: vfork, clone and syscall, which can make a child that runs on its parent's memory and
+ * children.c: vfork, clone and syscall, which can make a child that shares its parent's memory and
  * thread-local storage.
  *
- * Such a child works with its parent's area, and the kernel knows no sequences of the child, so
- * that it would not abort them. Nothing that the fast paths read tells such a child from its parent
- * (docs/design/cores.md). So the thread is lent before the call: it has no area and gets none, and
- * does not keep its number in locks. The call ends that in the parent when the child has ended, or
- * never if both run at once. In a child with memory of its own the call ends it too.
+ * Such a child would use its parent's area, but the kernel does not know the child's restartable
+ * sequences and would not abort them. Nothing that the fast paths read tells this child from its
+ * parent (docs/design/cores.md). So the thread is lent before the call: it has no area, gets none,
+ * and does not write its number into locks. The call ends the lending in the parent once the child
+ * has ended, or never if both run at once; in a child with its own memory the call also ends it.
  *
- * A call whose child goes on where it was made, on the same stack, cannot keep anything on that
- * stack, hence the assembly. Its child does not return by `ret`: that would take the parent's entry
- * off a shadow stack that both use.
+ * A child that continues on its parent's stack would overwrite what the call keeps there, so the
+ * call is assembly. The child does not return by `ret`, which would pop the parent's entry off the
+ * shared shadow stack.
  *
  * Owner: each thread its own words; `next_syscall` is written once.
  * errno on failure: as the C library's.
@@ -31,14 +31,14 @@
 
 enum { STACK_ALIGN = 16 };
 
-/* What another library behind ours, or else the C library, has by that name. NULL before our
- * constructor, and in a program without a loader. */
+/* The next definition of `syscall`: another library's behind ours, or the C library's. NULL before
+ * our constructor runs, and in a program without a loader. */
 HIDDEN KEPT void *next_syscall;
 
 static __attribute__((constructor)) void find_next_syscall(void)
 {
     if (auxiliary_value(AT_BASE) != 0 && (next_syscall = dlsym(RTLD_NEXT, "syscall")) == NULL)
-        dlerror(); /* so that nobody finds our message */
+        dlerror(); /* clears the loader's message */
 }
 
 static void end_lending(void)
@@ -64,7 +64,7 @@ long child_call_failed(long result)
     return -1;
 }
 
-/* After a call with these of clone's flags, in the parent, and in a child with its own memory. */
+/* After a call with these clone flags, in the parent, and in a child with its own memory. */
 long child_made(long result, uint64_t flags)
 {
     bool runs_beside = (flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS)) == CLONE_VM;
@@ -75,7 +75,7 @@ long child_made(long result, uint64_t flags)
 
 typedef void child_body(int (*body)(void *), void *argument, uint64_t flags);
 
-/* A new thread or process, on a stack of its own. */
+/* Body of a new thread or process, on its own stack. */
 static KEPT NORETURN void child_runs(int (*body)(void *), void *argument, uint64_t flags)
 {
     if ((flags & CLONE_VM) == 0)
@@ -167,7 +167,7 @@ int __clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
 EXPORT int clone(int (*body)(void *), void *stack, int flags, void *argument, ...)
     __attribute__((alias("__clone")));
 
-/* `child_call` has a system call's number and arguments where the kernel wants them. */
+/* `child_call` expects a system call's number and arguments in the kernel's registers. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".globl vfork, __vfork, syscall\n"
@@ -180,7 +180,7 @@ __asm__(".text\n"
         ".cfi_startproc\n\t"
         "endbr64\n\t"
         "movl $58, %eax\n\t"
-        "movl $0x4100, %edi\n\t" /* what it is in clone's flags: CLONE_VM, CLONE_VFORK */
+        "movl $0x4100, %edi\n\t" /* vfork as clone flags: CLONE_VM, CLONE_VFORK */
         "jmp child_call\n\t"
         ".cfi_endproc\n\t"
         ".size vfork, . - vfork\n\t"

@@ -1,18 +1,18 @@
 /*
- * cxx_library.c: finds a C++ library that may have come long after this one, and may not be
- * global: a C program, Python or a Java runtime opens a C++ plug-in with RTLD_LOCAL.
+ * cxx_library.c: finds a C++ library that may be loaded long after this one, and may not be global:
+ * a C program, Python or a Java runtime opens a C++ plug-in with RTLD_LOCAL.
  *
- * The search is the loader's own for the caller: all global objects, then the object that the
- * caller's code is in, opened once more, and what it depends on, so that two C++ libraries in one
- * process each serve those that were bound to them. Code that was made at run time is in no object:
- * the usual libraries by their names. Nothing is kept from one call to the next, since a plug-in
- * may take its library along when it is closed.
+ * The search follows the loader's order for the caller: all global objects, then the object that
+ * contains the caller's code, opened once more, and its dependencies. So each of two C++ libraries
+ * in one process serves the code bound to it. Code generated at run time is in no object; for it
+ * the search tries the usual libraries by name. No result is kept: closing a plug-in may unload its
+ * library.
  *
- * A static program has no loader to ask, and a program with the C++ library inside may lack the
- * operators, as ours came first. There the parts that the linker saw are used.
+ * A static program has no loader. A program that links the C++ library statically may lack the
+ * operators, since ours came first. In both, the symbols that the linker resolved are used.
  *
- * The loader may ask the heap for some hundred bytes here, in the rarer searches. Without them it
- * finds nothing.
+ * The loader may allocate a few hundred bytes in the rarer searches. Without memory they find
+ * nothing.
  */
 #define _GNU_SOURCE
 
@@ -23,15 +23,15 @@
 
 #define GET_NEW_HANDLER "_ZSt15get_new_handlerv"
 
-/* Weak: a static program that has no use for the loader is not to have it for our sake, and not
- * every C library has the first. */
+/* Weak: a static program that does not need the loader must not link it because of us, and not
+ * every C library has dladdr1. */
 extern int object_and_map_of(const void *address, Dl_info *out, void **map,
                              int what) __asm__("dladdr1") __attribute__((weak));
 extern int object_of(const void *address, Dl_info *out) __asm__("dladdr") __attribute__((weak));
 extern int object_close(void *object) __asm__("dlclose") __attribute__((weak));
 extern void *object_symbol(void *object, const char *name) __asm__("dlsym") __attribute__((weak));
 
-/* What the linker saw: std::get_new_handler; the exception's making, type and end. */
+/* Resolved by the linker: std::get_new_handler, and what throwing std::bad_alloc needs. */
 extern cxx_new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void *__cxa_allocate_exception(size_t bytes) __attribute__((weak));
 extern NORETURN void __cxa_throw(void *exception, const void *type, void (*destroy)(void *))
@@ -44,8 +44,8 @@ extern struct virtuals {
 extern const void *_ZTISt9bad_alloc __attribute__((weak));
 extern void _ZNSt9bad_allocD1Ev(void *exception) __attribute__((weak));
 
-/* The path that the loader knows an object by; NULL for the program itself. False: there is none.
- */
+/* The loader's path of the object that contains `address`; NULL for the program itself. False:
+ * none. */
 static bool path_of(const void *address, const char **path)
 {
     enum { WITH_MAP = 2 }; /* RTLD_DL_LINKMAP */
@@ -64,8 +64,8 @@ static bool path_of(const void *address, const char **path)
     return true;
 }
 
-/* Opens an object that is there already. dlopen is looked up: linkers warn of the mere name in a
- * static program, which has none to find. */
+/* Opens an object that is already loaded. Looks dlopen up by name: linkers warn about a direct
+ * reference in a static program, where the look-up finds nothing. */
 static void *open_loaded(const char *path)
 {
     void *(*open)(const char *path, int mode);
@@ -73,7 +73,7 @@ static void *open_loaded(const char *path)
     return open != NULL ? open(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
-/* The object that has the address in it, if it is there already. To be closed. */
+/* Opens the loaded object that contains the address. NULL: none. The caller closes it. */
 static void *open_around(const void *address)
 {
     const char *path;
@@ -86,9 +86,9 @@ static const void *base_of(const void *address)
     return object_of(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
-/* The operator of the object that defines the handler. NULL: it has none, or the loader no memory.
- */
-static void *form_beside(const void *handler, const char *name)
+/* The operator of the object that defines the handler. NULL: the object has none, or the loader has
+ * no memory. */
+static void *form_of_object(const void *handler, const char *name)
 {
     void *library = open_around(handler);
     if (library == NULL)
@@ -98,8 +98,9 @@ static void *form_beside(const void *handler, const char *name)
     return form;
 }
 
-/* The handler in a scope, and the operator of the same object, which is not ours. The first search
- * needs no memory; where ours comes before the library's own, the library is asked by itself. */
+/* Finds the handler in `scope`, and the operator of the handler's object, not ours. The first
+ * search needs no memory. Where ours precedes the library's, form_of_object() asks the library
+ * itself. */
 static bool find_in(void *scope, void *behind_ours, const char *name, struct cxx_library *out)
 {
     void *handler = object_symbol(scope, GET_NEW_HANDLER);
@@ -108,7 +109,7 @@ static bool find_in(void *scope, void *behind_ours, const char *name, struct cxx
     const void *base = base_of(handler);
     void *form = object_symbol(behind_ours, name);
     if (form == NULL || base_of(form) != base)
-        form = form_beside(handler, name);
+        form = form_of_object(handler, name);
     if (form == NULL || base_of(form) != base)
         return false;
     *(void **)(void *)&out->handler = handler;
@@ -116,7 +117,7 @@ static bool find_in(void *scope, void *behind_ours, const char *name, struct cxx
     return true;
 }
 
-/* The same in an object that was opened for it; NULL: it was not there. */
+/* find_in() in an opened object, which this closes. NULL: the object was not loaded. */
 static bool find_in_opened(void *object, const char *name, struct cxx_library *out)
 {
     bool is_found = object != NULL && find_in(object, object, name, out);
@@ -149,7 +150,7 @@ void cxx_throw_bad_alloc(void)
                      &_ZTISt9bad_alloc != NULL;
     if (!is_linked)
         return;
-    void *exception = __cxa_allocate_exception(sizeof(void *)); /* all that a bad_alloc is */
+    void *exception = __cxa_allocate_exception(sizeof(void *)); /* a bad_alloc is one pointer */
     *(const void **)exception = &_ZTVSt9bad_alloc.functions;
     __cxa_throw(exception, &_ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
 }

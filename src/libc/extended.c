@@ -1,9 +1,9 @@
 /*
- * extended.c: jemalloc's names for memory with flags. All of them, since a program that is linked
- * with jemalloc takes each from wherever it finds it: what one gives, the others must know.
+ * extended.c: jemalloc's functions with flags. All of them are here: a program linked with jemalloc
+ * binds each name wherever it finds it, and a block from one function must be known to the others.
  *
- * The low six bits of the flags hold log2 of the alignment, the next one asks for zeros; what is
- * above chooses among caches and arenas, which are jemalloc's own. Sizes are not 0. Source:
+ * The low six bits of the flags hold log2 of the alignment, the next bit asks for zeros. The higher
+ * bits choose among jemalloc's caches and arenas and are ignored. Sizes are not 0. Source:
  * jemalloc(3).
  */
 #include "core/large.h"
@@ -28,13 +28,13 @@ EXPORT void *mallocx(size_t size, int flags);
 EXPORT void *mallocx(size_t size, int flags)
 {
     bool is_natural = flags_alignment(flags) <= ALIGN_NATURAL;
-    if ((flags & ZERO) != 0 && is_natural) /* fresh pages are not touched */
+    if ((flags & ZERO) != 0 && is_natural) /* leaves fresh pages untouched */
         return zeroed_from(front_zeroed(1, size, CALLER, CALLER_FRAME), size);
     void *block = front_aligned(flags_alignment(flags), size, CALLER, CALLER_FRAME);
     return (flags & ZERO) != 0 ? zeroed_from(block, 0) : block;
 }
 
-/* In another place, of an alignment that realloc does not keep. */
+/* Moves the block, for an alignment that realloc does not keep. */
 static void *moved(void *block, size_t size, int flags, const void *site, const void *frame)
 {
     size_t before = heap_usable(block);
@@ -56,7 +56,7 @@ EXPORT void *rallocx(void *block, size_t size, int flags)
     return (flags & ZERO) != 0 ? zeroed_from(block, before) : block;
 }
 
-/* Never in place: the caller is told what there is. */
+/* Never resizes: returns the present size. */
 EXPORT size_t xallocx(void *block, size_t size, size_t extra, int flags);
 EXPORT size_t xallocx(void *block, size_t size, size_t extra, int flags)
 {

@@ -1,9 +1,8 @@
 /*
- * glibc.c: glibc's names around malloc: statistics, tuning. Not compiled where the C
- * library is another one, whose programs have no such names and whose headers have no such types.
+ * glibc.c: glibc's functions for statistics and tuning. Not compiled with another C library, whose
+ * headers lack these types.
  *
- * mallopt accepts everything and changes nothing: its parameters describe an allocator that is not
- * here.
+ * mallopt accepts every parameter and changes nothing: the parameters describe glibc's allocator.
  */
 #define _GNU_SOURCE
 
@@ -59,8 +58,9 @@ EXPORT void malloc_stats(void)
     stats_write_text(STDERR_FILENO);
 }
 
-/* glibc's words for the whole: what is free at once and otherwise, mappings of single blocks, of
- * which there are none, what was had of the system, which never becomes less, and the addresses. */
+/* glibc's totals. fast: free blocks in batches and the large cache. rest: all other free bytes.
+ * `max` repeats `current`, and all address-space figures are equal. No block has a mapping of its
+ * own. */
 static void write_totals(FILE *stream, const struct stats_totals *totals, size_t rest_blocks)
 {
     fprintf(stream, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", totals->fast_blocks,
@@ -77,7 +77,8 @@ static void write_system(FILE *stream, const struct stats_totals *totals)
         fprintf(stream, "<%s size=\"%zu\"/>\n", names[i], totals->mapped_bytes);
 }
 
-/* The free blocks of each class, those in caches and batches included; how many there are. */
+/* Writes the free blocks of each class, including those in caches and batches. Returns their
+ * number. */
 static size_t write_sizes(FILE *stream)
 {
     size_t all = 0;

@@ -1,9 +1,9 @@
 /*
- * malloc.c: the standard C names, and the spellings that programs taught them.
+ * malloc.c: the standard C functions and their common variants.
  *
- * Each is one step to front, with its own return address as the site. Semantics where the standards
- * leave a choice: realloc(p, 0) frees and returns NULL; free and its relatives preserve errno;
- * posix_memalign returns its error and leaves both errno and, on failure, the output alone.
+ * Each calls front with its own return address as the site. Where the standards leave a choice:
+ * realloc(p, 0) frees and returns NULL; free and its variants preserve errno; posix_memalign
+ * returns its error, preserves errno, and on failure leaves the output alone.
  * Sources: C17 7.22.3, C23 7.24.3, POSIX.1-2024, malloc(3).
  */
 #define _GNU_SOURCE
@@ -67,7 +67,7 @@ EXPORT size_t malloc_usable_size(void *block)
 EXPORT int malloc_trim(size_t keep);
 EXPORT int malloc_trim(size_t keep)
 {
-    (void)keep; /* how much to keep at the top of a heap that grows upwards; ours has no top */
+    (void)keep; /* bytes to keep at the top of glibc's heap; ours has no top */
     return heap_trim() ? 1 : 0;
 }
 

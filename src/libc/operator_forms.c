@@ -1,10 +1,10 @@
 /*
- * operator_forms.c: the forms of C++ operator new and delete that the standard defines by the basic
+ * operator_forms.c: the C++ operators new and delete that the standard defines through the basic
  * ones: array, nothrow, sized, hinted, size-returning.
  *
- * Each is as quick as the basic one while that is ours, and calls it when the program has replaced
- * it. Names: Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms
- * are LLVM's and P0901's.
+ * Each is as fast as the basic operator while that is ours, and calls the program's if replaced.
+ * Names: Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are
+ * LLVM's and P0901's.
  */
 #include "libc/operator.h"
 
@@ -40,8 +40,7 @@ static void form_sized_aligned(void *block, size_t bytes, size_t align)
     EXPORT result name parameters;                                                                 \
     EXPORT WEAK result name parameters
 
-/* new: array, and with a hint. The basic operator is the last step, so the caller stays the site.
- */
+/* new: array and hinted. The basic operator is a tail call, so the caller stays the site. */
 DEFINE(void *, _Znam, (size_t n))
 {
     return _Znwm(n);
@@ -127,7 +126,7 @@ DEFINE(void *, _ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t,
     return form_nothrow_aligned(n, a, CALLER, CALLER_FRAME);
 }
 
-/* new that also returns what may be used. */
+/* new that also returns the usable size. */
 DEFINE(struct sized_block, __size_returning_new, (size_t n))
 {
     bool ours = is_new_ours();

@@ -1,9 +1,9 @@
 /*
  * operator_new.c: the four basic C++ operators under their mangled names, so that the caller of
- * `new` is the site, and the common halves of the others (operator_forms.c).
+ * `new` is the site, and the functions shared with operator_forms.c.
  *
- * The C++ library's part, the new-handler and the throwing, is looked for when a request fails
- * (cxx_library.c). This file is compiled with unwind tables, so that an exception passes through.
+ * When a request fails, cxx_library.c finds the C++ library, which calls the new-handler and
+ * throws. This file is compiled with unwind tables, so that an exception passes through.
  * Names: Itanium C++ ABI; C++17 [new.delete]; the __hot_cold_t and __size_returning_new forms are
  * LLVM's and P0901's.
  */
@@ -12,7 +12,7 @@
 #include "libc/cxx_library.h"
 #include "libc/operator.h"
 
-static const char no_throw; /* stands for std::nothrow, whose value nobody reads */
+static const char no_throw; /* stands for std::nothrow, whose value is never read */
 
 static const char *name_of_form(bool is_aligned, bool may_throw)
 {
@@ -26,9 +26,9 @@ static const char *name_of_form(bool is_aligned, bool may_throw)
 typedef void *(*form_plain)(size_t bytes, const void *unused);
 typedef void *(*form_aligned)(size_t bytes, size_t align, const void *unused);
 
-/* Calls the library's own form: it asks malloc, which is ours, and then the new-handler, and
- * throws or catches. The forms that throw do not look at the last argument. A library may round
- * sizes up, past the greatest to 0, so it is told of one that is refused as well. */
+/* Calls the library's own operator, which calls malloc (ours), then the new-handler, and throws or
+ * catches. Throwing forms ignore the last argument. A library may round a size near SIZE_MAX up to
+ * 0, so a refused size is capped at PTRDIFF_MAX, which also fails. */
 static void *call_form(cxx_function form, size_t bytes, size_t align)
 {
     bytes = size_min(bytes, PTRDIFF_MAX);
@@ -43,9 +43,9 @@ COLD void *operator_new_caught(size_t bytes, size_t align, const void *site)
     return is_found ? call_form(library.operator_form, bytes, align) : NULL;
 }
 
-/* The C++ rule: ask the handler for memory until there is some, no handler is set, or it throws.
- * C cannot catch what a handler throws, so where no library is found but what was linked into the
- * program, the nothrow forms do not ask it. */
+/* The C++ rule: call the handler until there is memory, no handler is set, or it throws. C cannot
+ * catch an exception, so with no library but the linked parts, the nothrow forms do not call the
+ * handler. */
 static void *new_failed_linked(size_t bytes, size_t align, const void *site, const void *frame,
                                bool may_throw)
 {
@@ -79,7 +79,7 @@ static COLD void *new_failed(size_t bytes, size_t align, const void *site, const
 NOINLINE void *operator_new_missed(size_t bytes, const void *site, const void *frame,
                                    bool may_throw, struct cache_miss at)
 {
-    void *block = second_alloc_again(at, site);
+    void *block = second_alloc_retry(at, site);
     if (likely(block != NULL))
         return block;
     block = second_alloc_through(at, site, frame);
@@ -120,7 +120,7 @@ EXPORT WEAK void _ZdlPvSt11align_val_t(void *block, size_t align)
     heap_free(block);
 }
 
-/* The same four where nobody can replace them, to find out whether somebody did. */
+/* Aliases of the four that no program can replace: is_ours() compares against them. */
 void *operator_own_new(size_t) __attribute__((alias("_Znwm"), visibility("hidden")));
 void *operator_own_new_aligned(size_t, size_t)
     __attribute__((alias("_ZnwmSt11align_val_t"), visibility("hidden")));

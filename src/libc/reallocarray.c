@@ -1,9 +1,8 @@
 /*
- * reallocarray.c: reallocarray, which calls whatever realloc the program has.
+ * reallocarray.c: reallocarray, which calls the program's realloc.
  *
- * A program may bring malloc and realloc of its own and yet take reallocarray from a library. Its
- * block must then come from the program's realloc, so this file calls that by name, and must not be
- * the one that defines it.
+ * A program may define malloc and realloc but take reallocarray from a library. The block must then
+ * come from the program's realloc. So this file calls realloc by name and must not define it.
  */
 #define _GNU_SOURCE
 

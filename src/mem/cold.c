@@ -1,17 +1,18 @@
 /*
- * cold.c: which chunks are cold, by trial.
+ * cold.c: finds cold chunks by trial.
  *
  * No kernel tells an ordinary process which of its pages were read (docs/decisions/memory.md). But
- * a page that was sent to swap comes back when it is touched, and whether it did can be seen. So
- * one page of each chunk is sent: a chunk in use pays one fault for it, and keeps the rest. The
- * next trial is another page's. A page that is sent out wrongly comes back by one fault, and counts
- * as any page from then on.
+ * a page in swap comes back when it is touched, and its presence can be read. So one page of each
+ * chunk is paged out: a chunk in use pays one fault for the trial and keeps its other pages. The
+ * next trial uses another page. A page that was paged out wrongly comes back by one fault and is
+ * then an ordinary page.
  *
- * Where a page does not leave there is no swap, or it is locked or shared: the chunk is marked as
- * cold for the kernel, which decides when it is short of memory.
+ * If a page does not leave memory, there is no swap, or the page is locked or shared: the chunk is
+ * marked cold for the kernel, which decides when memory is short.
  *
- * Owner: whoever has the purger's turn. Kernel calls are made for a chunk at a time, under no other
- * lock. A chunk may change hands meanwhile: what is in swap is whole. Design: docs/design/purge.md
+ * Owner: the holder of the purger's turn. Kernel calls are made for one chunk at a time, under no
+ * other lock. The chunk may change hands meanwhile: pages in swap keep their contents. Design:
+ * docs/design/purge.md
  */
 #include "mem/cold.h"
 
@@ -23,23 +24,23 @@ enum {
     PAGE_BYTES_MIN = 4096,
     PAGES_MAX = CHUNK_BYTES / PAGE_BYTES_MIN,
     CHUNKS_A_PART = 64,
-    OUTS_A_PART = 4, /* chunks sent out whole: 130 to 230 us each with zram */
+    PAGED_OUT_A_PART = 4, /* chunks paged out whole: 130 to 230 us each with zram */
     ROOM_MIN = 4096,
 };
 
 static struct {
-    uint64_t done_ms; /* when the last pass was over */
-    bool is_done;     /* there was one */
-    bool is_all;      /* each chunk counts as cold */
-    size_t hand, end; /* chunks of the pass that is under way */
-    size_t large_end; /* of the last large block that the pass has met, as a unit */
+    uint64_t done_ms; /* when the last pass ended */
+    bool is_done;     /* a pass has ended */
+    bool is_all;      /* every chunk counts as cold */
+    size_t hand, end; /* chunks of the current pass */
+    size_t large_end; /* end of the last large block that the pass has met, as a unit */
     size_t page_bytes;
-    uint8_t *trials; /* by chunk: the number of its page on trial, and 1; 0: none */
-    size_t room;     /* of `trials` */
+    uint8_t *trials; /* by chunk: number of its page on trial, plus 1; 0: none */
+    size_t room;     /* entries of `trials` */
 } at;
 
-/* Room for a trial of each chunk; false: no memory. */
-static bool make_room(size_t chunks)
+/* Makes room for the trials of all chunks; false: no memory. */
+static bool trials_reserve(size_t chunks)
 {
     if (chunks <= at.room)
         return true;
@@ -59,7 +60,7 @@ bool cold_begin(uint64_t now_ms, uint64_t age_ms, size_t page_bytes)
     bool is_due = age_ms == 0 ||
                   (at.hand == at.end && (!at.is_done || now_ms - at.done_ms >= age_ms));
     size_t chunks = load(&region.chunks, RELAXED);
-    if (is_due && page_bytes <= CHUNK_BYTES && make_room(chunks)) {
+    if (is_due && page_bytes <= CHUNK_BYTES && trials_reserve(chunks)) {
         at.is_all = age_ms == 0;
         at.hand = size_min(1, chunks);
         at.end = chunks;
@@ -77,8 +78,8 @@ static unsigned count_present(const uint8_t *present, size_t pages)
     return count;
 }
 
-/* Sends pages of a chunk to swap; how many left. */
-static size_t send_out(size_t chunk, size_t first, size_t pages, const uint8_t *present)
+/* Pages out part of a chunk. Returns how many pages left memory. */
+static size_t page_out(size_t chunk, size_t first, size_t pages, const uint8_t *present)
 {
     char *start = region_chunk_address(chunk) + first * at.page_bytes;
     uint8_t after[PAGES_MAX];
@@ -92,8 +93,8 @@ static size_t send_out(size_t chunk, size_t first, size_t pages, const uint8_t *
     return left;
 }
 
-/* A page that is there, if possible another one than the last trial's. */
-static size_t next_trial(const uint8_t *present, size_t pages, size_t last)
+/* A present page, other than the last trial's if possible. */
+static size_t choose_page(const uint8_t *present, size_t pages, size_t last)
 {
     size_t page = last % pages;
     while (present[page] == 0)
@@ -101,9 +102,9 @@ static size_t next_trial(const uint8_t *present, size_t pages, size_t last)
     return page;
 }
 
-/* Judges a chunk by its trial, and begins another one where it is in use. Returns how many pages
- * left; *outs counts chunks that were sent out whole. */
-static size_t judge(size_t chunk, unsigned *outs)
+/* Decides by its trial whether a chunk is cold, and starts another trial if not. Returns how many
+ * pages left memory; *outs counts chunks that were paged out whole. */
+static size_t try_chunk(size_t chunk, unsigned *paged_out)
 {
     size_t pages = CHUNK_BYTES / at.page_bytes, trial = at.trials[chunk];
     uint8_t present[PAGES_MAX];
@@ -114,17 +115,16 @@ static size_t judge(size_t chunk, unsigned *outs)
     if (count_present(present, pages) == 0)
         return 0;
     if (is_cold) {
-        ++*outs;
-        return send_out(chunk, 0, pages, present);
+        ++*paged_out;
+        return page_out(chunk, 0, pages, present);
     }
-    size_t page = next_trial(present, pages, trial);
-    size_t left = send_out(chunk, page, 1, present);
+    size_t page = choose_page(present, pages, trial);
+    size_t left = page_out(chunk, page, 1, present);
     at.trials[chunk] = left > 0 ? (uint8_t)(page + 1) : 0;
     return left;
 }
 
-/* Whether blocks lie in a chunk, and nothing that was unmapped: a slab is there, or large blocks.
- */
+/* Whether a chunk holds a slab or large blocks, and no unmapped span. */
 static bool is_in_use(size_t chunk)
 {
     size_t first = chunk * CHUNK_UNITS, used = 0;
@@ -135,16 +135,17 @@ static bool is_in_use(size_t chunk)
             at.large_end = unit + load(&region.tags[unit].asked, RELAXED);
         used += unit < at.large_end;
     }
-    return used == CHUNK_UNITS || (used > 0 && span_gone_bytes() == 0);
+    return used == CHUNK_UNITS || (used > 0 && span_unmapped_bytes() == 0);
 }
 
-size_t cold_some(uint64_t now_ms)
+size_t cold_step(uint64_t now_ms)
 {
     size_t left = 0;
-    unsigned outs = 0;
-    for (unsigned i = 0; i < CHUNKS_A_PART && outs < OUTS_A_PART && at.hand < at.end; i++) {
+    unsigned paged_out = 0;
+    for (unsigned i = 0; i < CHUNKS_A_PART && paged_out < PAGED_OUT_A_PART && at.hand < at.end;
+         i++) {
         if (is_in_use(at.hand))
-            left += judge(at.hand, &outs);
+            left += try_chunk(at.hand, &paged_out);
         at.hand++;
     }
     if (at.hand == at.end) {

@@ -2,9 +2,9 @@
  * extent.c: makes extents and moves their fronts; see extent.h.
  *
  * Owner: any thread, lock-free: `reserved` and `committed` only grow, by compare-and-swap. Several
- * threads may have the kernel commit the same pages, which changes nothing. Only one can extend a
- * reservation at its end; the others find out how far it reaches: docs/protocols/front.md.
- * Invariant X1: committed + guard <= reserved. Design: docs/design/region.md
+ * threads may commit the same pages; the second commit has no effect. Only one thread can extend a
+ * reservation at its end; the others look up how far it reaches: docs/protocols/front.md. Invariant
+ * X1: committed + guard <= reserved. Design: docs/design/region.md
  */
 #include "mem/extent.h"
 
@@ -15,14 +15,14 @@ enum { NO_MEMORY = -12 }; /* -ENOMEM */
 
 static _Atomic size_t committed_all; /* of all extents */
 
-enum { TOGETHER_ALIGN = 64 * 1024, LOOKS_FOR_OTHERS = 20 /* a millisecond apart */ };
+enum { TOGETHER_ALIGN = 64 * 1024, WAITS_FOR_OTHERS = 20 /* a millisecond apart */ };
 
 static int reserve_most(const struct extent *extent, void **start)
 {
     return os_reserve(extent->most + 2 * extent->guard, TOGETHER_ALIGN, start);
 }
 
-/* False: half is less than the `least` that is needed. */
+/* Halves the largest size. False: the half is below `least`. */
 static bool halve_most(struct extent *extent, size_t least)
 {
     if (extent->most / 2 < least)
@@ -31,9 +31,8 @@ static bool halve_most(struct extent *extent, size_t least)
     return true;
 }
 
-/* Where the kernel must choose the place there is no room behind it: what is planned is reserved
- * now, or, where that is more than there is, half of what can be had: the program needs the rest.
- */
+/* Where the kernel chooses the place, there is no room behind the extent. So reserve the planned
+ * room now or, if that fails, half of what is available: the program needs the rest. */
 static int reserve_together(struct extent *extent, const struct extent_plan *plan, void **start)
 {
     size_t least = size_max(plan->first, TOGETHER_ALIGN);
@@ -89,8 +88,8 @@ size_t extent_committed_all(void)
     return load(&committed_all, RELAXED);
 }
 
-/* Release: whoever sees the word may use what lies below; pairs with loads of it. Returns by how
- * much this thread raised it. */
+/* Release publishes the memory below the word; pairs with loads of the word. Returns by how much
+ * this thread raised the word. */
 static size_t raise(_Atomic size_t *word, size_t to)
 {
     size_t seen = load(word, RELAXED);
@@ -99,12 +98,12 @@ static size_t raise(_Atomic size_t *word, size_t to)
     return to - size_min(seen, to);
 }
 
-/* Whether another thread extends what it has mapped already, and needs a moment to say so; for a
- * kernel that cannot tell. Bounded: it may be stopped there. */
+/* Whether another thread that has extended the mapping publishes the new size soon; for a kernel
+ * that cannot report the size. Bounded: that thread may be stopped. */
 static bool is_extended_soon(const struct extent *extent, size_t reserved)
 {
     static _Atomic uint32_t nobody_wakes;
-    for (unsigned looks = 0; looks < LOOKS_FOR_OTHERS; looks++) {
+    for (unsigned looks = 0; looks < WAITS_FOR_OTHERS; looks++) {
         if (load(&extent->reserved, ACQUIRE) != reserved)
             return true;
         os_wait(&nobody_wakes, 0, 1);
@@ -112,7 +111,7 @@ static bool is_extended_soon(const struct extent *extent, size_t reserved)
     return false;
 }
 
-/* E1 to E3: reserves what is needed to commit `target` bytes with a guard behind them. */
+/* E1 to E3: reserves enough to commit `target` bytes with a guard behind them. */
 static int reserve_to(struct extent *extent, size_t target)
 {
     for (;;) { /* each turn is another thread's progress */
@@ -121,7 +120,7 @@ static int reserve_to(struct extent *extent, size_t target)
             return 0;
         size_t reach = extent->guard + target - before;
         int error = os_extend(extent->start + before, extent->guard, reach); /* E1 */
-        if (error != 0) /* E2: another thread may have extended it, and then have been stopped */
+        if (error != 0) /* E2: another thread may have extended it, and then been stopped */
             reach = os_reach(extent->start + before, extent->guard,
                              extent->guard + extent->most - before);
         raise(&extent->reserved, before + reach); /* E3 */
@@ -131,7 +130,7 @@ static int reserve_to(struct extent *extent, size_t target)
     }
 }
 
-/* From where the front was seen. */
+/* Commits from the front that the caller saw. */
 static int commit_to(struct extent *extent, size_t committed, size_t target)
 {
     int error = reserve_to(extent, target);
@@ -146,7 +145,7 @@ static int commit(struct extent *extent, size_t committed, size_t needed, size_t
 {
     size_t target = size_min(needed + size_min(step, SIZE_MAX - needed), extent->most);
     int error = commit_to(extent, committed, target);
-    if (error != 0 && target > needed) /* the step is a wish; what is needed may still fit */
+    if (error != 0 && target > needed) /* the step is optional; `needed` may still fit */
         error = commit_to(extent, committed, needed);
     return error;
 }
@@ -160,8 +159,8 @@ int extent_commit(struct extent *extent, size_t needed, size_t step)
         size_t seen = committed;
         int error = commit(extent, seen, needed, step);
         committed = load(&extent->committed, ACQUIRE);
-        /* Another thread may have moved the front, and then have used what lies below it in its
-         * own way: a failure means nothing then. */
+        /* If another thread moved the front, this failure has no meaning: that thread may have
+         * changed the pages below the front since. */
         if (error != 0 && committed == seen)
             return error;
     }

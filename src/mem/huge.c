@@ -1,16 +1,16 @@
 /*
  * huge.c: backs new slabs with huge pages, one page at a time.
  *
- * Whoever needs a slab while no dirty span is left has the kernel make one huge page, whose units
- * are dirty then. No mapping of the heap keeps the wish for huge pages, so the kernel makes none
- * later of what was given back, and neighbours stay one mapping.
+ * A thread that needs a slab while no dirty span is left has the kernel make one huge page, whose
+ * units become dirty. No mapping of the heap keeps huge-page advice, so the kernel never makes huge
+ * pages of purged memory, and neighbours stay one mapping.
  *
- * Where the kernel must fetch memory from a host first, a huge page takes milliseconds. So each is
- * timed, and after a slow one there is none for SLOW_SHARE times as long: slow ones take a 32nd of
- * the time at most.
+ * Where the kernel must fetch memory from a host, a huge page takes milliseconds. So each one is
+ * timed, and a slow one causes a pause of SLOW_SHARE times its duration: slow ones take at most
+ * 1/32 of the time.
  *
- * Owner: any thread. `next_ms` is a lease: whoever moves it forward may have one page made. A
- * thread that ends halfway leaves the lease, which is over after LEASE_MS, and loses a page.
+ * Owner: any thread. `next_ms` is a lease: the thread that moves it forward may make one page. A
+ * thread that ends halfway leaves the lease, which expires after LEASE_MS, and loses a page.
  * Design: docs/design/region.md
  */
 #include "mem/huge.h"
@@ -23,7 +23,7 @@ size_t huge_from = SIZE_MAX;
 uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/large.md */
 struct huge_places huge_places;
 
-static _Atomic uint64_t next_ms; /* none is made before then */
+static _Atomic uint64_t next_ms; /* no huge page is made before this time */
 
 bool huge_is_wanted(void)
 {
@@ -50,7 +50,7 @@ void huge_note(size_t unit, size_t units)
         fetch_or(&huge_places.bits[i / 64 % HUGE_WORDS], (uint64_t)1 << i % 64, RELAXED);
 }
 
-/* Where the kernel makes none, the lease goes on. */
+/* If the kernel makes no huge page, the lease stays. */
 void huge_provide(void)
 {
     uint64_t now = os_clock_ms(), took_ns = 0;
@@ -59,7 +59,7 @@ void huge_provide(void)
     struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
     if (span.unit == 0)
         return;
-    huge_note(span.unit, HUGE_UNITS); /* before it is there: who purges parts what may be huge */
+    huge_note(span.unit, HUGE_UNITS); /* before the page exists: a purger splits what may be huge */
     if (span.is_zero)
         took_ns = os_make_huge(region_address(span.unit), (size_t)HUGE_UNITS << UNIT_SHIFT);
     if (!span.is_zero || took_ns > 0)

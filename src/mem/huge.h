@@ -9,24 +9,23 @@
 #include "base/bits.h"
 #include "mem/region.h"
 
-/* Units of a huge page, of the machines that have the most of them. */
+/* Units of a huge page. */
 enum { HUGE_UNITS = 256 };
 
-/* Units that must be in use or dirty before huge pages are asked for; SIZE_MAX: never. And how long
- * the first touch of one may take before there are none for a while. Set before the region grows.
- */
+/* `huge_from`: units in use or dirty from which huge pages are made; SIZE_MAX: never.
+ * `huge_ns_max`: how long making a huge page may take before huge pages pause. Set before the
+ * region grows. */
 extern HIDDEN size_t huge_from;
 extern HIDDEN uint64_t huge_ns_max;
 
-/* Where huge pages may be, by places of their size; far ones share a bit, as 64 GiB have one each.
- */
+/* Where huge pages may be: one bit for each place of a huge page's size, modulo 64 GiB. */
 enum { HUGE_WORDS = 512 };
 extern HIDDEN struct huge_places {
     _Atomic bool are_any;
     _Atomic uint64_t bits[HUGE_WORDS];
 } huge_places;
 
-/* The place that a unit lies in. */
+/* The place of a unit. */
 static inline size_t huge_place(size_t unit)
 {
     return (unit + ((uintptr_t)region.base >> UNIT_SHIFT)) / HUGE_UNITS;
@@ -38,17 +37,18 @@ static inline bool huge_may_be_at(size_t unit)
     return (load(&huge_places.bits[place / 64 % HUGE_WORDS], RELAXED) >> place % 64 & 1) != 0;
 }
 
-/* Huge pages may be in a range of units from now on. */
+/* Marks a range of units as possibly huge. */
 void huge_note(size_t unit, size_t units);
 
-/* Dirty bytes that a page which was just made may account for. */
+/* Dirty bytes that a new huge page may account for. */
 static inline size_t huge_spare_bytes(void)
 {
     return load(&huge_places.are_any, RELAXED) ? (size_t)HUGE_UNITS << UNIT_SHIFT : 0;
 }
 
-/* Before a slab is taken: whether the heap is large enough and has no dirty unit. And makes a huge
- * page's units dirty, unless huge pages are slow just now. Any thread, not under a lock. */
+/* huge_is_wanted(): whether the heap is large enough and has no dirty unit; call before taking a
+ * slab. huge_provide(): makes a huge page's units dirty, unless huge pages are slow now. Any
+ * thread, without locks. */
 bool huge_is_wanted(void);
 void huge_provide(void);
 

@@ -1,10 +1,10 @@
 /*
  * meta.c: a bump allocator over a few chunks that grow in place, for bookkeeping.
  *
- * Memory is zero because it is fresh. A chunk that is full is left behind; its remainder is lost,
- * which is bounded by the largest request. A request larger than a chunk gets a chunk of its own.
- * A chunk's facts lie in its first line. Chunks are never unmapped, so a piece has a number: its
- * chunk's, and which line of it.
+ * Memory is zero because it is fresh. A full chunk is abandoned; its remainder is lost, at most the
+ * largest request. A request larger than a chunk gets its own chunk. A chunk's header lies in its
+ * first line. Chunks are never unmapped, so a piece has a number: its chunk's index, and its line
+ * in the chunk.
  *
  * Owner: any thread, lock-free: docs/protocols/front.md.
  */
@@ -19,7 +19,7 @@ enum { CHUNKS_MAX = 1024, COMMIT_STEP = 64 * 1024, LINE_NUMBER_BITS = 22 };
 
 struct chunk {
     struct extent extent;
-    _Atomic size_t used; /* bytes, these included */
+    _Atomic size_t used; /* bytes, with this header */
 };
 _Static_assert(sizeof(struct chunk) <= CACHE_LINE_BYTES, "line 0 of a chunk, which no piece has");
 
@@ -36,8 +36,8 @@ void meta_start(size_t chunk_bytes, size_t page_bytes)
     meta.page_bytes = page_bytes;
 }
 
-/* A chunk that nobody knows yet, with room for `bytes` at least. Only the first is made while the
- * process starts. */
+/* Makes a private chunk with room for at least `bytes`. Only the first one is made during process
+ * start. */
 static struct chunk *chunk_make(size_t bytes, bool is_first)
 {
     struct extent made;
@@ -56,18 +56,18 @@ static struct chunk *chunk_make(size_t bytes, bool is_first)
     return chunk;
 }
 
-/* Has a chunk behind the first `count`, this thread's or another's. False: no memory. */
+/* Ensures a chunk behind the first `count`, made by this thread or another. False: no memory. */
 static bool chunk_open(size_t count, size_t bytes)
 {
     if (count == CHUNKS_MAX)
         return false;
     struct chunk *chunk = chunk_make(bytes, count == 0), *expected = NULL;
-    /* F4 release: publishes the chunk's facts; pairs with chunk_at(). */
+    /* F4 release: publishes the chunk's header; pairs with chunk_at(). */
     if (chunk != NULL && !compare_swap(&meta.chunks[count], &expected, chunk, RELEASE, RELAXED))
         extent_release(&chunk->extent);
     if (load(&meta.chunks[count], RELAXED) == NULL)
         return false;
-    size_t seen = count; /* F5: whoever comes first counts it */
+    size_t seen = count; /* F5: the first thread to get here counts it */
     compare_swap(&meta.chunk_count, &seen, count + 1, RELEASE, RELAXED);
     return true;
 }
@@ -77,7 +77,7 @@ static struct chunk *chunk_at(size_t index)
     return load(&meta.chunks[index], ACQUIRE);
 }
 
-/* Whether the chunk has room; only then does a failure to take mean that the kernel refused. */
+/* Whether the chunk has room: then a failed take means that the kernel refused. */
 static bool chunk_fits(struct chunk *chunk, size_t bytes, size_t align)
 {
     size_t most = chunk->extent.most;
@@ -100,7 +100,7 @@ static void *chunk_take(struct chunk *chunk, size_t bytes, size_t align)
 
 static void *take(size_t bytes, size_t align)
 {
-    for (;;) { /* as chunk_take() */
+    for (;;) { /* each turn is another thread's progress */
         size_t count = load(&meta.chunk_count, ACQUIRE);
         struct chunk *chunk = count == 0 ? NULL : chunk_at(count - 1);
         if (chunk == NULL || !chunk_fits(chunk, bytes, align)) {
@@ -120,7 +120,7 @@ void *meta_alloc(size_t bytes, size_t align)
     return likely(piece != NULL) || !span_make_room(bytes) ? piece : take(bytes, align);
 }
 
-/* Of the newest chunk, as far as it goes. */
+/* Only in the newest chunk, as far as it reaches. */
 void meta_prepare(size_t bytes)
 {
     size_t count = load(&meta.chunk_count, ACQUIRE);

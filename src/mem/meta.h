@@ -1,29 +1,29 @@
 /*
- * meta.h: memory for our own bookkeeping, far from the user's. It is never given back, only reused
- * by its owner.
+ * meta.h: memory for the allocator's bookkeeping, far from the user's blocks. Never purged; only
+ * its owner reuses it.
  */
 #ifndef CALM_MEM_META_H
 #define CALM_MEM_META_H
 
 #include "base/facts.h"
 
-/* Prepares `chunk_bytes`, the address space taken at a time. */
+/* Sets `chunk_bytes`, the address space of one chunk. */
 void meta_start(size_t chunk_bytes, size_t page_bytes);
 
-/* `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL. Any
- * thread, which waits for none. */
+/* Returns `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL.
+ * Any thread; never waits. */
 void *meta_alloc(size_t bytes, size_t align);
 
-/* Has `bytes` more be readable and writable than are in use, if they can be: a limit that the heap
- * reaches must leave room for what keeps its books. */
+/* Tries to commit `bytes` beyond those in use, so that bookkeeping still has memory when the heap
+ * reaches a limit. */
 void meta_prepare(size_t bytes);
 
-/* The number of a piece that is aligned to a line and near the start of its chunk, as pieces no
- * larger than a chunk are; never 0. And the piece. */
+/* meta_number(): number of a piece, never 0. The piece must be cache-line aligned and near the
+ * start of its chunk; pieces no larger than a chunk are. meta_at(): the piece of a number. */
 uint32_t meta_number(const void *piece);
 void *meta_at(uint32_t number);
 
-/* Bytes readable and writable, and bytes of them that are resident. */
+/* Bytes that are readable and writable; resident bytes among them; reserved bytes. */
 size_t meta_mapped_bytes(void);
 size_t meta_resident_bytes(void);
 size_t meta_reserved_bytes(void);

@@ -1,8 +1,8 @@
 /*
  * pending.c: stacks of spans by owner, state and length.
  *
- * A stack for each length up to PENDING_EXACT_MAX units, then one a doubling. The stack a span is
- * in says whether it reads as zero; its first tag has its length, and the link.
+ * One stack for each length up to PENDING_EXACT_MAX units, then one for each doubling. A span's
+ * stack says whether the span reads as zero; its first tag has its length and the link.
  *
  * Owner: any thread, lock-free: base/tagged_stack.h. Design: docs/design/spans.md
  */
@@ -10,7 +10,7 @@
 
 #include "mem/span_lists.h"
 
-enum { JOIN_MAX = 4096 }; /* spans in one thread's hand */
+enum { JOIN_MAX = 4096 }; /* spans that one thread joins at once */
 
 static _Atomic size_t counts[2];
 static _Atomic uint64_t used[2][SPAN_OWNER_LIMIT / 64]; /* by owner: whether there may be some */
@@ -37,14 +37,14 @@ static struct tagged_stack *stacks_of(unsigned owner, unsigned state)
     return span_lists_pending(owner)->stacks[state - SPAN_DIRTY];
 }
 
-/* The bit is set in any case: were it only looked at, the look could come before the push. */
+/* Sets the bit unconditionally: a test of the bit could run before the push. */
 static void push(unsigned owner, unsigned state, size_t unit, size_t units)
 {
     tagged_push(&stacks_of(owner, state)[stack_of(units)], (uint32_t)unit, link_of);
     fetch_or(&used[state - SPAN_DIRTY][owner / 64], (uint64_t)1 << owner % 64, RELEASE);
 }
 
-/* Counted before it can be taken, so that the count is never less than there is. */
+/* Counts the span before another thread can take it, so that the count is never too low. */
 void pending_put(size_t unit, size_t units, unsigned state)
 {
     region.tags[unit].units = (uint32_t)units;
@@ -58,7 +58,7 @@ static struct span popped(size_t unit, size_t units, unsigned state)
     return (struct span){unit, units, state == SPAN_CLEAN};
 }
 
-/* Keeps [first, first + units) of a span that was popped; the rest is pending again. */
+/* Keeps [first, first + units) of a popped span; the rest becomes pending again. */
 static struct span cut(struct span span, size_t first, size_t units)
 {
     unsigned state = span.is_zero ? SPAN_CLEAN : SPAN_DIRTY;
@@ -89,7 +89,7 @@ struct span pending_take(size_t units, size_t align_units, unsigned owner)
     return (struct span){0, 0, false};
 }
 
-/* Any of an owner's. */
+/* Takes any span of an owner. */
 static struct span pop_of(unsigned owner, unsigned state)
 {
     struct tagged_stack *stacks = stacks_of(owner, state);
@@ -101,7 +101,7 @@ static struct span pop_of(unsigned owner, unsigned state)
     return (struct span){0, 0, false};
 }
 
-static bool has_some(unsigned owner, unsigned state)
+static bool has_pending(unsigned owner, unsigned state)
 {
     const struct tagged_stack *stacks = stacks_of(owner, state);
     for (unsigned i = 0; i < PENDING_STACKS; i++)
@@ -110,8 +110,8 @@ static bool has_some(unsigned owner, unsigned state)
     return false;
 }
 
-/* A bit is cleared when nothing was found, and then looked after: what was pushed before is seen,
- * and whoever pushes later sets it again. */
+/* When nothing was found, clears the bit and then looks again: spans pushed before are seen, and
+ * later pushes set the bit again. */
 struct span pending_pop(unsigned state)
 {
     for (unsigned i = 0; i < SPAN_OWNER_LIMIT / 64; i++) {
@@ -123,15 +123,15 @@ struct span pending_pop(unsigned state)
             if (span.unit != 0)
                 return span;
             fetch_and(word, ~bit, ACQ_REL);
-            if (has_some(owner, state))
+            if (has_pending(owner, state))
                 fetch_or(word, bit, RELEASE);
         }
     }
     return (struct span){0, 0, false};
 }
 
-/* Takes spans in hand, the shortest first, before those of `chain`, and notes their state. They
- * stay counted. */
+/* Pops spans, the shortest first, puts them before `chain`, and records their state. They stay
+ * counted. */
 static uint32_t chain_of(unsigned owner, unsigned state, uint32_t chain, size_t *count)
 {
     struct tagged_stack *stacks = stacks_of(owner, state);
@@ -147,8 +147,8 @@ static uint32_t chain_of(unsigned owner, unsigned state, uint32_t chain, size_t 
     return chain;
 }
 
-/* Two chains in rising order made one. */
-static uint32_t zipped(uint32_t one, uint32_t other)
+/* Merges two chains in rising order. */
+static uint32_t merged(uint32_t one, uint32_t other)
 {
     _Atomic uint32_t first, *end = &first;
     while (one != 0 && other != 0) {
@@ -161,12 +161,12 @@ static uint32_t zipped(uint32_t one, uint32_t other)
     return load(&first, RELAXED);
 }
 
-/* Takes the first `count` >= 1 of a chain off it, and puts them in order. */
+/* Takes the first `count` >= 1 off a chain, and sorts them. */
 static uint32_t sorted(uint32_t *chain, size_t count)
 {
     if (count > 1) {
         uint32_t one = sorted(chain, count / 2);
-        return zipped(one, sorted(chain, count - count / 2));
+        return merged(one, sorted(chain, count - count / 2));
     }
     uint32_t unit = *chain;
     *chain = load(link_of(unit), RELAXED);
@@ -174,8 +174,8 @@ static uint32_t sorted(uint32_t *chain, size_t count)
     return unit;
 }
 
-/* A pending span takes in its neighbour, and is dirty if one of them is. */
-static void take_in(struct span_tag *tag, const struct span_tag *behind)
+/* Merges `behind` into a pending span, which becomes dirty if either is dirty. */
+static void absorb_next(struct span_tag *tag, const struct span_tag *behind)
 {
     if (tag->previous != behind->previous) {
         uint32_t clean = tag->previous == SPAN_CLEAN ? tag->units : behind->units;
@@ -196,7 +196,7 @@ void pending_join(unsigned owner)
         struct span_tag *tag = &region.tags[unit];
         next = load(&tag->next, RELAXED);
         for (; next != 0 && next == unit + tag->units; next = load(link_of(next), RELAXED))
-            take_in(tag, &region.tags[next]);
+            absorb_next(tag, &region.tags[next]);
         push(owner, tag->previous, unit, tag->units);
     }
 }

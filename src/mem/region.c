@@ -1,8 +1,8 @@
 /*
  * region.c: finds a place for the region and its tables, and moves the front.
  *
- * Each is an extent of its own that grows in place, the tables with the region. Chunk 0 is the
- * guard below the region and never handed out: unit 0 means "no unit".
+ * The heap and each table are separate extents that grow in place, the tables with the heap. Chunk
+ * 0 is the guard below the region and is never handed out: unit 0 means "no unit".
  *
  * Owner: the front, any thread, by compare-and-swap: docs/protocols/front.md. Invariant R1: map and
  * tags are committed for every chunk below the front. Design: docs/design/region.md
@@ -19,13 +19,13 @@
 
 enum {
     NO_MEMORY = -12, /* -ENOMEM */
-    /* Where the kernel must choose the place: address space reserved for each byte of RAM. */
+    /* Address space reserved per byte of RAM where the kernel chooses the place. */
     ROOM_PER_MEMORY = 8,
     STEP_CHUNKS_FIRST = 7, /* with chunk 0 half a MiB */
     STEP_CHUNKS_MIN = 32,
     STEP_CHUNKS_MAX = 1024,
     TABLE_STEP = 64 * 1024,
-    BOOKS_SHARE = 64, /* of the region, for the books of blocks of 16 bytes */
+    BOOKS_SHARE = 64, /* of the region, for the bookkeeping of 16-byte blocks */
 };
 
 struct region region = {.granule = UNIT_BYTES};
@@ -34,7 +34,7 @@ static struct extent heap; /* from unit 1 on */
 static struct extent map_table;
 static struct extent tag_table;
 static size_t page_bytes;
-static size_t chunks_doubted = SIZE_MAX; /* a request for more may be refused for its size alone */
+static size_t chunks_doubted = SIZE_MAX; /* larger requests may fail for their size alone */
 
 static size_t chunks_most(void)
 {
@@ -84,7 +84,7 @@ static int table_commit(struct extent *table, size_t bytes)
     return extent_commit(table, align_up(bytes, page_bytes), TABLE_STEP);
 }
 
-/* The tables first: where the heap is refused afterwards, little was taken in vain. */
+/* Commits the tables first: if the heap's commit fails, little is wasted. */
 static int commit_chunks(size_t chunks)
 {
     int error = table_commit(&map_table, chunks * sizeof *region.map);
@@ -95,11 +95,11 @@ static int commit_chunks(size_t chunks)
     return error;
 }
 
-/* F1: makes at least `chunks` from `front` on usable, more where that is possible and wanted.
- * Returns the end, or 0. */
+/* F1: commits at least `chunks` from `front` on, more if possible and wanted. Returns the end, or
+ * 0. */
 static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
 {
-    /* Whoever locks a small process in memory locks what is committed. */
+    /* Small: mlockall() of a small process locks all committed memory. */
     size_t small = front == 1 ? STEP_CHUNKS_FIRST : STEP_CHUNKS_MIN;
     size_t step = size_min(size_max(front / 8, small), STEP_CHUNKS_MAX);
     if (chunks > chunks_most() - front)
@@ -107,10 +107,10 @@ static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
     size_t least = front + chunks, end = front + size_max(chunks, step);
     if (!is_more_wanted)
         end = least;
-    if (end > huge_from / CHUNK_UNITS && end > least) /* so that the last ones may be huge, too */
+    if (end > huge_from / CHUNK_UNITS && end > least) /* so that the last units can be huge too */
         end = region_aligned(end * CHUNK_UNITS, HUGE_UNITS) / CHUNK_UNITS;
     end = size_min(end, chunks_most());
-    /* Before addresses are reserved for it, which stay. */
+    /* Before addresses are reserved, which stay reserved. */
     if (chunks > chunks_doubted && !os_would_commit(chunks << CHUNK_SHIFT))
         return 0;
     int error = commit_chunks(end);
@@ -129,8 +129,8 @@ int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
         size_t front = size_max(seen, 1), end = commit_from(front, chunks, is_more_wanted);
         if (end == 0)
             return NO_MEMORY;
-        /* F3: the tables are committed first: who sees the front may index them. Pairs with loads
-         * of `chunks`. */
+        /* F3: the tables are committed first: a thread that sees the front may index them. Pairs
+         * with loads of `chunks`. */
         if (compare_swap(&region.chunks, &seen, end, RELEASE, RELAXED)) {
             *first = front * CHUNK_UNITS;
             *count = (end - front) * CHUNK_UNITS;
@@ -164,11 +164,11 @@ static bool is_zero_page(const char *page)
     return any == 0;
 }
 
-/* Copies, but for pages that are zero on both sides; with `is_zero_there` the target is not read,
- * so that it needs no page tables. */
+/* Copies all but pages that are zero on both sides. With `is_zero_there` the target is not read, so
+ * that it needs no page tables. */
 static void copy_pages(char *to, const char *from, size_t size, bool is_zero_there)
 {
-    size_t copied = 0; /* or left out, so far */
+    size_t copied = 0; /* copied or skipped so far */
     for (size_t at = 0; at + page_bytes <= size; at += page_bytes)
         if (is_zero_page(from + at) && (is_zero_there || is_zero_page(to + at))) {
             __builtin_memcpy(to + copied, from + copied, at - copied);
@@ -182,21 +182,21 @@ void region_copy(char *to, const char *from, size_t size)
     copy_pages(to, from, size, false);
 }
 
-/* Copies a piece to where all is zero, and drops what was copied. What nobody has written stays
- * without memory. Returns whether it is dropped. */
+/* Copies a piece to a zero target and purges the source. Unwritten pages stay without memory.
+ * Returns whether the source is purged. */
 static bool copy(char *from, char *to, size_t size)
 {
     copy_pages(to, from, size, true);
     return region_purge(from, size) == 0;
 }
 
-/* In whole pages; 0: it is one. */
+/* Half, in whole pages; 0: `units` is one page. */
 static size_t half_of(size_t units)
 {
     return align_down(units / 2, region_granule_units());
 }
 
-/* Moves a piece, or the first part of it that is one mapping. Returns its units, or OS_HOLE. */
+/* Moves a piece, or its first part that is one mapping. Returns the units moved, or OS_HOLE. */
 static ptrdiff_t move_piece(size_t from, size_t to, size_t units, bool *is_zero)
 {
     char *source = region_address(from), *target = region_address(to);
@@ -225,7 +225,7 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
         moved = move_piece(from + done, to + done, piece, is_zero);
         if (moved > 0)
             continue;
-        while (done > 0) { /* what was moved goes back */
+        while (done > 0) { /* move back what was moved */
             piece = size_min(done, PURGE_PIECE_UNITS);
             done -= piece;
             copy(region_address(to + done), region_address(from + done), piece << UNIT_SHIFT);
@@ -235,7 +235,7 @@ int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_z
     return 0;
 }
 
-/* Carries pieces that are one mapping each. Returns the units that were. */
+/* Carries pieces that are one mapping each. Returns the units carried. */
 static size_t carry_pieces(size_t from, size_t to, size_t units)
 {
     size_t done = 0, piece = MOVE_PIECE_UNITS;
@@ -262,7 +262,7 @@ bool region_carry(size_t from, size_t to, size_t units, size_t more)
     size_t done = carry_pieces(from, to, units);
     if (done == units)
         return true;
-    /* Some of its pages cannot be moved. The others go back, which needs nothing that was not had a
+    /* The kernel cannot move some pages. Carry the others back, into address space that was free a
      * moment ago. */
     size_t back = done == 0 ? 0 : carry_pieces(to, from, done);
     if (back != done)
@@ -275,7 +275,8 @@ bool region_carry(size_t from, size_t to, size_t units, size_t more)
 int region_renew(size_t unit, size_t units)
 {
     int error = 0;
-    region_purge(region_address(unit), units << UNIT_SHIFT); /* so that little is left to do */
+    region_purge(region_address(unit), units << UNIT_SHIFT); /* so that the renewal has little to
+                                                                drop */
     for (size_t done = 0, piece; done < units && error == 0; done += piece) {
         piece = size_min(units - done, MOVE_PIECE_UNITS);
         error = os_counted(os_renew(region_address(unit + done), piece << UNIT_SHIFT));

@@ -1,12 +1,10 @@
 /*
- * region.h: the one range of addresses that all user memory comes from, and what each part of it
- * is.
+ * region.h: the address range that all user memory comes from, and what each part of it is.
  *
- * A unit is the least that a span is made of; a chunk is as many units as a slab has, and where a
- * slab can lie. The chunk map answers "is this a small block?" from one entry: the bin of the slab
- * that lies there, or NO_SLAB, whose class is 0. Class 0 does not exist, so a free sees a large
- * block and a bad pointer with one comparison (core/class.h). The tags say which units are the
- * first of a large block.
+ * A unit is the smallest part of a span. A chunk is the units of a slab; slabs lie at chunk
+ * boundaries. The chunk map answers "is this a small block?" from one entry: the bin of the slab
+ * there, or NO_SLAB, whose class is 0. Class 0 does not exist, so a free detects a large block or a
+ * bad pointer with one comparison (core/class.h). The tags mark the first unit of each large block.
  */
 #ifndef CALM_MEM_REGION_H
 #define CALM_MEM_REGION_H
@@ -17,7 +15,7 @@
 #include "os/os.h"
 
 enum {
-    UNIT_SHIFT = 13, /* the least step of large blocks' lengths */
+    UNIT_SHIFT = 13, /* granularity of large blocks' lengths */
     UNIT_BYTES = 1 << UNIT_SHIFT,
     CHUNK_SHIFT = 16,
     CHUNK_BYTES = 1 << CHUNK_SHIFT,
@@ -25,94 +23,94 @@ enum {
     CLASS_BITS = 6,
     CLASS_LIMIT = 1 << CLASS_BITS, /* classes are 1 .. CLASS_LIMIT - 1 */
     REGION_CHUNKS_MAX = 1 << 28,   /* 16 TiB */
-    PURGE_PIECE_UNITS = 256,       /* in one kernel call: 60 us (`shrink` in the lab) */
-    MOVE_PIECE_UNITS = 64 * 256,   /* likewise: 0.5 ms where no page tables can be moved whole */
+    PURGE_PIECE_UNITS = 256,       /* per kernel call: 60 us (`shrink` in the lab) */
+    MOVE_PIECE_UNITS = 64 * 256,   /* per kernel call: 0.5 ms if page tables are moved in parts */
     NO_SLAB = 0,                   /* in the chunk map */
 };
 
-/* Facts of a span, kept at its first unit, and its length also at its last. */
+/* Facts of a span, kept at its first unit; its length also at its last unit. */
 struct span_tag {
-    /* Under the span lock; of a used or pending span, whoever has it, but for `state`. */
+    /* Under the span lock; for a used or pending span, its holder's, except `state`. */
     uint32_t units;
     _Atomic uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
     uint32_t previous;
     uint8_t state;       /* enum span_state: of a listed span, at both ends; else SPAN_USED */
-    bool is_moved : 1;   /* pages came from elsewhere: mappings of its own */
-    bool is_sampled : 1; /* its free is told: core/sampled.h              */
-    uint16_t owner;      /* of each unit: who has it for ever, or 0 (mem/span.h) */
+    bool is_moved : 1;   /* pages moved from elsewhere: separate mappings                   */
+    bool is_sampled : 1; /* its free is reported: core/sampled.h                            */
+    uint16_t owner;      /* of each unit: permanent owner, or 0 (mem/span.h)                */
 
-    /* Owned by whoever holds the span. */
+    /* Owned by the span's holder. */
     union {
         void *slab;             /* a slab's bookkeeping; written before the map names its bin */
-        _Atomic uintptr_t site; /* of a large block, for reports: where its request returned to */
+        _Atomic uintptr_t site; /* of a large block, for reports: return address of its request */
     };
-    _Atomic uint32_t
-        asked;             /* units that the large block which begins here can use; for reports, of
-                              what did before it was freed, too; 0 is unknown. Others may read it */
-    _Atomic bool is_large; /* a live large block begins here                                    */
-    uint8_t class_before;  /* for reports: of the slab that was here, until a block begins here */
+    _Atomic uint32_t asked; /* usable units of the large block that begins here; kept after its
+                               free, for reports; 0 is unknown. Other threads may read it */
+    _Atomic bool is_large;  /* a live large block begins here */
+    uint8_t class_before;   /* for reports: of the slab here before the next block */
 };
 _Static_assert(sizeof(struct span_tag) == 32, "4 MiB for each GiB");
 
 /* An entry of the chunk map. */
 struct chunk_entry {
     _Atomic uint16_t bin;   /* of the slab there, or NO_SLAB */
-    _Atomic uint16_t limit; /* which frees need no look (core/class.h); 0: none */
+    _Atomic uint16_t limit; /* frees below need no inspection (core/class.h); 0: none */
 };
 _Static_assert(sizeof(struct chunk_entry) == 4, "1 GiB of heap has 64 KiB of map");
 
 struct region {
-    /* Constant after region_start, which runs before there are threads. Read by every free. */
+    /* Constant after region_start(), which runs before there are threads. Every free reads them. */
     _Alignas(CACHE_LINE_BYTES) char *base;
     struct chunk_entry *map;
 
-    /* Only grows. Chunks below the front: the map and the tags cover them. 0 before start. */
+    /* Only grows. The map and the tags cover all chunks below the front. 0 before start. */
     _Atomic size_t chunks;
 
-    /* Constant, as above. */
+    /* Constant after region_start(). */
     struct span_tag *tags;
-    size_t granule; /* spans begin and end at multiples: a unit, or the OS page if that is more */
+    size_t granule; /* spans begin and end at multiples: a unit, or the OS page if larger */
 };
 extern HIDDEN struct region region;
 
-/* Finds a place for the region, and for its tables. Returns 0 or -ENOMEM; a second try is allowed.
- */
+/* Finds a place for the region and its tables. Returns 0 or -ENOMEM; a second try is allowed. */
 int region_start(const struct os_facts *facts);
 
 /*
- * Moves the front up by at least `units`, by more where that may be had and is wanted; the range
- * found is [*first, *first + *count), committed and zero. Returns 0 or -ENOMEM. Any thread, which
- * waits for none; must not hold the span lock.
+ * Moves the front up by at least `units`, by more if possible and wanted. The new range is *count
+ * units from *first on, committed and zero. Returns 0 or -ENOMEM. Any thread; never waits. The
+ * caller must not hold the span lock.
  */
 int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count);
 
-/* Drops pages of the region, in pieces; they read as zero afterwards, and none comes back by
- * itself. Returns 0 or a negative errno value, which is counted: some may be dropped then. */
+/* Purges pages of the region, in pieces; they read as zero afterwards and are not repopulated by
+ * themselves. Returns 0 or a negative errno value, which is counted; some pages may be purged then.
+ */
 int region_purge(void *start, size_t size);
 
 /*
- * Moves the pages of the used range [from, from + units) to `to`, which reads as zero and is not to
- * be touched meanwhile; what was at `from` reads as zero then, and *is_zero says whether that holds
- * for all of it. Page tables are moved where the kernel does that, and bytes copied where not, or
- * if `is_copied`, a piece at a time. Returns 0, or OS_HOLE: nothing was moved, and `to` must never
- * be used again. `to` has mappings of its own from now on, until region_renew().
+ * Moves the pages of the used range [from, from + units) to `to`, which reads as zero and which no
+ * other thread may touch meanwhile. `from` reads as zero afterwards; *is_zero says whether all of
+ * it does. Moves page tables where the kernel can; copies bytes where it cannot, or if `is_copied`.
+ * Works a piece at a time. Returns 0, or OS_HOLE: nothing moved, and `to` must never be used again.
+ * `to` has separate mappings until region_renew().
  */
 int region_move(size_t from, size_t to, size_t units, bool is_copied, bool *is_zero);
 
-/* As memcpy, from one unit's start to another's, but that pages that are zero in both stay without
- * memory where nobody has written them. */
+/* memcpy from one unit's start to another's. Unwritten pages that are zero in both stay without
+ * memory. */
 void region_copy(char *to, const char *from, size_t size);
 
 /*
- * The same to a range that was unmapped and is `more` units longer, which needs no address space
- * but for these; what was at `from` is unmapped then. False: nothing has moved.
+ * Like region_move(), to an unmapped range that is `more` units longer. Needs address space for
+ * `more` units only. `from` is unmapped afterwards. False: nothing moved.
  */
 bool region_carry(size_t from, size_t to, size_t units, size_t more);
 
 /* Makes a moved range ordinary again, reading as zero. Returns 0 or -ENOMEM. */
 int region_renew(size_t unit, size_t units);
 
-/* Whether it lies where nothing else is placed, so that addresses that are given back stay free. */
+/* Whether the region lies where the kernel places nothing else, so that unmapped addresses stay
+ * free. */
 bool region_is_apart(void);
 
 size_t region_mapped_bytes(void);
@@ -121,17 +119,17 @@ size_t region_resident_bytes(void);
 size_t region_tables_mapped_bytes(void);
 size_t region_tables_resident_bytes(void);
 
-/* Bytes of the live large block that `address` lies in, and how far inside; 0: in none. For
- * reports: walks back to its head. */
+/* Bytes of the live large block around `address`, and the offset in *inside; 0: no such block. For
+ * reports: walks back to the block's head. */
 size_t region_around(const void *address, size_t *inside);
 
-/* The chunk an address lies in; at least REGION_CHUNKS_MAX when it is far outside. */
+/* The chunk of an address; at least REGION_CHUNKS_MAX if the address is far outside. */
 ALWAYS_INLINE size_t region_chunk(const void *address)
 {
     return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> CHUNK_SHIFT;
 }
 
-/* Whether a chunk can hold blocks, and the map may be asked about it. */
+/* Whether a chunk can hold blocks and the map has an entry for it. */
 ALWAYS_INLINE bool region_holds(size_t chunk)
 {
     return chunk < load_to_compare(&region.chunks);
@@ -148,13 +146,13 @@ ALWAYS_INLINE uint32_t region_bin(size_t chunk)
     return load(&region.map[chunk].bin, RELAXED);
 }
 
-/* The unit that an address of the region lies in. */
+/* The unit of an address in the region. */
 ALWAYS_INLINE size_t region_unit(const void *address)
 {
     return (size_t)((uintptr_t)address - (uintptr_t)region.base) >> UNIT_SHIFT;
 }
 
-/* Units that spans are a multiple of. */
+/* Span lengths are multiples of so many units. */
 ALWAYS_INLINE size_t region_granule_units(void)
 {
     return region.granule / UNIT_BYTES;

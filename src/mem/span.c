@@ -1,62 +1,60 @@
 /*
  * span.c: free runs of units, in segregated lists with boundary tags.
  *
- * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists a doubling, for dirty and
- * for clean spans; a bitmap finds the first list that fits (the two-level segregated fit of Masmano
- * et al., 2004). In a list of mixed lengths the first few spans are tried, then the next list up.
- * Each owner has lists of its own; slack of all owners has two sets.
+ * Lists: one for each length up to EXACT_MAX units, then EIGHTHS lists for each doubling, for dirty
+ * and for clean spans; a bitmap finds the first list that fits (the two-level segregated fit of
+ * Masmano et al., 2004). In a list of mixed lengths the first few spans are tried, then the next
+ * list up. Each owner has separate lists; the slack of all owners has two sets.
  *
- * Who does not get the lock in a bounded number of looks, because its holder does not run, takes
- * and gives spans that are pending (mem/pending.h), and takes from the front. Whoever has the lock
- * next merges them; whoever takes it over from a thread that ended takes back what that one did
- * halfway (mem/undo.h).
+ * A thread that does not get the lock in a bounded number of attempts, because its holder does not
+ * run, takes pending spans (mem/pending.h) or moves the front, and makes the spans it releases
+ * pending. The next holder merges them. A thread that inherits the lock from a thread that ended
+ * rolls back the unfinished change (mem/undo.h).
  *
  * Owner: any thread, under span_lock (RANK_SPAN). No system call is made while it is held.
- * S1: a free span carries its length and state at both ends.   S2: no two neighbours are free in
- * the same state. S3: span_dirty_units == sum of dirty spans.   S4: every free span is in the list
- * of its length.   S5: the units of a span have one owner, whose lists a free one is in.   S6: an
- * owner has as many units as it took of nobody's.   S7: slack lies behind a used span.   All by
- * span_verify(). Design: docs/design/spans.md
+ * S1: a free span carries its length and state at both ends.
+ * S2: no two neighbours are free in the same state.
+ * S3: span_dirty_units == sum of dirty spans.
+ * S4: every free span is in the list of its length.
+ * S5: the units of a span have one owner, and a free span is in that owner's lists.
+ * S6: an owner has as many units as it took from nobody.
+ * S7: slack lies behind a used span.
+ * span_verify() checks them. Design: docs/design/spans.md
  */
 #include "mem/span.h"
 
 #include "base/bits.h"
 #include "mem/pending.h"
 #include "mem/region.h"
-#include "mem/regret.h"
+#include "mem/refault.h"
 #include "mem/span_lists.h"
 #include "mem/span_parts.h"
 #include "os/lock.h"
 #include "os/os.h"
 
 enum {
-    MERGE_MAX = 16,       /* pending spans, each time the lock is taken */
+    MERGE_MAX = 16,       /* pending spans each time the lock is taken */
     MERGE_TURNS = 256,    /* before the front moves */
-    SLACK_SHARE = 2,      /* of a block that grows: each byte is moved three times at most */
-    REGRETS_BELIEVED = 2, /* times that a unit is purged in vain before it stays: a program that
-                           * does the same twice and then sleeps keeps a half */
+    SLACK_SHARE = 2,      /* of a growing block: moves each byte at most three times */
+    REFAULTS_TO_KEEP = 2, /* refaults of a unit before it stays: a program that repeats its work
+                           * and then sleeps keeps a half */
 };
 
-#define UNLIMITED SIZE_MAX
 static struct lock span_lock;
-static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken of nobody's so far */
+static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken from nobody so far */
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
-static size_t dirty_units_least;              /* since span_idle_bytes was asked last */
-static _Atomic size_t limit_units = SIZE_MAX; /* UNLIMITED, or one less: somebody is to be told */
-static void (*_Atomic on_charge)(size_t units);
-static _Atomic size_t promised_units; /* that are being taken of clean spans, or fresh; where there
-                                         is a limit */
-struct regret span_in_vain;           /* in units; its window ends with span_end_window() */
+static size_t dirty_units_least;    /* since the last span_idle_bytes() */
+struct refault_meter span_refaults; /* in units; span_end_window() ends its window */
 
-/* At the end of each operation that may take dirty units; in between, a span that is being cut is
+/* Call at the end of each operation that may take dirty units; earlier, a span that is being cut is
  * in no list. */
 void span_note_least(void)
 {
     dirty_units_least = size_min(dirty_units_least, load(&span_dirty_units, RELAXED));
 }
 
-/* From the lists of `from`, dirty spans first. */
+/* Takes from the lists of `from`, dirty spans first. */
 static struct span take_from(unsigned from, size_t units, size_t align_units)
 {
     for (unsigned state = SPAN_DIRTY; state <= SPAN_CLEAN; state++) {
@@ -66,14 +64,14 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
             span_lists_cut(unit, first, units);
             span_note_least();
             if (state == SPAN_CLEAN)
-                regret_note_taken(&span_in_vain, units);
+                refault_note_taken(&span_refaults, units);
             return (struct span){first, units, state == SPAN_CLEAN};
         }
     }
     return (struct span){0, 0, false};
 }
 
-/* What was nobody's is `owner`'s from now on. The ends are tagged as used: no other thread reads
+/* Makes units that were nobody's `owner`'s. The ends are tagged as used, so no other thread reads
  * the owner. */
 void span_own(size_t unit, size_t units, unsigned owner)
 {
@@ -84,7 +82,8 @@ void span_own(size_t unit, size_t units, unsigned owner)
         region.tags[i].owner = (uint16_t)owner;
 }
 
-/* A few of the spans that came while the lock was held. Under the lock. Returns how many. */
+/* Merges a few of the spans that became pending while the lock was held. Under the lock. Returns
+ * how many. */
 static size_t merge_pending(void)
 {
     size_t merged = 0;
@@ -105,14 +104,13 @@ static bool has_pending(void)
     return pending_units(SPAN_DIRTY) + pending_units(SPAN_CLEAN) > 0;
 }
 
-/* Lost is at most what the holder that ended had in hand. */
+/* Loses at most the spans that the ended holder had taken out. */
 static void mend_if_inherited(void)
 {
     if (unlikely(lock_was_inherited(&span_lock)))
         span_lists_mend();
 }
 
-/* Takes the lock if it is free soon, and merges what came while it was not. */
 bool span_try_lock(void)
 {
     if (!lock_try_briefly(&span_lock, RANK_SPAN))
@@ -123,7 +121,7 @@ bool span_try_lock(void)
     return true;
 }
 
-/* Waits for a holder that runs. One that does not is waited for once. */
+/* Waits for a holder that runs, and only once for a holder that does not. */
 static bool wait_lock(enum lock_patience patience)
 {
     if (!lock_try_patiently(&span_lock, RANK_SPAN, patience))
@@ -138,7 +136,7 @@ void span_unlock(void)
     lock_release(&span_lock, RANK_SPAN);
 }
 
-/* From the lists of `owner`, or else nobody's. Under the lock, which it releases. */
+/* Takes from the lists of `owner`, or else nobody's. Called under the lock, which it releases. */
 static struct span take_locked(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = take_from(owner, units, align_units);
@@ -151,7 +149,7 @@ static struct span take_locked(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* Before the front moves neighbours become one. */
+/* Joins neighbours before the front moves. */
 static struct span take_pending_of(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = pending_take(units, align_units, owner);
@@ -173,9 +171,9 @@ static struct span take_pending(size_t units, size_t align_units, unsigned owner
     return span;
 }
 
-/* Waits long for the lock, merges all that is pending and ends all slack before it says no. A
- * holder that does not run leaves only what came meanwhile. */
-static struct span take_last(size_t units, size_t align_units, unsigned owner)
+/* The last attempt: waits long for the lock, merges all pending spans and ends all slack. If the
+ * holder does not run, only new pending spans are left to try. */
+static struct span take_or_wait(size_t units, size_t align_units, unsigned owner)
 {
     struct span span;
     size_t merged;
@@ -188,7 +186,7 @@ static struct span take_last(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-/* After what is pending was merged; then after what others keep whole came. */
+/* Retries after merging pending spans, then after other parts release spans they kept. */
 static struct span take_merged(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, 0, false};
@@ -202,7 +200,7 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-void span_give(const struct span *spans, size_t count)
+void span_list(const struct span *spans, size_t count)
 {
     bool is_locked = span_try_lock();
     for (size_t i = 0; i < count; i++) {
@@ -218,8 +216,8 @@ void span_give(const struct span *spans, size_t count)
         span_unlock();
 }
 
-/* Gives back fresh units around those that are kept. */
-static void give_around(size_t first, size_t count, size_t kept, size_t units)
+/* Releases fresh units around the part that is kept. */
+static void release_around(size_t first, size_t count, size_t kept, size_t units)
 {
     struct span spans[2];
     size_t parts = 0, behind = kept + units;
@@ -228,56 +226,10 @@ static void give_around(size_t first, size_t count, size_t kept, size_t units)
     if (behind < first + count)
         spans[parts++] = (struct span){behind, first + count - behind, true};
     if (parts > 0)
-        span_give(spans, parts);
+        span_list(spans, parts);
 }
 
-static size_t charged_units(void)
-{
-    size_t free_units = load(&span_clean_units, RELAXED) + load(&span_slack_units, RELAXED) +
-                        load(&span_gone_units, RELAXED) + pending_units(SPAN_CLEAN);
-    size_t front = size_max(region_units(), CHUNK_UNITS) - CHUNK_UNITS;
-    return front - size_min(front, free_units);
-}
-
-bool span_is_limited(void)
-{
-    return load(&limit_units, RELAXED) < UNLIMITED - 1;
-}
-
-static NOINLINE bool promise_limited(size_t units)
-{
-    void (*tell)(size_t) = load(&on_charge, ACQUIRE);
-    /* The front moves by whole chunks: until what is more of one is free again, it is charged. */
-    units = align_up(units, CHUNK_UNITS);
-    if (tell != NULL)
-        tell(units);
-    size_t limit = load(&limit_units, RELAXED);
-    if (limit >= UNLIMITED - 1)
-        return true;
-    size_t promised = fetch_add(&promised_units, units, RELAXED) + units;
-    if (promised <= limit && charged_units() <= limit - promised)
-        return true;
-    fetch_sub(&promised_units, units, RELAXED);
-    return false;
-}
-
-/* Before units are taken that are not dirty: whether the limit allows it. */
-static bool promise(size_t units)
-{
-    return likely(load(&limit_units, RELAXED) == UNLIMITED) || promise_limited(units);
-}
-
-static void end_promise(size_t units)
-{
-    size_t promised = load(&promised_units, RELAXED);
-    units = align_up(units, CHUNK_UNITS);
-    while (unlikely(promised > 0) &&
-           !compare_swap(&promised_units, &promised, promised - size_min(promised, units), RELAXED,
-                         RELAXED))
-        continue; /* each turn is another thread's progress */
-}
-
-/* What may have to be left out before an aligned unit: the front is at a chunk's start. */
+/* Units that alignment may skip: the front is at a chunk's start. */
 static size_t skew_of_front(size_t align_units)
 {
     return align_units - size_min(align_units, CHUNK_UNITS);
@@ -287,13 +239,12 @@ static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count
 {
     if (region_grow(units, is_more_wanted && !span_is_limited(), first, count) != 0)
         return false;
-    regret_note_taken(&span_in_vain, units);
+    refault_note_taken(&span_refaults, units);
     return true;
 }
 
-/* From the lists, or from the front. While the lock is held, perhaps by a thread that does not run,
- * of what is pending instead of the lists; only where the front cannot move either it is waited for
- * long. */
+/* Takes from the lists or from the front. While the lock is held, perhaps by a thread that does not
+ * run, takes pending spans instead; waits long only if the front cannot move either. */
 static struct span take_or_grow(size_t units, size_t align_units, unsigned owner)
 {
     bool is_locked = span_try_lock();
@@ -304,83 +255,26 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
     if (span.unit == 0)
-        span = span_take_gone(units, align_units, owner);
+        span = span_take_unmapped(units, align_units, owner);
     if (span.unit != 0)
         return span;
     size_t first, count;
-    /* Who did not see the lists takes no more than it needs: many may come at the same time. */
+    /* A thread that did not search the lists takes only what it needs: many may come at once. */
     if (!grow(units + skew_of_front(align_units), is_locked, &first, &count))
-        return take_last(units, align_units, owner);
+        return take_or_wait(units, align_units, owner);
     size_t aligned = region_aligned(first, align_units);
     span_tag_used(aligned, units);
     span_own(aligned, units, owner);
-    give_around(first, count, aligned, units);
+    release_around(first, count, aligned, units);
     return (struct span){aligned, units, true};
 }
 
-/* At the limit: of what is dirty, and so charged already. */
-static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
-{
-    struct span span = {0, units, false};
-    unsigned from = owner;
-    if (!span_try_lock() && !wait_lock(PATIENCE_LONG))
-        return span;
-    span.unit = span_lists_find(span_lists_of(from, SPAN_DIRTY), units, align_units);
-    if (span.unit == 0 && owner != 0)
-        span.unit = span_lists_find(span_lists_of(from = 0, SPAN_DIRTY), units, align_units);
-    if (span.unit != 0) {
-        size_t first = region_aligned(span.unit, align_units);
-        span_lists_cut(span.unit, first, units);
-        span.unit = first;
-        span_note_least();
-    }
-    span_unlock();
-    if (span.unit != 0 && from != owner)
-        span_own(span.unit, units, owner);
-    return span;
-}
-
-static struct span take(size_t units, size_t align_units, unsigned owner)
-{
-    if (unlikely(!span_lists_make(owner)))
-        return (struct span){0, units, false};
-    if (!promise(units))
-        return take_dirty(units, align_units, owner);
-    struct span span = take_or_grow(units, align_units, owner);
-    end_promise(units);
-    regret_settle(&span_in_vain);
-    return span;
-}
-
-struct span span_acquire(size_t units, size_t align_units, unsigned owner)
-{
-    struct span span = take(units, align_units, owner);
-    size_t enough = units + align_units - 1;
-    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
-        span = take(units, align_units, owner);
-        if (span.unit == 0 && !span_is_limited() && span_give_up(enough) > 0)
-            span = take(units, align_units, owner);
-        if (span.unit == 0)
-            span_on_shortage(enough, true);
-    }
-    return span;
-}
-
-bool span_make_room(size_t bytes)
-{
-    size_t units = (bytes >> UNIT_SHIFT) + 1;
-    if (span_on_shortage == NULL || !span_on_shortage(units, false))
-        return false;
-    if (span_give_up(units) > 0)
-        return true;
-    return span_on_shortage(units, true);
-}
-
-/* The first of `units` that are cut for an owner out of a free span of `room`, or 0. */
+/* Cuts `units` for an owner out of a free span of at least `room`. Returns the first, or 0: also if
+ * the lock is held, for long where `is_patient`. */
 static size_t cut(enum span_state state, size_t units, size_t room, size_t align_units,
-                  unsigned owner)
+                  unsigned owner, bool is_patient)
 {
-    if (!span_lists_make(owner) || !span_try_lock())
+    if (!span_lists_make(owner) || (!span_try_lock() && !(is_patient && wait_lock(PATIENCE_LONG))))
         return 0;
     size_t unit = span_lists_find(span_lists_of(owner, state), room, align_units);
     if (unit == 0)
@@ -395,9 +289,51 @@ static size_t cut(enum span_state state, size_t units, size_t room, size_t align
     return first;
 }
 
+/* At the limit: takes dirty spans only, which are charged already. */
+static struct span take_dirty(size_t units, size_t align_units, unsigned owner)
+{
+    return (struct span){cut(SPAN_DIRTY, units, units, align_units, owner, true), units, false};
+}
+
+static struct span take(size_t units, size_t align_units, unsigned owner)
+{
+    if (unlikely(!span_lists_make(owner)))
+        return (struct span){0, units, false};
+    if (!span_reserve_charge(units))
+        return take_dirty(units, align_units, owner);
+    struct span span = take_or_grow(units, align_units, owner);
+    span_end_charge(units);
+    refault_settle(&span_refaults);
+    return span;
+}
+
+struct span span_acquire(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = take(units, align_units, owner);
+    size_t enough = units + align_units - 1;
+    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
+        span = take(units, align_units, owner);
+        if (span.unit == 0 && !span_is_limited() && span_unmap(enough) > 0)
+            span = take(units, align_units, owner);
+        if (span.unit == 0)
+            span_on_shortage(enough, true);
+    }
+    return span;
+}
+
+bool span_make_room(size_t bytes)
+{
+    size_t units = (bytes >> UNIT_SHIFT) + 1;
+    if (span_on_shortage == NULL || !span_on_shortage(units, false))
+        return false;
+    if (span_unmap(units) > 0)
+        return true;
+    return span_on_shortage(units, true);
+}
+
 size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
 {
-    return cut(SPAN_DIRTY, units, room, 1, owner);
+    return cut(SPAN_DIRTY, units, room, 1, owner, false);
 }
 
 static size_t cut_front(size_t units, size_t align_units, unsigned owner)
@@ -408,22 +344,22 @@ static size_t cut_front(size_t units, size_t align_units, unsigned owner)
     size_t first = region_aligned(unit, align_units);
     span_tag_used(first, units);
     span_own(first, units, owner);
-    give_around(unit, count, first, units);
+    release_around(unit, count, first, units);
     return first;
 }
 
 struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units, unsigned owner)
 {
     size_t slack = align_down(units / SLACK_SHARE, region_granule_units()), first = 0;
-    size_t more = units - units_old; /* what moves is charged already */
+    size_t more = units - units_old; /* the moved units are charged already */
     if (!span_lists_make(owner))
         return (struct span){0, units, false};
-    if (promise(more) ||
-        (span_on_shortage != NULL && span_on_shortage(more, false) && promise(more))) {
-        first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner);
+    if (span_reserve_charge(more) ||
+        (span_on_shortage != NULL && span_on_shortage(more, false) && span_reserve_charge(more))) {
+        first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner, false);
         if (first == 0)
             first = cut_front(units + slack, align_units, owner);
-        end_promise(more);
+        span_end_charge(more);
     }
     if (first == 0)
         return span_acquire(units, align_units, owner);
@@ -448,7 +384,7 @@ void span_release(size_t unit, size_t units, bool is_zero)
     span_unlock();
 }
 
-/* The span ends at the front: grows the region, unless another thread does first. */
+/* The span ends at the front: grows the region, unless another thread does so first. */
 static bool extend_front(size_t unit, size_t units_old, size_t units_new)
 {
     size_t first, count, more = units_new - units_old;
@@ -461,7 +397,7 @@ static bool extend_front(size_t unit, size_t units_old, size_t units_new)
         span_own(first, more, owner);
         span_tag_used(unit, units_new);
     }
-    give_around(first, count, first, is_ours ? more : 0);
+    release_around(first, count, first, is_ours ? more : 0);
     return is_ours;
 }
 
@@ -478,14 +414,14 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
-        if (tag->state == SPAN_CLEAN || tag->state == SPAN_GONE)
-            regret_note_taken(&span_in_vain, more);
-        is_gone = tag->state == SPAN_GONE;
+        if (tag->state == SPAN_CLEAN || tag->state == SPAN_UNMAPPED)
+            refault_note_taken(&span_refaults, more);
+        is_gone = tag->state == SPAN_UNMAPPED;
         span_lists_cut(behind, behind, more);
         span_note_least();
     }
     span_unlock();
-    if (unlikely(is_gone) && !span_bring_back(behind, more))
+    if (unlikely(is_gone) && !span_map_again(behind, more))
         return false;
     if (is_room)
         span_tag_used(unit, units_new);
@@ -497,13 +433,13 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
 bool span_extend(size_t unit, size_t units_old, size_t units_new)
 {
     size_t more = units_new - units_old;
-    if (!promise(more))
+    if (!span_reserve_charge(more))
         return false;
     bool is_extended = unit + units_old == region_units()
                            ? extend_front(unit, units_old, units_new)
                            : extend_inside(unit, units_old, units_new);
-    end_promise(more);
-    regret_settle(&span_in_vain);
+    span_end_charge(more);
+    refault_settle(&span_refaults);
     return is_extended;
 }
 
@@ -511,7 +447,7 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero)
 {
     struct span tail = {unit + units_new, units_old - units_new, is_zero};
     span_tag_used(unit, units_new);
-    span_give(&tail, 1);
+    span_list(&tail, 1);
 }
 
 size_t span_dirty_bytes(void)
@@ -519,45 +455,27 @@ size_t span_dirty_bytes(void)
     return (load(&span_dirty_units, RELAXED) + pending_units(SPAN_DIRTY)) << UNIT_SHIFT;
 }
 
-/* While the lock is held, what nobody has taken of what came meanwhile. */
+/* If the lock is held, returns the pending dirty bytes. */
 size_t span_idle_bytes(void)
 {
     if (!span_try_lock())
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;
     size_t units = dirty_units_least;
     dirty_units_least = load(&span_dirty_units, RELAXED);
-    size_t regrets = load(&span_in_vain.sum, RELAXED);
-    store(&span_in_vain.sum, regrets - size_min(regrets, units * REGRETS_BELIEVED), RELAXED);
+    size_t sum = load(&span_refaults.sum, RELAXED);
+    store(&span_refaults.sum, sum - size_min(sum, units * REFAULTS_TO_KEEP), RELAXED);
     span_unlock();
     return units << UNIT_SHIFT;
 }
 
-size_t span_regret_bytes(void)
+size_t span_refault_bytes(void)
 {
-    return load(&span_in_vain.sum, RELAXED) / REGRETS_BELIEVED << UNIT_SHIFT;
-}
-
-size_t span_charged_bytes(void)
-{
-    return charged_units() << UNIT_SHIFT;
-}
-
-void span_limit(size_t bytes)
-{
-    size_t unlimited = UNLIMITED - (load(&on_charge, RELAXED) != NULL);
-    store(&limit_units, bytes == 0 ? unlimited : bytes >> UNIT_SHIFT, RELAXED);
-}
-
-void span_tell(void (*tell)(size_t units))
-{
-    size_t expected = UNLIMITED;
-    store(&on_charge, tell, RELEASE);
-    compare_swap(&limit_units, &expected, UNLIMITED - 1, RELAXED, RELAXED);
+    return load(&span_refaults.sum, RELAXED) / REFAULTS_TO_KEEP << UNIT_SHIFT;
 }
 
 void span_end_window(void)
 {
-    regret_end_window(&span_in_vain);
+    refault_end_window(&span_refaults);
     if (load(&span_slack_units, RELAXED) == 0 || !span_try_lock())
         return;
     span_lists_age_slack();
@@ -597,8 +515,8 @@ void span_fork_unlock(void)
     span_unlock();
 }
 
-/* Lists that another thread of the parent has in hand may be half changed, and what is kept of them
- * is of another moment. They stay out of use, and nobody waits for them. */
+/* Lists that another thread of the parent was changing may be half changed, and the copied undo log
+ * may be of another moment. They stay unused, and no thread waits for them. */
 void span_fork_reset(bool is_taken)
 {
     uint32_t holder = lock_holder(&span_lock);

@@ -1,7 +1,7 @@
 /*
  * span_lists.c: changes and verifies the lists of free spans; see span_lists.h.
  *
- * Owner: whoever has the spans' lock (span.c).
+ * Owner: the holder of the span lock (span.c).
  */
 #include "mem/span_lists.h"
 
@@ -11,24 +11,24 @@
 
 enum {
     TRIES_IN_LIST = 8,
-    SLACKS_A_TURN = 64, /* that are ended, each time the lock is taken */
+    SLACKS_A_TURN = 64, /* ended each time the lock is taken */
 };
 
-/* What an owner has. */
+/* Lists and pending stacks of an owner. */
 struct owner_lists {
-    struct span_lists lists[3]; /* dirty, clean, gone */
+    struct span_lists lists[3]; /* dirty, clean, unmapped */
     struct pending pending;
 };
 
 static struct owner_lists nobodys;
-static struct owner_lists *_Atomic owners[SPAN_OWNER_LIMIT]; /* NULL: has none, nor any span */
+static struct owner_lists *_Atomic owners[SPAN_OWNER_LIMIT]; /* NULL: no lists and no spans */
 
-_Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
-static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER */
-static unsigned slack_now = SPAN_SLACK;              /* this window's                */
-static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* who may have dirty spans */
+_Atomic size_t span_dirty_units, span_clean_units, span_unmapped_units, span_slack_units;
+static struct span_lists slack_lists[2];             /* SPAN_SLACK, SPAN_SLACK_OTHER      */
+static unsigned slack_now = SPAN_SLACK;              /* this window's                     */
+static uint64_t dirty_owners[SPAN_OWNER_LIMIT / 64]; /* which owners may have dirty spans */
 
-/* NULL: it has no lists yet. Acquire pairs with the release of span_lists_make(). */
+/* NULL: the owner has no lists yet. Acquire pairs with the release of span_lists_make(). */
 static struct owner_lists *of(unsigned owner)
 {
     return owner == 0 ? &nobodys : load(&owners[owner], ACQUIRE);
@@ -46,7 +46,7 @@ bool span_lists_make(unsigned owner)
         return true;
     struct owner_lists *made = (struct owner_lists *)meta_alloc(sizeof *made,
                                                                 _Alignof(struct owner_lists));
-    /* Of threads that come at once, one's are taken; the others' are lost. */
+    /* If several threads come at once, the first one's lists count; the others' memory is lost. */
     return made != NULL &&
            (compare_swap(&owners[owner], &expected, made, RELEASE, RELAXED) || expected != NULL);
 }
@@ -71,7 +71,7 @@ bool span_lists_are_empty(const struct span_lists *in)
     return used == 0;
 }
 
-/* Lists are whole after each public call, and what a thread that ended did of one is taken back. */
+/* Makes each change of the lists atomic: the change of a thread that ended is rolled back. */
 static struct undo change;
 
 /* Inline, so that each size is a constant. */
@@ -80,13 +80,14 @@ ALWAYS_INLINE void keep(void *word, size_t size)
     undo_keep(&change, word, size);
 }
 
-/* What the lists write of a tag. */
+/* Saves the part of a tag that the lists write. */
 static void keep_tag(struct span_tag *tag)
 {
     keep(tag, offsetof(struct span_tag, slab));
 }
 
-/* What is in lists by state; slack is counted as one. Others see it when a change is whole. */
+/* Units in lists by state; both slack states share one count. Published when a change is complete.
+ */
 static size_t counts[SPAN_SLACK + 1];
 
 static void count(unsigned state, size_t more, size_t fewer)
@@ -100,7 +101,7 @@ static void commit(void)
 {
     store(&span_dirty_units, counts[SPAN_DIRTY], RELAXED);
     store(&span_clean_units, counts[SPAN_CLEAN], RELAXED);
-    store(&span_gone_units, counts[SPAN_GONE], RELAXED);
+    store(&span_unmapped_units, counts[SPAN_UNMAPPED], RELAXED);
     store(&span_slack_units, counts[SPAN_SLACK], RELAXED);
     undo_commit(&change);
 }
@@ -129,7 +130,7 @@ static void push(size_t unit, size_t units, unsigned state)
     tag->units = (uint32_t)units;
     tag->state = (uint8_t)state;
     tag->previous = 0;
-    store(&tag->next, next, RELAXED); /* who takes what is pending may read it, and think no more */
+    store(&tag->next, next, RELAXED); /* pending_take() may read it, harmlessly */
     if (next != 0) {
         keep_tag(&region.tags[next]);
         region.tags[next].previous = (uint32_t)unit;
@@ -137,7 +138,7 @@ static void push(size_t unit, size_t units, unsigned state)
     *head = (uint32_t)unit;
     *used |= (uint64_t)1 << list % 64;
     count(state, units, 0);
-    if (state == SPAN_DIRTY) /* of one that has none at all it does no harm */
+    if (state == SPAN_DIRTY) /* harmless for an owner without dirty spans */
         dirty_owners[tag->owner / 64] |= (uint64_t)1 << tag->owner % 64;
 }
 
@@ -177,7 +178,7 @@ static void list_remove(size_t unit)
     last->state = SPAN_USED;
 }
 
-/* Lists a free span after merging it with neighbours of its own state and owner. */
+/* Lists a free span after merging it with neighbours of the same state and owner. */
 static void merge(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
@@ -195,7 +196,7 @@ static void merge(size_t unit, size_t units, unsigned state)
     push(unit, units, state);
 }
 
-/* The slack that begins at the unit is as any clean span. */
+/* Turns the slack that begins at the unit into a clean span. */
 static void end_slack(size_t unit)
 {
     size_t units = region.tags[unit].units;
@@ -224,7 +225,7 @@ static unsigned list_from(const struct span_lists *in, unsigned list)
     return LIST_COUNT;
 }
 
-/* The first unit of one of the first few spans of a list in which `units` fit, or 0. */
+/* Tries the first few spans of a list. Returns the first unit of one that fits `units`, or 0. */
 static size_t find_in(const struct span_lists *in, unsigned list, size_t units, size_t align_units)
 {
     size_t unit = in->heads[list];
@@ -238,7 +239,7 @@ static size_t find_in(const struct span_lists *in, unsigned list, size_t units, 
 
 size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_units)
 {
-    size_t enough = units + align_units - 1; /* wherever they begin */
+    size_t enough = units + align_units - 1; /* fits wherever the span begins */
     if (enough >> (5 + DOUBLINGS) != 0)
         return 0;
     unsigned list = list_from(in, span_list_of(units));
@@ -275,8 +276,8 @@ unsigned span_lists_below(const struct span_lists *in, unsigned list)
     return LIST_COUNT;
 }
 
-/* Some of the slack of a window. */
-static size_t end_some(unsigned window)
+/* Ends some of the slack of a window. */
+static size_t end_slack_of(unsigned window)
 {
     struct span_lists *in = span_lists_of(0, window);
     size_t ended = 0;
@@ -289,13 +290,13 @@ static size_t end_some(unsigned window)
 
 size_t span_lists_end_slack(void)
 {
-    return end_some(SPAN_SLACK) + end_some(SPAN_SLACK_OTHER);
+    return end_slack_of(SPAN_SLACK) + end_slack_of(SPAN_SLACK_OTHER);
 }
 
 void span_lists_age_slack(void)
 {
     unsigned before = SPAN_SLACK + SPAN_SLACK_OTHER - slack_now;
-    if (end_some(before) < SLACKS_A_TURN)
+    if (end_slack_of(before) < SLACKS_A_TURN)
         slack_now = before;
 }
 
@@ -378,13 +379,13 @@ verdict span_lists_verify(const _Atomic uint32_t *owned_units)
         if (found == NULL)
             found = verify_lists(owner, SPAN_CLEAN, &clean);
         if (found == NULL)
-            found = verify_lists(owner, SPAN_GONE, &gone);
+            found = verify_lists(owner, SPAN_UNMAPPED, &gone);
     }
     if (found == NULL && dirty != load(&span_dirty_units, RELAXED))
         found = "S3: the count of dirty units is wrong";
     if (found == NULL && slack != load(&span_slack_units, RELAXED))
         found = "S3: the count of slack is wrong";
-    if (found == NULL && gone != load(&span_gone_units, RELAXED))
+    if (found == NULL && gone != load(&span_unmapped_units, RELAXED))
         found = "S3: the count of gone units is wrong";
     if (found == NULL && clean != load(&span_clean_units, RELAXED))
         found = "S3: the count of clean units is wrong";

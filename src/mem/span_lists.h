@@ -1,7 +1,7 @@
 /*
- * span_lists.h: the lists of free spans, for span.c. All under the spans' lock.
+ * span_lists.h: the lists of free spans, for span.c. All under the span lock.
  *
- * One list for each length up to EXACT_MAX units, then EIGHTHS lists a doubling.
+ * One list for each length up to EXACT_MAX units, then EIGHTHS lists for each doubling.
  */
 #ifndef CALM_MEM_SPAN_LISTS_H
 #define CALM_MEM_SPAN_LISTS_H
@@ -22,7 +22,7 @@ struct span_lists {
     uint32_t heads[LIST_COUNT];
 };
 
-/* An owner's, of dirty, clean or gone spans; everybody's, of slack. */
+/* Lists of an owner's dirty, clean or unmapped spans; slack lists are shared by all owners. */
 struct span_lists *span_lists_of(unsigned owner, unsigned state);
 
 static inline unsigned span_list_of(size_t units)
@@ -44,33 +44,35 @@ static inline bool span_is_slack(size_t unit)
     return region.tags[unit].state >= SPAN_SLACK;
 }
 
-/* Notes that the used units from `unit` on are one span. Whoever has them, without the lock, too.
- */
+/* Records that the used units from `unit` on are one span. The holder of the units may call it
+ * without the lock. */
 static inline void span_tag_used(size_t unit, size_t units)
 {
     region.tags[unit].units = (uint32_t)units;
 }
 
-/* Units in lists. Others only peek. */
-extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_gone_units, span_slack_units;
+/* Units in lists. Read without the lock; written under it. */
+extern HIDDEN _Atomic size_t span_dirty_units, span_clean_units, span_unmapped_units,
+    span_slack_units;
 
-/* Makes an owner's lists, those of what is pending among them, when it has its first span. False:
- * no memory. Not under the lock. */
+/* Makes an owner's lists and pending stacks before its first span. False: no memory. Not under the
+ * lock. */
 bool span_lists_make(unsigned owner);
 bool span_lists_are_made(unsigned owner);
 
-/* What is pending of an owner that has lists (mem/pending.h). */
+/* Pending spans of an owner that has lists (mem/pending.h). */
 struct pending *span_lists_pending(unsigned owner);
 
-/* Lists units that are in no list as they are; or lists what was used, merged with neighbours of
- * its own state and owner, and ends slack behind (S7). SPAN_SLACK is this window's. */
+/* span_lists_push(): lists unlisted units without merging. span_lists_insert(): lists used units,
+ * merged with neighbours of the same state and owner, and ends slack behind them (S7). SPAN_SLACK
+ * means the current window's. */
 void span_lists_push(size_t unit, size_t units, unsigned state);
 void span_lists_insert(size_t unit, size_t units, unsigned state);
 
-/* The first unit of a free span in which `units` fit, or 0. */
+/* The first unit of a free span that fits `units`, or 0. */
 size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_units);
 
-/* Cuts [first, first + units) out of the free span at `unit`, around it, and marks it used. */
+/* Cuts [first, first + units) out of the free span at `unit` and marks it used. */
 void span_lists_cut(size_t unit, size_t first, size_t units);
 
 /* The highest list below `list` that is not empty, or LIST_COUNT. */
@@ -78,19 +80,20 @@ unsigned span_lists_below(const struct span_lists *in, unsigned list);
 
 bool span_lists_are_empty(const struct span_lists *in);
 
-/* Some slack is as any clean span from now on: of any age, how many; or what nothing was taken of
- * since the window before, as this one is over. */
+/* Turn slack into clean spans, a bounded number per call. span_lists_end_slack(): of any age;
+ * returns how many. span_lists_age_slack(): a window ends; slack that is unused since the window
+ * before. */
 size_t span_lists_end_slack(void);
 void span_lists_age_slack(void);
 
-/* The first owner from `owner` on, round and round, that may have dirty spans. Pre: one has. */
+/* The first owner from `owner` on, cyclically, that may have dirty spans. Pre: there is one. */
 unsigned span_lists_dirty_owner(unsigned owner);
 void span_lists_clear_owner(unsigned owner);
 
-/* Makes the lists whole again whose lock was held by a thread that ended. */
+/* Rolls back the half-done change of a thread that ended while it held the lock. */
 void span_lists_mend(void);
 
-/* Invariants S1 to S7 (span.c); `owned_units` by owner. */
+/* Checks invariants S1 to S7 (span.c); `owned_units` is indexed by owner. */
 verdict span_lists_verify(const _Atomic uint32_t *owned_units);
 
 #endif

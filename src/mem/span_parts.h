@@ -1,37 +1,42 @@
 /*
- * span_parts.h: what span.c shares with the files that purge free spans and give their addresses
- * back.
+ * span_parts.h: what span.c shares with the files that purge and unmap free spans.
  */
 #ifndef CALM_MEM_SPAN_PARTS_H
 #define CALM_MEM_SPAN_PARTS_H
 
-#include "mem/regret.h"
+#include "mem/refault.h"
 #include "mem/span_lists.h"
 
-extern HIDDEN struct regret span_in_vain;
+extern HIDDEN struct refault_meter span_refaults;
 
-/* Takes the spans' lock if it is free soon, and merges what came while it was not. */
+/* Takes the span lock if it becomes free soon, and merges some pending spans. */
 bool span_try_lock(void);
 void span_unlock(void);
 
-/* Lists free spans, or has them pending where the lock is not to be had. */
-void span_give(const struct span *spans, size_t count);
+/* Lists free spans, or makes them pending if the lock is held. */
+void span_list(const struct span *spans, size_t count);
 
-/* Dirty units were taken. Under the lock. */
+/* Call under the lock after taking dirty units. */
 void span_note_least(void);
 
-/* What was nobody's is the owner's from now on. */
+/* Makes units that were nobody's the owner's. */
 void span_own(size_t unit, size_t units, unsigned owner);
 
-/* From units whose addresses were given back, the owner's or nobody's: takes and maps them. `unit`
- * 0: there are none, or the kernel refuses. */
-struct span span_take_gone(size_t units, size_t align_units, unsigned owner);
+/* Reserves the charge of units that are not dirty while they are taken. False: the limit forbids
+ * it.
+ */
+bool span_reserve_charge(size_t units);
+void span_end_charge(size_t units);
 
-/* Maps units that were cut from a span without addresses. False: they are such a span again. */
-bool span_bring_back(size_t unit, size_t units);
+/* Takes unmapped units, the owner's or nobody's, and maps them. `unit` 0: there are none, or the
+ * kernel refuses. */
+struct span span_take_unmapped(size_t units, size_t align_units, unsigned owner);
 
-/* Gives the addresses of clean spans back, the longest of each owner first, until as many units
- * are. Returns how many were. */
-size_t span_give_up(size_t units);
+/* Maps units that were cut from an unmapped span. False: they are an unmapped span again. */
+bool span_map_again(size_t unit, size_t units);
+
+/* Unmaps clean spans, the longest of each owner first, until about `units` are unmapped. Returns
+ * how many were. */
+size_t span_unmap(size_t units);
 
 #endif

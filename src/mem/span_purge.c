@@ -1,8 +1,8 @@
 /*
- * span_purge.c: drops the pages of dirty spans; see span.h.
+ * span_purge.c: purges the pages of dirty spans; see span.h.
  *
- * Owner: any thread. Spans are taken out of the lists under the spans' lock, and purged without it:
- * nobody can find them then. Design: docs/design/spans.md
+ * Owner: any thread. Spans are taken out of the lists under the span lock and purged without it: no
+ * other thread can find them then. Design: docs/design/spans.md
  */
 #include "mem/pending.h"
 #include "mem/region.h"
@@ -11,12 +11,12 @@
 
 enum {
     PURGE_BATCH = 32,
-    REFUSED_MAX = 4, /* pieces, and then a purge is over */
+    REFUSED_MAX = 4, /* pieces refused before a purge ends */
 };
 
-static unsigned purge_hand; /* the owner whose spans are purged next */
+static unsigned purge_hand; /* clock hand: the owner whose spans are purged next */
 
-/* What is to be purged, and the spans that were taken out of the lists for that. */
+/* What to purge, and the spans taken out of the lists for it. */
 struct claim {
     size_t units_wanted, units_max;
     size_t count;
@@ -28,8 +28,8 @@ static bool is_more_wanted(const struct claim *claim)
     return claim->units_wanted > 0 && claim->count < PURGE_BATCH;
 }
 
-/* Takes dirty spans of an owner, the longest first, whole. Not one of which less than a half is
- * wanted: what is left of a span that is cut parts two clean ones. */
+/* Takes whole dirty spans of an owner, the longest first. Skips a span of which less than half is
+ * wanted: the rest of a cut span would separate two clean ones. */
 static void claim_of(unsigned owner, struct claim *claim)
 {
     struct span_lists *dirty = span_lists_of(owner, SPAN_DIRTY);
@@ -58,7 +58,8 @@ static void claim_pending(struct claim *claim)
     }
 }
 
-/* Takes dirty spans, which nobody else can touch then, of the hand's owner first; once round. */
+/* Takes dirty spans away from other threads, from the owner at the clock hand on, one round at
+ * most. */
 static void claim_dirty(struct claim *claim)
 {
     if (!span_try_lock()) {
@@ -83,8 +84,8 @@ static void claim_dirty(struct claim *claim)
     span_unlock();
 }
 
-/* Drops the pages of a claimed span. A piece that the kernel refuses, as pages of it are locked, is
- * given back at once, and what is before it; the span is the rest. Returns the units dropped. */
+/* Drops the pages of a claimed span. A piece that the kernel refuses, because of locked pages, is
+ * released at once with what lies before it; *span becomes the rest. Returns the units purged. */
 static size_t drop(struct span *span, unsigned *refused)
 {
     size_t done = 0, dropped = 0, units;
@@ -95,7 +96,7 @@ static size_t drop(struct span *span, unsigned *refused)
             continue;
         }
         struct span parts[] = {{span->unit, done, true}, {span->unit + done, units, false}};
-        span_give(parts, 2);
+        span_list(parts, 2);
         *span = (struct span){span->unit + done + units, span->units - done - units, false};
         done = units = 0;
         (*refused)++;
@@ -114,7 +115,7 @@ size_t span_purge(size_t bytes_wanted, size_t bytes_max)
     for (size_t i = 0; i < claim.count; i++)
         purged += drop(&claim.spans[i], &refused);
     if (claim.count > 0)
-        span_give(claim.spans, claim.count);
-    regret_note_purged(&span_in_vain, purged);
+        span_list(claim.spans, claim.count);
+    refault_note_purged(&span_refaults, purged);
     return purged << UNIT_SHIFT;
 }

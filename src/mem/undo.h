@@ -1,11 +1,12 @@
 /*
- * undo.h: what words were before a change that may end halfway, as when a signal's handler ends the
- * thread that makes it.
+ * undo.h: undo log for a change that may stop halfway, as when a signal handler ends the thread
+ * that makes it.
  *
- * Each word is kept before it is written. Who finds a change that nobody will finish takes it back.
+ * Each word is saved before it is written. The thread that finds an unfinished change rolls it
+ * back.
  *
- * Owner: whoever has the lock of what the words belong to. The order of the stores is the program's
- * own: one thread changes and ends, and another takes back after that.
+ * Owner: the holder of the lock that guards the words. Program order of the stores is enough: one
+ * thread changes and ends, and another rolls back after that.
  */
 #ifndef CALM_MEM_UNDO_H
 #define CALM_MEM_UNDO_H
@@ -24,7 +25,7 @@ struct undo {
     } words[UNDO_WORDS];
 };
 
-/* Keeps `size` bytes, which are about to be written. */
+/* Saves `size` bytes before they are written. */
 ALWAYS_INLINE void undo_keep(struct undo *undo, void *at, size_t size)
 {
     uint32_t count = load(&undo->count, RELAXED);
@@ -37,7 +38,7 @@ ALWAYS_INLINE void undo_keep(struct undo *undo, void *at, size_t size)
     atomic_signal_fence(SEQ_CST);
 }
 
-/* The change is whole: nothing of it is taken back from now on. */
+/* The change is complete: discards the log. */
 ALWAYS_INLINE void undo_commit(struct undo *undo)
 {
     atomic_signal_fence(SEQ_CST);
@@ -45,7 +46,7 @@ ALWAYS_INLINE void undo_commit(struct undo *undo)
     atomic_signal_fence(SEQ_CST);
 }
 
-/* Takes back a change that is not whole. */
+/* Rolls back an incomplete change. */
 static inline void undo_take_back(struct undo *undo)
 {
     for (uint32_t i = load(&undo->count, RELAXED); i-- > 0;)

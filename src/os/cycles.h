@@ -1,8 +1,8 @@
 /*
- * cycles.h: a counter of the processor that always goes up, read in one instruction.
+ * cycles.h: the processor's time counter, read in one instruction.
  *
- * For comparing durations with each other: its unit is the machine's own, some tenths to some tens
- * of nanoseconds. A thread that moves to another processor may see it step by a little, also back.
+ * For comparing durations: the unit depends on the machine, some tenths to some tens of
+ * nanoseconds. A thread that moves to another processor may see a small step, also back.
  */
 #ifndef CALM_OS_CYCLES_H
 #define CALM_OS_CYCLES_H

@@ -7,14 +7,14 @@
 #include "base/attr.h"
 
 enum loader_answer {
-    LOADER_NONE,   /* no module's mapping has the address in it     */
-    LOADER_MODULE, /* a module has, or the C library cannot say    */
-    LOADER_ITSELF, /* the dynamic linker has                        */
+    LOADER_NONE,   /* in no module's mapping                     */
+    LOADER_MODULE, /* in a module's, or the C library cannot say */
+    LOADER_ITSELF, /* in the dynamic linker's                    */
 };
 
 /*
- * Whose mapping has the address in it. glibc from 2.35 on can say; a module counts from before its
- * first instruction runs until its last one has. Without one that can, all code is LOADER_MODULE.
+ * Whose mapping contains the address. glibc from 2.35 on can say; a module counts from before its
+ * first instruction runs until its last one has. With another C library, all code is LOADER_MODULE.
  */
 enum loader_answer os_loader_find(const void *address);
 

@@ -1,5 +1,5 @@
 /*
- * lock.c: the slow half of lock.h: look a bounded number of times, then sleep in the kernel.
+ * lock.c: the slow half of lock.h: spin a bounded number of times, then sleep in the kernel.
  *
  * Owner: `process` is written while the process has one thread that knows this heap.
  */
@@ -7,15 +7,15 @@
 
 enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
-/* How long a thread that waited long in vain waits for depots only shortly: a fork whose handlers
- * do not return holds all of them. */
+/* After a long wait in vain, a thread waits only shortly for depots for this long: a fork whose
+ * handlers do not return holds all depots. */
 enum { LATELY_MS = 10 * PATIENT_MS_MAX };
 
 _Thread_local uint32_t lock_ranks_held;
 _Thread_local uint32_t lock_holder_id;
 _Thread_local uint32_t lock_id_before;
 _Thread_local uint32_t lock_lent;
-static _Atomic uint32_t process; /* whose threads the numbers in locks are */
+static _Atomic uint32_t process; /* the process whose thread numbers are in locks */
 _Atomic uint64_t os_failed_calls;
 
 void lock_start(void)
@@ -26,9 +26,9 @@ void lock_start(void)
     store(&process, os_process_id(), RELAXED);
 }
 
-/* Not kept while the thread is lent: a child like vfork's writes to its parent's variables, and its
- * number is not what the C library noted. It means nothing to its parent's other threads where its
- * parent cannot be seen. */
+/* Not cached while the thread is lent: a child like vfork's writes to its parent's variables, and
+ * its number is not the C library's note. If the parent is not visible, the number means nothing to
+ * the parent's other threads. */
 uint32_t lock_learn_id(void)
 {
     if (likely(lock_lent == 0))
@@ -39,7 +39,7 @@ uint32_t lock_learn_id(void)
     return (os_parent_id() == owner ? id : 0) | LOCK_ELSEWHERE;
 }
 
-/* Looks a bounded number of times whether it is free, and takes it as `held`. */
+/* Spins until the lock is free, a bounded number of times, and takes it with the word `held`. */
 static bool look(struct lock *lock, uint32_t held)
 {
     for (unsigned look = 0; look < LOOKS_MAX; look++) {
@@ -53,8 +53,8 @@ static bool look(struct lock *lock, uint32_t held)
 }
 
 /*
- * L2: marks the lock WAITED, and takes it if it is free. Leaves the mark also then, since others
- * may sleep too. Returns what it was.
+ * L2: marks the lock WAITED, and takes it if it is free. The mark stays in both cases, since other
+ * threads may sleep too. Returns the old word.
  */
 static uint32_t take_or_mark(struct lock *lock, uint32_t held)
 {
@@ -66,14 +66,15 @@ static uint32_t take_or_mark(struct lock *lock, uint32_t held)
     }
 }
 
-/* A child of vfork is a process of its own. One that cannot be told from another never ends. */
+/* Whether the holder has ended. A child of vfork is a separate process. A holder that cannot be
+ * identified never ends. */
 static bool is_over(uint32_t holder)
 {
     uint32_t id = holder & ~LOCK_ELSEWHERE;
     return id != 0 && os_task_has_ended(id);
 }
 
-/* L4: takes over from a holder that has ended. Not where numbers are those of another process: in a
+/* L4: inherits the lock from a holder that has ended. Not if numbers are another process's: in a
  * child of a fork that the C library did not see, and in a child of vfork. */
 static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
 {
@@ -84,7 +85,7 @@ static bool inherit(struct lock *lock, uint32_t word, uint32_t held)
     return true;
 }
 
-bool lock_look(struct lock *lock)
+bool lock_spin(struct lock *lock)
 {
     uint32_t held = lock_own_word();
     if (look(lock, held))
@@ -93,7 +94,7 @@ bool lock_look(struct lock *lock)
     return word != LOCK_FREE && inherit(lock, word, held);
 }
 
-/* Takes the lock, or sleeps so long. */
+/* Takes the lock, or sleeps at most `sleep_ms`. */
 static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
 {
     uint32_t held = lock_own_word();
@@ -106,14 +107,14 @@ static bool take_or_sleep(struct lock *lock, uint64_t sleep_ms)
 
 void lock_wait(struct lock *lock)
 {
-    if (lock_look(lock))
+    if (lock_spin(lock))
         return;
     while (!take_or_sleep(lock, LONG_MS))
         continue;
 }
 
-/* A patient wait tries after its last sleep too, and leaves the mark: the one wake-up of a release
- * may have ended that sleep, and is then not lost to others that sleep. */
+/* Tries once more after the last sleep, and leaves the mark: the single wake-up of a release may
+ * have ended that sleep, and must not be lost for other sleepers. */
 static bool sleep_a_while(struct lock *lock)
 {
     for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++)
@@ -137,7 +138,8 @@ bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patie
     if (patience == PATIENCE_LONG)
         outlasted_ms = os_clock_ms();
     store(&lock->given_up, (uint8_t)patience, RELAXED);
-    if (load(&lock->state, RELAXED) == LOCK_FREE) /* it was not in vain: nobody is to be given up */
+    if (load(&lock->state, RELAXED) == LOCK_FREE) /* the lock is free: do not give up on the next
+                                                     holder */
         lock_forgive(lock);
     return false;
 }

@@ -1,10 +1,9 @@
 /*
- * probe.h: marks that bpftrace, perf, SystemTap and gdb can listen at while the program runs
- * (USDT).
+ * probe.h: USDT probes for bpftrace, perf, SystemTap and gdb.
  *
- * A probe is one nop, and a note in the file that says where the nop is and where the arguments
- * are at that moment; the format is SystemTap's, version 3. Whoever listens puts a breakpoint
- * there. So arguments should be at hand anyway: a value that has to be computed costs that.
+ * A probe is one nop, and a note in the file that says where the nop and the arguments are; the
+ * format is SystemTap's, version 3. The tracer puts a breakpoint there. Arguments should be at hand
+ * anyway: a value that must be computed costs time even without a tracer.
  *
  * A probe in code that is inlined twice is two nops with one name.
  */
@@ -14,9 +13,9 @@
 #include "base/attr.h"
 
 /*
- * Arguments are whole numbers or pointers, passed as 8 unsigned bytes each: in a register, or
- * constant. The base is an address that prelink would move together with the nop's. The semaphore
- * is 0, or where two bytes are that whoever listens adds one to.
+ * Arguments are integers or pointers, passed as 8 unsigned bytes each: in a register, or constant.
+ * The base is an address that prelink would move together with the nop's. The semaphore is 0, or
+ * the address of two bytes that a tracer increments.
  */
 #define PROBE_NOTE(provider, name, semaphore, arguments)                                           \
     "990: nop\n"                                                                                   \
@@ -57,8 +56,8 @@
                        [third] "nr"(PROBE_VALUE(c)))
 
 /*
- * Of another provider, with a semaphore, a constant address. The arguments are where those of a
- * function call are: some tracers look there and do not read the note's.
+ * A probe of another provider, with a semaphore at a constant address. The arguments are in the
+ * registers of a function call: some tracers look there and ignore the note.
  */
 #if defined __x86_64__
 #define PROBE_FIRST "rdi"

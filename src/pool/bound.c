@@ -1,23 +1,23 @@
 /*
- * bound.c: what a configuration comes to, before anything runs.
+ * bound.c: computes the worst case of a configuration before anything runs.
  *
- * Bytes are the plan's own; nothing else decides where blocks lie. Instructions, lines and branches
- * are those of the longest path through the object code that is linked. tools/bound computes them,
- * once for each set of features that a configuration can have, and writes them into the finished
- * file, where it finds `stamp` by its first bytes: what a configuration does without stands in
- * functions that are then never entered.
+ * The bytes come from the plan, which alone places blocks. Instructions, lines and branches are
+ * those of the longest path through the linked object code. tools/bound computes them once for each
+ * set of features that a configuration can have, and writes them into the finished file, where it
+ * finds `stamp` by its first bytes. The code of each feature is in functions of its own, which a
+ * configuration without the feature never enters.
  *
  * Design: docs/design/pool-bound.md
  */
 #include "pool/plan.h"
 #include "pool/pool.h"
 
-/* What lengthens the ways of some operations. */
+/* Features that lengthen the longest path of some operations. */
 enum feature {
-    HAS_SPILL = 1, /* an exhausted class asks the next: lend()                      */
-    HAS_CODED = 2, /* counts in four bits: publish_coded()                          */
-    HAS_LARGE = 4, /* sizes that the table does not have: alloc_large()             */
-    HAS_MANY = 8   /* classes that one part of the blocks can share: class_among()  */
+    HAS_SPILL = 1, /* an exhausted class asks the next class: lend()                */
+    HAS_CODED = 2, /* four-bit counts: publish_coded()                              */
+    HAS_LARGE = 4, /* sizes above the size table: alloc_large()                     */
+    HAS_MANY = 8   /* several classes can share one granule: class_among()          */
 };
 
 enum {
@@ -30,7 +30,7 @@ enum {
 #undef BOUND
 };
 
-/* tools/bound reads the names and features, and writes the costs. */
+/* tools/bound reads the names and features and writes the costs. */
 struct cost_row {
     char operation[NAME_BYTES];
     uint32_t features;
@@ -77,10 +77,10 @@ static bool is_called(const volatile char *name, const char *wanted)
     return name[i] == wanted[i];
 }
 
-/* The row of an operation that only `varying` of the features change. */
+/* The cost of an operation; of the features, only `varying` change it. */
 static struct calm_pool_cost cost_with(const char *operation, unsigned varying, unsigned features)
 {
-    struct calm_pool_cost cost = {0, 0, 0}; /* it is always found: test bound.stamped */
+    struct calm_pool_cost cost = {0, 0, 0}; /* the row exists: test bound.stamped */
     for (size_t i = 0; i < ROWS; i++) {
         const volatile struct cost_row *row = &stamp.rows[i];
         if (!is_called(row->operation, operation) || row->features != (features & varying))

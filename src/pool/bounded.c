@@ -1,9 +1,10 @@
 /*
- * bounded.c: a heap of any sizes in constant time: two-level segregated fit, out of line.
+ * bounded.c: a heap for any sizes in constant time: two-level segregated fit, with metadata out of
+ * line.
  *
- * A request is rounded up to the next length that begins a list, so that whatever that list or a
- * longer one holds is large enough: two look-ups in bit maps, no search. A free joins its
- * neighbours, which say at their near ends what they are.
+ * A request is rounded up to the next length that begins a list, so any run of that list or a
+ * longer one is large enough: two bit map look-ups, no search. A free merges with its neighbours,
+ * whose near ends tell their kind.
  *
  * Source: Masmano, Ripoll, Crespo, Real: TLSF, a new dynamic memory allocator for real-time systems
  * (ECRTS 2004).   Owner: one thread at a time.   Design: docs/design/bounded.md
@@ -22,7 +23,7 @@ struct list {
     uint32_t level, step;
 };
 
-/* The list that a run of this length is in. */
+/* The list of runs of this length. */
 ALWAYS_INLINE struct list list_of(uint32_t length)
 {
     if (length < EXACT_BELOW)
@@ -32,7 +33,7 @@ ALWAYS_INLINE struct list list_of(uint32_t length)
     return (struct list){log2 - BOUNDED_STEP_LOG2 + 1, step};
 }
 
-/* The least length that begins a list and is no less than this one. */
+/* The least length of at least `length` that begins a list. */
 ALWAYS_INLINE uint32_t rounded(uint32_t length)
 {
     if (length < EXACT_BELOW)
@@ -51,8 +52,8 @@ ALWAYS_INLINE uint32_t length_of(uint32_t word)
     return word & BOUNDED_LENGTH;
 }
 
-/* Enters a free run: both ends, its list, the bits. */
-ALWAYS_INLINE void enter(calm_bounded *heap, uint32_t at, uint32_t length)
+/* Adds a free run: writes both ends, its list and the bits. */
+ALWAYS_INLINE void add_run(calm_bounded *heap, uint32_t at, uint32_t length)
 {
     heap->units[at + length - 1] = PIECE_RUN_END | length;
     heap->units[at] = PIECE_RUN | length;
@@ -67,8 +68,8 @@ ALWAYS_INLINE void enter(calm_bounded *heap, uint32_t at, uint32_t length)
     heap->levels |= 1u << list.level;
 }
 
-/* Takes a free run out of its list. */
-ALWAYS_INLINE void leave(calm_bounded *heap, uint32_t at, uint32_t length)
+/* Removes a free run from its list. */
+ALWAYS_INLINE void remove_run(calm_bounded *heap, uint32_t at, uint32_t length)
 {
     struct list list = list_of(length);
     uint32_t next = heap->next[at], before = heap->before[at];
@@ -86,7 +87,7 @@ ALWAYS_INLINE void leave(calm_bounded *heap, uint32_t at, uint32_t length)
         heap->levels &= ~(1u << list.level);
 }
 
-/* A free run of at least `length`, which begins a list; BOUNDED_NONE when no list has one. */
+/* A free run of at least `length`, which must begin a list. BOUNDED_NONE: no list has one. */
 ALWAYS_INLINE uint32_t find(const calm_bounded *heap, uint32_t length)
 {
     struct list list = list_of(length);
@@ -126,7 +127,7 @@ EXPORT int calm_bounded_create(void *memory, size_t bytes, calm_bounded **out)
     heap->start = (char *)memory + align_up(OWN_BYTES + count * META_A_UNIT, UNIT);
     heap->count = (uint32_t)count;
     heap->free_units = (uint32_t)count;
-    enter(heap, 0, (uint32_t)count);
+    add_run(heap, 0, (uint32_t)count);
     *out = heap;
     return CALM_OK;
 }
@@ -140,17 +141,17 @@ EXPORT void *calm_bounded_alloc(calm_bounded *heap, size_t bytes) CALM_NONBLOCKI
     if (at == BOUNDED_NONE)
         return NULL;
     uint32_t have = length_of(heap->units[at]);
-    leave(heap, at, have);
+    remove_run(heap, at, have);
     if (have > length)
-        enter(heap, at + length, have - length);
+        add_run(heap, at + length, have - length);
     else
-        heap->units[at + length - 1] = PIECE_INSIDE; /* no run ends here any more */
+        heap->units[at + length - 1] = PIECE_INSIDE; /* no run ends here any longer */
     heap->units[at] = PIECE_LIVE | length;
     heap->free_units -= length;
     return heap->start + ((size_t)at << UNIT_LOG2);
 }
 
-/* The unit of a live block, or what is wrong with the address. */
+/* Finds the unit of a live block. Else returns the address's error. */
 ALWAYS_INLINE int locate(const calm_bounded *heap, const void *block, uint32_t *out)
 {
     size_t offset = (uintptr_t)block - (uintptr_t)heap->start;
@@ -177,22 +178,22 @@ EXPORT int calm_bounded_free(calm_bounded *heap, void *block) CALM_NONBLOCKING
     uint32_t length = length_of(heap->units[at]);
     uint32_t behind = at + length;
     heap->free_units += length;
-    heap->units[at] = PIECE_FORMERLY;
+    heap->units[at] = PIECE_FREED;
     if (behind < heap->count && kind_of(heap->units[behind]) == PIECE_RUN) {
         uint32_t more = length_of(heap->units[behind]);
-        leave(heap, behind, more);
-        heap->units[behind] = PIECE_FORMERLY;
+        remove_run(heap, behind, more);
+        heap->units[behind] = PIECE_FREED;
         length += more;
     }
     uint32_t before = at > 0 ? heap->units[at - 1] : PIECE_INSIDE;
     if (kind_of(before) == PIECE_RUN_END || kind_of(before) == PIECE_RUN) {
-        uint32_t more = length_of(before); /* of one unit, when it is both ends */
-        leave(heap, at - more, more);
-        heap->units[at - 1] = PIECE_FORMERLY;
+        uint32_t more = length_of(before); /* a run of one unit is both ends */
+        remove_run(heap, at - more, more);
+        heap->units[at - 1] = PIECE_FREED;
         at -= more;
         length += more;
     }
-    enter(heap, at, length);
+    add_run(heap, at, length);
     return CALM_OK;
 }
 
@@ -214,7 +215,7 @@ EXPORT size_t calm_bounded_capacity(size_t live_bytes, size_t live_blocks, size_
         return 0;
     size_t most = largest == 0 ? 1 : (largest + UNIT - 1) >> UNIT_LOG2;
     size_t live = size_max((live_bytes >> UNIT_LOG2) + live_blocks, most);
-    size_t gap = rounded((uint32_t)most) - 1; /* the longest free run that may be of no use */
+    size_t gap = rounded((uint32_t)most) - 1; /* longest free run that may be too short */
     size_t count = live + size_max(live_blocks, 1) * gap;
     if (count > BOUNDED_UNITS_MAX - 1)
         return 0;

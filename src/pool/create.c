@@ -1,8 +1,8 @@
 /*
- * create.c: makes a pool from its plan, and ends it. What may take time, fail or ask the kernel.
+ * create.c: makes a pool from its plan, and destroys it. May take time, fail or ask the kernel.
  *
- * Nothing is left behind on failure: a mapping is returned, pages that were locked are unlocked, a
- * place in the registry is given up. Memory of the caller's is only written to.
+ * On failure nothing remains: a mapping is returned, locked pages are unlocked, an entry in the
+ * table of pools is released. Memory that the caller gave may have been written.
  *
  * Design: docs/design/pool.md
  */
@@ -13,8 +13,8 @@
 
 enum { INVERSE_STEPS = 5 };
 
-/* The inverse of an odd number modulo 2^64: each step of Newton's doubles the bits that are right,
- * from three. */
+/* The inverse of an odd number modulo 2^64. The number itself is right in three bits; each Newton
+ * step doubles them. */
 static uint64_t inverse_of(uint64_t odd)
 {
     uint64_t inverse = odd;
@@ -45,13 +45,13 @@ static void fill_class(calm_pool *pool, const struct plan_class *plan, struct po
     };
 }
 
-/* A class to the tables: bytes from the pool's own first. */
+/* A class as the tables store it: bytes from the pool's start. */
 static uint16_t offset_of(const calm_pool *pool, uint32_t index)
 {
     return (uint16_t)((const char *)&pool->classes[index] - (const char *)pool);
 }
 
-/* Tables from sizes and from addresses to classes. */
+/* Fills the tables that map sizes and addresses to classes. */
 static void fill_tables(calm_pool *pool, const struct plan *plan)
 {
     for (unsigned i = 0; i < KEYS; i++) {
@@ -118,7 +118,7 @@ static calm_pool *fill_pool(void *memory, const struct calm_pool_config *config,
     return pool;
 }
 
-/* The memory, as resident as the flags want it. */
+/* Maps the memory, or takes the caller's; populates and locks pages as the flags say. */
 static int claim(const struct calm_pool_config *config, size_t bytes, void **out)
 {
     bool is_huge = (config->flags & CALM_POOL_HUGE) != 0;

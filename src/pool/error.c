@@ -1,5 +1,5 @@
 /*
- * error.c: a sentence for each code. The reader gets what is wrong and what would be right.
+ * error.c: a sentence for each code: the error, and where possible its remedy.
  */
 #include "base/attr.h"
 #include "calmalloc/pool.h"

@@ -1,13 +1,13 @@
 /*
- * levels.h: which words of a class's map have a block to hand out: three levels of 64, so that the
- * lowest is found by a constant number of steps.
+ * levels.h: the words of a class's map that have a free block: three levels of 64, so that finding
+ * the lowest takes a constant number of steps.
  *
  * Bit w % 64 of near[w / 64] stands for word w of the map, bit n % 64 of far[n / 64] for near[n],
- * bit f of the root for far[f]. 64^3 words of 64 blocks are 2^24 blocks. Arrays and indices only:
- * no pointer is made from a number, and nothing loops, so that a verifier can follow.
+ * bit f of the root for far[f]. 64^3 words of 64 blocks are 2^24 blocks. The code uses only arrays
+ * and indices, makes no pointer from a number and has no loop, so that a verifier can follow.
  *
- * Owner: the pool's owner, who alone reads and writes. Invariant L1: a bit of far or root is set
- * exactly when the word below it is not 0.   Checked by pool_verify().
+ * Owner: the pool's owner alone reads and writes. Invariant L1: a bit of far or root is set exactly
+ * when its word below is not 0. Checked by pool_verify().
  * Design: docs/design/pool.md; contracts are in ACSL (Frama-C).
  */
 #ifndef CALM_POOL_LEVELS_H
@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * What the proofs speak of. is_set(word, i) is given by tests/proof: once as the bit that it is, to
- * prove the functions of one word, and once by no more than those promise, to prove the rest.
+ * Definitions for the proofs. tests/proof defines is_set(word, i) twice: as the bit itself, to
+ * prove the functions of one word, and only by their contracts, to prove the rest.
  */
 /*@ axiomatic Sizes {
   @   logic integer nears(uint64_t *near) reads \nothing;
@@ -78,7 +78,7 @@ ALWAYS_INLINE uint64_t level_without(uint64_t word, uint32_t i)
     return word & ~((uint64_t)1 << i);
 }
 
-/* The lowest bit of a word that has one, and the word without it: a block is taken. */
+/* Clears the lowest bit of a word that has one: takes a block. Returns the bit's number. */
 /*@ requires \exists integer k; 0 <= k < 64 && is_set(free, k);
   @ requires \valid(after);
   @ assigns *after;
@@ -95,7 +95,7 @@ ALWAYS_INLINE uint32_t word_take(uint64_t free, uint64_t *after)
     return i;
 }
 
-/* Of the blocks that others freed, those that the owner does not have yet. */
+/* The blocks that other threads freed and the owner does not have yet. */
 /*@ assigns \nothing;
   @ ensures \forall integer k; 0 <= k < 64 ==>
   @   (is_set(\result, k) <==> is_set(freed, k) && !is_set(free, k));
@@ -105,7 +105,7 @@ ALWAYS_INLINE uint64_t word_found(uint64_t free, uint64_t freed)
     return freed & ~free;
 }
 
-/* The owner has these, too. */
+/* Adds the found blocks to the owner's. */
 /*@ assigns \nothing;
   @ ensures \forall integer k; 0 <= k < 64 ==>
   @   (is_set(\result, k) <==> is_set(free, k) || is_set(found, k));
@@ -115,7 +115,7 @@ ALWAYS_INLINE uint64_t word_with(uint64_t free, uint64_t found)
     return free | found;
 }
 
-/* The lowest bit of a word; 0 of a word that has none. */
+/* The number of the lowest bit; 0 for an empty word. */
 /*@ assigns \nothing;
   @ ensures \result < 64;
   @ ensures word != 0 ==> is_set(word, \result);
@@ -184,7 +184,7 @@ ALWAYS_INLINE void levels_clear(uint64_t *root, uint64_t *far, uint64_t *near, u
         level_clear(root, w / 4096);
 }
 
-/* The lowest word that is set. Pre: *root != 0, and L1. */
+/* The lowest word with a free block. Pre: *root != 0, and L1. */
 /*@ requires mapped(root, far, near) && level_one(root, far, near) && *root != 0;
   @ assigns \nothing;
   @ ensures \result < 64 * nears(near);
@@ -205,7 +205,7 @@ ALWAYS_INLINE uint32_t levels_first(const uint64_t *root, const uint64_t *far, c
     return n * 64 + bit_lowest(near[n]);
 }
 
-/* How many bits are set, without the instruction that not every x86-64 has. */
+/* The number of set bits, without popcnt, which not every x86-64 has. */
 /*@ assigns \nothing; */
 ALWAYS_INLINE uint32_t level_count(uint64_t word)
 {
@@ -215,7 +215,7 @@ ALWAYS_INLINE uint32_t level_count(uint64_t word)
     return (uint32_t)((word * 0x0101010101010101u) >> 56);
 }
 
-/* How many of the ascending keys are below `value`. Pre: value <= keys[KEYS - 1]. */
+/* The number of ascending keys below `value`. Pre: value <= keys[KEYS - 1]. */
 /*@ requires \valid_read(keys + (0 .. KEYS - 1));
   @ requires \forall integer i, j; 0 <= i <= j < KEYS ==> keys[i] <= keys[j];
   @ requires value <= keys[KEYS - 1];

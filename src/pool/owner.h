@@ -1,9 +1,10 @@
 /*
  * owner.h: with CHECKS 2, stops a program in which two threads use a pool as its owner at once.
  *
- * A change of owners is not told from a use by two: that the two synchronised nobody can see. What
- * is seen is that one is inside such a call while another begins one; each lingers inside for a
- * while, so that two that do not synchronise soon meet. A signal handler amid a call is the same.
+ * The check cannot see whether two threads synchronised, so a change of owner is no error. An error
+ * is a call that begins while another is inside. Each call lingers inside for a while, so that two
+ * threads without synchronisation soon meet. A signal handler that interrupts a call counts as a
+ * second thread.
  */
 #ifndef CALM_POOL_OWNER_H
 #define CALM_POOL_OWNER_H

@@ -1,10 +1,10 @@
 /*
- * plan.c: checks a configuration, then lays the pool out.
+ * plan.c: checks a configuration, then lays out the pool.
  *
- * Every class pays from its share for its blocks, for their bookkeeping and for the rounding that
- * both need; the pool's own part is taken off before shares are made. Where numbers of blocks are
- * declared the pool is as large as they and the rest need, wherever it begins. No product can
- * overflow: bytes are below 2^46, blocks at most 2^24, a stride at most 2^20.
+ * The pool's own part is deducted first; the rest is divided into shares. Each class pays from its
+ * share for its blocks, its metadata and the rounding of both. Where numbers of blocks are
+ * declared, the pool has the bytes that they need, wherever it begins. No product can overflow:
+ * bytes are below 2^46, blocks at most 2^24, a stride at most 2^20.
  */
 #include "pool/plan.h"
 
@@ -75,14 +75,14 @@ static size_t stride_of(size_t block_bytes)
     return block_bytes == 1 ? 1 : (size_t)1 << (bit_highest(block_bytes - 1) + 1);
 }
 
-/* The pool with its classes and the one with no blocks behind them. */
+/* Bytes of the pool struct, its classes and the empty class after the last. */
 static size_t own_bytes(unsigned classes)
 {
     return align_up(sizeof(struct calm_pool) + (classes + 1) * sizeof(struct pool_class),
                     PART_ALIGN);
 }
 
-/* Places a class's bookkeeping from `at` on, and returns the end. */
+/* Places a class's metadata at `at`. Returns its end. */
 static size_t place_meta(struct plan_class *class, size_t at)
 {
     size_t words = words_for(class->blocks);
@@ -97,7 +97,7 @@ static size_t place_meta(struct plan_class *class, size_t at)
     return align_up(class->meta_end, PART_ALIGN);
 }
 
-/* What `blocks` of a class take with all that belongs to them. */
+/* Bytes that a class with `blocks` needs, including metadata and rounding. */
 static size_t cost_of(struct plan_class *class, size_t blocks)
 {
     class->blocks = (uint32_t)blocks;
@@ -105,7 +105,7 @@ static size_t cost_of(struct plan_class *class, size_t blocks)
     return meta + size_max(class->align, PART_ALIGN) - 1 + blocks * class->stride;
 }
 
-/* The most blocks that a share pays for. */
+/* Finds the most blocks that the share pays for. */
 static int fill_share(struct plan_class *class, size_t share)
 {
     size_t fits = 0, limit = (size_t)CALM_POOL_BLOCKS_MAX + 1;
@@ -124,8 +124,7 @@ static int fill_share(struct plan_class *class, size_t share)
     return 0;
 }
 
-/* Blocks are aligned as addresses, so where the pool begins counts; a mapping begins with a page.
- */
+/* Alignment refers to addresses, so the pool's own address counts; a mapping begins on a page. */
 static void place_all(struct plan *out, uintptr_t origin)
 {
     size_t at = own_bytes(out->count);
@@ -142,7 +141,7 @@ static void place_all(struct plan *out, uintptr_t origin)
     out->end = at;
 }
 
-/* Each class as many blocks as its share pays for. */
+/* Gives each class as many blocks as its share pays for. */
 static int share_out(const struct calm_pool_config *config, struct plan *out)
 {
     size_t shared = config->bytes - own_bytes(out->count);
@@ -157,7 +156,7 @@ static int share_out(const struct calm_pool_config *config, struct plan *out)
     return 0;
 }
 
-/* Each class its blocks, if the pool's bytes hold them; 0 bytes become as many as that takes. */
+/* Gives each class its declared blocks, if the bytes suffice; 0 bytes become the bytes needed. */
 static int count_out(const struct calm_pool_config *config, struct plan *out)
 {
     size_t bytes = own_bytes(out->count);

@@ -1,35 +1,36 @@
 /*
- * pool.c: the operations of a pool. Each is straight code: no loop, no lock, and no call but of the
- * functions here that are kept apart, so that what seldom happens does not lengthen what often does
- * and a configuration that never comes by one does not pay for it in its bound.
+ * pool.c: the operations of a pool: straight code without loops and locks. A rare case is a
+ * separate function, so it does not lengthen the common path, and a configuration that never enters
+ * it does not pay for it in the bound.
  *
- * The owner decides by `free` alone, which nobody else writes. Until a remote free was announced
- * its calls have no locked instruction; after that its frees have one, and so has handing out a
- * block that was freed since: of two frees at once one is then told.
+ * The owner decides by `free`, which only the owner writes. Before the first remote free is
+ * announced, the owner's calls have no locked instruction. Afterwards each of its frees has one,
+ * and so has handing out a block that was freed since: of two frees of one block, one gets an
+ * error.
  *
  * Owner: as pool.h says; calm_pool_free_remote writes `freed`, `pending`, `detours` and a counter.
- * Design: docs/design/pool.md; steps are named in docs/protocols/pool-remote.md
+ * Design: docs/design/pool.md; docs/protocols/pool-remote.md names the steps.
  */
 #include "pool/pool.h"
 
 #include "pool/owner.h"
 
-/* Where an address leads. */
+/* A block's place in its class. */
 struct pool_place {
     struct pool_class *class;
     pool_word *word; /* of `free`           */
-    size_t w;        /* of the word in it   */
-    uint32_t i;      /* of the bit          */
+    size_t w;        /* index of the word   */
+    uint32_t i;      /* index of the bit    */
 };
 
-/* 4 bits for a count: 0, or n for at least 2^(n - 1). */
+/* A count in 4 bits: 0, or n for at least 2^(n - 1). */
 ALWAYS_INLINE unsigned code_of(uint32_t blocks)
 {
     unsigned code = blocks == 0 ? 0 : bit_highest(blocks) + 1;
     return code > 15 ? 15 : code;
 }
 
-/* With more than POOL_EXACT_MAX classes; else the count is in the watch line itself. */
+/* Only with more than POOL_EXACT_MAX classes; otherwise the watch line has the count itself. */
 static NOINLINE void publish_coded(calm_pool *pool, const struct pool_class *class)
 {
     uint8_t *pair = &pool->watch.known.code[class->index >> 1];
@@ -48,7 +49,7 @@ ALWAYS_INLINE bool was_remote(const calm_pool *pool)
     return (load(&pool->detours, RELAXED) & POOL_WAS_REMOTE) != 0;
 }
 
-/* The owner alone writes a count. */
+/* Only the owner writes a count. */
 ALWAYS_INLINE void count_more(struct pool_class *class, uint32_t blocks)
 {
     store(class->count, load(class->count, RELAXED) + blocks, RELAXED);
@@ -63,7 +64,7 @@ ALWAYS_INLINE void count_taken(struct pool_class *class)
     class->allocs++;
 }
 
-/* What was handed out last says nothing of the next call any more. */
+/* After this the next call takes no shortcut through `latest`. */
 ALWAYS_INLINE void forget_latest(calm_pool *pool)
 {
     pool->latest.block = NULL;
@@ -78,8 +79,8 @@ ALWAYS_INLINE void make_hot(calm_pool *pool, struct pool_class *class, uint32_t 
     class->hot_start = pool->blocks + class->blocks_at + ((size_t)w << LEVEL_BITS) * class->stride;
 }
 
-/* S0: the next word of the class becomes part of its map, its blocks free. What the memory held
- * before is unknown; nobody has looked at it. Pre: no begun word has a free block. */
+/* S0: adds the next word to the class's map, its blocks free. The memory's contents are unknown,
+ * and no thread has read them. Pre: no begun word has a free block. */
 ALWAYS_INLINE uint32_t begin_word(struct pool_class *class)
 {
     uint32_t begun = load(&class->begun, RELAXED), left = class->blocks - begun;
@@ -94,14 +95,14 @@ ALWAYS_INLINE uint32_t begin_word(struct pool_class *class)
         store(&pending_far(class)[w / 4096], 0, RELAXED);
     }
     store(word, UINT64_MAX >> (64 - blocks), RELAXED);
-    if (load(word_freed(class, word), RELAXED) != 0) /* so as not to touch a page that reads as 0 */
+    if (load(word_freed(class, word), RELAXED) != 0) /* a store would touch an untouched page */
         store(word_freed(class, word), 0, RELAXED);
     levels_set(&class->root, class->far, class->near, w);
     store(&class->begun, begun + blocks, RELEASE); /* pairs with locate() */
     return w;
 }
 
-/* If hot has nothing left, moves it on to the next word that has. */
+/* If hot has no free block, moves hot to the next word with one. */
 static NOINLINE void leave_word(calm_pool *pool, struct pool_class *class)
 {
     if (load(class->hot_word, RELAXED) != 0)
@@ -116,7 +117,7 @@ static NOINLINE void leave_word(calm_pool *pool, struct pool_class *class)
     make_hot(pool, class, w);
 }
 
-/* The word has blocks to hand out, and had none before. */
+/* The word has free blocks now, and had none before. */
 static NOINLINE void raise_word(calm_pool *pool, struct pool_class *class, uint32_t w)
 {
     if (w == class->hot)
@@ -129,9 +130,9 @@ static NOINLINE void raise_word(calm_pool *pool, struct pool_class *class, uint3
     make_hot(pool, class, w);
 }
 
-/* D4: the word below has no bit any more, so neither has its bit above; unless one was set there
+/* D4: clears the bit above an empty word, and restores it if another thread set a bit below
  * meanwhile. */
-ALWAYS_INLINE void lower(pool_word *above, uint32_t i, const pool_word *below)
+ALWAYS_INLINE void clear_above(pool_word *above, uint32_t i, const pool_word *below)
 {
     if (load(below, SEQ_CST) != 0)
         return;
@@ -140,7 +141,7 @@ ALWAYS_INLINE void lower(pool_word *above, uint32_t i, const pool_word *below)
         fetch_or(above, level_bit(i), SEQ_CST);
 }
 
-/* D1 to D4: the lowest word that is pending. It may have been seen to since. */
+/* D1 to D4: takes the lowest pending word. Another call may have emptied it already. */
 ALWAYS_INLINE uint32_t take_pending(struct pool_class *class, pool_word *root)
 {
     pool_word *far = pending_far(class), *near = pending_near(class);
@@ -148,12 +149,12 @@ ALWAYS_INLINE uint32_t take_pending(struct pool_class *class, pool_word *root)
     uint32_t n = f << LEVEL_BITS | lowest_or_0(load(&far[f], RELAXED));
     uint32_t i = lowest_or_0(load(&near[n], RELAXED));
     fetch_and(&near[n], ~level_bit(i), SEQ_CST);
-    lower(&far[f], n & 63, &near[n]);
-    lower(root, f, &far[f]);
+    clear_above(&far[f], n & 63, &near[n]);
+    clear_above(root, f, &far[f]);
     return n << LEVEL_BITS | i;
 }
 
-/* What the last looks found, of all classes. */
+/* Updates remote_backlog: the sum over all classes of what the last take_back() found. */
 ALWAYS_INLINE void note_found(calm_pool *pool, struct pool_class *class, uint32_t count)
 {
     uint32_t backlog = pool->watch.remote_backlog + count - class->found_last;
@@ -162,7 +163,7 @@ ALWAYS_INLINE void note_found(calm_pool *pool, struct pool_class *class, uint32_
     class->remote_frees += count;
 }
 
-/* Takes back what others freed of one word of the class. */
+/* Takes back remote frees of one word of the class. */
 static NOINLINE uint32_t take_back(calm_pool *pool, struct pool_class *class)
 {
     pool_word *root = &pool->pending[class->index];
@@ -173,7 +174,7 @@ static NOINLINE uint32_t take_back(calm_pool *pool, struct pool_class *class)
     uint32_t w = take_pending(class, root);
     pool_word *word = &class->free[w];
     uint64_t free = load(word, RELAXED);
-    /* S2: pairs with S3, the block's last use is over. */
+    /* S2: pairs with S3: the block's last use is over. */
     uint64_t found = word_found(free, load(word_freed(class, word), SEQ_CST));
     uint32_t count = level_count(found);
     note_found(pool, class, count);
@@ -188,7 +189,8 @@ static NOINLINE uint32_t take_back(calm_pool *pool, struct pool_class *class)
     return count;
 }
 
-/* If hot has nothing left, has it be the next word that has: of those that others freed, too. */
+/* If hot has no free block, takes back remote frees of one word and moves hot to the next word with
+ * free blocks. */
 static NOINLINE void refill(calm_pool *pool, struct pool_class *class)
 {
     if (load(class->hot_word, RELAXED) != 0)
@@ -198,7 +200,7 @@ static NOINLINE void refill(calm_pool *pool, struct pool_class *class)
     leave_word(pool, class);
 }
 
-/* S1: takes the lowest free block of the class. Pre: `free` is what hot_word has, and not 0. */
+/* S1: takes the lowest free block of the class. Pre: `free` is hot_word's value, and not 0. */
 ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t free,
                              bool is_shared)
 {
@@ -207,7 +209,7 @@ ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t
     uint32_t i = word_take(free, &after);
     count_taken(class);
     store(word, after, RELAXED);
-    /* S4: the mark of the last free goes before the block does. */
+    /* S4: clears the mark of the last free before the block is handed out. */
     if (is_shared && (load(word_freed(class, word), RELAXED) & level_bit(i)) != 0)
         fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);
     struct pool_latest *latest = &pool->latest;
@@ -217,8 +219,8 @@ ALWAYS_INLINE void *hand_out(calm_pool *pool, struct pool_class *class, uint64_t
     return latest->block;
 }
 
-/* S1 once more, of the block that was freed last: all is as it was when it was handed out. The word
- * and the block need not wait for what the calls before have stored. */
+/* S1 again, for the block freed last: restores the state after its last hand_out(). The word and
+ * the block do not depend on earlier calls' stores. */
 ALWAYS_INLINE void *hand_out_again(calm_pool *pool, struct pool_class *class)
 {
     struct pool_latest *latest = &pool->latest;
@@ -243,7 +245,7 @@ static NOINLINE void *refuse(calm_pool *pool)
     return NULL;
 }
 
-/* The class is exhausted: one step up, and no further. */
+/* The class is exhausted: tries one other class, and no more. */
 static NOINLINE void *lend(calm_pool *pool, struct pool_class *other)
 {
     refill(pool, other);
@@ -253,8 +255,8 @@ static NOINLINE void *lend(calm_pool *pool, struct pool_class *other)
     return hand_out_any(pool, other);
 }
 
-/* What calm_pool_alloc does beyond taking a block of the word at hand. `other` is the class itself
- * where it may not borrow. */
+/* Slow path of calm_pool_alloc. `other` is the lending class, or `class` itself where there is
+ * none. */
 static NOINLINE void *alloc_slow(calm_pool *pool, struct pool_class *class,
                                  struct pool_class *other)
 {
@@ -284,7 +286,7 @@ ALWAYS_INLINE void *alloc_from(calm_pool *pool, struct pool_class *class)
     return hand_out(pool, class, free, false);
 }
 
-/* Sizes that the table does not have, where a class has them. */
+/* Sizes above the size table, up to the largest class. */
 static NOINLINE void *alloc_large(calm_pool *pool, size_t bytes)
 {
     uint16_t at = pool->class_of_kib[(bytes - 1) / 1024];
@@ -334,31 +336,31 @@ EXPORT void *calm_pool_alloc_aligned(calm_pool *pool, size_t bytes, size_t align
     return block;
 }
 
-/* Several classes lie in the part of the pool that the address is in, and not the last of them has
- * it. */
+/* The granule has several classes, and the address is before the last of them. */
 static NOINLINE struct pool_class *class_among(const calm_pool *pool, size_t offset)
 {
     return (struct pool_class *)(uintptr_t)&pool->classes[keys_below(pool->last_byte, offset)];
 }
 
-/* Exact division: a multiple of the stride gives its quotient, all else gives more than any. */
+/* Exact division: a multiple of the stride gives its quotient; any other offset gives a number
+ * above all quotients. */
 ALWAYS_INLINE uint64_t number_of(const struct pool_class *class, size_t inside)
 {
     uint64_t turned = inside >> class->shift | inside << (-(unsigned)class->shift & 63);
     return turned * class->inverse;
 }
 
-/* What is wrong with an address that no begun block of the class has. */
+/* The error of an address that is no begun block of the class. */
 ALWAYS_INLINE int misplaced(const struct pool_class *class, size_t inside, uint64_t number)
 {
     if (number < class->blocks)
-        return CALM_EDOUBLE; /* free, as it never was handed out */
+        return CALM_EDOUBLE; /* never handed out, so free */
     if (inside >= (size_t)class->blocks * class->stride)
         return CALM_EFOREIGN;
     return (inside & (class->align - 1u)) != 0 ? CALM_EMISALIGNED : CALM_EINTERIOR;
 }
 
-/* The last class that lies in the part of the pool's range that the address is in. */
+/* The last class with a part in the address's granule. */
 ALWAYS_INLINE struct pool_class *class_near(const calm_pool *pool, size_t offset)
 {
     return class_by(pool, pool->class_at[offset >> pool->granule_shift]);
@@ -371,7 +373,7 @@ ALWAYS_INLINE struct pool_place place_of(struct pool_class *class, uint64_t numb
         .class = class, .word = &class->free[w], .w = w, .i = (uint32_t)number & 63};
 }
 
-/* Finds the block that begins at an address: 0 and the place, or what is wrong with it. */
+/* Finds the block that begins at an address. Returns 0 and its place, or the error. */
 ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_place *out)
 {
     size_t offset = (uintptr_t)block - (uintptr_t)pool->blocks;
@@ -393,8 +395,8 @@ ALWAYS_INLINE int locate(const calm_pool *pool, const void *block, struct pool_p
     return 0;
 }
 
-/* S3: one locked instruction marks a block as freed. False: it is marked, or free, already. */
-ALWAYS_INLINE bool give(const struct pool_place *at)
+/* S3: one locked instruction marks a block as freed. False: already marked or free. */
+ALWAYS_INLINE bool mark_freed(const struct pool_place *at)
 {
     uint64_t bit = level_bit(at->i);
     return (load(at->word, RELAXED) & bit) == 0 &&
@@ -407,8 +409,8 @@ ALWAYS_INLINE void mark_level(pool_word *word, uint32_t i)
         fetch_or(word, level_bit(i), SEQ_CST);
 }
 
-/* S6: so that the owner finds the word. Each level is looked at, whatever the one below had: who
- * set that may not have come further yet. */
+/* S6: lets the owner find the word. Checks every level whatever the level below had: the thread
+ * that set that one may not have reached this one yet. */
 ALWAYS_INLINE void mark_pending(calm_pool *pool, const struct pool_place *at)
 {
     uint32_t w = (uint32_t)at->w;
@@ -417,12 +419,12 @@ ALWAYS_INLINE void mark_pending(calm_pool *pool, const struct pool_place *at)
     mark_level(&pool->pending[at->class->index], w >> 2 * LEVEL_BITS);
 }
 
-/* Once others free, too, the owner's free is a mark of the same kind: of two at once one is told.
- */
+/* After the first remote free, the owner's free also sets the mark: of two frees at once, one gets
+ * an error. */
 ALWAYS_INLINE bool may_free(const calm_pool *pool, const struct pool_place *at)
 {
     if (unlikely(was_remote(pool)))
-        return give(at);
+        return mark_freed(at);
     return (load(at->word, RELAXED) & level_bit(at->i)) == 0;
 }
 
@@ -434,7 +436,7 @@ static NOINLINE int refuse_free(calm_pool *pool, const void *block, int error)
     return error;
 }
 
-ALWAYS_INLINE void keep(calm_pool *pool, const struct pool_place *at, uint64_t free)
+ALWAYS_INLINE void add_free(calm_pool *pool, const struct pool_place *at, uint64_t free)
 {
     store(at->word, level_with(free, at->i), RELAXED);
     count_more(at->class, 1);
@@ -442,7 +444,7 @@ ALWAYS_INLINE void keep(calm_pool *pool, const struct pool_place *at, uint64_t f
         raise_word(pool, at->class, (uint32_t)at->w);
 }
 
-/* S5 where others free, too, or the watch line has codes. */
+/* S5 after the first remote free, or with codes in the watch line. */
 static NOINLINE int free_detour(calm_pool *pool, void *block)
 {
     struct pool_place at = {0};
@@ -452,13 +454,13 @@ static NOINLINE int free_detour(calm_pool *pool, void *block)
     if (unlikely(error != 0))
         return refuse_free(pool, block, error);
     forget_latest(pool);
-    keep(pool, &at, load(at.word, RELAXED));
+    add_free(pool, &at, load(at.word, RELAXED));
     if (unlikely(is_coded(pool)))
         publish_coded(pool, at.class);
     return CALM_OK;
 }
 
-/* S5: of the block that was handed out last. */
+/* S5: frees the block handed out last. */
 ALWAYS_INLINE void free_latest(struct pool_latest *latest, void *block)
 {
     struct pool_class *class = latest->of;
@@ -468,7 +470,8 @@ ALWAYS_INLINE void free_latest(struct pool_latest *latest, void *block)
     count_more(class, 1);
 }
 
-/* S5: a free of any live block. What is not found at once, or is free, is looked at again. */
+/* S5: frees any live block. An address that is not found at once, or is free, goes to
+ * free_detour(). */
 static NOINLINE int free_any(calm_pool *pool, void *block)
 {
     if (unlikely(load(&pool->detours, RELAXED) != 0))
@@ -486,7 +489,7 @@ static NOINLINE int free_any(calm_pool *pool, void *block)
         return free_detour(pool, block);
     if (pool->latest.of != NULL)
         forget_latest(pool);
-    keep(pool, &at, free);
+    add_free(pool, &at, free);
     return CALM_OK;
 }
 
@@ -519,7 +522,7 @@ EXPORT int calm_pool_free_remote(calm_pool *pool, void *block) CALM_NONBLOCKING
         return CALM_OK;
     struct pool_place at = {0};
     int error = locate(pool, block, &at);
-    if (likely(error == 0) && unlikely(!give(&at)))
+    if (likely(error == 0) && unlikely(!mark_freed(&at)))
         error = CALM_EDOUBLE;
     if (unlikely(error != 0)) {
         fetch_add(&pool->remote_misuses, 1, RELAXED);

@@ -1,13 +1,13 @@
 /*
- * pools.c: the table of pools, with ranges and without locks.
+ * pools.c: the table of pools, with their address ranges. Lock-free.
  *
- * An entry has a version, odd while it changes. A reader takes an entry only when the version was
- * even and is the same afterwards; an entry that changes meanwhile belongs to a pool that is being
- * made or destroyed, of which nobody may hold a block. So nothing waits, and no memory of a pool
- * that may be gone is read.
+ * An entry's version is odd while the entry changes. A reader accepts an entry only if the version
+ * was even before and is unchanged after the read. A changing entry belongs to a pool that is being
+ * created or destroyed, of which no thread may hold a block. So no reader waits, and none reads
+ * memory of a destroyed pool.
  *
- * Owner: any thread. A writer claims an entry by its version, by compare-and-swap; steps T1 to T3
- * in docs/protocols/pools-table.md
+ * Owner: any thread. A writer claims an entry by compare-and-swap of its version; steps T1 to T3 in
+ * docs/protocols/pools-table.md
  */
 #include "pool/pools.h"
 
@@ -23,7 +23,7 @@ struct entry {
 static struct entry entries[CALM_POOLS_MAX];
 _Atomic uint32_t pools_used;
 
-/* T1: makes an unused entry ours. */
+/* T1: claims an unused entry. */
 static bool claim_entry(struct entry *entry, uint64_t *version)
 {
     *version = load(&entry->version, ACQUIRE);
@@ -31,7 +31,8 @@ static bool claim_entry(struct entry *entry, uint64_t *version)
            compare_swap(&entry->version, version, *version + 1, ACQUIRE, RELAXED);
 }
 
-/* T2: between an odd and an even version. The fence keeps the fields behind the odd one. */
+/* T2: writes the fields between an odd and an even version. The fence keeps them after the odd
+ * one. */
 static void fill_entry(struct entry *entry, uint64_t version, calm_pool *pool, size_t bytes)
 {
     atomic_thread_fence(RELEASE);
@@ -51,7 +52,7 @@ bool pools_add(calm_pool *pool)
         fill_entry(entry, version + 1, pool, pool->blocks_bytes);
         uint32_t used = load(&pools_used, RELAXED);
         while (used <= i && !compare_swap(&pools_used, &used, i + 1, RELEASE, RELAXED))
-            ; /* it only grows, at most CALM_POOLS_MAX times */
+            ; /* grows only, at most CALM_POOLS_MAX times */
         return true;
     }
     return false;
@@ -70,7 +71,7 @@ void pools_remove(calm_pool *pool)
     }
 }
 
-/* T3: what the entry says, if it did not change meanwhile. */
+/* T3: accepts an entry only if it did not change during the read. */
 calm_pool *pools_find_slow(const void *address)
 {
     uint32_t used = load(&pools_used, ACQUIRE);

@@ -1,5 +1,5 @@
 /*
- * pools.h: which pools there are, so that the ordinary free can tell a pool's block from a foreign
+ * pools.h: the table of all pools, by which the heap's free tells a pool's block from a foreign
  * pointer.
  */
 #ifndef CALM_POOL_POOLS_H
@@ -9,15 +9,15 @@
 #include "base/attr.h"
 #include "calmalloc/pool.h"
 
-/* Entries of the table that were ever used. */
+/* Entries in use are all below this index; it only grows. */
 extern _Atomic uint32_t pools_used;
 
-/* Enters a pool; false when CALM_POOLS_MAX are in. Removes it again. Any thread. */
+/* Add and remove a pool. False: CALM_POOLS_MAX pools exist. Any thread. */
 bool pools_add(calm_pool *pool);
 void pools_remove(calm_pool *pool);
 
-/* The pool that has its blocks where `address` is, or NULL. Any thread; bounded by the number of
- * pools. The answer holds as long as the pool is not destroyed. */
+/* The pool whose blocks' range contains `address`, or NULL. Any thread; cost bounded by the number
+ * of pools. The result is valid until the pool is destroyed. */
 calm_pool *pools_find_slow(const void *address);
 
 ALWAYS_INLINE calm_pool *pools_find(const void *address)

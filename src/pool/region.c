@@ -1,5 +1,5 @@
 /*
- * region.c: memory taken piece by piece and given back down to a mark.
+ * region.c: memory allocated piece by piece and released back to a mark.
  *
  * Owner: one thread at a time. R1: used_bytes <= most_bytes <= bytes.
  */

@@ -1,6 +1,5 @@
 /*
- * stats.c: what a pool can be asked when time does not count: statistics, and the walk that holds
- * its invariants.
+ * stats.c: functions of a pool without a time bound: statistics, and the check of its invariants.
  */
 #include "pool/pool.h"
 
@@ -41,7 +40,7 @@ static bool is_raised(const struct pool_class *class, uint32_t w)
     return (class->near[w >> LEVEL_BITS] & level_bit(w & 63)) != 0;
 }
 
-/* L1: the upper levels say of the lower what is so. */
+/* L1: the upper levels match the level below. */
 static bool levels_agree(const struct pool_class *class)
 {
     uint32_t near_words = (words_begun(class) + 63) / 64;

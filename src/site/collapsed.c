@@ -1,8 +1,8 @@
 /*
- * collapsed.c: one line a stack that has live bytes.
+ * collapsed.c: writes one line for each stack that has live bytes.
  *
- * A frame is the name of its file and the address in it, as debuggers number them, of the call: one
- * less than the return address. An address of no file stands for itself.
+ * A frame is the name of its file and an address in that file, as debuggers number them. The
+ * address is the call's: one less than the return address. An address in no file stands for itself.
  *
  * Design: docs/design/profile-formats.md
  */
@@ -15,7 +15,7 @@ struct collapsed {
     const struct module_table *modules;
 };
 
-/* The path's last part. A semicolon or a blank in it would end the frame. */
+/* Writes the path's last part, without semicolons and blanks, which would end the frame. */
 static void write_name(struct profile_out *out, const char *path)
 {
     const char *name = path;

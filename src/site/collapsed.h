@@ -1,6 +1,6 @@
 /*
- * collapsed.h: stacks as lines of text, what flame graph tools take: frames from the outermost to
- * the site, with semicolons between, a blank, live bytes.
+ * collapsed.h: writes stacks as lines of text for flame graph tools: frames from the outermost to
+ * the site, separated by semicolons, then a blank and live bytes.
  */
 #ifndef CALM_SITE_COLLAPSED_H
 #define CALM_SITE_COLLAPSED_H

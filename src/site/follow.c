@@ -1,10 +1,11 @@
 /*
- * follow.c: sets of ways; a block's address chooses the set, and it may be in any way of it.
+ * follow.c: sets of ways; a block's address selects its set, and the block may be in any way of the
+ * set.
  *
- * The sets in use double as more room is asked for, and a block stays in the set that it has: it
- * may be in the one that its address chooses now, or chose when there were half as many, and so on.
+ * The number of sets in use doubles as more room is asked for, and a block stays in its set: the
+ * one that its address selects now, or selected with half as many sets, and so on.
  *
- * A way is free, taken, or a block's. Taken: by the one thread that enters or takes out a block.
+ * A way is free, taken, or a block's. Taken: one thread is entering or removing a block.
  *
  * Owner: any thread, lock-free; docs/protocols/learned.md. Design: docs/design/learned.md
  */
@@ -13,7 +14,7 @@
 enum { WAY_FREE = 0, WAY_TAKEN = 1 };
 _Static_assert(sizeof(struct follow_way) * 4 == CACHE_LINE_BYTES, "four in a line");
 
-/* That a block is entered in after so many doublings. */
+/* Set of a block that is entered after so many doublings. */
 static struct follow_way *set_of(struct follow_table *table, const void *block, uint32_t doublings)
 {
     uint64_t hash = (uint64_t)(uintptr_t)block * 0x9E3779B97F4A7C15;
@@ -58,7 +59,7 @@ bool follow_begin(struct follow_table *table, const void *block, struct followed
     return false;
 }
 
-/* Takes the block out of a way, if it is there. */
+/* Removes the block from a way, if it is there. */
 static bool way_end(struct follow_way *way, const void *block, struct followed *out)
 {
     uintptr_t expected = (uintptr_t)block;
@@ -84,7 +85,7 @@ bool follow_end(struct follow_table *table, const void *block, struct followed *
 bool follow_next(struct follow_table *table, const void **block, struct followed *out)
 {
     struct follow_way *way =
-        &table->ways[table->hand++ % ways_used(load(&table->doublings, RELAXED))];
+        &table->ways[table->clock_hand++ % ways_used(load(&table->doublings, RELAXED))];
     uintptr_t found = load(&way->block, ACQUIRE); /* N1: pairs with B2 */
     *block = (const void *)found;
     *out = unpack(load(&way->followed, RELAXED));

@@ -1,8 +1,9 @@
 /*
- * follow.h: the blocks that `learned` follows, by their addresses, with when and whose they were.
+ * follow.h: the blocks that `learned` follows, by address, with their birth and their site's
+ * record.
  *
- * A table in memory that reads as zero at first, of which only the first sets are used until more
- * room is asked for: few sites touch few pages. No lock, no waiting; docs/protocols/learned.md.
+ * A table in memory that reads as zero at first. Only its first sets are used until more room is
+ * asked for: few sites touch few pages. No lock, no waiting; docs/protocols/learned.md.
  */
 #ifndef CALM_SITE_FOLLOW_H
 #define CALM_SITE_FOLLOW_H
@@ -20,32 +21,32 @@ enum {
 
 struct followed {
     uint32_t birth;  /* by the caller's clock */
-    uint16_t record; /* of its site           */
+    uint16_t record; /* of the block's site   */
 };
 
 struct follow_way {
-    _Atomic uintptr_t block;   /* its address, or free, or taken */
-    _Atomic uint64_t followed; /* in one word */
+    _Atomic uintptr_t block;   /* address, or free, or taken */
+    _Atomic uint64_t followed; /* packed into a word       */
 };
 
 struct follow_table {
     struct follow_way ways[FOLLOW_SETS * FOLLOW_WAYS];
     _Atomic uint32_t doublings; /* of the sets in use, so far               */
-    uint32_t hand;              /* of follow_next(): one caller at a time */
+    uint32_t clock_hand;        /* of follow_next(): one caller at a time */
 };
 
-/* Has the table use four ways for each of so many blocks, as far as it has them, so that a set is
- * hardly ever full. What was entered before is still found. */
+/* Uses at least four ways for each of so many blocks, as far as the table has them, so that a set
+ * is hardly ever full. Earlier blocks are still found. */
 void follow_make_room(struct follow_table *table, size_t blocks);
 
-/* Enters a block that is the caller's. False: no room where it belongs. */
+/* Enters a block that the caller owns. False: its set is full. */
 bool follow_begin(struct follow_table *table, const void *block, struct followed followed);
 
-/* Takes a block out. False: it is not there. Of two threads that try, one has it. */
+/* Removes a block. False: not there. Of two threads that try, one succeeds. */
 bool follow_end(struct follow_table *table, const void *block, struct followed *out);
 
-/* Looks at the next way in use, round and round. False: no block is in it. What it says may be
- * another block's by then; follow_end() decides. */
+/* Reads the next way in use, round and round. False: it has no block. The way may have another
+ * block by then: follow_end() decides. */
 bool follow_next(struct follow_table *table, const void **block, struct followed *out);
 
 #endif

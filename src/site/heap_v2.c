@@ -1,12 +1,12 @@
 /*
- * heap_v2.c: samples by stack, and the kernel's list of mappings.
+ * heap_v2.c: writes samples by stack, and the kernel's list of mappings.
  *
- * Whoever reads this format takes its numbers for samples: it divides the blocks and the bytes of a
- * stack by the chance that a block of their mean size is sampled. We have estimates, so we multiply
- * them by the same chance, and the reader arrives at our estimates but for the rounding to whole
- * blocks.
+ * A reader of this format takes its numbers for samples: it divides the blocks and the bytes of a
+ * stack by the chance that a block of their mean size is sampled. The profiler has estimates, so
+ * this writer multiplies them by that chance, and the reader arrives at the estimates but for the
+ * rounding to whole blocks.
  *
- * It has no names, so of a stack that runs through scripts only what lies inside is told.
+ * The format has no names, so a stack that runs through scripts ends at the first script frame.
  *
  * Design: docs/design/profile-formats.md
  */
@@ -41,7 +41,7 @@ static double chance(double ratio)
     return q;
 }
 
-/* The samples that a reader scales up to these estimates. */
+/* Samples that a reader scales up to these estimates. */
 static struct sampled sampled_of(const struct heap_v2 *self, uint64_t blocks, uint64_t bytes)
 {
     if (blocks == 0 || bytes == 0)
@@ -51,7 +51,7 @@ static struct sampled sampled_of(const struct heap_v2 *self, uint64_t blocks, ui
     double count = (double)blocks, total = (double)bytes;
     double part = chance(total / count / self->rate_bytes);
     struct sampled sampled = {(uint64_t)(count * part + 0.5), (uint64_t)(total * part + 0.5)};
-    /* Readers divide by the one and by what the other makes of the chance. */
+    /* Neither may be 0: readers divide by the blocks and by a chance derived from the bytes. */
     sampled.blocks += sampled.blocks == 0;
     sampled.bytes += sampled.bytes == 0;
     return sampled;
@@ -87,7 +87,7 @@ static void write_stack(const struct profile_stack *stack, void *context)
     profile_out_text(self->out, "@");
     for (size_t i = 0; i < stack->depth && !place_is(stack->callers[i]); i++) {
         profile_out_text(self->out, " ");
-        /* Readers take one off every address but the first, which they think is no call's. */
+        /* Readers subtract one from every address but the first, which they take for no call's. */
         profile_out_hex(self->out, stack->callers[i] - (i == 0 ? 1 : 0));
     }
     if (stack->depth == 0 || place_is(stack->callers[0]))

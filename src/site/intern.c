@@ -3,9 +3,9 @@
  *
  * A word holds a site's address and its cohort's row; it is written once, by compare-and-swap, and
  * changed once more when the site is retired. Sites of the dynamic linker are in a set that only
- * the slow half looks at: the linker asks for memory before it maps a module, and each such
- * request retires the sites whose module is gone. So no code of a module loaded later can run
- * before the sites that were at its place are retired.
+ * the slow half searches: the linker asks for memory before it maps a module, and each such request
+ * retires the sites of unloaded modules. So a site is retired before code of a later module can run
+ * at its address.
  *
  * Owner: any thread, without a lock. I1: a row other than ROW_OVERFLOW is in one word at most.
  * Steps: docs/protocols/intern.md. Design: docs/design/intern.md
@@ -26,12 +26,12 @@ enum {
     TAG_PROBES_MAX = 64,
     ADDRESS_BITS = 48,
     ROW_FIRST = COHORT_FIRST,
-    ROW_OVERFLOW = ROW_FIRST + INTERN_SITES_MAX + 1, /* one row among them is COHORT_SAMPLED */
+    ROW_OVERFLOW = ROW_FIRST + INTERN_SITES_MAX + 1, /* one row below is COHORT_SAMPLED */
     ROW_NONE = 0,
 };
 _Static_assert((int)ROW_OVERFLOW < (int)ROW_LIMIT, "each site's row is a bin's");
 
-/* No site's: an address of all ones. */
+/* An address of all ones, which is no site's. */
 static const uint64_t retired_word = UINT64_MAX << WORD_ROW_BITS;
 static const uintptr_t retired_site = UINTPTR_MAX;
 
@@ -47,10 +47,10 @@ static _Atomic uint64_t far_words[1 << FAR_BITS];
 
 static struct site_set near = {.words = near_words, .size = 1 << INTERN_BITS};
 static struct site_set linker = {.words = linker_words, .size = 1 << LINKER_BITS};
-static struct site_set far = {.words = far_words, .size = 1 << FAR_BITS}; /* in overflow, all */
+static struct site_set far = {.words = far_words, .size = 1 << FAR_BITS}; /* all in overflow */
 
 struct intern_table intern_known;
-static struct intern_table nothing_known; /* not const: as such it would be in the file */
+static struct intern_table nothing_known; /* not const: that would take space in the file */
 const struct intern_table *_Atomic intern_quick = &nothing_known;
 
 struct tag_row {
@@ -59,11 +59,11 @@ struct tag_row {
 };
 static struct tag_row tag_rows[1 << TAG_BITS];
 
-/* By row: its word in `near`, so that whoever looks at all sites need not look at all places. */
+/* By row: its word in `near`, so that retire() visits rows and not all places. */
 static _Atomic uint64_t *_Atomic near_of_row[ROW_LIMIT];
 
 static _Atomic uint32_t rows_used;
-static _Atomic uint32_t row_spare; /* taken and not needed, or ROW_NONE */
+static _Atomic uint32_t row_spare; /* taken but not needed, or ROW_NONE */
 static _Atomic uint64_t own_sites;
 static _Atomic uint64_t retired_sites;
 static _Atomic uint64_t overflow_sites;
@@ -78,8 +78,7 @@ static unsigned row_of(uint64_t word)
     return (unsigned)(word & ((1 << WORD_ROW_BITS) - 1));
 }
 
-/* The place of an address, or the empty one where it would be; bounded, since a quarter is empty.
- */
+/* Place of an address, or the empty place where it would be. Ends, since a quarter is empty. */
 static _Atomic uint64_t *probe(const struct site_set *set, uintptr_t address)
 {
     size_t mask = set->size - 1, place = address >> CODE_ALIGN_LOG2 & mask;
@@ -90,24 +89,24 @@ static _Atomic uint64_t *probe(const struct site_set *set, uintptr_t address)
     }
 }
 
-/* The row of an address in the set, or ROW_NONE. */
+/* Row of an address in the set, or ROW_NONE. */
 static unsigned look_up(const struct site_set *set, uintptr_t address)
 {
     return row_of(load(probe(set, address), RELAXED));
 }
 
-/* I2: enters an address with a row, unless another thread was faster. Returns the row that it has
- * now, or ROW_NONE: the set is full. */
+/* I2: enters an address with a row, unless another thread is faster. Returns the address's row, or
+ * ROW_NONE: the set is full. */
 static unsigned enter(struct site_set *set, uintptr_t address, unsigned row)
 {
     if (fetch_add(&set->used, 1, RELAXED) >= set->size / 4 * 3) {
         fetch_sub(&set->used, 1, RELAXED);
         return ROW_NONE;
     }
-    for (;;) { /* a turn for each site that comes between */
+    for (;;) { /* one turn for each site that another thread enters first */
         _Atomic uint64_t *place = probe(set, address);
         uint64_t word = load(place, RELAXED);
-        /* Before the word, which must not be missed if this thread goes no further. */
+        /* Before the word: retire() must not miss a word, even if this thread stops here. */
         if (set == &near)
             store(&near_of_row[row], place, RELAXED);
         if (word == 0 && compare_swap(place, &word, word_of(address, row), RELEASE, RELAXED)) {
@@ -121,7 +120,7 @@ static unsigned enter(struct site_set *set, uintptr_t address, unsigned row)
     }
 }
 
-/* I1: a row that nobody had, or ROW_OVERFLOW. */
+/* I1: takes a row that no site has had, or ROW_OVERFLOW. */
 static unsigned row_take(void)
 {
     unsigned spare = exchange(&row_spare, ROW_NONE, RELAXED);
@@ -138,15 +137,16 @@ static unsigned row_take(void)
     return row < COHORT_SAMPLED ? row : row + 1;
 }
 
-/* Keeps a row that was not needed for the next site; if there is one already it is lost. */
-static void row_give_back(unsigned row)
+/* Keeps an unneeded row for the next site. A second one is lost. */
+static void row_return(unsigned row)
 {
     uint32_t none = ROW_NONE;
     if (row != ROW_OVERFLOW)
         compare_swap(&row_spare, &none, row, RELAXED, RELAXED);
 }
 
-/* I5: a place in intern_known for an address, by compare-and-swap; SIZE_MAX: both are others'. */
+/* I5: claims a place in intern_known for an address, by compare-and-swap. SIZE_MAX: others have
+ * both. */
 static size_t claim(uintptr_t address, uintptr_t claimant)
 {
     size_t place = intern_place((const void *)address);
@@ -159,16 +159,16 @@ static size_t claim(uintptr_t address, uintptr_t claimant)
     return SIZE_MAX;
 }
 
-/* Tells requests of a site in `near` which row it has. */
-static void tell(uintptr_t address, unsigned row)
+/* Publishes the row of a site in `near` to requests. */
+static void publish_row(uintptr_t address, unsigned row)
 {
     size_t place = claim(address, address);
     if (place != SIZE_MAX)
         store(&intern_known.offsets[place], row * COHORT_ENTRY_BYTES, RELAXED);
 }
 
-/* I3: retires the site of a word in `near`, unless another thread does. I5b: who is about to tell
- * it finds no place. */
+/* I3: retires the site of a word in `near`, unless another thread does. I5b: a thread about to
+ * publish the site then finds no place. */
 static void retire_at(_Atomic uint64_t *place, uint64_t word)
 {
     uintptr_t address = word >> WORD_ROW_BITS;
@@ -176,17 +176,17 @@ static void retire_at(_Atomic uint64_t *place, uint64_t word)
         return;
     fetch_add(&retired_sites, 1, RELAXED);
     size_t known = claim(address, retired_site);
-    bool is_told = known != SIZE_MAX &&
-                   exchange(&intern_known.sites[known], retired_site, RELAXED) == address;
-    if (!is_told)
+    bool is_published = known != SIZE_MAX &&
+                        exchange(&intern_known.sites[known], retired_site, RELAXED) == address;
+    if (!is_published)
         claim(address, retired_site);
 }
 
-/* Retires the sites that are in no module any more. */
+/* Retires the sites of unloaded modules. */
 static void retire(void)
 {
-    wrapper_forget_gone();
-    unsigned end = ROW_FIRST + load(&rows_used, RELAXED) + 1; /* COHORT_SAMPLED is left out */
+    wrapper_forget_unloaded();
+    unsigned end = ROW_FIRST + load(&rows_used, RELAXED) + 1; /* rows leave out COHORT_SAMPLED */
     for (unsigned row = ROW_FIRST; row < end; row++) {
         _Atomic uint64_t *place = load(&near_of_row[row], RELAXED);
         uint64_t word = place != NULL ? load(place, RELAXED) : 0;
@@ -209,8 +209,8 @@ void intern_allow_quick(bool is_allowed)
     store(&intern_quick, is_allowed ? &intern_known : &nothing_known, RELAXED);
 }
 
-/* The row of a tag (site/tag.h), which has more bits than a word has room for. I4: whoever finds
- * the tag without a row gives it one; one of them wins. */
+/* Row of a tag (site/tag.h), which has more bits than a word has room for. I4: each thread that
+ * finds the tag without a row offers one; one thread wins. */
 static unsigned find_tag(uint64_t tag)
 {
     for (unsigned probes = 0; probes < TAG_PROBES_MAX; probes++) {
@@ -223,7 +223,7 @@ static unsigned find_tag(uint64_t tag)
             return row;
         unsigned wanted = row_take();
         if (!compare_swap(&at->row, &row, wanted, RELAXED, RELAXED)) {
-            row_give_back(wanted);
+            row_return(wanted);
             return row;
         }
         fetch_add(wanted == ROW_OVERFLOW ? &overflow_sites : &own_sites, 1, RELAXED);
@@ -238,9 +238,9 @@ static unsigned enter_new(uintptr_t address, enum loader_answer where)
     unsigned wanted = where == LOADER_NONE ? ROW_OVERFLOW : row_take();
     unsigned row = enter(where == LOADER_ITSELF ? &linker : &near, address, wanted);
     if (row != wanted)
-        row_give_back(wanted);
+        row_return(wanted);
     if (row != ROW_NONE && where != LOADER_ITSELF)
-        tell(address, row);
+        publish_row(address, row);
     if (row == ROW_NONE)
         row = enter(&far, address, ROW_OVERFLOW);
     return row != ROW_NONE ? row : ROW_OVERFLOW;
@@ -250,7 +250,7 @@ static unsigned find(uintptr_t address)
 {
     unsigned row = look_up(&near, address);
     if (likely(row != ROW_NONE)) {
-        tell(address, row);
+        publish_row(address, row);
         return row;
     }
     row = look_up(&far, address);

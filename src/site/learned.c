@@ -1,14 +1,14 @@
 /*
  * learned.c: watches sites in turn, follows some of their blocks, and decides now and then.
  *
- * The clock is bytes that passed from depots to caches. Every site is watched from the start; after
- * some followed blocks it is left alone for a while, and a site that asks for little is watched
- * until it has as many. A budget, filled by the clock, bounds what all this costs; when it is used
- * up nobody is watched until the next decision. A decision comes each time the clock has gone on by
- * a period, in whichever thread that is, after its refill.
+ * The clock counts bytes that pass from depots to caches. Every site is watched from the start.
+ * After some followed blocks a site rests for a while; a site with few requests is watched until it
+ * has as many. A budget, filled by the clock, bounds the cost; once it is used up no site is
+ * watched until a later decision. A decision comes each time the clock has advanced by a period, in
+ * the thread that advanced it, after its refill.
  *
- * Owner: a decision is one thread's, by `is_deciding`; nobody waits for it. What requests and frees
- * change is atomic; docs/protocols/learned.md. Design: docs/design/learned.md
+ * Owner: a decision is one thread's, by `is_deciding`; no thread waits. Words that requests and
+ * frees change are atomic; docs/protocols/learned.md. Design: docs/design/learned.md
  */
 #include "site/learned.h"
 
@@ -24,37 +24,37 @@
 
 enum {
     CLOCK_SHIFT = 12,       /* a unit of the clock: 4 KiB                            */
-    CLOCK_STEP = 64 * 1024, /* bytes that a thread counts before it tells the clock  */
+    CLOCK_STEP = 64 * 1024, /* bytes that a thread counts before it adds them to the clock */
     PERIOD_MIN = 2 * 1024 * 1024 >> CLOCK_SHIFT,
     PERIOD_A_SITE = 32 * 1024 >> CLOCK_SHIFT,
-    PERIOD_SHARE = 64, /* of the time so far                                    */
+    PERIOD_SHARE = 64, /* part of the time so far                               */
     WINDOW_FIRST = 24, /* samples that end a site's first window                */
-    WINDOW_LATER = 8,  /* and the others                                        */
+    WINDOW_LATER = 8,  /* samples that end a later one                          */
     WINDOW_REQUESTS = 512,
-    WINDOW_DENSE = 4,  /* samples from each request; then from every other, ... */
-    REST_PERIODS = 4,  /* that a site is left alone after a window              */
-    FOLLOWED_MAX = 24, /* live blocks of a site                                 */
-    OLD_PERIODS = 8,   /* a block that old may make room for a new one          */
+    WINDOW_DENSE = 4,  /* samples of each request; then of 1 in 2, 1 in 4, ... */
+    REST_PERIODS = 4,  /* from one window of a site to the next, at least       */
+    FOLLOWED_MAX = 24, /* live followed blocks of a site                        */
+    OLD_PERIODS = 8,   /* a block so old may make room for a new one            */
     SAMPLE_COST = 24,  /* in requests that take the slow path                   */
     BUDGET_FIRST = 8192,
     BUDGET_MAX = 16 * 1024,
-    BUDGET_KEPT = 4096, /* for sites that are not known yet                    */
+    BUDGET_KEPT = 4096, /* for sites without a record                          */
     BUDGET_RESUME = 1024,
     EARNED_MAX = 1024,   /* from one decision to the next                       */
-    UNITS_A_REQUEST = 2, /* of the clock, that pay for one request              */
+    UNITS_A_REQUEST = 2, /* of the clock; they pay for one request              */
     MAPPING_ALIGN = 64 * 1024,
 };
 
 enum place_state { PLACE_NEW, PLACE_WATCHED, PLACE_QUIET };
 
-/* An index. */
+/* State of an index in the table of sites. */
 static struct place {
-    _Atomic uint16_t record; /* its number, from 1; 0: none                    */
+    _Atomic uint16_t record; /* number of its record, from 1; 0: none          */
     _Atomic uint8_t state;   /* all but PLACE_QUIET take the slow path         */
     _Atomic uint8_t cohort;
 } places[SITES];
 
-/* What was seen of an index. */
+/* Observations of an index. */
 struct record {
     /* In this window. */
     _Atomic uint32_t window_start;
@@ -65,14 +65,14 @@ struct record {
     _Atomic uint64_t bytes; /* of `counted` requests */
     _Atomic uint64_t counted;
     _Atomic uint64_t classes;
-    _Atomic uint64_t births; /* clock when followed blocks that are live were made, added up */
-    _Atomic uint64_t ended;  /* how long those were live that are not followed any more     */
-    _Atomic uint32_t live;   /* followed blocks                                             */
-    _Atomic uint32_t all;    /* ever followed                                               */
-    _Atomic uint32_t deaths; /* of them                                                     */
-    _Atomic uint32_t rate;   /* of the windows so far, in LIFETIME_RATE; 0: none yet        */
+    _Atomic uint64_t births; /* sum of the birth times of live followed blocks */
+    _Atomic uint64_t ended;  /* sum of the lifetimes of blocks followed no longer           */
+    _Atomic uint32_t live;   /* live followed blocks                                        */
+    _Atomic uint32_t all;    /* blocks ever followed                                        */
+    _Atomic uint32_t deaths; /* followed blocks that were freed                             */
+    _Atomic uint32_t rate;   /* mean of windows, in LIFETIME_RATE; 0: none yet              */
 
-    /* The decision's. */
+    /* Written by the deciding thread. */
     uint16_t index;
     uint32_t first_seen;
     uint32_t watch_next;
@@ -81,7 +81,7 @@ struct record {
 };
 
 struct tables {
-    struct record records[LIFETIME_SITES_MAX + 1]; /* 0 is none's */
+    struct record records[LIFETIME_SITES_MAX + 1]; /* entry 0 is unused */
     struct lifetime_site sites[LIFETIME_SITES_MAX + 1];
     uint16_t order[LIFETIME_SITES_MAX];
     struct follow_table followed;
@@ -101,12 +101,12 @@ static _Atomic uint32_t threads_seen;
 static _Atomic uint64_t samples_all, decisions, moves;
 static _Atomic size_t cohorts_now = 1;
 static uint32_t decided_last;
-static uint32_t watch_hand; /* the record that is next to be watched again */
-static struct learned_move log_entries[LEARNED_LOG_MAX]; /* a ring; the decision's */
+static uint32_t watch_cursor;                            /* next record that watch_again() tries */
+static struct learned_move log_entries[LEARNED_LOG_MAX]; /* a ring; for the deciding thread */
 
 static _Thread_local struct {
     uint64_t random;
-    uint32_t bytes_untold; /* to the clock */
+    uint32_t bytes_uncounted; /* not added to the clock yet */
 } here;
 
 static bool draw(uint32_t one_in_log2)
@@ -151,12 +151,12 @@ static void window_close(struct record *record, size_t index)
 {
     uint8_t expected = PLACE_WATCHED;
     if (!compare_swap(&places[index].state, &expected, PLACE_QUIET, RELAXED, RELAXED))
-        return; /* another thread has */
+        return; /* another thread closed it */
     store(&record->rate, window_rate(record, load(&clock, RELAXED)), RELAXED);
     site_refill(index, 1);
 }
 
-/* The record of an index, made if there is none yet. NULL: no room. */
+/* The record of an index, made on first use. NULL: no room. */
 static struct record *record_for(size_t index)
 {
     struct tables *all = load(&tables, ACQUIRE);
@@ -174,7 +174,7 @@ static struct record *record_for(size_t index)
     record->first_seen = load(&clock, RELAXED);
     window_open(record, record->first_seen);
     if (!compare_swap(&place->record, &number, (uint16_t)next, RELEASE, ACQUIRE)) /* P2 */
-        return &all->records[number]; /* another thread was first; this one's is nobody's */
+        return &all->records[number]; /* another thread was first; this record stays unused */
     store(&place->state, PLACE_WATCHED, RELAXED);
     follow_make_room(&all->followed, (size_t)next * FOLLOWED_MAX);
     return record;
@@ -185,8 +185,8 @@ static uint32_t window_samples(struct record *record)
     return load(&record->all, RELAXED) <= WINDOW_FIRST ? WINDOW_FIRST : WINDOW_LATER;
 }
 
-/* Whether the next request of a window is followed: the first few each, then ever fewer, so that a
- * window is not one moment. */
+/* Whether the next request of a window is followed: each of the first few, then ever fewer, so that
+ * a window is not one moment. */
 static bool is_followed(struct record *record)
 {
     uint32_t samples = load(&record->samples, RELAXED);
@@ -254,7 +254,7 @@ void learned_free(const void *block)
     fetch_add(&record->deaths, 1, RELAXED);
 }
 
-/* Lets go of old blocks of sites that follow many, so that new ones can be. */
+/* Stops following old blocks of sites that follow many, to make room for new ones. */
 static void forget_old(struct tables *all, uint32_t now, uint32_t period)
 {
     struct followed followed;
@@ -306,7 +306,7 @@ static void note_move(const struct lifetime_site *site, const struct record *rec
     store(&moves, number + 1, RELEASE);
 }
 
-/* Puts what was decided into force. Whether more may move soon. */
+/* Moves sites to the decided cohorts. Whether another move is pending. */
 static bool apply(struct tables *all, uint32_t count, uint32_t now)
 {
     bool is_pending = false;
@@ -327,22 +327,22 @@ static bool apply(struct tables *all, uint32_t count, uint32_t now)
     return is_pending;
 }
 
-/* Opens windows of sites that have rested, as long as the budget allows. */
+/* Opens windows of rested sites, as long as the budget allows. */
 static void watch_again(struct tables *all, uint32_t count, uint32_t now, uint32_t period)
 {
     int64_t promised = 0;
     for (uint32_t looks = 0; looks < count; looks++) {
-        uint32_t i = watch_hand % count + 1;
+        uint32_t i = watch_cursor % count + 1;
         struct record *record = &all->records[i];
         struct place *place = &places[record->index];
         if (load(&place->state, RELAXED) != PLACE_QUIET ||
             (int32_t)(now - record->watch_next) < 0 || load(&place->record, RELAXED) != i) {
-            watch_hand++;
+            watch_cursor++;
             continue;
         }
         if (load(&budget, RELAXED) - promised < BUDGET_KEPT)
-            return; /* the next decision goes on with this one */
-        watch_hand++;
+            return; /* the next decision continues with this record */
+        watch_cursor++;
         promised += WINDOW_LATER * SAMPLE_COST;
         record->watch_next = now + period * REST_PERIODS;
         window_open(record, now);
@@ -384,14 +384,14 @@ static void decide(uint32_t now)
     store(&decide_next, now + (is_pending ? period / 2 : period), RELAXED);
 }
 
-/* The clock: after each refill, with nothing held. */
+/* Advances the clock. Called after each refill, with no lock held. */
 static void on_refill(size_t bytes)
 {
-    here.bytes_untold += (uint32_t)size_min(bytes, UINT32_MAX / 2);
-    if (likely(here.bytes_untold < CLOCK_STEP))
+    here.bytes_uncounted += (uint32_t)size_min(bytes, UINT32_MAX / 2);
+    if (likely(here.bytes_uncounted < CLOCK_STEP))
         return;
-    uint32_t units = here.bytes_untold >> CLOCK_SHIFT;
-    here.bytes_untold = 0;
+    uint32_t units = here.bytes_uncounted >> CLOCK_SHIFT;
+    here.bytes_uncounted = 0;
     uint32_t now = fetch_add(&clock, units, RELAXED) + units;
     if (likely((int32_t)(now - load(&decide_next, RELAXED)) < 0) ||
         exchange(&is_deciding, 1, ACQUIRE) != 0) /* K1 */
@@ -400,7 +400,7 @@ static void on_refill(size_t bytes)
     store(&is_deciding, 0, RELEASE); /* K2 */
 }
 
-/* --- what others ask --- */
+/* --- interface --- */
 
 void learned_choose(uint64_t seed)
 {
@@ -420,7 +420,7 @@ bool learned_begin(void)
         return false;
     if (extent_make_fixed(&made, table_bytes(), MAPPING_ALIGN, NULL) != 0)
         return false;
-    second_hear_frees();
+    second_report_frees();
     store(&tables, (struct tables *)(void *)made.start, RELEASE);
     store(&budget, BUDGET_FIRST, RELAXED);
     store(&decide_next, PERIOD_MIN, RELAXED);

@@ -1,6 +1,5 @@
 /*
- * learned_report.h: what `learned` found and did, for statistics. Nothing if it was not chosen or
- * has not begun.
+ * learned_report.h: reports `learned` for statistics. Writes nothing while `learned` is not on.
  */
 #ifndef CALM_SITE_LEARNED_REPORT_H
 #define CALM_SITE_LEARNED_REPORT_H

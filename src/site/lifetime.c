@@ -1,15 +1,15 @@
 /*
- * lifetime.c: orders sites by how long their blocks live, and cuts the order into cohorts.
+ * lifetime.c: orders sites by the lifetime of their blocks, and cuts the order into cohorts.
  *
  * Most followed blocks are still live when a decision is due, so lifetimes themselves say little.
- * What is compared is deaths: those that a site had, and those it would have had if its blocks had
- * died as all sites' did in the same stretch of time (the log-rank test of survival analysis). A
- * stretch in which nothing is freed so tells nothing about anybody.
+ * The comparison is of deaths: a site's, and those if its blocks had died as all sites' did in the
+ * same stretch of time (the log-rank test of survival analysis). So a stretch without frees says
+ * nothing about any site.
  *
  * A cut must be likely (two rates explain the deaths better than one), large (a factor) and worth
  * its price: pages that long-lived blocks would otherwise hold among short-lived ones, less the
- * pages that one cohort more leaves partly used. A cut that is there already needs less, so that
- * sites do not flap.
+ * pages that one more cohort leaves partly used. An existing cut needs less, so that sites do not
+ * flap.
  *
  * Owner: nobody; no state. Design: docs/design/learned.md
  */
@@ -21,18 +21,18 @@
 enum {
     KINDS_MAX = 2 * LIFETIME_COHORTS_MAX,
     PAGE_BYTES = 4096,
-    COST_BYTES = 2 * PAGE_BYTES, /* of one cohort more, for each class that both sides use */
-    MOVE_SHARE = 16, /* of what a site has that moves: as much lies free before slabs are lent */
-    ONE = 1 << LIFETIME_LOG_BITS, /* in logarithms, and of deaths               */
+    COST_BYTES = 2 * PAGE_BYTES, /* of one more cohort, for each class that both sides use */
+    MOVE_SHARE = 16, /* of the bytes that move: as much lies free before slabs are lent */
+    ONE = 1 << LIFETIME_LOG_BITS, /* of logarithms and deaths                   */
     FADE_KEEPS = 15,
-    FADE_OF = 16,        /* of what was seen, from decision to decision */
+    FADE_OF = 16,        /* of old values, at each decision */
     RATIO_NEW = 2 * ONE, /* four times the lifetime */
     RATIO_KEPT = 1 * ONE,
     GAIN_NEW = 9 * ONE, /* 2^9 times as likely as chance; docs/decisions/sites.md */
     GAIN_KEPT = 3 * ONE,
 };
 
-/* Of some sites together. */
+/* Sums over some sites. */
 struct sum {
     uint64_t sites, expected, deaths, live_blocks, live_bytes, hole_bytes, classes;
 };
@@ -50,23 +50,23 @@ int32_t lifetime_log2(uint64_t value)
 {
     unsigned whole = 63 - (unsigned)__builtin_clzll(value | 1);
     uint32_t part = (uint32_t)(value << (63 - whole) >> (63 - LIFETIME_LOG_BITS)) & (ONE - 1);
-    /* log2(1 + x) is x and a bow above it of 0.086 at its highest. */
+    /* log2(1 + x) is x plus a bow of at most 0.086. */
     uint32_t bow = (uint32_t)((uint64_t)part * (ONE - part) >> LIFETIME_LOG_BITS);
     return (int32_t)((whole << LIFETIME_LOG_BITS) + part + (bow * 11 >> 5));
 }
 
-/* Of a lifetime, compared with all sites': no deaths at all count as half a one. */
+/* Log2 of a lifetime over all sites'. Half a death is added, so that 0 deaths have a logarithm. */
 static int32_t log_relative(uint64_t expected, uint64_t deaths)
 {
     return lifetime_log2(expected + ONE / 2) - lifetime_log2(deaths + ONE / 2);
 }
 
-static bool is_judged(const struct lifetime_site *site)
+static bool has_samples(const struct lifetime_site *site)
 {
     return site->samples >= LIFETIME_SAMPLES_MIN;
 }
 
-/* Adds what is new to what is kept. */
+/* Adds the new input to the kept values, which fade. */
 static void observe(struct lifetime_site *sites, size_t count)
 {
     uint64_t exposure = 0, deaths = 0;
@@ -86,8 +86,8 @@ static void observe(struct lifetime_site *sites, size_t count)
     }
 }
 
-/* Estimates the mean lifetime, and how many blocks are live: as many as come in a lifetime, or in
- * all the time there was. */
+/* Estimates the mean lifetime, and the live blocks: as many as come in a lifetime, or in the site's
+ * age if that is shorter. */
 static void estimate(struct lifetime_site *site)
 {
     site->lifetime = site->exposure / (site->deaths / ONE + (site->deaths < ONE)) / ONE;
@@ -115,7 +115,7 @@ static struct sum minus(const struct sum *all, const struct sum *part)
     };
 }
 
-/* The logarithm of the likelihood of as many deaths, at the rate that makes it greatest. */
+/* Log2 of the likelihood of the deaths, at the rate that makes it greatest. */
 static int64_t likelihood(const struct sum *sum)
 {
     if (sum->deaths == 0)
@@ -124,7 +124,7 @@ static int64_t likelihood(const struct sum *sum)
     return (int64_t)(sum->deaths / ONE) * rate;
 }
 
-/* Live bytes of some classes, if there is the same number of blocks of each. */
+/* Live bytes of some classes, if every class has equally many blocks. */
 static uint64_t bytes_in(const struct sum *sum, uint64_t classes)
 {
     uint64_t bytes = 0;
@@ -133,9 +133,9 @@ static uint64_t bytes_in(const struct sum *sum, uint64_t classes)
     return size_min(sum->live_blocks / bit_count(sum->classes) * bytes, sum->live_bytes);
 }
 
-/* What two cohorts for shorter- and longer-lived blocks save: pages that the latter would hold,
- * which cannot be more than the former leave behind. Other sizes never share a page. The lighter
- * one moves, unless they are apart. */
+/* Whether separate cohorts for shorter- and longer-lived blocks save more than they cost. They save
+ * the pages that the latter would hold, at most the bytes that the former leave. Classes never
+ * share a page. The lighter side moves, unless the cut exists. */
 static bool is_worth(const struct sum *shorter, const struct sum *longer, bool is_there)
 {
     uint64_t shared = shorter->classes & longer->classes;
@@ -151,14 +151,14 @@ static int64_t times_log2(uint64_t value)
     return value == 0 ? 0 : (int64_t)value * lifetime_log2(value);
 }
 
-/* In an order that was made by what was seen, a cut looks likely by chance alone: as likely as
- * there are ways to choose so many of the sites. The logarithm of at least as many. */
+/* The order follows the observations, so a cut looks likely by chance alone: as likely as there are
+ * ways to choose the left sites. Log2 of an upper bound of these ways. */
 static int64_t chance(uint64_t left, uint64_t right)
 {
     return times_log2(left + right) - times_log2(left) - times_log2(right);
 }
 
-/* The gain of a cut beyond chance, or 0: it is not to be made. */
+/* Gain of a cut beyond chance; 0: the cut is not to be made. */
 static int64_t gain_of(const struct sum *all, const struct sum *left, const struct sum *right,
                        bool is_there)
 {
@@ -180,7 +180,7 @@ static struct sum sum_of(const struct lifetime_site *sites, const uint16_t *orde
     return sum;
 }
 
-/* The best cut of a segment, whatever it is worth. */
+/* Best cut of a segment, worth its price or not. */
 static struct cut best_cut(const struct lifetime_site *sites, const uint16_t *order,
                            struct segment segment)
 {
@@ -197,8 +197,8 @@ static struct cut best_cut(const struct lifetime_site *sites, const uint16_t *or
     return best;
 }
 
-/* Cuts `count` ordered sites into kinds, the best cut first; the kinds stay in order. Returns how
- * many. */
+/* Cuts `count` ordered sites into kinds, the best cut first; the kinds stay in order. Returns their
+ * number. */
 static size_t cut_all(const struct lifetime_site *sites, const uint16_t *order, size_t count,
                       struct segment *kinds)
 {
@@ -224,7 +224,8 @@ static size_t cut_all(const struct lifetime_site *sites, const uint16_t *order, 
     return parts;
 }
 
-/* Joins kinds whose separation is not worth its price, and those beyond the limit. */
+/* Joins kinds whose separation is not worth its price, and those beyond LIFETIME_COHORTS_MAX.
+ * Returns their number. */
 static size_t join(const struct lifetime_site *sites, const uint16_t *order, struct segment *kinds,
                    size_t parts)
 {
@@ -262,30 +263,28 @@ static void sift(const struct lifetime_site *sites, uint16_t *heap, size_t root,
     }
 }
 
-/* Enters the sites that are judged, and orders them by their lifetimes: heap sort. */
+/* Enters the sites with enough samples, and orders them by lifetime: heap sort. */
 static size_t order_sites(struct lifetime_site *sites, size_t count, uint16_t *order)
 {
-    size_t judged = 0;
+    size_t ranked = 0;
     for (size_t i = 0; i < count; i++) {
         estimate(&sites[i]);
-        if (is_judged(&sites[i]))
-            order[judged++] = (uint16_t)i;
+        if (has_samples(&sites[i]))
+            order[ranked++] = (uint16_t)i;
     }
-    for (size_t root = judged / 2; root-- > 0;)
-        sift(sites, order, root, judged);
-    for (size_t left = judged; left-- > 1;) {
+    for (size_t root = ranked / 2; root-- > 0;)
+        sift(sites, order, root, ranked);
+    for (size_t left = ranked; left-- > 1;) {
         uint16_t last = order[left];
         order[left] = order[0];
         order[0] = last;
         sift(sites, order, 0, left);
     }
-    return judged;
+    return ranked;
 }
 
-/*
- * Names the segments: each the cohort that it has most of, the heaviest claim first, so that the
- * fewest blocks have to be of another cohort from now on.
- */
+/* Gives each segment the cohort that most of its live bytes have, the heaviest claim first, so that
+ * the fewest bytes change cohort. */
 static void name_segments(const struct lifetime_site *sites, const uint16_t *order,
                           const struct segment *segments, size_t parts, uint8_t *names)
 {
@@ -312,8 +311,8 @@ static void name_segments(const struct lifetime_site *sites, const uint16_t *ord
     }
 }
 
-/* Takes note of what a decision wants of a site. Whether it moves. */
-static bool want(struct lifetime_site *site, uint8_t cohort)
+/* Records the cohort that a decision wants for a site. Whether the site moves. */
+static bool set_wanted(struct lifetime_site *site, uint8_t cohort)
 {
     site->streak = site->wanted == cohort ? (uint8_t)size_min(site->streak + 1u, UINT8_MAX) : 1;
     site->wanted = cohort;
@@ -328,14 +327,14 @@ size_t lifetime_decide(struct lifetime_site *sites, size_t count, uint16_t *orde
     struct segment segments[KINDS_MAX];
     uint8_t names[LIFETIME_COHORTS_MAX] = {0};
     observe(sites, count);
-    size_t judged = order_sites(sites, count, order), moved = 0;
-    if (judged == 0)
+    size_t ranked = order_sites(sites, count, order), moved = 0;
+    if (ranked == 0)
         return 0;
-    size_t parts = cut_all(sites, order, judged, segments);
+    size_t parts = cut_all(sites, order, ranked, segments);
     parts = join(sites, order, segments, parts);
     name_segments(sites, order, segments, parts, names);
     for (size_t part = 0; part < parts; part++)
         for (size_t i = segments[part].first; i < segments[part].end; i++)
-            moved += want(&sites[order[i]], names[part]);
+            moved += set_wanted(&sites[order[i]], names[part]);
     return moved;
 }

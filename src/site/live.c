@@ -1,7 +1,8 @@
 /*
- * live.c: sets of ways; a block's address chooses the set, and it may be in any way of it.
+ * live.c: sets of ways; a block's address selects its set, and the block may be in any way of the
+ * set.
  *
- * A way is free, taken, or a block's. Taken: by the one thread that enters or takes out a block.
+ * A way is free, taken, or a block's. Taken: one thread is entering or removing a block.
  *
  * Owner: any thread, lock-free; docs/protocols/profile.md. Design: docs/design/profiler.md
  */
@@ -13,8 +14,8 @@ enum { WAY_FREE = 0, WAY_TAKEN = 1, SET_BITS = 12 };
 _Static_assert(LIVE_SETS == 1 << SET_BITS, "the set is the hash's upper bits");
 
 struct way {
-    _Atomic uintptr_t block;   /* its address, or WAY_FREE, or WAY_TAKEN */
-    struct live_sample sample; /* of whoever took the way                */
+    _Atomic uintptr_t block;   /* address, or WAY_FREE, or WAY_TAKEN */
+    struct live_sample sample; /* written by the thread that took it     */
 };
 _Static_assert(sizeof(struct way) == CACHE_LINE_BYTES / 2, "two in a line");
 

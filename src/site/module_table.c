@@ -1,5 +1,5 @@
 /*
- * module_table.c: copies what os_modules() visits into bounded memory; binary search.
+ * module_table.c: copies the modules into bounded memory; finds one by binary search.
  *
  * Owner: the caller of profile_write(), in memory of its own.
  * Design: docs/design/profile-formats.md
@@ -8,7 +8,7 @@
 
 #include "site/modules_seen.h"
 
-/* A copy of `count` bytes in the table's words; NULL when they are full. */
+/* Copies `count` bytes into the table's words; NULL when they are full. */
 static char *keep(struct module_table *table, const void *bytes, size_t count)
 {
     if (count > MODULE_WORDS_BYTES - table->words_used)
@@ -46,7 +46,7 @@ static void add(const struct os_module *module, void *context)
     copy->build_id = (const unsigned char *)build_id;
 }
 
-/* Whether no module that is there has a byte in common with it. */
+/* Whether no module in the table overlaps `module`. */
 static bool is_unloaded(const struct module_table *table, const struct os_module *module)
 {
     for (size_t i = 0; i < table->count; i++)
@@ -55,7 +55,7 @@ static bool is_unloaded(const struct module_table *table, const struct os_module
     return true;
 }
 
-/* Adds a module that is no longer there at its place by address. */
+/* Adds an unloaded module at its place in address order. */
 static void add_unloaded(const struct os_module *module, void *context)
 {
     struct module_table *table = (struct module_table *)context;

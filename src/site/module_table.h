@@ -1,5 +1,6 @@
 /*
- * module_table.h: the process's modules, kept while a profile is written, to look addresses up in.
+ * module_table.h: a table of the process's modules, to look up addresses while a profile is
+ * written.
  */
 #ifndef CALM_SITE_MODULE_TABLE_H
 #define CALM_SITE_MODULE_TABLE_H
@@ -20,10 +21,10 @@ struct module_table {
     char words[MODULE_WORDS_BYTES];
 };
 
-/* Fills in `table`, which reads as zero. */
+/* Fills `table`, which must read as zero. */
 void module_table_read(struct module_table *table);
 
-/* The index of the module that has `address` in it, or `count`. */
+/* Index of the module that contains `address`, or `count`. */
 size_t module_table_find(const struct module_table *table, uintptr_t address);
 
 #endif

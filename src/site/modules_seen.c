@@ -1,12 +1,12 @@
 /*
- * modules_seen.c: a table that only grows, and which pages of code it was filled from.
+ * modules_seen.c: a table that only grows, and the pages of code that it was filled from.
  *
- * A module that is unloaded takes its place and its path along, and a report that comes later would
- * have bare addresses for it. So the module of each page of code that is met in a stack is noted,
- * as long as the stack holds it. Another one that comes to the same pages later is not noted.
+ * An unloaded module takes its mapping and its path along; a later report would show bare
+ * addresses. So the module of each page of code in a sampled stack is noted, while the stack keeps
+ * the module loaded. A later module on the same pages is not noted.
  *
- * Owner: any thread, lock-free; an entry is read once its end is there. Two threads may note the
- * same module, which readers pass over.
+ * Owner: any thread, lock-free; an entry is read once its end is there. Two threads may note one
+ * module twice; readers skip the copy.
  */
 #include "site/modules_seen.h"
 

@@ -1,5 +1,5 @@
 /*
- * modules_seen.h: the modules that samples came from, also those that were unloaded since.
+ * modules_seen.h: the modules that samples came from, unloaded ones included.
  */
 #ifndef CALM_SITE_MODULES_SEEN_H
 #define CALM_SITE_MODULES_SEEN_H
@@ -7,12 +7,12 @@
 #include "base/facts.h"
 #include "os/modules.h"
 
-/* Bytes that the table needs, zeroed, and the call that says where it is. Once. */
+/* Bytes of the table, and the call that gives it zeroed memory. Once. */
 size_t modules_seen_bytes(void);
 void modules_seen_start(void *memory);
 
-/* Remembers the modules of a stack that the calling thread is in. Cost: a load and a comparison a
- * caller, but for pages of code that were not seen before. */
+/* Notes the modules of a stack that the calling thread is in. Cost: a load and a comparison a
+ * caller, but for new pages of code. */
 void modules_seen_note(const uintptr_t *callers, size_t depth);
 
 void modules_seen_visit(void (*visit)(const struct os_module *module, void *context),

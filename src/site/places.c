@@ -1,12 +1,12 @@
 /*
- * places.c: a table of functions by a hash of their names and files, and the texts behind it.
+ * places.c: a table of functions by a hash of their name and file, and the texts behind it.
  *
- * A word is a bit, the function's index and the line. An entry is whoever's puts its hash there
- * first, who then copies the texts and says where they are; meanwhile the function has no name. Two
- * functions with one hash of 64 bits are taken for one.
+ * A word is a bit, the function's index and the line. The thread that first puts its hash into an
+ * entry copies the texts and then publishes where they are; meanwhile the function has no name. Two
+ * functions with one hash of 64 bits count as one.
  *
- * Owner: any thread, lock-free. An entry is written once. A fork's child that has half an entry of
- * another thread never learns its name.
+ * Owner: any thread, lock-free. An entry is written once. A fork's child never learns the name of
+ * an entry that another thread had half written.
  */
 #include "site/places.h"
 
@@ -15,9 +15,9 @@
 
 enum {
     FUNCTIONS_LOG2 = 14,
-    FUNCTIONS = 1 << FUNCTIONS_LOG2, /* index 0: all that found no room */
+    FUNCTIONS = 1 << FUNCTIONS_LOG2, /* index 0: functions without room */
     TEXT_BYTES = 1 << 20,
-    UNITS_MAX = 500, /* of a text: the last ones of a file, the first of a function */
+    UNITS_MAX = 500, /* kept of a text: the last of a file, the first of a function */
     UTF8_MAX = 4,
     PROBES_MAX = 64,
     LINE_BITS = 24,
@@ -27,7 +27,7 @@ enum {
 
 struct function {
     _Atomic uint64_t hash; /* 0: free */
-    _Atomic uint32_t text; /* where its file lies, then its name; 0: not yet */
+    _Atomic uint32_t text; /* offset of its file, then its name; 0: not yet */
     uint32_t padding;
 };
 
@@ -66,7 +66,7 @@ static uint64_t hash_add(uint64_t hash, struct place_text text)
     return hash ^ hash >> 32;
 }
 
-/* Writes a text as UTF-8, with a NUL. Returns how many bytes. */
+/* Writes a text as UTF-8, with a NUL. Returns the number of bytes. */
 static uint32_t put(char *to, struct place_text text)
 {
     uint32_t used = 0;
@@ -85,7 +85,7 @@ static uint32_t put(char *to, struct place_text text)
     return used;
 }
 
-/* Copies the texts of an entry that is the caller's. */
+/* Copies the texts of an entry that the caller owns. */
 static void fill(struct tables *in, struct function *entry, struct place_text file,
                  struct place_text function)
 {
@@ -106,7 +106,7 @@ static struct place_text last_of(struct place_text text)
                                text.count - more, text.unit_bytes};
 }
 
-/* The index of a function's entry, or 0. */
+/* Index of a function's entry; 0: no room. */
 static uint32_t index_of(struct tables *in, struct place_text file, struct place_text function)
 {
     uint64_t hash = hash_add(hash_add(1, file), function) | 1;

@@ -1,7 +1,7 @@
 /*
- * poisson.c: the logarithm and the exponential by their series.
+ * poisson.c: computes the logarithm and the exponential by their series.
  *
- * Owner: nobody; no state. Numbers are fixed point: Q62 has 62 bits behind the point. Design:
+ * Owner: nobody; no state. Numbers are fixed point: Q62 has 62 fraction bits. Design:
  * docs/design/sampling.md
  */
 #include "site/poisson.h"
@@ -15,7 +15,7 @@ enum {
     TERMS = 10
 };
 
-/* From this many times the rate on, a request is sampled all but surely. */
+/* A request of this many times the rate is almost surely sampled. */
 enum { SURE_RATIO = 40 };
 
 #define ONE ((uint64_t)1 << LOG_BITS)
@@ -37,17 +37,15 @@ uint64_t poisson_random(uint64_t *state)
     return x ^ x >> 31;
 }
 
-/*
- * The natural logarithm of a number from 1 to 2 in Q62, in Q62: with s = (x - r) / (x + r) for r,
- * the root of 2, it is ln r + 2 (s + s^3/3 + s^5/5 + ...), and s is at most 0.172 either way.
- */
+/* Natural logarithm of a number from 1 to 2 in Q62, in Q62. For r, the root of 2, and s = (x - r) /
+ * (x + r), it is ln r + 2 (s + s^3/3 + s^5/5 + ...); s is at most 0.172 either way. */
 static uint64_t log_of(uint64_t value)
 {
     static const uint64_t inverse_of_odd[] = {ONE / 19, ONE / 17, ONE / 15, ONE / 13, ONE / 11,
                                               ONE / 9,  ONE / 7,  ONE / 5,  ONE / 3,  ONE};
     bool is_below = value < root_2;
-    uint64_t apart = is_below ? root_2 - value : value - root_2, sum = 0;
-    uint64_t s = (uint64_t)(((wide)apart << LOG_BITS) / (value + root_2));
+    uint64_t gap = is_below ? root_2 - value : value - root_2, sum = 0;
+    uint64_t s = (uint64_t)(((wide)gap << LOG_BITS) / (value + root_2));
     uint64_t square = multiply_high(s << 2, s << 2); /* Q64 */
     UNROLLED
     for (unsigned i = 0; i < sizeof inverse_of_odd / sizeof inverse_of_odd[0]; i++)

@@ -1,6 +1,6 @@
 /*
- * poisson.h: the arithmetic of sampling by bytes: how far it is to the next sample, and what one
- * counts for. In integers, without a mathematics library; docs/design/sampling.md derives it.
+ * poisson.h: the arithmetic of sampling by bytes: the distance to the next sample, and a sample's
+ * weight. In integers, without a mathematics library; docs/design/sampling.md derives it.
  */
 #ifndef CALM_SITE_POISSON_H
 #define CALM_SITE_POISSON_H
@@ -9,10 +9,10 @@
 
 enum { POISSON_RATE_LOG2_MAX = 38, POISSON_WEIGHT_BITS = 20 };
 
-/* The product's upper half. */
+/* Upper half of the product. */
 uint64_t multiply_high(uint64_t a, uint64_t b);
 
-/* The next of a sequence of random numbers (SplitMix64). */
+/* Next of a sequence of random numbers (SplitMix64). */
 uint64_t poisson_random(uint64_t *state);
 
 /*
@@ -21,10 +21,8 @@ uint64_t poisson_random(uint64_t *state);
  */
 uint64_t poisson_distance(uint64_t rate, uint64_t random);
 
-/*
- * How many requests of `bytes` >= 1 one that was sampled stands for: 1 / (1 - exp(-bytes / rate)),
- * in fixed point with POISSON_WEIGHT_BITS behind the point.
- */
+/* Requests of `bytes` >= 1 that a sampled one stands for: 1 / (1 - exp(-bytes / rate)), with
+ * POISSON_WEIGHT_BITS fraction bits. */
 uint64_t poisson_weight(uint64_t rate, uint64_t bytes);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * pprof.c: encodes the profile as one protocol buffer message, field by field, as it goes.
+ * pprof.c: encodes the profile as one protocol buffer message, field by field.
  *
- * A repeated field may be spread over the message, so strings and locations are written when they
- * are first needed, and only their numbers are kept. Small messages are built on the stack, since
- * their length comes first. A location that finds the table full is written once more each time it
- * occurs: the profile grows, no number changes, and a comment says how often.
+ * A repeated field may be spread over the message, so strings and locations are written at their
+ * first use, and only their numbers are kept. Small messages are built on the stack, since their
+ * length comes first. A location that finds the table full is written again at each use: the
+ * profile grows, no number changes, and a comment says how often.
  *
  * Addresses are one less than the return addresses, so that they lie in the call. Places in scripts
  * have names instead.
@@ -20,7 +20,7 @@
 #include "os/os.h"
 #include "site/places.h"
 
-/* Numbers of profile.proto. */
+/* Field numbers of profile.proto. */
 enum profile_field {
     PROFILE_SAMPLE_TYPE = 1,
     PROFILE_SAMPLE = 2,
@@ -76,7 +76,7 @@ enum {
     VARINT_BYTES_MAX = 10,
     MESSAGE_BYTES_MAX = 96, /* a mapping has the most: six numbers and their keys */
     COMMENT_BYTES = 160,
-    OTHER_ID = 1 << 30, /* of the place that stands for stacks without a row; above all others */
+    OTHER_ID = 1 << 30, /* of the place for stacks without a row; above all others */
 };
 struct message {
     size_t used;
@@ -88,8 +88,8 @@ struct pprof {
     const struct module_table *modules;
     struct pprof_locations *locations;
     uint64_t string_count;
-    uint64_t location_count; /* written, those that repeat included */
-    uint64_t function_count; /* likewise; readers that find more name them from there on */
+    uint64_t location_count; /* written, repeats included */
+    uint64_t function_count; /* written, repeats included */
 };
 
 static void put_varint(struct message *message, uint64_t value)
@@ -111,7 +111,7 @@ static void put_number(struct message *message, unsigned field, uint64_t value)
     put_varint(message, value);
 }
 
-/* Values are signed there, ours are not. */
+/* The format's values are signed, calmalloc's are not. */
 static void put_value(struct message *message, unsigned field, uint64_t value)
 {
     put_number(message, field, value > INT64_MAX ? INT64_MAX : value);
@@ -138,7 +138,7 @@ static void write_number(struct pprof *self, unsigned field, uint64_t value)
     profile_out_bytes(self->out, message.bytes, message.used);
 }
 
-/* Adds a string to the profile's table; its number. */
+/* Adds a string to the profile's table. Returns its number. */
 static uint64_t write_string(struct pprof *self, const char *words)
 {
     size_t length = 0;
@@ -183,8 +183,8 @@ static uint64_t write_build_id(struct pprof *self, const struct os_module *modul
     return write_string(self, text.start);
 }
 
-/* A mapping's number is its place in the table of modules, from 1 on. Readers take the first that
- * they see for the program's, and a library may lie below it. */
+/* A mapping's number is its place in the module table, from 1 on. Readers take the first mapping
+ * for the program's, so it is written first: a library may lie below it. */
 static void write_mappings(struct pprof *self, bool of_program)
 {
     for (size_t i = 0; i < self->modules->count; i++) {
@@ -203,7 +203,7 @@ static void write_mappings(struct pprof *self, bool of_program)
     }
 }
 
-/* A location with one line: of a name, and no address. */
+/* Writes a location with one line: a name, and no address. */
 static void write_named(struct pprof *self, uint64_t id, uint64_t function_id, struct place place)
 {
     struct message function = {.used = 0}, line = {.used = 0}, location = {.used = 0};
@@ -240,7 +240,7 @@ static uint64_t write_location(struct pprof *self, uintptr_t address)
     return id;
 }
 
-/* The number of the address's location, which is written when it is new. */
+/* Number of the address's location, which is written when new. */
 static uint64_t location_of(struct pprof *self, uintptr_t address)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2^64 over the golden ratio: spreads well */
@@ -259,7 +259,7 @@ static uint64_t location_of(struct pprof *self, uintptr_t address)
     return id;
 }
 
-/* The place that all stacks without one of their own have. */
+/* Writes the place of all stacks without a row. */
 static uint64_t write_other(struct pprof *self)
 {
     write_named(self, OTHER_ID, OTHER_ID, (struct place){"", PROFILE_OTHER_NAME, 0});
@@ -271,7 +271,7 @@ static size_t varint_bytes(uint64_t value)
     return 1 + bit_highest(value | 1) / 7;
 }
 
-/* The sample's length comes first, so the locations are written and their numbers kept before. */
+/* Writes the locations before the sample, whose length comes first, and keeps their numbers. */
 static void write_sample(const struct profile_stack *stack, void *context)
 {
     struct pprof *self = (struct pprof *)context;
@@ -310,7 +310,7 @@ static void write_comment(struct pprof *self, struct text *text)
     text->length = 0;
 }
 
-/* What a reader should know of how the numbers came about; last, when it is known. */
+/* Comments on how the numbers came about; last, when all counts are final. */
 static void write_comments(struct pprof *self, const struct profile_facts *facts)
 {
     char words[COMMENT_BYTES];

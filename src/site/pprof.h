@@ -1,5 +1,5 @@
 /*
- * pprof.h: profile.proto, in gzip: what `go tool pprof` and most viewers of profiles read.
+ * pprof.h: writes profile.proto in gzip, for `go tool pprof` and most viewers of profiles.
  */
 #ifndef CALM_SITE_PPROF_H
 #define CALM_SITE_PPROF_H
@@ -11,10 +11,10 @@
 enum {
     PPROF_LOCATION_BITS = 17,
     PPROF_LOCATION_SLOTS = 1 << PPROF_LOCATION_BITS,
-    PPROF_LOCATIONS_MAX = PPROF_LOCATION_SLOTS / 2, /* that are told apart */
+    PPROF_LOCATIONS_MAX = PPROF_LOCATION_SLOTS / 2, /* distinct ones */
 };
 
-/* Which addresses have a location already; a hash table with linear probing. */
+/* Addresses that have a location already; a hash table with linear probing. */
 struct pprof_locations {
     size_t count;
     struct {
@@ -23,7 +23,7 @@ struct pprof_locations {
     } slots[PPROF_LOCATION_SLOTS];
 };
 
-/* `locations` reads as zero. */
+/* `locations` must read as zero. */
 void pprof_write(struct profile_out *out, const struct profile_source *source,
                  const struct module_table *modules, struct pprof_locations *locations);
 

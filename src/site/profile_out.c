@@ -1,9 +1,9 @@
 /*
  * profile_out.c: buffers, wraps in gzip where asked, and writes through os_write().
  *
- * gzip is written without compressing: each buffer becomes one stored block of deflate. A real
- * compressor needs hundreds of KiB of memory and time in a program that may be about to die;
- * whoever keeps profiles can recompress them.
+ * The gzip is not compressed: each buffer becomes one stored block of deflate. A real compressor
+ * needs hundreds of KiB of memory, and time in a program that may be about to die; users can
+ * recompress profiles.
  *
  * Owner: the caller of profile_write(), in memory of its own.
  * Design: docs/design/profile-formats.md
@@ -16,8 +16,8 @@
 
 _Static_assert(PROFILE_OUT_BYTES <= 65535, "the length of a stored block has 16 bits");
 
-/* CRC-32 with the polynomial 0xEDB88320, four bits at a time: what four zero bits do to each
- * remainder. */
+/* CRC-32 with the polynomial 0xEDB88320, four bits at a time: `step` has the effect of four zero
+ * bits on each remainder. */
 static uint32_t crc_add(uint32_t crc, const char *bytes, size_t count)
 {
     static const uint32_t step[16] = {

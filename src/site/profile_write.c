@@ -1,8 +1,8 @@
 /*
- * profile_write.c: lends a writer of profiles its buffer and its tables, and chooses the writer.
+ * profile_write.c: chooses a writer of profiles, and lends it a buffer and tables.
  *
- * Both lie in a mapping of their own, made for one call, since stacks of signal handlers are small.
- * Only the parts that are used become resident.
+ * Both lie in a mapping made for one call, since stacks of signal handlers are small. Only the used
+ * parts become resident.
  *
  * Owner: the calling thread. No lock.
  * Design: docs/design/profile-formats.md

@@ -1,8 +1,8 @@
 /*
- * profile_write.h: writes the profile in a format that people's tools read.
+ * profile_write.h: writes the profile in a common format.
  *
- * Any thread, several at a time; also from a signal handler. Nothing is allocated but a mapping for
- * as long as the call lasts, and no lock is taken here.
+ * Any thread, several at a time; also from a signal handler. Allocates nothing but a mapping during
+ * the call, and takes no lock.
  */
 #ifndef CALM_SITE_PROFILE_WRITE_H
 #define CALM_SITE_PROFILE_WRITE_H
@@ -11,16 +11,17 @@
 
 enum profile_format { PROFILE_PPROF, PROFILE_HEAP_V2, PROFILE_COLLAPSED };
 
-/* Where stacks and facts come from; tests have their own. */
+/* Source of stacks and facts; tests have their own. */
 struct profile_source {
     void (*visit)(void (*visit)(const struct profile_stack *, void *), void *context);
     struct profile_facts (*facts)(void);
 };
 
 /*
- * Writes what `source` has to `fd`. 0 or a positive errno value: ENOMEM without address space for
- * the tables, else what write said; then a part may have been written. A signal that interrupts the
- * write does not end it. A pipe that nobody reads raises SIGPIPE, as with any write.
+ * Writes the profile of `source` to `fd`. Returns 0 or a positive errno value: ENOMEM without
+ * address space for the tables, else write's error; then a part may have been written. A signal
+ * that interrupts the write does not end it. A pipe without a reader raises SIGPIPE, as with any
+ * write.
  */
 int profile_write_from(const struct profile_source *source, int fd, enum profile_format format);
 

@@ -1,15 +1,15 @@
 /*
- * python.c: walks the Python frames of the calling thread, and reads where each one stands.
+ * python.c: walks the Python frames of the calling thread, and reads the line of each.
  *
- * A caller that lies in `_PyEval_EvalFrameDefault` says that Python runs on this stack. The one
- * call into the interpreter asks for the thread's own state, which is a thread-specific value: it
- * takes no lock, no reference and no memory, and needs no GIL. From there on all is read: frames,
- * their code objects, and of these the texts and the table of lines. Layouts are constants of a
- * minor version. An object counts only if its type is the right one, and every page is asked about
- * before it is read, so a layout that is another ends the walk and nothing else.
+ * A caller in `_PyEval_EvalFrameDefault` shows that Python runs on this stack. The one call into
+ * the interpreter asks for the thread's own state, a thread-specific value: it takes no lock, no
+ * reference and no memory, and needs no GIL. All else is read from memory: frames, their code
+ * objects, and of these the texts and the table of lines. Layouts are constants of a minor version.
+ * An object counts only if its type is the right one, and every page is checked before it is read,
+ * so a wrong layout ends the walk and nothing else.
  *
- * Owner: any thread; what is known of the interpreter is written once, what was found before may be
- * overwritten at any time. Design: docs/decisions/python-lines.md
+ * Owner: any thread; facts of the interpreter are written once, cached places may be overwritten at
+ * any time. Design: docs/decisions/python-lines.md
  */
 #include "site/python.h"
 
@@ -18,13 +18,13 @@
 #include "os/symbols.h"
 #include "site/places.h"
 
-/* How a code object's table tells lines. */
+/* Formats of a code object's table of lines. */
 enum lines { LINES_LNOTAB, LINES_RANGES, LINES_LOCATIONS };
 
 /* Offsets of fields, in bytes. */
 struct layout {
-    uint8_t thread_frame; /* in the thread's state: its innermost frame, or what leads to it     */
-    uint8_t frame_beyond; /* where the frame is in what that leads to; IS_FRAME: it is the frame */
+    uint8_t thread_frame; /* in the thread's state: its innermost frame, or what points to it    */
+    uint8_t frame_beyond; /* of the frame behind that pointer; IS_FRAME: there is no pointer     */
     uint8_t code;         /* of a frame                                                          */
     uint8_t previous;
     uint8_t at;         /* the instruction: an index, or its address                            */
@@ -33,11 +33,11 @@ struct layout {
     uint8_t name;
     uint8_t first_line;
     uint8_t table;
-    uint8_t instructions; /* 0: elsewhere                                                        */
-    uint8_t text_header;  /* of a string of ASCII; of others, 16 or 24 more                      */
+    uint8_t instructions; /* 0: not needed                                                       */
+    uint8_t text_header;  /* of an ASCII string; others: text_header_wide                        */
     uint8_t text_header_wide;
     uint8_t lines;
-    uint8_t owner; /* of a frame: OWNED_BY_C is the interpreter's own; 0: it has none      */
+    uint8_t owner; /* of a frame: OWNED_BY_C is the interpreter's own; 0: none             */
 };
 enum { IS_FRAME = 255, OWNED_BY_C = 3, VERSION_FIRST = 9, VERSION_LAST = 13 };
 
@@ -50,7 +50,7 @@ static const struct layout layouts[] = {
 };
 _Static_assert(sizeof layouts / sizeof *layouts == VERSION_LAST - VERSION_FIRST + 1, "one each");
 
-/* The same in all of them. */
+/* Common to all layouts. */
 enum {
     OBJECT_TYPE = 8,
     OBJECT_SIZE = 16, /* of str and bytes */
@@ -63,12 +63,12 @@ enum {
 
 enum { PAGE_LOG2 = 12, ASKED = 256, READABLE = 16, FOUND_LOG2 = 10, FRAMES_MAX = 256 };
 
-/* Written by whoever makes `state` KNOWN; constant from then on. */
+/* Written by the thread that makes `state` KNOWN; constant from then on. */
 static struct {
     uintptr_t code, code_end; /* of the function that runs Python */
     uintptr_t type_code, type_text, type_bytes;
-    void *(*thread)(void);      /* the state that this thread runs Python with, or NULL */
-    void *(*thread_also)(void); /* the one that it has at all */
+    void *(*thread)(void);     /* the state that runs Python on this thread, or NULL */
+    void *(*thread_any)(void); /* this thread's state, running or not */
     const struct layout *layout;
 } python;
 enum { UNKNOWN, CHANGES, KNOWN };
@@ -77,15 +77,15 @@ static _Atomic uint32_t state;
 /* Pages of code in whose module no interpreter was found. */
 static _Atomic uintptr_t asked[ASKED];
 
-/* What was found before: a word, and by exclusive or with it, a hash of all that it follows from.
- */
+/* A cached place: its word, and that word XOR a hash of its inputs, so that a torn pair does not
+ * match. */
 struct found {
     _Atomic uint64_t mixed;
     _Atomic uint64_t word;
 };
 static struct found *_Atomic founds;
 
-/* Pages that were asked about in this walk. */
+/* Pages found readable in this walk. */
 struct walk {
     const struct layout *layout;
     uintptr_t pages[READABLE];
@@ -107,7 +107,7 @@ static uintptr_t address_of(const void *code, const char *name)
     return os_symbol_find(code, name, &symbol) ? (uintptr_t)symbol.address : 0;
 }
 
-/* The minor version of the interpreter in the module around `code`; 0: too old. */
+/* Minor version of the interpreter in the module around `code`; 0: not supported. */
 static unsigned version_of(const void *code)
 {
     const unsigned long *version = (const unsigned long *)address_of(code, "Py_Version");
@@ -118,8 +118,8 @@ static unsigned version_of(const void *code)
     return address_of(code, "PyObject_CallNoArgs") != 0 ? 9 : 0;
 }
 
-/* Learns of the interpreter in the module around `code`. False: it has none that is known. */
-static bool learn(const void *code)
+/* Reads the facts of the interpreter in the module around `code`. False: none that is supported. */
+static bool read_interpreter(const void *code)
 {
     struct os_symbol run;
     unsigned version = version_of(code);
@@ -132,19 +132,19 @@ static bool learn(const void *code)
     python.type_text = address_of(code, "PyUnicode_Type");
     python.type_bytes = address_of(code, "PyBytes_Type");
     uintptr_t own = address_of(code, "PyGILState_GetThisThreadState"), current = 0;
-    if (version >= 12) { /* before, it is any thread's that runs */
+    if (version >= 12) { /* before, any running thread's */
         current = address_of(code, "PyThreadState_GetUnchecked");
         current = current != 0 ? current : address_of(code, "_PyThreadState_UncheckedGet");
     }
     python.thread = (void *(*)(void))(current != 0 ? current : own);
-    python.thread_also = (void *(*)(void))own;
+    python.thread_any = (void *(*)(void))own;
     python.layout = &layouts[version - VERSION_FIRST];
     return python.code != 0 && python.type_code != 0 && python.type_text != 0 &&
            python.type_bytes != 0 && own != 0;
 }
 
-/* Looks for an interpreter in the modules of callers that were not looked at before. */
-static bool look(const uintptr_t *callers, size_t depth)
+/* Looks for an interpreter in the modules of callers that were not searched yet. */
+static bool find_interpreter(const uintptr_t *callers, size_t depth)
 {
     for (size_t i = 0; i < depth; i++) {
         uintptr_t page = callers[i] >> PAGE_LOG2;
@@ -154,11 +154,11 @@ static bool look(const uintptr_t *callers, size_t depth)
         uint32_t expected = UNKNOWN;
         if (!compare_swap(&state, &expected, CHANGES, ACQUIRE, RELAXED))
             return false; /* another thread looks */
-        bool is_learnt = learn((const void *)callers[i]);
-        if (!is_learnt)
+        bool is_found = read_interpreter((const void *)callers[i]);
+        if (!is_found)
             store(known, page, RELAXED);
-        store(&state, is_learnt ? KNOWN : UNKNOWN, RELEASE);
-        if (is_learnt)
+        store(&state, is_found ? KNOWN : UNKNOWN, RELEASE);
+        if (is_found)
             return true;
     }
     return false;
@@ -180,14 +180,14 @@ static bool can_read(struct walk *walk, uintptr_t at, size_t bytes)
     return true;
 }
 
-/* The word at `at`, or 0. */
+/* The word at `at`; 0: unreadable. */
 static uintptr_t word_at(struct walk *walk, uintptr_t at)
 {
     return at % sizeof at == 0 && can_read(walk, at, sizeof at) ? *(const volatile uintptr_t *)at
                                                                 : 0;
 }
 
-/* The whole number of 4 bytes at `at`, or -1. */
+/* The integer of 4 bytes at `at`; -1: unreadable. */
 static int32_t number_at(struct walk *walk, uintptr_t at)
 {
     return can_read(walk, at, 4) ? *(const volatile int32_t *)at : -1;
@@ -214,7 +214,7 @@ static bool read_text(struct walk *walk, uintptr_t object, struct place_text *ou
     return can_read(walk, data, count * unit_bytes + 1);
 }
 
-/* A table of lines, as far as it was read. */
+/* The unread part of a table of lines. */
 struct table {
     const uint8_t *next, *end;
 };
@@ -224,7 +224,7 @@ static unsigned table_byte(struct table *table)
     return table->next < table->end ? *table->next++ : 0;
 }
 
-/* Seven bits a byte, the lowest first, in 3.11 and later six. */
+/* Integer of variable length, of 3.11 and later: six bits a byte, the lowest first. */
 static uint32_t table_varint(struct table *table)
 {
     unsigned byte = table_byte(table);
@@ -242,7 +242,7 @@ static int32_t table_signed(struct table *table)
     return (value & 1) != 0 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
 
-/* Pairs: how many bytes on the line grows, and by how much. */
+/* 3.9: pairs of a step in bytes and a step in lines. */
 static uint32_t line_by_lnotab(struct table table, int32_t line, uintptr_t at)
 {
     for (uintptr_t address = 0; table.end - table.next >= 2;) {
@@ -254,7 +254,7 @@ static uint32_t line_by_lnotab(struct table table, int32_t line, uintptr_t at)
     return (uint32_t)line;
 }
 
-/* Pairs: for how many bytes a line holds that is so much after the one before; or none does. */
+/* 3.10: pairs of a number of bytes and a step to their line; NO_LINE: they have none. */
 static uint32_t line_by_ranges(struct table table, int32_t line, uintptr_t at)
 {
     enum { NO_LINE = -128 };
@@ -268,8 +268,8 @@ static uint32_t line_by_ranges(struct table table, int32_t line, uintptr_t at)
     return 0;
 }
 
-/* Entries: a byte with a kind and for how many units of code it holds, then what the kind needs;
- * only an entry's first byte has the highest bit. */
+/* 3.11 and later: entries of a byte with a kind and a number of code units, then what the kind
+ * needs; only an entry's first byte has the highest bit. */
 static uint32_t line_by_locations(struct table table, int32_t line, uintptr_t at)
 {
     enum { ONE_LINE_FIRST = 10, ONE_LINE_LAST = 12, NO_COLUMNS = 13, LONG = 14, NONE = 15 };
@@ -288,7 +288,7 @@ static uint32_t line_by_locations(struct table table, int32_t line, uintptr_t at
     return 0;
 }
 
-/* The line of the code's byte `at`; 0: none. */
+/* Line of the code's byte `at`; 0: none. */
 static uint32_t line_of(struct walk *walk, uintptr_t code, uintptr_t at)
 {
     uintptr_t bytes = word_at(walk, code + walk->layout->table);
@@ -309,7 +309,7 @@ static uint32_t line_of(struct walk *walk, uintptr_t code, uintptr_t at)
     return (int32_t)line < 0 ? 0 : line;
 }
 
-/* Which byte of its code a frame stands at. */
+/* Byte of its code that a frame stands at. */
 static uintptr_t position_of(struct walk *walk, uintptr_t frame, uintptr_t code)
 {
     const struct layout *layout = walk->layout;
@@ -321,7 +321,7 @@ static uintptr_t position_of(struct walk *walk, uintptr_t frame, uintptr_t code)
     return at < first ? 0 : at - first;
 }
 
-/* A hash of all that a frame's word follows from. Equal ones are taken for the same. */
+/* Hash of all inputs of a frame's word. Equal hashes count as equal inputs. */
 static uint64_t hash_of(struct walk *walk, uintptr_t code, uintptr_t at)
 {
     const struct layout *layout = walk->layout;
@@ -341,7 +341,7 @@ static uint64_t hash_of(struct walk *walk, uintptr_t code, uintptr_t at)
     return hash;
 }
 
-/* The word of a place in a code object, or 0. */
+/* Word of a place in a code object; 0: unreadable. */
 static uintptr_t word_of(struct walk *walk, uintptr_t code, uintptr_t at)
 {
     uint64_t hash = hash_of(walk, code, at);
@@ -367,7 +367,7 @@ static bool is_of_c(struct walk *walk, uintptr_t frame)
            *(const volatile uint8_t *)at == OWNED_BY_C;
 }
 
-/* The words of the frames from `frame` on outwards, at most `max`. */
+/* Writes the words of the frames from `frame` on outwards, at most `max`. Returns their number. */
 static size_t walk_frames(struct walk *walk, uintptr_t frame, uintptr_t *words, size_t max)
 {
     const struct layout *layout = walk->layout;
@@ -389,7 +389,7 @@ static NOINLINE size_t add_frames(uintptr_t *words, size_t max)
     struct walk walk = {.layout = python.layout, .pages = {0}};
     void *thread = python.thread();
     if (thread == NULL)
-        thread = python.thread_also();
+        thread = python.thread_any();
     uintptr_t frame = word_at(&walk, (uintptr_t)thread + walk.layout->thread_frame);
     if (thread == NULL || frame == 0)
         return 0;
@@ -400,7 +400,7 @@ static NOINLINE size_t add_frames(uintptr_t *words, size_t max)
 
 size_t python_replace(uintptr_t *callers, size_t depth, size_t max)
 {
-    if (load(&state, ACQUIRE) != KNOWN && !look(callers, depth))
+    if (load(&state, ACQUIRE) != KNOWN && !find_interpreter(callers, depth))
         return depth;
     size_t first = 0;
     while (first < depth && callers[first] - python.code - 1 >= python.code_end - python.code)

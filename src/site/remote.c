@@ -2,8 +2,8 @@
  * remote.c: starts and stops the profiler for another process, and stops it when that process does
  * not come back.
  *
- * Whoever asks may be killed before it asks for the end. So what it starts is leased: it asks again
- * from time to time, which prolongs the lease. A start by the program itself is never ended here.
+ * The other process may be killed before it asks for a stop. So each start has a lease, which the
+ * process prolongs by asking again. A start by the program itself is never ended here.
  *
  * Owner: the thread that moved `taken` answers; docs/protocols/remote.md.
  * Design: docs/design/watching.md
@@ -13,11 +13,11 @@
 #include "os/os.h"
 #include "site/sample.h"
 
-enum { LOOKS_A_CLOCK = 256 }; /* requests of a thread between two looks at the clock */
+enum { LOOKS_A_CLOCK = 256 }; /* requests of a thread between two reads of the clock */
 
 struct remote remote;
 
-/* Ends what was started for the outside, unless the program has stopped or started it since. */
+/* Ends a start from outside, unless the program has stopped or started the profiler since. */
 static void stop_own(void)
 {
     store(&remote.until_ms, 0, RELAXED);
@@ -54,12 +54,12 @@ static void answer(uint32_t asked)
         result = start(rate, load(&remote.lease_ms, RELAXED));
     else
         stop_own();
-    site_refill(0, SITES); /* whoever asked has diverted it */
+    site_refill(0, SITES); /* the other process has diverted the table */
     store(&remote.result, (uint32_t)result, RELAXED);
     store(&remote.answered, asked, RELEASE); /* R3 */
 }
 
-void remote_attend(void)
+void remote_serve(void)
 {
     static _Thread_local uint32_t looks;
     uint32_t asked = load(&remote.asked, ACQUIRE); /* R1 */

@@ -1,9 +1,9 @@
 /*
- * remote.h: the profiler's switch, as another process of the same user reaches it.
+ * remote.h: the profiler's switch for another process of the same user.
  *
  * That process writes a request into `remote`, and DIVERTED_OFFSET into the table of sites, so that
- * the next request for memory takes the slow path and finds it. So a process that nobody looks at
- * has no instruction for this, on no path. Words: docs/protocols/remote.md.
+ * the next request for memory takes the slow path and finds it. The fast paths have no instruction
+ * for this. Words: docs/protocols/remote.md.
  */
 #ifndef CALM_SITE_REMOTE_H
 #define CALM_SITE_REMOTE_H
@@ -23,31 +23,31 @@ enum remote_result {
 struct remote {
     /* Written from outside: first these two, then `asked`. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t rate_bytes; /* to start with; 0: stop     */
-    _Atomic uint64_t lease_ms; /* from the answer on, after which it is off by itself */
+    _Atomic uint64_t lease_ms; /* from the answer until it is off by itself */
     _Atomic uint32_t asked;    /* number of the last request                          */
 
     /* Written here. */
     _Atomic uint32_t taken;    /* the last request that a thread began to answer       */
-    _Atomic uint32_t answered; /* and that it has answered: `result` is its            */
+    _Atomic uint32_t answered; /* the last request answered; `result` is its answer    */
     _Atomic uint32_t result;   /* enum remote_result                                   */
-    _Atomic uint32_t start;    /* of the profiler, that was for the outside            */
-    _Atomic uint64_t until_ms; /* when the lease ends, on os_clock_ms(); 0: there is none */
+    _Atomic uint32_t start;    /* number of the start made for the outside             */
+    _Atomic uint64_t until_ms; /* when the lease ends, on os_clock_ms(); 0: no lease */
 };
 _Static_assert(sizeof(struct remote) == CACHE_LINE_BYTES, "one line, nobody else's");
 
 extern HIDDEN struct remote remote;
 extern const struct watch_fact remote_facts[];
 
-/* Answers a request, or ends what was started when its lease is over. Any thread, also in a signal
- * handler; waits for nobody. */
-void remote_attend(void);
+/* Answers a request, or stops the profiler when the lease is over. Any thread, also in a signal
+ * handler; does not wait. */
+void remote_serve(void);
 
-/* In requests that reach the profiler. Cost: three loads. */
-ALWAYS_INLINE void remote_look(void)
+/* Called by requests on slow paths. Cost: three loads. */
+ALWAYS_INLINE void remote_check(void)
 {
     if (unlikely(load(&remote.asked, ACQUIRE) != load(&remote.taken, RELAXED) ||
                  load(&remote.until_ms, RELAXED) != 0))
-        remote_attend();
+        remote_serve();
 }
 
 #endif

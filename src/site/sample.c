@@ -2,14 +2,14 @@
  * sample.c: counts down the bytes of requests, takes a sample where the count ends, and keeps it
  * until the block is freed.
  *
- * Each thread draws the distance to its next sample; a request that reaches it gets a block whose
- * free is told (core/sampled.h), and its stack is noted with what the sample stands for. Small
+ * Each thread draws the distance to its next sample. A request that reaches it gets a block whose
+ * free is reported (core/sampled.h), and its stack is noted with what the sample stands for. Small
  * requests of sites of the first cohort are counted by class: their entries are armed with no more
- * blocks than requests are to pass (core/armed.h). All others are counted by their bytes. Where
- * samples come thick the next ones are drawn further apart (site/thinning.h).
+ * blocks than requests may pass (core/armed.h). All other requests are counted by bytes. Where
+ * samples come often, the next distances are drawn longer (site/thinning.h).
  *
- * Owner: the countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
- * second one does not wait. Requests take no lock. Design: docs/design/profiler.md
+ * Owner: each countdown is its thread's. Starts and stops go one at a time, by `sample_state`; a
+ * second one does not wait. Requests need no lock. Design: docs/design/profiler.md
  */
 #include "site/sample.h"
 
@@ -32,21 +32,21 @@
 
 enum {
     MAPPING_ALIGN = 64 * 1024, /* a multiple of any page */
-    INSIDE_MAX = 16,           /* frames of ours above the site */
-    REDRAWN_PART = 4,          /* of an interval is wanted: it is drawn anew */
+    INSIDE_MAX = 16,           /* the allocator's frames, above the site */
+    REDRAWN_PART = 4,          /* an interval so many times too long is drawn anew */
     VOLUME_HALF = 1 << (VOLUME_BITS - 1),
 };
 
-/* Between two samples lie no more requests than this as a mean, so that thick ones of one size do
- * not leave those of another without samples. */
+/* Thinning leaves no more requests than this between two samples on average, so that frequent
+ * requests of one size do not leave other sizes without samples. */
 enum { THINNED_REQUESTS_LOG2 = 12 };
 
-/* With a seed that was given, draws may not depend on time: what a request and the work around it,
- * a sample and a fresh page cost about are the ticks. */
+/* Ticks replace the clock under a given seed, so that draws do not depend on time: rough costs of a
+ * request with the work around it, of a sample, and of a fresh page. */
 enum { TICKS_A_REQUEST = 500, TICKS_A_SAMPLE = 1500, TICKS_A_PAGE = 1000, PAGE_LOG2 = 12 };
 
 _Atomic uint32_t sample_state;
-static char *_Atomic tables; /* of table_bytes(); they stay */
+static char *_Atomic tables; /* table_bytes() long; never unmapped */
 
 _Atomic uint32_t sample_start_count; /* a thread draws anew after each */
 static _Atomic uint64_t rate_bytes;
@@ -59,31 +59,31 @@ static _Atomic uint64_t on_before_ms; /* in earlier starts */
 static _Atomic uint64_t samples;
 static _Atomic uint64_t samples_lost;
 
-static _Atomic bool is_seeded; /* by who started it */
+static _Atomic bool is_seeded; /* sample_start() got a seed */
 
 _Thread_local int64_t sample_medium_left[COHORT_FIRST];
 _Thread_local int64_t sample_large_left[COHORT_FIRST];
 _Thread_local bool sample_is_inside;
 
-/* Requests that are counted by their bytes, in the order in which they come. */
+/* A thread's requests that are counted by bytes. */
 struct stream {
-    uint64_t rate;  /* that the distance to its next sample was drawn with           */
-    int64_t given;  /* of the distance, to the thread's countdown, when last set     */
-    int64_t beyond; /* the rest                                                      */
+    uint64_t rate;  /* with which the distance to the next sample was drawn          */
+    int64_t given;  /* part of the distance that the countdown last got              */
+    int64_t beyond; /* the rest of the distance                                      */
 };
 
 static _Thread_local struct {
-    uint32_t start; /* the one that it last drew after */
+    uint32_t start; /* the start after which this thread last drew */
     bool is_thinned;
     uint64_t random;
-    uint64_t rate;         /* as it was asked for                              */
+    uint64_t rate;         /* as given to sample_start()                       */
     uint64_t rate_reached; /* of the interval that ended with the last sample  */
-    uint64_t ticks;        /* where a seed was given                           */
+    uint64_t ticks;        /* own clock under a given seed; else 0             */
     struct thinning thinning;
     struct stream streams[STREAM_COUNT];
 } here;
 
-/* The countdown of the start that this thread knows. */
+/* This thread's countdown of a stream, in the start that the thread knows. */
 static int64_t *left_of(unsigned kind)
 {
     return sample_left((COHORT_ARMED + here.start % ARMED_COHORTS) * COHORT_ENTRY_BYTES, kind);
@@ -99,7 +99,7 @@ static uint64_t ticks_now(void)
     return here.ticks != 0 ? here.ticks : os_cycles();
 }
 
-/* Adds what requests that passed brought. */
+/* Adds the credit of requests that passed. */
 static void pass(uint64_t requests)
 {
     if (here.ticks != 0)
@@ -107,16 +107,15 @@ static void pass(uint64_t requests)
     thinning_pass(&here.thinning, ticks_now());
 }
 
-/* A sample was taken from that tick on. */
-static void spend(uint64_t from)
+/* Charges a sample that began at tick `from`. */
+static void charge_sample(uint64_t from)
 {
     if (here.ticks != 0)
         here.ticks += TICKS_A_SAMPLE;
     thinning_spend(&here.thinning, from, ticks_now());
 }
 
-/* The mean interval to draw with now, where requests are of so many bytes, as a shift of the rate.
- */
+/* Doublings of the rate for the next draw, for requests of `bytes` each. */
 static unsigned shift_now(size_t bytes)
 {
     unsigned shift = here.is_thinned ? thinning_shift(&here.thinning) : 0;
@@ -130,9 +129,9 @@ static uint64_t rate_now(size_t bytes)
     return here.rate << shift_now(bytes);
 }
 
-/* Hands a stream's distance out: whole, or in parts between which the interval is looked at, where
- * that is longer than was asked for. */
-static void hand_out(unsigned kind, int64_t distance)
+/* Sets a stream's countdown to the distance, or to a part of it while the interval is longer than
+ * the rate, so that the interval is checked in between. */
+static void set_countdown(unsigned kind, int64_t distance)
 {
     struct stream *stream = &here.streams[kind];
     int64_t most = stream->rate > here.rate ? (int64_t)stream->rate : INT64_MAX;
@@ -141,14 +140,14 @@ static void hand_out(unsigned kind, int64_t distance)
     *left_of(kind) = stream->given;
 }
 
-/* From a request of so many bytes on. */
+/* Draws a stream's next distance, for requests of `bytes` each. */
 static void draw_stream(unsigned kind, size_t bytes)
 {
     here.streams[kind].rate = rate_now(bytes);
-    hand_out(kind, (int64_t)draw(here.streams[kind].rate));
+    set_countdown(kind, (int64_t)draw(here.streams[kind].rate));
 }
 
-/* Draws anew after each start. */
+/* Resets the thread's draws after a new start. */
 static NOINLINE void begin_anew(size_t bytes, uint32_t start)
 {
     here.start = start;
@@ -157,7 +156,7 @@ static NOINLINE void begin_anew(size_t bytes, uint32_t start)
     here.ticks = load(&is_seeded, RELAXED) ? 1 : 0;
     here.is_thinned = here.rate >= SAMPLE_RATE_THINNED && here.rate <= SAMPLE_RATE_THINNED_MAX;
     thinning_begin(&here.thinning, ticks_now());
-    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left); /* the next start is seen */
+    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left); /* shows the next start */
     __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
     for (unsigned kind = 0; kind < STREAM_COUNT; kind++)
         draw_stream(kind, bytes);
@@ -170,8 +169,8 @@ ALWAYS_INLINE void begin(size_t bytes)
         begin_anew(bytes, start);
 }
 
-/* A stream's countdown fell below zero with a request of so many bytes. Whether a mark lies in it.
- * Only after a request that has none may the interval be changed: docs/design/sampling.md. */
+/* A request of `bytes` took a stream's countdown below zero. Whether a mark lies in the request.
+ * Only a request without a mark may change the interval: docs/design/sampling.md. */
 static NOINLINE bool is_mark(size_t bytes, unsigned kind)
 {
     struct stream *stream = &here.streams[kind];
@@ -185,7 +184,7 @@ static NOINLINE bool is_mark(size_t bytes, unsigned kind)
     if (rate_now(bytes) <= stream->rate / REDRAWN_PART)
         draw_stream(kind, bytes);
     else
-        hand_out(kind, distance);
+        set_countdown(kind, distance);
     return false;
 }
 
@@ -196,7 +195,7 @@ void sample_look(size_t bytes)
         here.ticks += ((bytes >> PAGE_LOG2) + 1) * TICKS_A_PAGE;
     if (sample_is_inside)
         return;
-    begin(bytes); /* a stream may still run by a distance of the start before last */
+    begin(bytes); /* a stream may still hold a distance of the start before last */
     if (here.streams[kind].rate <= here.rate || !thinning_is_due(&here.thinning, ticks_now()))
         return;
     pass(1);
@@ -204,7 +203,7 @@ void sample_look(size_t bytes)
         draw_stream(kind, bytes);
 }
 
-/* Consumes a request's bytes. Whether it is sampled. */
+/* Subtracts a request's bytes. Whether the request is sampled. */
 static bool is_reached(size_t bytes)
 {
     begin(bytes);
@@ -214,7 +213,7 @@ static bool is_reached(size_t bytes)
     return unlikely(*left < 0) && is_mark(bytes, kind);
 }
 
-/* How many requests of a class are to pass before its next sample. */
+/* Draws how many requests of a class pass before its next sample. */
 static uint64_t draw_class(struct cache *cache, unsigned class)
 {
     uint32_t bytes = class_facts[class].bytes;
@@ -222,7 +221,7 @@ static uint64_t draw_class(struct cache *cache, unsigned class)
     return draw(here.rate << cache->armed_shift[class]) / bytes;
 }
 
-/* For the first request of a class after each start. */
+/* Draws for the first request of a class after each start. */
 static NOINLINE void draw_first(struct cache *cache, unsigned class)
 {
     if (cache->armed_start != here.start) {
@@ -238,7 +237,7 @@ static NOINLINE void draw_first(struct cache *cache, unsigned class)
     }
 }
 
-/* Consumes a request of a class whose armed entry is empty. Whether it is sampled. */
+/* Counts a request of a class whose armed entry is empty. Whether the request is sampled. */
 static bool is_turn(struct cache *cache, unsigned class)
 {
     if (unlikely(cache->armed_start != here.start || (cache->armed_drawn >> class & 1) == 0))
@@ -254,14 +253,14 @@ static bool is_turn(struct cache *cache, unsigned class)
     return true;
 }
 
-/* The row of a stack, in which Python's functions stand for its interpreter's. */
+/* Row of a stack, with Python's functions in place of its interpreter's. */
 static uint32_t enter(uintptr_t *callers, size_t depth)
 {
     modules_seen_note(callers, depth);
     return stacks_enter(callers, python_replace(callers, depth, PROFILE_DEPTH_MAX));
 }
 
-/* The stack from the site outwards: without the frames of ours above it. */
+/* Row of the stack from the site outwards: a walk from here, without the allocator's frames. */
 static NOINLINE uint32_t stack_walked(const void *site)
 {
     uintptr_t callers[INSIDE_MAX + PROFILE_DEPTH_MAX];
@@ -269,14 +268,14 @@ static NOINLINE uint32_t stack_walked(const void *site)
     size_t first = 0;
     while (first < size_min(depth, INSIDE_MAX) && callers[first] != (uintptr_t)site)
         first++;
-    if (first == size_min(depth, INSIDE_MAX)) { /* it cannot be walked: the site is known */
+    if (first == size_min(depth, INSIDE_MAX)) { /* no such frame: the site alone counts */
         callers[0] = (uintptr_t)site;
         return enter(callers, 1);
     }
     return enter(callers + first, size_min(depth - first, PROFILE_DEPTH_MAX));
 }
 
-/* The same. As a rule the site's frame is enough to walk from. */
+/* Row of the stack from the site outwards. As a rule the site's frame is enough to walk from. */
 static NOINLINE uint32_t stack_here(const void *site, const void *frame)
 {
     uintptr_t callers[PROFILE_DEPTH_MAX];
@@ -284,7 +283,7 @@ static NOINLINE uint32_t stack_here(const void *site, const void *frame)
     return depth > 0 ? enter(callers, depth) : stack_walked(site);
 }
 
-/* Of a request of `bytes` that took as many as `counted` off the distance. */
+/* Estimate of a request of `bytes` that took `counted` bytes off the distance. */
 static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
 {
     uint64_t weight = poisson_weight(here.rate_reached, counted);
@@ -296,7 +295,7 @@ static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
     };
 }
 
-/* Notes a sample of `bytes` at `block`. */
+/* Records a sample of `bytes` at `block`. */
 static NOINLINE void note(const void *block, size_t bytes, size_t counted, const void *site,
                           const void *frame)
 {
@@ -328,28 +327,28 @@ bool sample_counts_down(size_t bytes)
     return !sample_is_inside && is_reached(size_max(bytes, 1));
 }
 
-ALWAYS_INLINE void *take(size_t bytes, size_t align, bool is_zeroed, size_t counted,
-                         const void *site, const void *frame, uint32_t offset)
+ALWAYS_INLINE void *take_sample(size_t bytes, size_t align, bool is_zeroed, size_t counted,
+                                const void *site, const void *frame, uint32_t offset)
 {
     sample_is_inside = true;
     uint64_t from = ticks_now();
     void *block = sampled_alloc(bytes, align, is_zeroed, offset);
     if (block != NULL)
         note(block, size_max(bytes, 1), counted, site, frame);
-    spend(from);
+    charge_sample(from);
     sample_is_inside = false;
-    traced_look();
+    traced_stop_unused();
     return block;
 }
 
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,
                    uint32_t offset)
 {
-    return take(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
+    return take_sample(bytes, align, is_zeroed, size_max(bytes, 1), site, frame, offset);
 }
 
-static NOINLINE void *armed_slowly(size_t bytes, bool is_zeroed, const void *site,
-                                   const void *frame, uint32_t entry_offset)
+static NOINLINE void *armed_slow(size_t bytes, bool is_zeroed, const void *site, const void *frame,
+                                 uint32_t entry_offset)
 {
     struct cache *cache = armed_cache();
     if (unlikely(cache == NULL || sample_is_inside || !sample_is_on()))
@@ -357,9 +356,10 @@ static NOINLINE void *armed_slowly(size_t bytes, bool is_zeroed, const void *sit
     unsigned bin = entry_offset / ENTRY_BYTES, class = bin_class(bin);
     begin(class_facts[class].bytes);
     if (unlikely(!bin_is_armed_in(bin, here.start % ARMED_COHORTS)))
-        return NULL; /* a thread that writes the table of sites is late */
+        return NULL; /* the table of sites is stale: its writer is not done */
     if (unlikely(is_turn(cache, class)))
-        return take(bytes, 1, is_zeroed, class_facts[class].bytes, site, frame, OWN_OFFSET_FIRST);
+        return take_sample(bytes, 1, is_zeroed, class_facts[class].bytes, site, frame,
+                           OWN_OFFSET_FIRST);
     void *block = armed_alloc(cache, entry_offset);
     return block != NULL && is_zeroed ? __builtin_memset(block, 0, bytes) : block;
 }
@@ -370,10 +370,10 @@ void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *f
     struct cache *cache = of_thread.cache;
     bool is_mine = cache->armed_start == load(&sample_start_count, RELAXED) && !is_zeroed;
     void *block = likely(is_mine) ? armed_refill(cache, entry_offset, own_offset) : NULL;
-    return block != NULL ? block : armed_slowly(bytes, is_zeroed, site, frame, entry_offset);
+    return block != NULL ? block : armed_slow(bytes, is_zeroed, site, frame, entry_offset);
 }
 
-/* The end of one request and the beginning of another, wherever the block is then. */
+/* Ends one request and begins another, wherever the block is then. */
 void *sample_realloc(void *block, size_t bytes, const void *site, const void *frame,
                      uint32_t offset)
 {
@@ -388,7 +388,7 @@ void *sample_realloc(void *block, size_t bytes, const void *site, const void *fr
         sample_free(block);
     if (is_hit && sampled_is(result)) {
         note(result, bytes, size_max(bytes, 1), site, frame);
-        spend(from);
+        charge_sample(from);
     }
     sample_is_inside = false;
     return result;
@@ -401,7 +401,7 @@ static size_t table_bytes(void)
                     MAPPING_ALIGN);
 }
 
-/* Maps the tables, once. They stay: blocks that were sampled may be freed at any time. */
+/* Maps the tables, once. They stay mapped: a sampled block may be freed at any time. */
 static bool have_tables(void)
 {
     if (load(&tables, RELAXED) != NULL)
@@ -416,7 +416,7 @@ static bool have_tables(void)
     python_start(made.start + stacks_bytes() + live_bytes() + places_bytes());
     modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
                        python_bytes());
-    second_hear_frees();
+    second_report_frees();
     store(&tables, made.start, RELEASE);
     return true;
 }
@@ -453,7 +453,7 @@ void sample_stop(void)
     if (!compare_swap(&sample_state, &expected, SAMPLING_CHANGES, ACQUIRE, RELAXED))
         return;
     site_count_all(false, 0);
-    sampled_drop_own(); /* other threads' caches keep theirs until they end or trim */
+    sampled_drop_own(); /* other threads keep their cached sampled blocks until they end or trim */
     fetch_add(&on_before_ms, os_clock_ms() - load(&on_since_ms, RELAXED), RELAXED);
     store(&sample_state, SAMPLING_OFF, RELEASE);
 }

@@ -1,8 +1,8 @@
 /*
  * sample.h: the profiler's switch, and the requests that it samples (from site/second.h).
  *
- * `site` is the site's address, `frame` where its frame begins, as in site/second.h, `offset` its
- * own cohort's. NULL: no memory; errno is not touched.
+ * `site` and `frame` are as in site/second.h; `offset` is that of the site's own cohort. NULL means
+ * no memory; errno is unchanged.
  */
 #ifndef CALM_SITE_SAMPLE_H
 #define CALM_SITE_SAMPLE_H
@@ -14,48 +14,45 @@
 
 enum sample_error { SAMPLE_FINE, SAMPLE_IS_ON, SAMPLE_NO_MEMORY, SAMPLE_BAD_RATE };
 
-/*
- * Samples requests from now on, one in `rate` bytes; the draws follow from `seed`, or from
- * unpredictable bytes when it is 0. What earlier starts found is kept. Any thread.
- */
+/* Samples requests from now on, one in `rate` bytes. The draws follow from `seed`, or from
+ * unpredictable bytes when `seed` is 0. Samples of earlier starts are kept. Any thread. */
 enum sample_error sample_start(uint64_t rate, uint64_t seed);
 
-/* Samples no more requests; frees of sampled blocks still count. Any thread. */
+/* Stops sampling; frees of sampled blocks still count. Any thread. */
 void sample_stop(void);
 
-/* How many starts there were. */
+/* Number of starts so far. */
 uint32_t sample_starts(void);
 
 extern const struct watch_fact sample_facts[];
 
-/* Of the profiler's tables. */
+/* Sizes of the profiler's tables. */
 size_t sample_mapped_bytes(void);
 size_t sample_resident_bytes(void);
 
 enum sampling { SAMPLING_OFF, SAMPLING_ON, SAMPLING_CHANGES };
 extern HIDDEN _Atomic uint32_t sample_state;
 
-/* Whether requests are sampled now. */
 ALWAYS_INLINE bool sample_is_on(void)
 {
     return load(&sample_state, ACQUIRE) == SAMPLING_ON;
 }
 
-/* At such rates a thread whose samples cost too much takes fewer; finer ones are kept to. */
+/* In this range of rates a thread whose samples cost too much takes fewer. Other rates are kept. */
 enum {
     SAMPLE_RATE_THINNED = 512 * 1024,
-    SAMPLE_RATE_THINNED_MAX = 1 << 26, /* with all doublings still a rate */
+    SAMPLE_RATE_THINNED_MAX = 1 << 26, /* still a valid rate after all doublings */
 };
 
-/* Counts a request's bytes down. Whether the calling thread is to sample it. */
+/* Subtracts a request's bytes from the countdown. True: the calling thread samples the request. */
 bool sample_counts_down(size_t bytes);
 
-/* Requests that are counted by their bytes. */
+/* Streams of requests, each counted by bytes. */
 enum { STREAM_MEDIUM, STREAM_LARGE, STREAM_COUNT };
 
-/* What may pass in a stream before somebody has to look, by armed cohort: one is in use, so that a
- * new start finds nothing of the last. Below zero for a moment only. Apart, so that each place is
- * one index away. */
+/* Bytes that may pass in a stream before the profiler must inspect a request, by armed cohort. Only
+ * one cohort is in use, so a new start finds nothing of the last one. Negative for a moment only.
+ * Two arrays, so that each counter is one index away. */
 extern HIDDEN _Thread_local int64_t sample_medium_left[COHORT_FIRST];
 extern HIDDEN _Thread_local int64_t sample_large_left[COHORT_FIRST];
 
@@ -64,28 +61,28 @@ ALWAYS_INLINE unsigned stream_of(size_t bytes)
     return bytes > MEDIUM_MAX ? STREAM_LARGE : STREAM_MEDIUM;
 }
 
-/* Of the cohort at `offset`, below OWN_OFFSET_FIRST. */
+/* Counter of the cohort at `offset`, which is below OWN_OFFSET_FIRST. */
 ALWAYS_INLINE int64_t *sample_left(uint32_t offset, unsigned stream)
 {
     uint32_t cohort = offset / COHORT_ENTRY_BYTES;
     return stream == STREAM_LARGE ? &sample_large_left[cohort] : &sample_medium_left[cohort];
 }
 
-/* Counts a request down for which the table of sites has `offset`. False: it is to be taken back,
- * and goes to sample_is_reached; for DIVERTED_OFFSET always. Pre: bytes <= PTRDIFF_MAX. Cost: one
- * subtraction. */
+/* Subtracts a request whose site has `offset` in the table of sites. False, as always for
+ * DIVERTED_OFFSET: call sample_adds_back(), then sample_is_reached(). Pre: bytes <= PTRDIFF_MAX.
+ * Cost: one subtraction. */
 ALWAYS_INLINE bool sample_passes(size_t bytes, uint32_t offset, unsigned stream)
 {
     return likely((*sample_left(offset, stream) -= (int64_t)bytes) >= 0);
 }
 
-ALWAYS_INLINE void sample_takes_back(size_t bytes, uint32_t offset)
+ALWAYS_INLINE void sample_adds_back(size_t bytes, uint32_t offset)
 {
     *sample_left(offset, stream_of(bytes)) += (int64_t)bytes;
 }
 
-/* After a request above ARMED_MAX that passed, and that costs much anyway: may end a long interval.
- */
+/* May end a long interval. For a request above ARMED_MAX that passed and missed its cache: it is
+ * costly anyway. */
 void sample_look(size_t bytes);
 
 ALWAYS_INLINE bool sample_is_reached(size_t bytes)
@@ -93,20 +90,21 @@ ALWAYS_INLINE bool sample_is_reached(size_t bytes)
     return unlikely(sample_is_on()) && sample_counts_down(bytes);
 }
 
-/* A request of at most ARMED_MAX of a site of COHORT_FIRST, whose armed entry, at `entry_offset`,
- * is empty, and whose class's own is at `own_offset`: counts what the entry served, samples this
- * one if it is its turn, and arms the entry again. NULL: it must be served otherwise. */
+/* Request of at most ARMED_MAX bytes of a site of COHORT_FIRST. Its armed entry, at `entry_offset`,
+ * is empty; its class's own entry is at `own_offset`. Counts the requests that the entry served,
+ * samples this one if its turn has come, and arms the entry again. NULL: serve the request
+ * otherwise. */
 void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *frame,
                    uint32_t entry_offset, uint32_t own_offset);
 
-/* While a sample is taken: a signal handler's requests are then not sampled. */
+/* Set while a sample is taken, so that a signal handler's requests are not sampled. */
 extern HIDDEN _Thread_local bool sample_is_inside;
 
-/* How many starts there were. */
+/* Number of starts so far. */
 extern HIDDEN _Atomic uint32_t sample_start_count;
 
-/* Whether such a request may be served by armed_change() of the calling thread's cache, as many
- * requests are to pass, and as many blocks were freed; then they are counted. */
+/* True: enough blocks were freed, and as many requests may pass. They are counted, and
+ * armed_swap() must serve the request from the calling thread's cache. */
 ALWAYS_INLINE bool sample_counts_quick(struct cache *cache, uint32_t entry_offset,
                                        uint32_t own_offset)
 {
@@ -114,14 +112,15 @@ ALWAYS_INLINE bool sample_counts_quick(struct cache *cache, uint32_t entry_offse
            likely(armed_counts_quick(cache, entry_offset, own_offset));
 }
 
-/* Serves a request that is reached. NULL: no memory for a sample; an ordinary block may be had. */
+/* Serves a request that reached its sample. NULL: no memory for a sample; an ordinary block may
+ * still be available. */
 void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame,
                    uint32_t offset);
 
-/* The free of a sampled block; others are ignored. */
+/* Ends the sample of a freed block. Ignores blocks without a sample. */
 void sample_free(void *block);
 
-/* As heap_realloc, while requests are sampled. */
+/* As heap_realloc(), while requests are sampled. */
 void *sample_realloc(void *block, size_t bytes, const void *site, const void *frame,
                      uint32_t offset);
 

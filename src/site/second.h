@@ -1,13 +1,14 @@
 /*
- * second.h: the second front end, for requests that one look in the table of sites does not decide.
+ * second.h: the second front end, for requests that the table of sites alone does not decide.
  *
- * Where an index of the table is diverted, no cache has a block for its requests, so each comes
- * here: who is the site, is the request sampled, which cohort is the site's own. What is not
- * diverted pays nothing for it. Before the heap has started all are.
+ * A diverted index names a cohort without cached blocks, so each of its requests comes here. This
+ * front end finds the site, samples the request if its turn has come, and allocates from the site's
+ * own cohort. A counted index's requests come here when their entry is empty. Other requests pay
+ * nothing. Before the heap has started every index is diverted.
  *
- * `site` is the address that the request returns to, `frame` the address just above it on the
- * stack, where the frame of the exported function's caller begins. NULL: no memory; errno is not
- * touched. Design: docs/design/sites.md
+ * `site` is the address that the request returns to. `frame` is the address just above that one on
+ * the stack, where the frame of the exported function's caller begins. NULL means no memory; errno
+ * is unchanged. Design: docs/design/sites.md
  */
 #ifndef CALM_SITE_SECOND_H
 #define CALM_SITE_SECOND_H
@@ -19,45 +20,45 @@
 #include "site/traced.h"
 #include "site/wrapper.h"
 
-/* From now on frees of sampled blocks are told to who follows them. Before the first such block. */
-void second_hear_frees(void);
+/* Reports frees of sampled and followed blocks from now on. Call before the first such block. */
+void second_report_frees(void);
 
-/* A request of any size, aligned to a power of two, zeroed if wanted. */
+/* Request of any size, aligned to a power of two, zeroed if `is_zeroed`. */
 void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
 
-/* The same of a plain request above MEDIUM_MAX. */
+/* Plain request above MEDIUM_MAX of a diverted index. */
 void *second_alloc_owned(size_t bytes, const void *site, const void *frame);
 
-/* The same of a request whose armed entry is empty, at `offset` and the size's, or that is counted
- * by its bytes. */
+/* Request of a counted index. Up to ARMED_MAX its armed entry, at `offset` and the size's place, is
+ * empty; a larger request is counted by its bytes. */
 void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame);
 
-/* The same up to ARMED_MAX. */
+/* Plain request of at most ARMED_MAX bytes of a counted index. */
 void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
-/* The same where sample_passes has counted it and found that somebody has to look. */
-void *second_alloc_stopped(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
+/* Slow path for a request that the profiler must inspect: sample_passes() returned false. */
+void *second_alloc_inspect(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
                            const void *frame);
 
-/* A request that was counted and that no cache has a block for. */
+/* Plain request that sample_passes() counted and that found its cache empty. */
 void *second_alloc_missed(size_t bytes, const void *site);
 
-/* As heap_realloc. */
+/* As heap_realloc(). */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
 
-/* A block for a site that is known as it stands, where a cache has one: NULL says nothing but that
- * second_alloc must be asked. Pre: bytes <= MEDIUM_MAX. */
+/* Block from a cache for a site in `intern_quick`. NULL: ask second_alloc(). Pre: bytes <=
+ * MEDIUM_MAX. */
 ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
 {
     uint32_t offset = intern_look(load(&intern_quick, RELAXED), site);
     return likely(offset != 0) ? cache_pop(offset + home_offset(bytes)) : NULL;
 }
 
-/* The same, at the first place only, of a request that found nothing in the entry that the table of
- * sites has for it. Where sites are known, that is of DIVERTED_OFFSET, and the site's own entry is
- * so far behind it. */
-ALWAYS_INLINE void *second_alloc_again(struct cache_miss at, const void *site)
+/* Retries a request at its site's own entry, if the site is at its first place in `intern_quick`.
+ * `at` is the empty entry that the table of sites gave. A known site's index is diverted and
+ * DIVERTED_OFFSET is 0, so adding the site's offset to `at` gives its own entry. */
+ALWAYS_INLINE void *second_alloc_retry(struct cache_miss at, const void *site)
 {
     const struct intern_table *table = load(&intern_quick, RELAXED);
     size_t place = intern_place(site);
@@ -67,17 +68,17 @@ ALWAYS_INLINE void *second_alloc_again(struct cache_miss at, const void *site)
     return cache_pop_at(at.cache, cache_entry_at(at.cache, offset), &at);
 }
 
-/* The same of a request through a wrapper, whose caller is the site; wrappers are not in the table.
- */
+/* Retries a request through a wrapper at the entry of the wrapper's caller. Wrappers are not in
+ * `intern_quick`. */
 ALWAYS_INLINE void *second_alloc_through(struct cache_miss at, const void *site, const void *frame)
 {
     bool is_quick = load(&intern_quick, RELAXED) == &intern_known;
     const void *caller = is_quick ? wrapper_caller_quick(site, frame) : NULL;
-    return caller != NULL ? second_alloc_again(at, caller) : NULL;
+    return caller != NULL ? second_alloc_retry(at, caller) : NULL;
 }
 
-/* A block of at most SMALL_MAX bytes if a cache has one of the site's cohort; NULL says nothing but
- * that second_alloc_again and site_alloc_slow must be asked. */
+/* Block of at most SMALL_MAX bytes from a cache, of the site's cohort. NULL: try
+ * second_alloc_retry() with `*miss`, then site_alloc_slow(). */
 ALWAYS_INLINE void *site_alloc_look(size_t bytes, const void *site, struct cache_miss *miss)
 {
     struct cache *cache = of_thread.cache;
@@ -87,29 +88,31 @@ ALWAYS_INLINE void *site_alloc_look(size_t bytes, const void *site, struct cache
     return cache_pop_at(cache, entry, miss);
 }
 
-/* The same of any size, for who has no need of where it looked. */
+/* Block of at most SMALL_MAX bytes from a cache, without the place of a miss. Larger sizes:
+ * NULL. */
 ALWAYS_INLINE void *site_alloc_fast(size_t bytes, const void *site)
 {
     return likely(bytes <= SMALL_MAX) ? heap_alloc_fast(bytes, site_offset(site)) : NULL;
 }
 
-/* From the heap, after the profiler was switched on for a tracer. */
-void *second_alloc_heard(size_t bytes, uint32_t offset);
+/* Switches the profiler on for a tracer, then allocates from the heap. */
+void *second_alloc_traced(size_t bytes, uint32_t offset);
 
-/* From the heap, as no cache has a block. */
+/* Allocates from the heap: no cache has a block. */
 ALWAYS_INLINE void *site_alloc_heap(size_t bytes, uint32_t offset)
 {
-    return traced_is_heard() ? second_alloc_heard(bytes, offset) : heap_alloc_slow(bytes, offset);
+    return traced_is_listened() ? second_alloc_traced(bytes, offset)
+                                : heap_alloc_slow(bytes, offset);
 }
 
-/* A request of at most MEDIUM_MAX that found its cache empty: who asks is noted. */
+/* Request of at most MEDIUM_MAX bytes that found its cache empty. Notes the site. */
 NOINLINE static void *site_alloc_miss(size_t bytes, uint32_t offset, const void *site)
 {
     seen_note(site);
     return site_alloc_heap(bytes, offset);
 }
 
-/* A large block of a site, which is remembered: such blocks have no cohort. */
+/* Notes the site of a large block, which has no cohort to tell it. */
 ALWAYS_INLINE void *site_large(void *block, const void *site)
 {
     if (likely(block != NULL))
@@ -117,7 +120,7 @@ ALWAYS_INLINE void *site_large(void *block, const void *site)
     return block;
 }
 
-/* A request of a site that has a cohort of its own. */
+/* Request of a site with a cohort of its own. */
 ALWAYS_INLINE void *site_alloc_own(size_t bytes, uint32_t offset, const void *site)
 {
     if (bytes > MEDIUM_MAX)
@@ -126,15 +129,15 @@ ALWAYS_INLINE void *site_alloc_own(size_t bytes, uint32_t offset, const void *si
     return likely(block != NULL) ? block : site_alloc_miss(bytes, offset, site);
 }
 
-/* The same after a look for wrappers; apart, so that the others need no frame. */
+/* site_alloc_own() after wrapper_look(). Not inlined, so that other requests need no frame. */
 NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const void *site)
 {
     wrapper_look(bytes, site);
     return site_alloc_own(bytes, offset, site);
 }
 
-/* One of a site that is diverted; apart, so that the others need no registers for it. A small one
- * was looked for already. */
+/* Request of a diverted index. Not inlined, so that other requests need no registers for it. A
+ * small one has already missed in second_alloc_retry(). */
 NOINLINE static void *site_alloc_diverted(size_t bytes, const void *site, const void *frame)
 {
     if (bytes > MEDIUM_MAX)
@@ -143,13 +146,13 @@ NOINLINE static void *site_alloc_diverted(size_t bytes, const void *site, const 
     return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
 }
 
-/* A request above ARMED_MAX whose site has no cohort that is its own in the table: counted, unless
- * the site is diverted, for which nothing passes. */
+/* Request above ARMED_MAX whose site has no own cohort in the table: counted by its bytes. A
+ * request of a diverted index never passes. */
 ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void *site,
                                       const void *frame)
 {
     if (unlikely(!sample_passes(bytes, offset, STREAM_MEDIUM)))
-        return second_alloc_stopped(bytes, false, offset, site, frame);
+        return second_alloc_inspect(bytes, false, offset, site, frame);
     void *block = cache_pop_own(OWN_OFFSET_FIRST + home_offset(bytes));
     return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
 }
@@ -160,12 +163,12 @@ ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *
     if (unlikely(bytes > PTRDIFF_MAX))
         return NULL;
     if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
-        return second_alloc_stopped(bytes, false, offset, site, frame);
+        return second_alloc_inspect(bytes, false, offset, site, frame);
     void *block = heap_find_large(bytes, OWN_OFFSET_FIRST);
     return site_large(likely(block != NULL) ? block : second_alloc_missed(bytes, site), site);
 }
 
-/* A plain request of any size. */
+/* Plain request of any size, after site_alloc_look() found no block for a small one. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *frame)
 {
     uint32_t offset = site_offset(site);
@@ -181,7 +184,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *
     return second_alloc_armed(bytes, offset, site, frame);
 }
 
-/* An aligned one, and a zeroed one, as heap_alloc_aligned and heap_alloc_zeroed. */
+/* As heap_alloc_aligned(), for a site. */
 ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *site,
                                        const void *frame)
 {
@@ -211,7 +214,7 @@ ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void
     return bytes > MEDIUM_MAX ? site_large(block, site) : block;
 }
 
-/* As heap_realloc. */
+/* As heap_realloc(), for a site. */
 ALWAYS_INLINE void *site_realloc(void *block, size_t bytes, const void *site, const void *frame)
 {
     uint32_t offset = site_offset(site);

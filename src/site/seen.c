@@ -1,7 +1,7 @@
 /*
- * seen.c: the table of sites that were seen.
+ * seen.c: the table of seen sites.
  *
- * Owner: any thread, a store at a time; its words are hints for reports. Design:
+ * Owner: any thread, one store at a time; its words are hints for reports. Design:
  * docs/design/watching.md
  */
 #include "site/seen.h"

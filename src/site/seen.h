@@ -1,10 +1,10 @@
 /*
- * seen.h: which sites there are, for reports: the address last seen at each index of the table of
+ * seen.h: lists the sites for reports: the most frequent address at each index of the table of
  * sites.
  *
- * Noted where a request found its cache empty, so the fast paths know nothing of it. Of sites that
- * share an index the one that comes most often stays, as in a majority vote: each request of
- * another takes one vote away. Lost updates between threads cost a vote.
+ * Noted where a request found its cache empty, so the fast paths pay nothing. Of sites that share
+ * an index the most frequent stays, by majority vote: each request of another takes one vote away.
+ * Lost updates between threads cost a vote.
  */
 #ifndef CALM_SITE_SEEN_H
 #define CALM_SITE_SEEN_H
@@ -13,8 +13,8 @@
 #include "site/site.h"
 
 struct seen_site {
-    _Atomic uintptr_t address; /* that a request returned to */
-    _Atomic uint64_t votes;    /* for it, since it came here */
+    _Atomic uintptr_t address; /* to which requests return */
+    _Atomic uint64_t votes;    /* for `address`            */
 };
 
 extern HIDDEN struct seen_site seen_sites[SITES];

@@ -1,14 +1,14 @@
 /*
  * site.c: fills the table of sites.
  *
- * `hash` spreads sites over cohorts by their index, once the heap is large enough: a small one
- * keeps its few objects on few pages, so that a tiny program pays nothing. Blocks that are there
- * stay in the cohort they have; an address tells its own bin. `auto` gives sites
- * cohorts in the order in which they ask, and cohorts join again when the sites of one reuse what
- * the sites of another freed. `intern` (site/intern.h) leaves all to the second front end.
+ * `hash` spreads sites over cohorts by their index once the heap is large enough: a small heap
+ * keeps its few objects on few pages, so a tiny program pays nothing. Existing blocks keep their
+ * cohort; an address tells its own bin. `auto` gives sites cohorts in the order of their first
+ * requests, and joins two cohorts when the sites of one reuse blocks that the sites of the other
+ * freed. `intern` (site/intern.h) diverts every index to the second front end.
  *
- * Owner: whoever changes what the table is to say, then fills it; a store at a time, so a reader
- * sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
+ * Owner: the thread that changes the table's input then fills the table, one store an entry, so a
+ * reader sees an old or a new cohort. docs/protocols/site-table.md. Design: docs/design/sites.md
  */
 #include "site/site.h"
 
@@ -32,14 +32,13 @@ bool site_is_interned;
 
 static size_t cohorts_max = 1;
 static _Atomic size_t cohorts_now = 1;
-static _Atomic uint32_t
-    counted_by; /* the armed cohort of who counts all requests; 0: nobody does */
+static _Atomic uint32_t counted_by; /* armed cohort that counts all requests; 0: none */
 static bool is_learned;
 static bool is_auto;
 static _Atomic uint8_t given[SITES]; /* with `auto`: an index's cohort plus one; 0: none yet */
-static _Atomic uint32_t given_count; /* how often one was given */
-static _Atomic uint8_t joined[COHORTS_MAX]; /* with `auto`: who serves a cohort's sites */
-static _Atomic uint32_t changes;            /* of what the table is to say */
+static _Atomic uint32_t given_count; /* cohorts given so far */
+static _Atomic uint8_t joined[COHORTS_MAX]; /* with `auto`: the one serving a cohort's sites */
+static _Atomic uint32_t changes;            /* of the table's input */
 
 static size_t cohort_given(size_t index)
 {
@@ -47,8 +46,8 @@ static size_t cohort_given(size_t index)
     return number == 0 ? 0 : load(&joined[number - 1], RELAXED);
 }
 
-/* Whether an index is to get a cohort with its next request. */
-static bool is_awaited(size_t index)
+/* Whether an index gets a cohort with its next request. */
+static bool awaits_cohort(size_t index)
 {
     return is_auto && load(&cohorts_now, RELAXED) > 1 && load(&given[index], RELAXED) == 0;
 }
@@ -68,14 +67,14 @@ static uint32_t offset_of(size_t index)
     return (uint32_t)(COHORT_FIRST + site_cohort_of(index)) * COHORT_ENTRY_BYTES;
 }
 
-/* Whether the requests of an index go to the second front end. */
+/* Whether requests of an index go to the second front end. */
 static bool is_diverted(size_t index)
 {
     return site_is_interned || wrapper_has_index(index) || learned_watches(index) ||
-           is_awaited(index);
+           awaits_cohort(index);
 }
 
-/* Armed entries have blocks of the first cohort only. */
+/* Armed entries hold blocks of the first cohort only, so counting diverts all other sites. */
 static uint32_t entry_of(size_t index, uint32_t armed)
 {
     uint32_t offset = offset_of(index);
@@ -92,19 +91,19 @@ static void write_table(size_t first, size_t count)
         store(&site_table[index], (uint16_t)entry_of(index, armed), RELAXED);
 }
 
-/* Writes what a change asks for, and again if another change came meanwhile. */
+/* Writes again if another thread changed the table's input meanwhile. */
 void site_refill(size_t first, size_t count)
 {
     uint32_t seen = 0, now = fetch_add(&changes, 1, ACQ_REL) + 1; /* W2 */
     while (now != seen) {
         seen = now;
         write_table(first, count); /* W3 */
-        /* W4: an increment that comes after this one sees our stores, so its own come later. */
+        /* W4: a thread that increments after this one sees these stores, so its own come later. */
         now = fetch_add(&changes, 0, ACQ_REL);
     }
 }
 
-/* Before the heap is used nothing is diverted but by the policy, and there is one cohort. */
+/* Before the heap is used there is one cohort, and only the policy diverts an index. */
 static void begin_table(void)
 {
     uint16_t offset = site_is_interned ? DIVERTED_OFFSET : OWN_OFFSET_FIRST;
@@ -131,11 +130,9 @@ static unsigned cohort_of_bin(unsigned bin)
     return bin_row(bin) % COHORT_LIMIT - COHORT_FIRST;
 }
 
-/*
- * The sites of a bin's cohort replace blocks of the lender's, one here and one there. They ask for
- * the lender's own from now on, which is where those blocks are freed to. Of two threads that do
- * this at once each may leave sites behind where they were, which join the next time.
- */
+/* Joins a bin's cohort to its lender's. Sites of the bin's cohort reuse single blocks scattered
+ * over the lender's slabs, and free them to the lender. From now on these sites allocate from the
+ * lender's cohort. Two threads at once may each leave sites behind, which join the next time. */
 static void on_scattered(unsigned bin, unsigned lender_bin)
 {
     unsigned from = cohort_of_bin(bin), to = cohort_of_bin(lender_bin);
@@ -162,8 +159,8 @@ static void start_auto(void)
     depot_on_scattered = is_auto ? on_scattered : NULL;
 }
 
-/* How many serve a site: those that have joined no other. */
-static size_t count_apart(void)
+/* Number of cohorts in use that have not joined another. */
+static size_t count_unjoined(void)
 {
     size_t count = 0, now = load(&cohorts_now, RELAXED);
     if (!is_auto)
@@ -180,7 +177,7 @@ void site_start(enum site_policy policy, size_t cohorts)
     if (is_auto || depot_on_scattered != NULL)
         start_auto();
     is_learned = policy == SITE_LEARNED;
-    site_is_interned = rows_are_apart = policy == SITE_INTERN;
+    site_is_interned = rows_are_separate = policy == SITE_INTERN;
     depot_on_growth = on_growth;
     if (site_is_interned)
         wrapper_start(true);
@@ -192,7 +189,7 @@ size_t site_cohorts(void)
     struct intern_counts counts = intern_counts();
     if (is_learned)
         return learned_cohorts();
-    return site_is_interned ? counts.sites + (counts.overflow > 0) : count_apart();
+    return site_is_interned ? counts.sites + (counts.overflow > 0) : count_unjoined();
 }
 
 void site_count_all(bool is_wanted, uint32_t turn)
@@ -201,8 +198,9 @@ void site_count_all(bool is_wanted, uint32_t turn)
     site_refill(0, SITES);
 }
 
-/* In turn, so that the first COHORTS_MAX sites that ask share none; not the first cohort to begin
- * with, which has the blocks of all sites from before. */
+/* Gives an index the next cohort in turn, so that no two sites share a cohort before each cohort is
+ * given. The first turn is not the first cohort's, which has the blocks of all sites from
+ * before. */
 static void give_cohort(size_t index)
 {
     uint8_t none = 0;
@@ -214,7 +212,7 @@ static void give_cohort(size_t index)
 uint32_t site_offset_by_index(const void *return_address)
 {
     size_t index = site_index(return_address);
-    if (unlikely(is_awaited(index)))
+    if (unlikely(awaits_cohort(index)))
         give_cohort(index);
     return offset_of(index);
 }

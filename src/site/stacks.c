@@ -1,16 +1,16 @@
 /*
  * stacks.c: a table of slots, each of which names a row for ever once it names one; a row has a
- * stack, its callers and what was counted for it.
+ * stack's callers and counts.
  *
- * Rows are given to slots one after the other. When none is left, a new stack takes the row of one
- * whose samples are all freed, within reach of its hash; what that row counted goes to the row
- * OTHER. Where all within reach hold live samples, the site alone is the stack, for which some rows
- * are kept apart; and where that has no room either, OTHER takes the sample.
+ * Slots get rows in order. When no row is left, a new stack takes one whose samples are all freed,
+ * within reach of its hash; the old counts go to the row OTHER. Where all rows within reach have
+ * live samples, the site alone is the stack, for which some rows are reserved; without room there,
+ * OTHER takes the sample.
  *
- * Owner: any thread, lock-free; docs/protocols/profile.md. A row is its users', who do not
- * write it, or of whoever claimed it.
- * S1: a row's freed sums never exceed its sums of all. S2: what rows count in all is what was ever
- * added. Design: docs/design/stacks.md
+ * Owner: any thread, lock-free; docs/protocols/profile.md. Users of a row keep its stack constant;
+ * the thread that claimed it writes it.
+ * S1: a row's freed sums never exceed its total sums. S2: the rows' totals add up to all that was
+ * ever added. Design: docs/design/stacks.md
  */
 #include "site/stacks.h"
 
@@ -23,18 +23,18 @@ enum {
     OTHER = 1,
     SLOTS = 2 * STACKS_LIMIT,
     PROBES_MAX = SLOTS < 64 ? SLOTS : 64,
-    TRIES_MAX = 4, /* to claim a row that others want, too */
+    TRIES_MAX = 4, /* to claim a row that other threads want */
     READS_MAX = 8,
 };
 
-/* In `users`: how often the row was filled, in the upper half, and how many use it. */
+/* Upper half of `users`: how often the row was filled. Lower half: its users, or CLAIMED. */
 #define FILLED_ONE ((uint64_t)1 << 32)
 #define CLAIMED UINT32_MAX
 
 struct row {
     _Atomic uint64_t users;
 
-    /* Constant while there are users. Who looks for a stack reads the hash before it is one. */
+    /* Constant while there are users. A search reads the hash before it is a user. */
     _Atomic uint64_t hash;
     _Atomic uint32_t depth;
     uint32_t padding;
@@ -67,7 +67,7 @@ size_t stacks_bytes(void)
 void stacks_start(void *memory)
 {
     struct tables *in = (struct tables *)memory;
-    store(&in->rows[OTHER - 1].users, 1, RELAXED); /* so nobody claims it */
+    store(&in->rows[OTHER - 1].users, 1, RELAXED); /* never claimed */
     store(&tables, in, RELEASE);
 }
 
@@ -96,7 +96,7 @@ static uint64_t hash_of(const uintptr_t *callers, size_t depth)
     return hash;
 }
 
-/* One more user, so that the row stays as it is. False: it is being filled. */
+/* Adds a user, which keeps the row's stack. False: the row is being filled. */
 static bool enter(struct row *row)
 {
     uint64_t word = load(&row->users, RELAXED);
@@ -123,7 +123,7 @@ static bool claim(struct row *row)
            compare_swap(&row->users, &word, word | CLAIMED, ACQUIRE, RELAXED); /* U3 */
 }
 
-/* Takes a user's request, or the end of one, or both, into the sums. */
+/* Adds a request, or the end of one, or both, to a row's sums. */
 static void change(struct row *row, struct estimate asked, struct estimate freed)
 {
     fetch_add(&row->begun, 1, RELAXED);
@@ -138,7 +138,7 @@ static void change(struct row *row, struct estimate asked, struct estimate freed
     fetch_add(&row->done, 1, RELEASE); /* C2 */
 }
 
-/* Gives what a claimed row counted to OTHER. */
+/* Moves a claimed row's counts to OTHER. */
 static void empty(struct tables *in, struct row *row)
 {
     struct estimate asked = {load(&row->weight, RELAXED), load(&row->volume, RELAXED)};
@@ -151,8 +151,8 @@ static void empty(struct tables *in, struct row *row)
     store(&row->volume_freed, 0, RELEASE);
 }
 
-/* Makes a claimed row the stack's, with one user. Each store releases: a reader outside that sees
- * one sees the claim. */
+/* Gives a claimed row a stack and one user. Each store releases: a reader outside that sees one
+ * sees the claim. */
 static void fill(struct tables *in, uint32_t number, uint64_t hash, const uintptr_t *callers,
                  size_t depth)
 {
@@ -166,7 +166,7 @@ static void fill(struct tables *in, uint32_t number, uint64_t hash, const uintpt
     store(&row->users, filled * FILLED_ONE + 1, RELEASE); /* U4 */
 }
 
-/* Whether a row has the stack; then the caller is its user. */
+/* Whether a row has the stack; then the caller becomes its user. */
 static bool enter_same(struct tables *in, uint32_t number, uint64_t hash, const uintptr_t *callers,
                        size_t depth)
 {
@@ -180,7 +180,7 @@ static bool enter_same(struct tables *in, uint32_t number, uint64_t hash, const 
     return false;
 }
 
-/* The number of a row nobody had, of the first `limit`; 0: there is none. */
+/* Number of an unused row among the first `limit`; 0: none is left. */
 static uint32_t fresh_row(uint32_t limit)
 {
     uint32_t used = load(&rows_used, RELAXED);
@@ -190,7 +190,7 @@ static uint32_t fresh_row(uint32_t limit)
     return 0;
 }
 
-/* The row that a slot names, or from now on names. 0: none is left for it. */
+/* Row that a slot names, or from now on names; 0: none is left. */
 static uint32_t row_at(_Atomic uint32_t *slot, uint32_t limit)
 {
     uint32_t number = load(slot, RELAXED); /* S1: rows are zero until they are filled */
@@ -202,8 +202,8 @@ static uint32_t row_at(_Atomic uint32_t *slot, uint32_t limit)
     return number;
 }
 
-/* Looks at the slots within reach. The number of the stack's row, entered, or 0; then `*idle` is of
- * the one that can best be spared among the first `limit`, or 0. */
+/* Searches the slots within reach. Returns the number of the stack's row, entered, or 0; then
+ * `*idle` is the idle row with the least volume among the first `limit`, or 0. */
 static uint32_t look_up(struct tables *in, const uintptr_t *callers, size_t depth, uint64_t hash,
                         uint32_t limit, uint32_t *idle)
 {
@@ -211,7 +211,7 @@ static uint32_t look_up(struct tables *in, const uintptr_t *callers, size_t dept
     for (unsigned probe = 0; probe < PROBES_MAX; probe++) {
         uint32_t number = row_at(&in->slots[(hash + probe) % SLOTS], limit);
         if (number == 0)
-            continue; /* rows were given out before this slot was wanted */
+            continue; /* no row was left when this slot was first read */
         if (enter_same(in, number, hash, callers, depth))
             return number;
         struct row *row = row_of(in, number);
@@ -221,12 +221,12 @@ static uint32_t look_up(struct tables *in, const uintptr_t *callers, size_t dept
         *idle = number;
         least = volume;
         if (volume == 0)
-            return 0; /* a fresh one: until rows run out, the stack is not behind it */
+            return 0; /* a fresh one: until rows run out, no stack lies behind it */
     }
     return 0;
 }
 
-/* The number of the stack's row, entered. 0: no row of the first `limit` can be had. */
+/* Number of the stack's row, entered. 0: no row of the first `limit` is available. */
 static uint32_t find(struct tables *in, const uintptr_t *callers, size_t depth, uint32_t limit)
 {
     uint64_t hash = hash_of(callers, depth);
@@ -278,13 +278,13 @@ static uint64_t rounded(uint64_t value, unsigned bits)
     return (value >> bits) + (value >> (bits - 1) & 1);
 }
 
-/* What lies between two sums; a reader may find them in an order that nobody wrote them in. */
+/* Difference of two sums, at least 0: a reader may see them in an order that no thread wrote. */
 static uint64_t left_of(uint64_t all, uint64_t freed)
 {
     return all - (freed < all ? freed : all);
 }
 
-/* What a user of the row reads: numbers that belong together, unless they change all the time. */
+/* Reads a row as its user: numbers that belong together, unless they change all the time. */
 static struct profile_stack read_row(struct tables *in, uint32_t number)
 {
     struct row *row = row_of(in, number);
@@ -315,7 +315,7 @@ void stacks_visit(void (*visit)(const struct profile_stack *stack, void *context
     for (uint32_t number = 1; number <= used; number++) {
         struct row *row = row_of(in, number);
         if (load(&row->weight, RELAXED) == 0 || !enter(row))
-            continue; /* one that is being filled has nothing live */
+            continue; /* a row being filled has nothing live */
         struct profile_stack stack = read_row(in, number);
         if (stack.all_blocks != 0)
             visit(&stack, context);

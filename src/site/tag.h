@@ -1,10 +1,10 @@
 /*
  * tag.h: a site that the program names by a number, in place of an address.
  *
- * The highest bit tells it from every address: where programs have their code it is 0, on both
- * processors. The other 63 are the tag's, in an order of their own: a one-to-one mapping, so two
- * tags never become one site, after which all bits count in the low ones, by which site_index()
- * goes. Small tags are still to be recognised in a profile: 7 is 0x8000000000000007 on x86-64.
+ * The highest bit distinguishes a tag from every address: it is 0 in code addresses of programs, on
+ * both processors. The other 63 bits are a one-to-one mapping of the tag's, so two tags never
+ * become one site. All bits of a tag affect the low ones, which site_index() reads. Small tags stay
+ * recognisable in a profile: 7 is 0x8000000000000007 on x86-64.
  */
 #ifndef CALM_SITE_TAG_H
 #define CALM_SITE_TAG_H

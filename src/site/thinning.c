@@ -1,7 +1,7 @@
 /*
- * thinning.c: credit for samples, and what the next interval is to be.
+ * thinning.c: counts credit for samples, and derives the next interval.
  *
- * Owner: the thread whose it is. Design: docs/design/sampling.md
+ * Owner: the thread that samples. Design: docs/design/sampling.md
  */
 #include "site/thinning.h"
 
@@ -35,8 +35,8 @@ void thinning_spend(struct thinning *self, uint64_t from, uint64_t to)
     uint64_t mean = self->cost >> COST_BITS;
     uint64_t cost = (int64_t)(to - from) > 0 ? to - from : 1;
     if (self->cost == 0 || cost < mean / COST_FAR)
-        self->cost = cost << COST_BITS; /* the mean so far was one that was interrupted */
-    else                                /* one that was interrupted counts for little */
+        self->cost = cost << COST_BITS; /* the mean was of an interrupted sample */
+    else                                /* an interrupted sample counts for little */
         self->cost += size_min(cost, COST_STEP_MAX * mean + 1) - mean;
     self->last = to;
     uint64_t one = (uint64_t)1 << CREDIT_BITS;

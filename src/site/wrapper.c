@@ -1,13 +1,13 @@
 /*
- * wrapper.c: which sites are wrappers, and how their callers are found.
+ * wrapper.c: decides which sites are wrappers, and finds their callers.
  *
  * Two tables. `seen` has, for addresses that requests return to, a sketch of their callers and
- * sizes: marks of the first four different ones, so that what is counted is never more than there
- * are. `wrapper_facts` has where a known wrapper keeps its return address; it is what requests
- * read. A fact is used only after a walk of the stack agreed with it, and is proved again now and
- * then; one that disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h).
- * Where sites must be exact, only the unwind tables make a fact: that the frame has one size, or
- * that each request is to be walked.
+ * sizes: marks of the first four different ones, so that a sketch never counts too many.
+ * `wrapper_facts` tells where a known wrapper keeps its return address; requests read it. A fact is
+ * used only after a walk of the stack agreed with it, and is proved again now and then; a fact that
+ * disagrees is dropped. A wrong fact gives a wrong site, never a fault (os/stack.h). Where sites
+ * must be exact, only the unwind tables make a fact: the frame has one size, or each request needs
+ * a walk.
  *
  * Owner: any thread, lock-free; docs/protocols/wrappers.md. Design: docs/design/wrappers.md
  */
@@ -29,7 +29,7 @@ enum {
     SAMPLES_MIN = 8,
     DIFFERENT_CALLERS_MIN = 4,
     DIFFERENT_SIZES_MIN = 3,
-    PROOFS_MIN = 8, /* where only walks, and not the tables, say that a frame's size is constant */
+    PROOFS_MIN = 8, /* where walks alone, not the tables, say that a frame's size is constant */
     MISMATCHES_MAX = 2,
 
     MISSES_MIN = 4, /* between looks at first; twice as many after each LOOKS_A_STEP */
@@ -41,8 +41,8 @@ enum {
 struct seen {
     _Atomic uintptr_t site;   /* 0: unused */
     _Atomic uint64_t callers; /* marks of them, four at most */
-    _Atomic uint64_t sizes;   /* the same                    */
-    _Atomic uint32_t place;   /* of a fact: what the walks so far agreed on; 0: none */
+    _Atomic uint64_t sizes;   /* marks, four at most         */
+    _Atomic uint32_t place;   /* of a fact, as all walks so far found it; 0: none */
     _Atomic uint32_t samples;
     _Atomic uint8_t proofs;
     _Atomic uint8_t mismatches;
@@ -62,9 +62,9 @@ static bool must_be_exact;
 static _Atomic bool is_on;
 static _Atomic uint64_t looks;
 static _Atomic uint64_t mismatches;
-static _Atomic size_t hand; /* of sweep() */
+static _Atomic size_t clock_hand; /* next fact of sweep() */
 
-_Thread_local int32_t wrapper_looks_in;
+_Thread_local int32_t wrapper_countdown;
 
 void wrapper_configure(enum wrapper_use use)
 {
@@ -79,13 +79,13 @@ void wrapper_start(bool is_exact)
         store(&is_on, true, RELAXED);
 }
 
-/* The same in every run: what address randomisation changes does not count. */
+/* Hash of a site's index. The same in every run: randomisation does not change site_index(). */
 static uint64_t mix_index(uintptr_t site)
 {
     return wrapper_mix(site_index((const void *)site));
 }
 
-/* Adds 15 bits of something to the four that a word has room for, unless it is among them. */
+/* Adds a mark of 15 bits to a word with room for four, unless the word has it. */
 static void add_mark(_Atomic uint64_t *word, uint64_t bits)
 {
     uint64_t marks = load(word, RELAXED), mark = (bits & (MARK_SET - 1)) | MARK_SET;
@@ -93,7 +93,7 @@ static void add_mark(_Atomic uint64_t *word, uint64_t bits)
         uint64_t there = marks >> shift & ((1 << MARK_BITS) - 1);
         if (there == mark)
             return;
-        if (there == 0) { /* if another thread was faster, this one is left out */
+        if (there == 0) { /* if another thread is faster, this mark is left out */
             compare_swap(word, &marks, marks | mark << shift, RELAXED, RELAXED);
             return;
         }
@@ -110,7 +110,7 @@ static uint64_t fact_of(uintptr_t site, uint64_t place)
     return (uint64_t)(site >> CODE_ALIGN_LOG2) << WRAPPER_PLACE_BITS | place;
 }
 
-/* Where a fact's wrapper returns to; 0: there is none. */
+/* The site of a fact; 0: none. */
 static uintptr_t site_of_fact(uint64_t fact)
 {
     return (uintptr_t)(fact >> WRAPPER_PLACE_BITS) << CODE_ALIGN_LOG2;
@@ -122,7 +122,7 @@ ALWAYS_INLINE bool has_bit(const _Atomic uint64_t *bits, uintptr_t site)
     return (load(&bits[index / 64], RELAXED) >> index % 64 & 1) != 0;
 }
 
-/* Whether it was not set. */
+/* Whether the bit was clear. */
 static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
 {
     size_t index = site_index((const void *)site);
@@ -130,7 +130,7 @@ static bool set_bit(_Atomic uint64_t *bits, uintptr_t site)
     return (atomic_fetch_or_explicit(&bits[index / 64], bit, RELAXED) & bit) == 0;
 }
 
-/* What the site's fact says, or 0: it has none. */
+/* Place of the site's fact; 0: none. */
 ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
 {
     if (likely(!has_bit(wrapper_indices, site)))
@@ -144,8 +144,9 @@ ALWAYS_INLINE uint64_t read_fact(uintptr_t site)
     return 0;
 }
 
-/* Goes on from `site` in a layer that only a walk leads out of. `first`: where the request returns
- * to, at the stack pointer `sp`. Where the tables do not lead further, what they led to counts. */
+/* Walks on from `site`, a wrapper whose caller only a walk finds. `first`: the address that the
+ * request returns to, at the stack pointer `sp`. Where the unwind tables end, the last caller that
+ * they gave counts. */
 static NOINLINE const void *walk_through(const void *first, uintptr_t sp, const void *site,
                                          unsigned layer)
 {
@@ -179,7 +180,7 @@ const void *wrapper_see_through(const void *site, const void *frame)
     return site;
 }
 
-/* F1. False: its set is full. */
+/* F1. False: the site's set is full. */
 static bool add_fact(uintptr_t site, uint64_t place)
 {
     _Atomic uint64_t *set = wrapper_set((const void *)site);
@@ -194,7 +195,7 @@ static bool add_fact(uintptr_t site, uint64_t place)
     return false;
 }
 
-/* F3: each of the site's, for two threads may have added one. */
+/* F3: drops each fact of the site, for two threads may have added one. */
 static void drop_fact(uintptr_t site)
 {
     _Atomic uint64_t *set = wrapper_set((const void *)site);
@@ -216,7 +217,7 @@ static void divert(uintptr_t site)
         site_refill(site_index((const void *)site), 1);
 }
 
-/* Unless another wrapper has the same index. After drop_fact. */
+/* Leaves the index diverted while another wrapper has it. Call after drop_fact(). */
 static void undivert(uintptr_t site)
 {
     size_t index = site_index((const void *)site);
@@ -230,7 +231,7 @@ static void undivert(uintptr_t site)
         site_refill(index, 1);
 }
 
-/* Mismatches are not forgotten. */
+/* Resets an entry but for its mismatches. */
 static void begin_seen(struct seen *entry)
 {
     store(&entry->state, WRAPPER_NO, RELAXED);
@@ -241,10 +242,8 @@ static void begin_seen(struct seen *entry)
     store(&entry->proofs, 0, RELAXED);
 }
 
-/*
- * The site's entry. Where its set is full, the least sampled one that is no wrapper ages, and is
- * replaced once it has come to nothing. NULL: not now.
- */
+/* The site's entry. In a full set the entry with the fewest samples that is no wrapper loses one,
+ * and is replaced once it has at most one. NULL: the site has no entry yet. */
 static struct seen *seen_of(uintptr_t site)
 {
     struct seen *set = &seen[mix_index(site) >> (64 - SEEN_LOG2) & ~(uint64_t)(SEEN_WAYS - 1)];
@@ -282,20 +281,20 @@ static void note(struct seen *entry, uintptr_t caller, size_t bytes)
         store(&entry->state, WRAPPER_FOUND, RELAXED);
 }
 
-static void leave(struct seen *entry, uintptr_t site, enum wrapper_state state)
+static void demote(struct seen *entry, uintptr_t site, enum wrapper_state state)
 {
     drop_fact(site);
     undivert(site);
     store(&entry->state, (uint16_t)state, RELAXED);
 }
 
-/* Where a fact may have its site: in bits that a word has room for. */
+/* Whether the site's address fits into a fact. */
 static bool fits_fact(uintptr_t site)
 {
     return site_of_fact(fact_of(site, 0)) == site;
 }
 
-/* How the caller is found from the next frame inside, as a fact has it; 0: it cannot be. */
+/* Place in a fact that leads from a frame to its caller; 0: none does. */
 static uint32_t place_of(const struct os_caller *from, const struct os_caller *to)
 {
     uintptr_t next = to->sp - from->sp, kept = to->kept_at - from->sp;
@@ -309,31 +308,30 @@ static uint32_t place_of(const struct os_caller *from, const struct os_caller *t
     return must_be_exact && to->is_told ? WRAPPER_WALKED : 0;
 }
 
-/* What was known of a wrapper was not so. It may begin anew, but not for ever. */
-static void contradict(struct seen *entry, uintptr_t site)
+/* Drops a fact that a walk disproved. The wrapper may begin anew, but not after MISMATCHES_MAX. */
+static void note_mismatch(struct seen *entry, uintptr_t site)
 {
     fetch_add(&mismatches, 1, RELAXED);
     bool is_hopeless = fetch_add(&entry->mismatches, 1, RELAXED) + 1 >= MISMATCHES_MAX;
-    leave(entry, site, is_hopeless ? WRAPPER_BLIND : WRAPPER_NO);
+    demote(entry, site, is_hopeless ? WRAPPER_BLIND : WRAPPER_NO);
     if (!is_hopeless)
         begin_seen(entry);
 }
 
-/* Compares what is known of a wrapper with one walk, and makes it a fact when it was seen enough.
- * Whether it is one. */
+/* Compares an entry with one walk; adds its fact after enough walks. Whether the fact is proved. */
 static bool prove(struct seen *entry, const struct os_caller *site, const struct os_caller *caller)
 {
     uint32_t place = place_of(site, caller), before = load(&entry->place, RELAXED);
     enum wrapper_state state = (enum wrapper_state)load(&entry->state, RELAXED);
     if (state == WRAPPER_KNOWN && place != before)
-        contradict(entry, site->address);
+        note_mismatch(entry, site->address);
     else if (state == WRAPPER_FOUND && (place == 0 || (before != 0 && place != before)))
-        leave(entry, site->address, WRAPPER_BLIND);
+        demote(entry, site->address, WRAPPER_BLIND);
     if (load(&entry->state, RELAXED) != WRAPPER_FOUND)
         return state == WRAPPER_KNOWN && place == before;
-    /* The dynamic linker's requests tell intern that modules change. */
+    /* The dynamic linker is no wrapper: its requests tell `intern` that modules change. */
     if (os_loader_find((const void *)site->address) == LOADER_ITSELF) {
-        leave(entry, site->address, WRAPPER_BLIND);
+        demote(entry, site->address, WRAPPER_BLIND);
         return false;
     }
     store(&entry->place, place, RELAXED);
@@ -347,7 +345,7 @@ static bool prove(struct seen *entry, const struct os_caller *site, const struct
     return is_added;
 }
 
-/* `callers`: the site, and who called from there. */
+/* `callers`: the site, then each one's caller. */
 static void look_at(const struct os_caller *callers, size_t count, size_t bytes)
 {
     for (size_t at = 0; at + 1 < count; at++) {
@@ -363,7 +361,7 @@ static void look_at(const struct os_caller *callers, size_t count, size_t bytes)
     }
 }
 
-/* Until the next look. Not always as many, or a program's own rhythm may hide a caller. */
+/* Weighted requests until the next look. Varies, or a program's own rhythm could hide a caller. */
 static int32_t interval(uint64_t looks_so_far)
 {
     unsigned steps = (unsigned)size_min(looks_so_far / LOOKS_A_STEP, STEPS_MAX);
@@ -383,27 +381,27 @@ static void forget(uintptr_t site)
     store(&entry->site, 0, RELAXED);
 }
 
-static void forget_if_gone(const _Atomic uint64_t *fact)
+static void forget_unloaded(const _Atomic uint64_t *fact)
 {
     uintptr_t site = site_of_fact(load(fact, RELAXED));
     if (site != 0 && os_loader_find((const void *)site) == LOADER_NONE)
         forget(site);
 }
 
-void wrapper_forget_gone(void)
+void wrapper_forget_unloaded(void)
 {
     for (size_t i = 0; i < 1 << WRAPPER_FACTS_LOG2; i++)
-        forget_if_gone(&wrapper_facts[i]);
+        forget_unloaded(&wrapper_facts[i]);
 }
 
-/* The hand goes on to the next fact. */
+/* Checks the next fact, and drops it if its module is unloaded. */
 static void sweep(void)
 {
     for (size_t i = 0; i < 1 << WRAPPER_FACTS_LOG2; i++) {
-        size_t at = fetch_add(&hand, 1, RELAXED) % (1 << WRAPPER_FACTS_LOG2);
+        size_t at = fetch_add(&clock_hand, 1, RELAXED) % (1 << WRAPPER_FACTS_LOG2);
         if (load(&wrapper_facts[at], RELAXED) == 0)
             continue;
-        forget_if_gone(&wrapper_facts[at]);
+        forget_unloaded(&wrapper_facts[at]);
         return;
     }
 }
@@ -411,7 +409,7 @@ static void sweep(void)
 NOINLINE void wrapper_look(size_t bytes, const void *site)
 {
     bool is_wanted = load(&is_on, RELAXED);
-    wrapper_looks_in = is_wanted ? interval(fetch_add(&looks, 1, RELAXED)) : REQUESTS_WHEN_OFF;
+    wrapper_countdown = is_wanted ? interval(fetch_add(&looks, 1, RELAXED)) : REQUESTS_WHEN_OFF;
     if (!is_wanted || site_is_tag(site))
         return;
     struct os_caller callers[WRAPPER_DEPTH_MAX + 1];

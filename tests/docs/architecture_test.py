@@ -17,13 +17,13 @@ SLAB = '#include "core/slab.h"'
 
 # name: (file, words, what stands there then, what the script says)
 BROKEN = {
-    "an old picture": (PICTURE, "depot_take", "depot_took", "is not what tools/architecture.py draws"),
+    "an old picture": (PICTURE, "depot_refill", "depot_took", "is not what tools/architecture.py draws"),
     "an include more": ("src/core/slab.c", SLAB, SLAB + '\n#include "core/misuse.h"',
                         "is not what tools/architecture.py draws"),
     "an include upwards": ("src/core/slab.c", SLAB, SLAB + '\n#include "core/depot.h"',
                            "slabs includes depots, which is above it"),
-    "a function that has gone": ("src/core/depot.c", "size_t depot_take(", "size_t depot_taken(",
-                                 "depot_take() is not defined in depots"),
+    "a function that has gone": ("src/core/depot.c", "size_t depot_refill(", "size_t depot_taken(",
+                                 "depot_refill() is not defined in depots"),
     "a function in another row": ("src/mem/span.c", "struct span span_acquire(", "struct span span_acquired(",
                                   "span_acquire() is not defined in mem"),
     "a call that has gone": ("src/core/depot.c", "slab_carve(bin)", "slab_cut(bin)",

@@ -27,7 +27,7 @@ static void give(unsigned first, unsigned count)
     void *pointers[2] = {&blocks[first], &blocks[first + count - 1]};
     for (unsigned i = first; i < first + count; i++)
         times_out[i]--;
-    if (!batch_give(&stack, pointers, count, batches_for(BLOCK_BYTES, false)))
+    if (!batch_push(&stack, pointers, count, batches_for(BLOCK_BYTES, false)))
         for (unsigned i = first; i < first + count; i++)
             times_out[i]++;
 }
@@ -35,7 +35,7 @@ static void give(unsigned first, unsigned count)
 static void take(void)
 {
     void *out[BATCH_BLOCKS];
-    size_t count = batch_take(&stack, out);
+    size_t count = batch_pop(&stack, out);
     for (size_t i = 0; i < count; i++)
         if (++times_out[(char *)out[i] - blocks] > 1)
             explore_fail("a block was handed out twice");
@@ -96,7 +96,7 @@ static void end(void)
             explore_fail("a batch was lost");
     void *out[BATCH_BLOCKS];
     for (size_t count = 1; count > 0;) {
-        count = batch_take(&stack, out);
+        count = batch_pop(&stack, out);
         for (size_t i = 0; i < count; i++)
             if (++times_out[(char *)out[i] - blocks] > 1)
                 explore_fail("a block lies in the stack twice");

@@ -11,10 +11,11 @@
 #include "explore.h"
 
 #include "core/cache.c"
+#include "core/cache_arrays.c"
 #include "core/cache_read.c"
 
 struct region region; /* the slow paths ask it; they are not called */
-bool rows_are_apart;
+bool rows_are_separate;
 _Thread_local size_t limit_passed_by;
 const struct above above;
 struct rseq_slot core_slots[CORES_MAX];

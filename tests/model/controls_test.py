@@ -31,31 +31,32 @@ MUTANTS = [
     ("table", "src/core/depot_table.c", "if (compare_swap(&depot_list, &top, made, ACQ_REL, RELAXED)) break;",
      "store(&depot_list, made, RELEASE); break;", "two depots|not in the list"),
     ("table", "src/core/depot_table.c", "note_row(bin);", "", "is not searched"),
-    ("stray", "src/core/stray.c", "exchange(&slab->has_strays, 0, ACQ_REL);", "", "lost"),
-    ("stray", "src/core/stray.c", "if (exchange(&slab->has_strays, 1, ACQ_REL) == 0)",
-     "if (load(&slab->has_strays, RELAXED) == 0 && (store(&slab->has_strays, 1, RELEASE), true))",
+    ("deferred", "src/core/deferred.c", "exchange(&slab->has_deferred, 0, ACQ_REL);", "", "lost"),
+    ("deferred", "src/core/deferred.c", "if (exchange(&slab->has_deferred, 1, ACQ_REL) == 0)",
+     "if (load(&slab->has_deferred, RELAXED) == 0 && (store(&slab->has_deferred, 1, RELEASE), true))",
      "twice|too many steps"),
-    ("stray", "src/core/stray.c", "wanted & fetch_and(&slab->strays[word], ~wanted, ACQUIRE);",
-     "wanted; store(&slab->strays[word], seen & ~wanted, RELAXED);", "two hands|lost"),
-    ("stray", "src/core/stray.c", "while (taken < want && (seen", "if (taken < want && (seen", "lost"),
-    ("stray", "src/core/stray.c", "if (taken == want)", "if (false)", "lost"),
-    ("stray", "src/core/stray.c", "fetch_add(&strays->blocks, 1, RELAXED);", "", "count is not"),
-    ("shelf", "src/core/shelf.c", "compare_swap(&shelf.slots[i], &word, 0, ACQUIRE, RELAXED)) return",
-     "(store(&shelf.slots[i], 0, RELAXED), true)) return", "two hands|lost"),
-    ("shelf", "src/core/shelf.c", "compare_swap(&shelf.slots[i], &empty, word, RELEASE, RELAXED))",
-     "(store(&shelf.slots[i], word, SEQ_CST), empty == 0))", "lost"),
-    ("shelf", "src/core/shelf.c", "return exchange(&shelf.slots[hand % SLOTS], word, ACQ_REL);",
-     "uint64_t other = load(&shelf.slots[hand % SLOTS], RELAXED); store(&shelf.slots[hand % SLOTS], word, RELEASE); "
-     "return other;", "two|lost"),
-    ("shelf", "src/core/shelf.c", "is_due && compare_swap(&shelf.slots[i], &word, 0, ACQUIRE, RELAXED)",
-     "is_due && (store(&shelf.slots[i], 0, RELAXED), true)", "two|lost"),
+    ("deferred", "src/core/deferred.c", "wanted & fetch_and(&slab->deferred[word], ~wanted, ACQUIRE);",
+     "wanted; store(&slab->deferred[word], seen & ~wanted, RELAXED);", "two hands|lost"),
+    ("deferred", "src/core/deferred.c", "while (taken < want && (seen", "if (taken < want && (seen", "lost"),
+    ("deferred", "src/core/deferred.c", "if (taken == want)", "if (false)", "lost"),
+    ("deferred", "src/core/deferred.c", "fetch_add(&deferred->blocks, 1, RELAXED);", "", "count is not"),
+    ("large_cache", "src/core/large_cache.c", "compare_swap(&large_cache.slots[i], &word, 0, ACQUIRE, RELAXED)) return",
+     "(store(&large_cache.slots[i], 0, RELAXED), true)) return", "two hands|lost"),
+    ("large_cache", "src/core/large_cache.c", "compare_swap(&large_cache.slots[i], &empty, word, RELEASE, RELAXED))",
+     "(store(&large_cache.slots[i], word, SEQ_CST), empty == 0))", "lost"),
+    ("large_cache", "src/core/large_cache.c", "return exchange(&large_cache.slots[hand % SLOTS], word, ACQ_REL);",
+     "uint64_t other = load(&large_cache.slots[hand % SLOTS], RELAXED); "
+     "store(&large_cache.slots[hand % SLOTS], word, RELEASE); return other;", "two|lost"),
+    ("large_cache", "src/core/large_cache.c",
+     "is_due && compare_swap(&large_cache.slots[i], &word, 0, ACQUIRE, RELAXED)",
+     "is_due && (store(&large_cache.slots[i], 0, RELAXED), true)", "two|lost"),
     ("pending", "src/base/tagged_stack.h", "((before >> TAGGED_NUMBER_BITS) + 1) << TAGGED_NUMBER_BITS",
      "(before >> TAGGED_NUMBER_BITS) << TAGGED_NUMBER_BITS", "two hands|lost"),
     ("pending", "src/base/tagged_stack.h", "if (compare_swap(&stack->top, &top, tagged_word(top, below), ACQUIRE, "
      "ACQUIRE))", "store(&stack->top, tagged_word(top, below), RELAXED);", "two hands|lost"),
     ("pending", "src/mem/pending.c", "push(owner, state, unit, all);",
      "tagged_push(&stacks[i], (uint32_t)unit, link_of);", "lost"),
-    ("pending", "src/mem/pending.c", "if (has_some(owner, state)) fetch_or(word, bit, RELEASE);", "", "lost"),
+    ("pending", "src/mem/pending.c", "if (has_pending(owner, state)) fetch_or(word, bit, RELEASE);", "", "lost"),
     ("pending", "src/mem/pending.c", "tag->units += behind->units;", "", "lost|not joined"),
     ("pending", "src/mem/pending.c", "push(owner, tag->previous, unit, tag->units);",
      "if (next != 0) push(owner, tag->previous, unit, tag->units);", "lost|not joined"),
@@ -97,7 +98,7 @@ MUTANTS = [
     ("cores", "src/core/cores.c",
      "compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);", "(void)expected;",
      "spare cache is in a slot|a sequence changed a cache"),
-    ("cores", "src/core/cores.c", "break; /* whoever took it does not run now */",
+    ("cores", "src/core/cores.c", "break; /* another thread took it, and does not run now */",
      "{ if (cache == &cache_none) break; tries = 0; continue; }", "too many steps"),
     ("cores", "src/core/cores.c", "if (state < CACHE_OWNED || state == owned_here())", "if (state < CACHE_OWNED)",
      "two threads own a cache|not in the slot that it says"),
@@ -131,7 +132,7 @@ MUTANTS = [
      "live block|cannot be freed|not exactly one|is live that was freed|came back twice|P7"),
     ("pool", "src/pool/pool.c", "fetch_and(word_freed(class, word), ~level_bit(i), RELAXED);",
      "store(word_freed(class, word), 0, RELAXED);", "lost|not exactly one|is live that was freed"),
-    ("pool", "src/pool/pool.c", "if (unlikely(was_remote(pool))) return give(at); return", "return",
+    ("pool", "src/pool/pool.c", "if (unlikely(was_remote(pool))) return mark_freed(at); return", "return",
      "not exactly one|a free block was freed"),
     ("pool", "src/pool/pool.c", "if (unlikely(load(&pool->detours, RELAXED) != 0)) return free_detour(pool, block); "
      "free_latest", "free_latest", "not exactly one|twice|a free block was freed|P3"),
@@ -206,7 +207,7 @@ def run_mutant(source_dir, shim, compiler, mutant):
             changed = changed.replace("LOOKS_MAX = 100", "LOOKS_MAX = 1")
         if path == "src/os/lock.c":
             changed = changed.replace("PATIENT_SLEEPS = 8", "PATIENT_SLEEPS = 1")
-        if path == "src/core/shelf.c":
+        if path == "src/core/large_cache.c":
             changed = changed.replace("SLOTS = 8", "SLOTS = 2")
         with open(copy, "w") as file:
             file.write(changed)

@@ -22,10 +22,11 @@ struct thread_words *words_place(void);
 #define _Thread_local
 #define of_thread (*words_place())
 #include "core/cache.c"
+#include "core/cache_arrays.c"
 #include "core/cache_read.c"
 #include "core/cores.c"
 
-bool rows_are_apart;
+bool rows_are_separate;
 _Thread_local size_t limit_passed_by;
 _Thread_local struct rseq_area *area_joined;
 _Atomic uint32_t depot_tick;
@@ -196,7 +197,7 @@ bool depot_is_shared(unsigned bin)
     return false;
 }
 
-void depot_give(unsigned bin, void *const *given, size_t count, uint32_t user)
+void depot_flush(unsigned bin, void *const *given, size_t count, uint32_t user)
 {
     (void)bin, (void)user;
     explore_point();
@@ -207,7 +208,7 @@ void depot_give(unsigned bin, void *const *given, size_t count, uint32_t user)
     }
 }
 
-size_t depot_take(unsigned bin, void **out, size_t want, uint32_t user)
+size_t depot_refill(unsigned bin, void **out, size_t want, uint32_t user)
 {
     (void)bin, (void)user;
     explore_point();

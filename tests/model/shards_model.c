@@ -34,7 +34,7 @@ static bool give(unsigned first)
 {
     void *pointer = &blocks[first];
     times_out[first]--;
-    bool is_given = depot_batch_give(&depot, &pointer, 1, BATCHES_A_BIN);
+    bool is_given = depot_batch_push(&depot, &pointer, 1, BATCHES_PER_STACK);
     times_out[first] += !is_given;
     return is_given;
 }
@@ -42,7 +42,7 @@ static bool give(unsigned first)
 static size_t take(void)
 {
     void *out[BATCH_BLOCKS];
-    size_t count = depot_batch_take(&depot, out);
+    size_t count = depot_batch_pop(&depot, out);
     for (size_t i = 0; i < count; i++)
         if (++times_out[(char *)out[i] - blocks] > 1)
             explore_fail("a block was handed out twice");
@@ -86,7 +86,7 @@ static void begin_with_all_theirs(void)
         give(i);
     while (take() > 0)
         continue;
-    batch_settle(depot_stack(&depot, 1));
+    batch_drop_empty(depot_stack(&depot, 1));
     shard_now[0] = 0;
 }
 

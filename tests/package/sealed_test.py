@@ -19,7 +19,7 @@ COMPILER, HEAP, POOL, EXEC, SHARED = sys.argv[1:6]
 BETWEEN = {"calm_pools_used", "calm_pools_find_slow", "calm_pool_look"}
 PROBES = {"_.stapsdt.base"}
 # Names inside, taken by a program for its own: of the heap, the pools and the executor.
-CLASHES = ("live_end", "region", "heap_free_odd", "cache_free_slow", "plan_make", "claim_map", "pools_add", "dispatch",
+CLASHES = ("live_end", "region", "heap_free_slow", "cache_free_slow", "plan_make", "claim_map", "pools_add", "dispatch",
            "ring_put", "worker_main", "policy_find", "os_wait")
 
 

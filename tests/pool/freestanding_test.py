@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 ALLOWED = {"memset", "memcpy", "_GLOBAL_OFFSET_TABLE_"}
-HEAP_NAMES = {"malloc", "free", "calloc", "realloc", "calm_malloc", "heap_free_odd"}
+HEAP_NAMES = {"malloc", "free", "calloc", "realloc", "calm_malloc", "heap_free_slow"}
 
 
 def symbols(path):

@@ -14,8 +14,8 @@ import tempfile
 # name: (source, text, replacement, test and its arguments). The text must be there; ALL of its places are changed.
 MUTANTS = {
     "a flush loses a block": (
-        "core/cache.c", "depot_give(bin_held(bin), blocks, count, ",
-        "depot_give(bin_held(bin), blocks, count - (count > 3), ", "single"),
+        "core/cache.c", "depot_flush(bin_held(bin), blocks, count, ",
+        "depot_flush(bin_held(bin), blocks, count - (count > 3), ", "single"),
     "a bit of its neighbour is set": (
         "core/depot_put.c", "slab_put(slab, number)", "slab_put(slab, number ^ 1)", "single"),
     "a run of bits begins one too high": (
@@ -53,7 +53,7 @@ MUTANTS = {
     "depots are not locked": (
         "core/depot.c", "depot_try_lock(depot)", "true", "threads"),
     "a core's array holds what lies below": (
-        "core/cache.c", "if (!cache->is_for_cores && stowed > 0) { /*", "if (stowed > 0) { /*", "threads_by_cores"),
+        "core/cache.c", "if (!cache->is_for_cores && pushed > 0) { /*", "if (pushed > 0) { /*", "threads_by_cores"),
     "a cache is emptied in its slot": (
         "core/cores.c", "compare_swap(&core_slots[cache->core].base, &expected, &cache_none, RELAXED, RELAXED);",
         "(void)expected;", "threads_by_cores"),
@@ -62,18 +62,18 @@ MUTANTS = {
     "homes share their lines": (
         "core/home.c", "has_homes ? home * HOME_ENTRY_BYTES : 0", "has_homes ? 0 : 0", "lines"),
     "a slab is lent where cohorts are apart": (
-        "core/depot.c", "if (rows_are_apart || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))",
+        "core/depot.c", "if (rows_are_separate || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))",
         "apart"),
     "free spans of two owners merge": (
         "mem/span_lists.c", "&& span_is_alike(behind, state, owner)", "&& region.tags[behind].state == state", "apart"),
     "a span is another owner's": (
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),
-    "the shelf hands out anybody's block where cohorts are apart": (
-        "core/shelf.c", "((uint32_t)word & KEY_MASK) == key &&",
+    "the large cache hands out anybody's block where cohorts are apart": (
+        "core/large_cache.c", "((uint32_t)word & KEY_MASK) == key &&",
         "(((uint32_t)word ^ key) & bits_below(KEY_UNITS_BITS)) == 0 &&", "apart"),
     "sampled blocks of all sites are one cohort's": (
-        "core/sampled.c", "if (class == 0 || rows_are_apart)", "if (class == 0)", "apart"),
+        "core/sampled.c", "if (class == 0 || rows_are_separate)", "if (class == 0)", "apart"),
     "realloc stays where another site's block was": (
         "core/heap.c", "fits_in_place(have, bytes) && owner == row_owner(bin);",
         "fits_in_place(have, bytes) && (owner == row_owner(bin) || true);", "apart"),

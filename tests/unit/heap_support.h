@@ -27,7 +27,7 @@ extern "C" {
 #include "core/registry.h"
 #include "core/rows.h"
 #include "core/shard.h"
-#include "core/shelf.h"
+#include "core/large_cache.h"
 #include "core/sampled.h"
 #include "core/slab.h"
 #include "core/thread.h"
@@ -76,7 +76,7 @@ inline size_t depot_drain(struct depot *depot, bool is_patient)
         moved += stack == nullptr ? 0 : depot_drain_stack(depot, stack, is_patient);
     }
     for (size_t strays = 1; strays > 0; moved += strays)
-        strays = depot_drain_strays(depot, is_patient);
+        strays = depot_drain_deferred(depot, is_patient);
     return moved;
 }
 

@@ -139,7 +139,7 @@ class HeapMap:
             free = int.from_bytes(data[facts["slab.map"]:], "little") & (1 << capacity) - 1
             unit = chunk * self.chunk_units
             self.slabs[unit] = Slab(unit, number, size_class, watched.class_bytes[size_class], capacity, free)
-            self.strays_at[unit] = unsigned(data, facts["slab.strays"], 8)
+            self.strays_at[unit] = unsigned(data, facts["slab.deferred"], 8)
 
     # What waits in caches, in batches, as strays.
 
@@ -156,10 +156,10 @@ class HeapMap:
                     places.append(words_of(cache))
             if has_sampled and not watched.is_apart:
                 self.read_kept(address, words_of(cache))
-        stray_classes = {}
+        deferred_classes = {}
         for data in self.depots():
             size_class = watched.class_of(unsigned(data, facts["depot.bin"], 2))
-            stray_classes[size_class] = stray_classes.get(size_class, 0) + watched.strays_of(data)
+            deferred_classes[size_class] = deferred_classes.get(size_class, 0) + watched.strays_of(data)
             for top in watched.tops_of(data):
                 for batch, blocks in watched.batches(top):
                     if blocks:
@@ -168,7 +168,7 @@ class HeapMap:
                         places.append("in a batch")
         for data, place in zip(process.read_all(pieces), places):
             self.note_cached((word for word, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8])), place)
-        self.read_strays({size_class for size_class, strays in stray_classes.items() if strays > 0})
+        self.read_strays({size_class for size_class, strays in deferred_classes.items() if strays > 0})
 
     def depots(self):
         size, known, address = self.facts["depot.bytes"], set(), self.watched.number("depot.newest")

@@ -202,9 +202,9 @@ class Watched:
 
     def strays_of(self, data):
         """Blocks that came back while the depot was held; below zero where others of its class put them aside."""
-        if "depot.strays" not in self.facts:
+        if "depot.deferred" not in self.facts:
             return 0
-        strays = unsigned(data, self.facts["depot.strays"], 4)
+        strays = unsigned(data, self.facts["depot.deferred"], 4)
         return strays - (strays >> 31 << 32)
 
     def batched(self, top):

@@ -64,5 +64,5 @@ void *calm_zig_remap(void *self, void *block, size_t size, uint8_t align_log2, s
 void calm_zig_free(void *self, void *block, size_t size, uint8_t align_log2)
 {
     (void)self;
-    heap_free_own_log2(block, size, align_log2);
+    heap_free_own(block, size, (size_t)1 << align_log2, SIZE_FIRST);
 }

@@ -1,8 +1,8 @@
 /*
- * auxiliary.c: the auxiliary vector, read once from /proc. Where that is not mounted the C library
- * is asked.
+ * auxiliary.c: the auxiliary vector, read once from /proc, or from the C library if /proc is not
+ * mounted.
  *
- * Owner: any thread reads, and all write the same values.
+ * Owner: any thread reads; all threads write the same values.
  */
 #define _GNU_SOURCE
 
@@ -27,7 +27,7 @@ static bool read_from_kernel(void)
     uintptr_t page_bytes = 0;
     if (lines_open(&file, "/proc/self/auxv") != 0)
         return false;
-    long length = lines_refill(&file); /* all of it: some twenty entries */
+    long length = lines_refill(&file); /* whole file: some twenty entries */
     lines_close(&file);
     for (size_t at = 0; length > 0 && at + sizeof(struct entry) <= (size_t)length;
          at += sizeof(struct entry)) {

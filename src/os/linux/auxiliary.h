@@ -1,6 +1,6 @@
 /*
- * auxiliary.h: what the kernel told the process about itself and the machine, without the C
- * library: getauxval() and sysconf() may be another library's, which may ask this one for memory.
+ * auxiliary.h: the kernel's facts about the process and the machine, without the C library: another
+ * library may interpose getauxval() and sysconf() and allocate in them.
  */
 #ifndef CALM_OS_LINUX_AUXILIARY_H
 #define CALM_OS_LINUX_AUXILIARY_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 
-/* The value of an entry of the auxiliary vector, AT_ and so on; 0: there is none. */
+/* The value of an entry (AT_ and so on) of the auxiliary vector; 0: no such entry. */
 uintptr_t auxiliary_value(unsigned type);
 
 #endif

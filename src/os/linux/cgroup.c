@@ -1,11 +1,11 @@
 /*
- * cgroup.c: reads the limits of the control groups that a process is in.
+ * cgroup.c: reads the limits of the process's control groups.
  *
  * /proc/self/cgroup has a line for each hierarchy: "0::/path" for version 2, "4:memory:/path" and
- * "2:cpu,cpuacct:/path" for version 1. The files of the group are below the place where its
- * hierarchy is usually mounted, and so are those of the groups around it, whose limits hold as
- * well. A container may see its own group at that very place although the line has the path of the
- * host, so the place itself is always looked at, and what is not there is passed over.
+ * "2:cpu,cpuacct:/path" for version 1. The group's files are below the usual mount point of its
+ * hierarchy, as are those of its ancestors, whose limits hold as well. A container may see its own
+ * group at the mount point although the line has the host's path, so the mount point itself is
+ * always read, and missing files are skipped.
  *
  * Owner: any thread; no state. It may run deep in a small stack: 4 KiB are enough.
  */
@@ -25,24 +25,24 @@ enum {
     LINE_BYTES = 512,
     VALUE_BYTES = 64,
     PATH_BYTES = 640,
-    LINES_MAX = 64,   /* hierarchies; a kernel has a dozen */
-    LEVELS_MAX = 32,  /* groups in each other              */
-    CPUS_MAX = 65536, /* worth of time; more is no limit   */
+    LINES_MAX = 64,   /* hierarchies; a kernel has a dozen  */
+    LEVELS_MAX = 32,  /* nested groups                      */
+    CPUS_MAX = 65536, /* CPU time in CPUs; more is no limit */
 };
 
-/* Version 1 has no word for it: as many pages as a counter counts. */
+/* Version 1 writes a number near the largest for "no limit". */
 #define NO_LIMIT ((uint64_t)1 << 60)
 
 struct reading {
     struct os_limits limits;
     const char *root;
     enum os_limits_use use;
-    bool has_memory; /* some file said something about memory      */
-    bool has_failed; /* a file is there and could not be read      */
-    bool has_old;    /* memory is in a hierarchy of version 1      */
+    bool has_memory; /* some file states memory limits        */
+    bool has_failed; /* a file exists and is unreadable       */
+    bool has_old;    /* memory is in a hierarchy of version 1 */
 };
 
-/* What a file begins with. 0, or -errno. */
+/* Reads the start of a file. Returns 0 or -errno. */
 static int read_file(const char *path, char words[VALUE_BYTES])
 {
     long fd = system_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
@@ -54,11 +54,11 @@ static int read_file(const char *path, char words[VALUE_BYTES])
     return got > 0 ? 0 : -EIO;
 }
 
-/* The same in a folder; what is not there says nothing. */
+/* Reads the start of a file in a folder. False: missing or unreadable. */
 static bool read_words(struct reading *reading, const struct text *folder, const char *name,
                        char words[VALUE_BYTES])
 {
-    struct text path = *folder; /* the name goes behind the folder's own words for a moment */
+    struct text path = *folder; /* appends the name to the folder's buffer for a moment */
     text_add_char(&path, '/');
     text_add(&path, name);
     int error = path.is_cut ? -ENOENT : read_file(path.start, words);
@@ -68,8 +68,7 @@ static bool read_words(struct reading *reading, const struct text *folder, const
     return error == 0;
 }
 
-/* A number that stands alone, or in a line, or before a space; else UINT64_MAX, as for "max" and
- * "-1". */
+/* Parses a number that ends at a newline or a space; else UINT64_MAX, as for "max" and "-1". */
 static uint64_t number_in(char **words)
 {
     char *start = *words;
@@ -78,7 +77,7 @@ static uint64_t number_in(char **words)
     return is_number ? number : UINT64_MAX;
 }
 
-/* False: there is no such file. */
+/* Lowers *least to the file's number. False: no such file. */
 static bool read_bytes(struct reading *reading, const struct text *folder, const char *name,
                        size_t *least)
 {
@@ -137,13 +136,13 @@ static void read_old_cpu(struct reading *reading, const struct text *folder)
     note_quota(reading, quota, number_in(&words));
 }
 
-/* Whether a path leads below a mount: groups outside of what the process may see have others. */
+/* Whether a path leads below a mount. Groups outside the process's namespace do not. */
 static bool is_inside(const char *group)
 {
     return group[0] == '/' && !(group[1] == '.' && group[2] == '.');
 }
 
-/* Cuts the last name off a path that is longer than `least`. */
+/* Removes the last name from a path that is longer than `least`. */
 static void cut(struct text *path, size_t least)
 {
     while (path->length > least && path->start[path->length - 1] != '/')
@@ -153,8 +152,8 @@ static void cut(struct text *path, size_t least)
     path->start[path->length] = '\0';
 }
 
-/* Calls `read_one` for the group and each one around it, up to the mount's place. A path that is
- * too long begins further up. */
+/* Calls `read_one` for the group and each ancestor, up to the mount point. A path that is too long
+ * begins further up. */
 static void climb(struct reading *reading, const char *mount, const char *group,
                   void (*read_one)(struct reading *, const struct text *))
 {
@@ -176,7 +175,7 @@ static void climb(struct reading *reading, const char *mount, const char *group,
     }
 }
 
-/* Whether a list with commas has the name. */
+/* Whether a comma-separated list has the name. */
 static bool has_name(const char *list, const char *list_end, const char *name)
 {
     while (list < list_end) {
@@ -194,7 +193,7 @@ static bool has_name(const char *list, const char *list_end, const char *name)
     return false;
 }
 
-/* A line is NUMBER:CONTROLLERS:PATH. Returns whether it is that of version 2, which is the last. */
+/* Reads a line NUMBER:CONTROLLERS:PATH. Returns whether it is version 2's, which is the last. */
 static bool read_line(struct reading *reading, char *line)
 {
     char *at = line;
@@ -213,7 +212,7 @@ static bool read_line(struct reading *reading, char *line)
     }
     if (has_name(list, at, "cpu") && reading->use == OS_LIMITS_START)
         climb(reading, "/cpu", group, read_old_cpu);
-    if (is_new && !reading->has_old) { /* what version 1 has is not here */
+    if (is_new && !reading->has_old) { /* a controller of version 1 is not in version 2 */
         climb(reading, "", group, read_memory);
         if (reading->use == OS_LIMITS_START)
             climb(reading, "", group, read_cpu);

@@ -81,7 +81,7 @@ int claim_populate(void *start, size_t bytes)
     int error = advise(first, whole, MADV_POPULATE_WRITE);
     if (error != -EINVAL)
         return error;
-    /* Kernels before 5.14 do not know the advice: touch the pages, contents kept. */
+    /* Kernels before 5.14 do not know the advice: touch the pages and keep their contents. */
     for (size_t at = 0; at < bytes; at += TOUCH_BYTES)
         ((volatile char *)start)[at] = ((volatile char *)start)[at];
     if (bytes > 0)

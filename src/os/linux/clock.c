@@ -1,9 +1,8 @@
 /*
- * clock.c: finds the kernel's own clock function in the page of code that it maps into every
- * process (vdso(7)), which reads most clocks without a system call. Where there is none, or it has
- * another shape, the system call.
+ * clock.c: finds the kernel's clock function in the code page that it maps into every process
+ * (vdso(7)), which reads most clocks without a system call. Falls back to the system call.
  *
- * Owner: any thread; all find the same.
+ * Owner: any thread; all threads find the same function.
  */
 #define _GNU_SOURCE
 
@@ -34,7 +33,7 @@ static int ask_kernel(clockid_t clock, struct timespec *out)
     return (int)system_call(SYS_clock_gettime, clock, (long)out, 0, 0, 0, 0);
 }
 
-/* Where the image is, by how much that differs from what its headers say, and its table. */
+/* The image's address, the difference from its headers' addresses, and its dynamic table. */
 struct image {
     const char *start;
     intptr_t bias;
@@ -63,8 +62,8 @@ static const void *table_of(const struct image *image, Elf64_Sxword tag)
     return NULL;
 }
 
-/* The symbols end where their names begin, in every kernel's image; a name is looked at only where
- * that holds. */
+/* In every kernel's image, the symbols end where their names begin; reads a name only while that
+ * holds. */
 static clock_function find(const char *start)
 {
     struct image image = image_at(start);

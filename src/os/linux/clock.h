@@ -1,6 +1,6 @@
 /*
- * clock.h: the kernel's clocks, without the C library: clock_gettime() may be another library's,
- * which may ask this one for memory.
+ * clock.h: the kernel's clocks, without the C library: another library may interpose
+ * clock_gettime() and allocate in it.
  */
 #ifndef CALM_OS_LINUX_CLOCK_H
 #define CALM_OS_LINUX_CLOCK_H

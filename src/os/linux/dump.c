@@ -1,5 +1,5 @@
 /*
- * dump.c: a signal's handler, and a file for it to write.
+ * dump.c: a signal handler, and a file for it to write.
  */
 #define _GNU_SOURCE
 

@@ -1,7 +1,7 @@
 /*
- * found_object.h: glibc's word on which module an address is in, read without a lock
- * (_dl_find_object, 2.35; NULL in a C library without it). Under names of our own, since the
- * system's headers may declare them, too.
+ * found_object.h: glibc's lock-free lookup of the module around an address (_dl_find_object, 2.35;
+ * NULL in a C library without it). Private names, because the system's headers may declare them
+ * too.
  */
 #ifndef CALM_OS_LINUX_FOUND_OBJECT_H
 #define CALM_OS_LINUX_FOUND_OBJECT_H
@@ -16,7 +16,7 @@ struct found_object {
     unsigned long long reserved[7];
 };
 
-/* 0: *result is the module's. */
+/* 0: *result describes the module. */
 extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object")
     __attribute__((weak));
 

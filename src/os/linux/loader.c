@@ -1,6 +1,5 @@
 /*
- * loader.c: asks glibc, which keeps a table of its modules that is read without a lock
- * (_dl_find_object, 2.35).
+ * loader.c: asks glibc's table of modules, which needs no lock (_dl_find_object, 2.35).
  */
 #include "os/loader.h"
 
@@ -8,8 +7,8 @@
 #include "os/linux/auxiliary.h"
 #include "os/linux/found_object.h"
 
-/* Of this thread, which comes here again where another library stands before the function and asks
- * the heap for memory. */
+/* Guards this thread against recursion: another library may interpose the function and allocate in
+ * it. */
 static _Thread_local bool is_asking;
 
 enum loader_answer os_loader_find(const void *address)

@@ -1,9 +1,9 @@
 /*
  * memory.c: address space on Linux: reserve, extend, commit, purge, move.
  *
- * Reservations are private anonymous mappings without access, which no limit on memory counts. Huge
- * pages are refused for them as a whole, unless they are asked for, so that a small process stays
- * small where huge pages are always on, and so that neighbours keep equal flags and merge.
+ * Reservations are private anonymous mappings without access, which memory limits do not count.
+ * They refuse huge pages as a whole except on request, so that a small process stays small where
+ * huge pages are always on, and so that neighbours keep equal flags and merge.
  */
 #define _GNU_SOURCE
 
@@ -38,15 +38,16 @@
 
 enum {
     FLAGS = MAP_PRIVATE | MAP_ANONYMOUS,
-    /* Freed addresses stay, and are not to count when the process forks. os_would_commit() asks. */
+    /* Freed addresses stay mapped and must not count when the process forks; os_would_commit()
+     * asks. */
     OURS = FLAGS | MAP_NORESERVE,
     ACCESS = PROT_READ | PROT_WRITE,
     HUGE_BYTES = 2 * 1024 * 1024,
     CLEAR_NS_MIN = 20 * 1000, /* no machine clears a huge page in less */
     LOW_ALIGN = 64 * 1024,
     PLACES_TRIED = 8,
-    ADDRESS_BITS_MIN = 39, /* or there is no room: valgrind gives programs fewer */
-    RESIDENT_PAGES = 4096, /* pages asked about in one kernel entry */
+    ADDRESS_BITS_MIN = 39, /* fewer leave no room: valgrind gives programs fewer */
+    RESIDENT_PAGES = 4096, /* pages per kernel entry */
 };
 
 static bool is_error(long result)
@@ -88,8 +89,8 @@ int os_reserve(size_t size, size_t align, void **out)
     return 0;
 }
 
-/* Maps exactly there, where nothing is yet: the kernel puts it elsewhere if something is. The C
- * library maps so, too, so filters that look at flags let it pass. */
+/* Maps exactly at `start` if nothing is there; the kernel picks another place if something is. The
+ * C library uses the same flags, so system-call filters let the call pass. */
 static int map_at(void *start, size_t size, int protection)
 {
     long at = map(start, size, protection, OURS);
@@ -103,14 +104,14 @@ static int map_at(void *start, size_t size, int protection)
     return 0;
 }
 
-/* The kernel gave every process 16 random bytes, high on its first stack. */
+/* The kernel gives every process 16 random bytes, high on its first stack. */
 static uintptr_t stack_address(void)
 {
     return auxiliary_value(AT_RANDOM);
 }
 
-/* The kernel is asked once, while the heap starts, for as many numbers as there are places as a
- * rule, since a filter may come later; then they are mixed with a counter. */
+/* Asks the kernel once, at heap start, for as many random numbers as most processes need, since a
+ * filter may come later; then mixes them with a counter. */
 static uint64_t next_number(void)
 {
     enum { NUMBERS = 16 };
@@ -123,9 +124,9 @@ static uint64_t next_number(void)
 }
 
 /*
- * A random place. Kernels put what they place near the upper end of the address space, and programs
- * at two thirds of it: what is low has a ninth of all, and more, behind it, and what is high lies
- * between these two. With 47 bits: 8 to 64 TiB and 88 to 120 TiB.
+ * A random place. Kernels place mappings near the upper end of the address space, and programs at
+ * two thirds of it. OS_LOW has at least a ninth of the space behind it; OS_HIGH lies between
+ * programs and mappings. With 47 bits: 8 to 64 TiB and 88 to 120 TiB.
  */
 static char *random_place(enum os_place place)
 {
@@ -150,9 +151,9 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     return error;
 }
 
-/* What is added has the same name and flags. Not so where it would be locked in memory and may not
- * (-EAGAIN), as a process that locks what it has, and no more, has more all the same; nor where a
- * filter lets mremap pass with the C library's flags only. */
+/* The added part inherits name and flags, unless mremap fails: with -EAGAIN, where the process
+ * locks its memory and the new part would exceed the limit; or where a filter allows mremap only
+ * with the C library's flags. */
 int os_extend(void *last, size_t size, size_t larger)
 {
     long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
@@ -161,8 +162,8 @@ int os_extend(void *last, size_t size, size_t larger)
     return is_error(at) ? (int)at : 0;
 }
 
-/* The kernel says -EFAULT when the range is not one mapping, and then what keeps it from growing:
- * the stack lies behind. */
+/* The kernel checks first whether the range is one mapping (-EFAULT), then whether it can grow: it
+ * cannot, because the stack lies behind. */
 static bool is_one_mapping(void *start, size_t size, size_t page)
 {
     size_t larger = align_up(stack_address() - (uintptr_t)start, page) + page;
@@ -205,8 +206,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The touch makes one where the range has no page table; where it has one, which stays when pages
- * are dropped in parts, the kernel must be asked to replace it (6.1 on). */
+/* The touch makes a huge page if the range has no page table. A page table stays when pages are
+ * dropped in parts; then the kernel must be asked to replace it (6.1 on). */
 uint64_t os_make_huge(void *start, size_t size)
 {
     if (advise(start, size, MADV_HUGEPAGE) != 0)
@@ -220,7 +221,7 @@ uint64_t os_make_huge(void *start, size_t size)
     return is_huge ? (uint64_t)(now_ns() - before) : 0;
 }
 
-/* To be told that a part is not needed makes the kernel part a huge page. */
+/* MADV_FREE of a part makes the kernel split a huge page. */
 static void part_huge_at(char *start, size_t size)
 {
     if (size > 0)
@@ -244,7 +245,7 @@ int os_commit(void *start, size_t size)
     return (int)system_call(SYS_mprotect, (long)start, (long)size, ACCESS, 0, 0, 0);
 }
 
-/* Its pages were dropped before: who keeps books of them was told then. */
+/* Its pages were purged before; functions that track pages were informed then. */
 int os_unmap(void *start, size_t size)
 {
     return os_release(start, size);
@@ -259,7 +260,7 @@ int os_purge(void *start, size_t size)
 {
     PROBE_2("purge", start, size);
     int error = told_madvise(start, size, MADV_DONTNEED);
-    /* Locked pages: newer kernels drop them if they are told that it is meant. */
+    /* Locked pages: newer kernels drop them with this advice. */
     return error == -EINVAL ? advise(start, size, MADV_DONTNEED_LOCKED) : error;
 }
 
@@ -269,7 +270,7 @@ int os_renew(void *start, size_t size)
     if (error != 0)
         return error;
     advise(start, size, MADV_NOHUGEPAGE);
-    /* Where the program has all that is mapped locked (MCL_FUTURE) the kernel has filled it. */
+    /* If the program locks all future mappings (MCL_FUTURE), the kernel has filled the range. */
     advise(start, size, MADV_DONTNEED_LOCKED);
     return 0;
 }
@@ -278,7 +279,7 @@ int os_move(void *from, void *to, size_t size)
 {
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     int error = told_mremap(from, size, size, flags, to);
-    /* Kernels that cannot go on for these reasons may have unmapped the target before they knew. */
+    /* For these errors the kernel may have unmapped the target already. */
     bool may_be_hole = error == -ENOMEM || error == -EFAULT || error == -EAGAIN;
     return !may_be_hole || os_renew(to, size) == 0 ? error : OS_HOLE;
 }
@@ -290,13 +291,13 @@ int os_carry(void *from, void *to, size_t size)
 
 void os_name(void *start, size_t size, const char *name)
 {
-    static _Atomic bool is_refused; /* by a kernel without names, each time */
+    static _Atomic bool is_refused; /* the kernel has no names */
     if (!load(&is_refused, RELAXED) && system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME,
                                                    (long)start, (long)size, (long)name, 0) != 0)
         store(&is_refused, true, RELAXED);
 }
 
-/* Adds the pages that are present to *resident. False: part of the range is not mapped. */
+/* Adds the present pages to *resident. False: part of the range is not mapped. */
 static bool add_present(const char *start, size_t pages, size_t page, size_t *resident)
 {
     unsigned char present[RESIDENT_PAGES];
@@ -307,8 +308,8 @@ static bool add_present(const char *start, size_t pages, size_t page, size_t *re
     return true;
 }
 
-/* Apart: its stack is not needed where the kernel counts. Of a piece with a hole single pages are
- * asked about. */
+/* A separate function: its stack is not needed where smaps exists. Asks page by page about a piece
+ * with a hole. */
 static NOINLINE size_t resident_by_mincore(const char *start, size_t size)
 {
     size_t page = auxiliary_value(AT_PAGESZ), resident = 0;
@@ -322,7 +323,7 @@ static NOINLINE size_t resident_by_mincore(const char *start, size_t size)
     return resident;
 }
 
-/* The number of KiB in a line that begins with "Rss:", else false. */
+/* Parses the KiB of a line that begins with "Rss:". False: another line. */
 static bool parse_rss(char *line, size_t *kib)
 {
     if (strncmp(line, "Rss:", 4) != 0)

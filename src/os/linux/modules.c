@@ -1,13 +1,13 @@
 /*
  * modules.c: executable mappings from /proc/self/maps, build ids from the notes in memory.
  *
- * The program headers lie in the mapping of a file's first page, which comes before its executable
- * mappings. They say where the notes are, and how far the file was moved from the addresses that it
- * was linked for. Both are copied by process_vm_readv, or through /proc/self/mem where a filter
- * refuses that, so that a library unmapped by another thread costs its build id and nothing else.
+ * The program headers lie in the mapping of a file's first page, which precedes its executable
+ * mappings. They say where the notes are, and the file's load bias. Both are copied by
+ * process_vm_readv, or through /proc/self/mem if a filter refuses that, so that a library that
+ * another thread unmaps loses only its build id.
  *
- * Owner: the caller; each call has buffers of its own, mapped for as long as it lasts, since signal
- * stacks are small.
+ * Owner: the caller; each call maps separate buffers for its duration, since signal stacks are
+ * small.
  */
 #define _GNU_SOURCE
 
@@ -27,8 +27,8 @@
 #include "os/linux/syscall.h"
 
 enum {
-    HEADERS_MAX = 64, /* program headers of a file that are looked at */
-    NOTES_MAX = 64,   /* notes of a program header                    */
+    HEADERS_MAX = 64, /* most program headers that are read */
+    NOTES_MAX = 64,   /* most notes of a program header     */
     LINE_BYTES = PATH_MAX + 128,
 };
 
@@ -39,7 +39,7 @@ struct reader {
     unsigned char build_id[OS_BUILD_ID_MAX];
 };
 
-/* What a line of /proc/self/maps says. */
+/* A parsed line of /proc/self/maps. */
 struct line {
     uintptr_t start, end;
     uint64_t offset, device, inode;
@@ -47,13 +47,13 @@ struct line {
     char *path;
 };
 
-/* The mapping of a file's first page, the last that was seen. */
+/* The last mapping of a file's first page. */
 struct image {
     uintptr_t base;
     uint64_t device, inode;
 };
 
-/* The number at *words; moves behind it and the one character after it. */
+/* Parses the number at *words; moves behind it and the next character. */
 static uint64_t parse_number(char **words, unsigned base)
 {
     uint64_t value = lines_number(words, base);
@@ -99,7 +99,7 @@ static bool copy_by_file(uintptr_t from, void *to, size_t size)
     return copied == (long)size;
 }
 
-/* Copies memory that may be gone. */
+/* Copies memory that may be unmapped. */
 static bool copy_memory(uintptr_t from, void *to, size_t size)
 {
     struct iovec here = {to, size};
@@ -109,8 +109,8 @@ static bool copy_memory(uintptr_t from, void *to, size_t size)
     return copied == (long)size || copy_by_file(from, to, size);
 }
 
-/* The program headers of the file whose first page is at `base`; 0 when there are none to be had.
- */
+/* Reads the program headers of the file whose first page is at `base`. Returns how many; 0:
+ * unavailable. */
 static size_t read_headers(struct reader *reader, uintptr_t base)
 {
     Elf64_Ehdr file;
@@ -122,9 +122,8 @@ static size_t read_headers(struct reader *reader, uintptr_t base)
     return is_read ? count : 0;
 }
 
-/* Looks for the build id among the notes of one program header; its length, or 0. Notes that are
- * aligned to 8 have contents of such a size that 4 finds them as well; and mold says 8 of all when
- * one is. */
+/* Finds the build id among the notes of one program header. Returns its length, or 0. Alignment 4
+ * also finds notes aligned to 8, by their sizes; and mold says 8 for all if one needs 8. */
 static size_t read_notes(struct reader *reader, uintptr_t at, size_t bytes)
 {
     enum { ALIGN = 4 };
@@ -144,7 +143,7 @@ static size_t read_notes(struct reader *reader, uintptr_t at, size_t bytes)
     return 0;
 }
 
-/* Fills in what only the file's own headers tell. */
+/* Fills in the facts that only the file's headers have. */
 static void describe(struct reader *reader, uintptr_t base, struct os_module *module)
 {
     size_t count = read_headers(reader, base);
@@ -197,7 +196,7 @@ static int visit_all(struct reader *reader, void (*visit)(const struct os_module
     return result;
 }
 
-/* Buffers and the open list; NULL and *error when either cannot be had. */
+/* Maps the buffers and opens the list; NULL and *error if either fails. */
 static struct reader *reader_begin(int *error)
 {
     long at = system_call(SYS_mmap, 0, sizeof(struct reader), PROT_READ | PROT_WRITE,

@@ -1,5 +1,5 @@
 /*
- * process.c: what the machine and the process are, the clock, the environment, output.
+ * process.c: facts of the machine and the process, the clock, the environment, output.
  */
 #define _GNU_SOURCE
 
@@ -23,8 +23,8 @@
 #include "os/linux/lines.h"
 #include "os/linux/syscall.h"
 
-/* CPUs that this process may use; the kernel writes as many bytes as its own masks have, so that
- * every CPU's number lies below *limit. */
+/* Counts the CPUs that this process may use. The kernel writes as many bytes as its masks have, so
+ * every CPU's number is below *limit. */
 static unsigned usable_cpus(unsigned *limit)
 {
     uint64_t mask[64] = {0};
@@ -36,7 +36,7 @@ static unsigned usable_cpus(unsigned *limit)
     return count > 0 ? count : 1;
 }
 
-/* Whether whoever runs the machine allows them, on request at least: the word in brackets. */
+/* Whether the system allows huge pages, at least on request: the word in brackets. */
 static bool may_have_huge_pages(size_t page_bytes)
 {
     struct lines lines;
@@ -161,8 +161,8 @@ void check_write(const char *words, size_t length)
     os_write(STDERR_FILENO, words, length);
 }
 
-/* To this thread first; it may have it blocked, so then to whichever thread takes it; and then
- * without return. */
+/* Signals this thread first. The thread may block the signal, so then any thread of the process;
+ * abort() does not return. */
 void check_abort(void)
 {
     long process = system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);

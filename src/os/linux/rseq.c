@@ -1,8 +1,8 @@
 /*
  * rseq.c: whether threads can have restartable sequences here, and each thread's area.
  *
- * The C library registers an area for each thread since glibc 2.35. Where it did not, a thread gets
- * one in its own thread-local storage, and gives it up before that storage goes.
+ * glibc registers an area for each thread since 2.35. Otherwise a thread registers one in
+ * thread-local storage, and unregisters it before that storage is freed.
  */
 #define _GNU_SOURCE
 
@@ -17,7 +17,7 @@
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define HAS_SEQUENCES 0 /* it sees the stores of instructions only that the compiler made */
+#define HAS_SEQUENCES 0 /* thread sanitizer does not see stores in assembly */
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -42,7 +42,7 @@ enum { SIGNATURE = 0x53053053 };
 enum { SIGNATURE = (int)0xd428bc00 };
 #endif
 
-/* glibc's, where it has them. */
+/* glibc's, if present. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -58,8 +58,8 @@ static long own_area_call(int flags)
     return system_call(SYS_rseq, (long)&own_area, AREA_BYTES, flags, SIGNATURE, 0, 0);
 }
 
-/* Runs among the destructors of thread-specific data: the storage of `own_area` may go with the
- * thread, while the kernel still writes to it. */
+/* Runs among the destructors of thread-specific data: the storage of `own_area` may be freed with
+ * the thread, while the kernel still writes to it. */
 static void leave(void *area)
 {
     (void)area; /* own_area, as this is its thread */
@@ -77,15 +77,15 @@ static struct rseq_area *given_area(void)
     return (int32_t)area->cpu_id >= 0 ? area : NULL;
 }
 
-/* A thread that the C library did not make has storage that nobody registered, perhaps zeroed,
+/* A thread that the C library did not make has storage that is not registered, perhaps zeroed,
  * which reads as CPU 0 and core 0. */
 static bool is_registered(const struct rseq_area *area)
 {
     return area->cpu_id != 0 || area->core != 0 || os_thread_is_noted();
 }
 
-/* Calls nothing of the C library, which may be another's that allocates: the heap is just being
- * started. */
+/* Calls no function of the C library, which may be interposed and allocate: the heap is still
+ * starting. */
 int os_rseq_start(void)
 {
     if (!HAS_SEQUENCES || auxiliary_value(AUX_FEATURE_BYTES) < AREA_BYTES_WITH_CORE)
@@ -99,7 +99,8 @@ int os_rseq_start(void)
     return (int)system_call(SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0);
 }
 
-/* Made only where a thread needs it. False: there is none, or it is just being made. */
+/* Makes the key when a thread first needs it. False: there is none, or another thread is making it.
+ */
 static bool has_key(void)
 {
     uint32_t state = KEY_NOT_YET;

@@ -1,17 +1,18 @@
 /*
  * rseq_aarch64.h: the sequences for aarch64.
  *
- * As rseq_x86_64.h. A push ends with a release: C1 of core/cache.c. What runs after an abort lies
- * behind the sequence, in the same function: no branch by a register can go there, where the
- * processor checks what such a branch may reach, and the function's own tables serve unwinders.
+ * Contract as in rseq_x86_64.h. A push ends with a release: C1 of core/cache.c. The code after an
+ * abort lies behind the sequence, in the same function: a branch by register cannot go there,
+ * because the processor checks the targets of such branches, and the function's own tables serve
+ * unwinders.
  */
 #ifndef CALM_OS_LINUX_RSEQ_AARCH64_H
 #define CALM_OS_LINUX_RSEQ_AARCH64_H
 
 #include "os/rseq.h"
 
-/* Label 9 is the description: the sequence lies from 1 to 2; an abort goes to 4, as does a look
- * that finds nothing to do. */
+/* Label 9 is the descriptor: the sequence lies from 1 to 2. An abort goes to 4, as does a sequence
+ * with nothing to do. */
 #define RSEQ_BEGIN                                                                                 \
     ".pushsection __rseq_cs, \"aw?\"\n\t"                                                          \
     ".balign 32\n"                                                                                 \
@@ -34,7 +35,7 @@
     "b %l[failed]\n"                                                                               \
     "5:"
 
-/* As in rseq_x86_64.h. */
+/* See rseq_x86_64.h. */
 #define RSEQ_END __asm__ volatile("")
 
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)

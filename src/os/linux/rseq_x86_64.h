@@ -1,20 +1,21 @@
 /*
  * rseq_x86_64.h: the sequences for x86-64.
  *
- * Each begins by naming its description in the thread's area, and ends with one store. An abort
- * goes to `calm_rseq_aborted`, behind the signature that the C library registered. It finds the
- * description in r11, and in it, behind what the kernel reads, where the program goes on.
+ * Each sequence begins by storing its descriptor in the thread's area, and ends with one store. An
+ * abort goes to `calm_rseq_aborted`, behind the signature that the C library registered. That code
+ * finds the descriptor in r11, and in the descriptor, behind the kernel's fields, the address to
+ * continue at.
  *
- * Unwinders see it as a frame that was interrupted there: a profiler's signal aborts the sequence
- * that it meets, so this is where profilers find a thread that was in one.
+ * To unwinders, `calm_rseq_aborted` is a frame interrupted there: a profiler's signal aborts the
+ * sequence that it interrupts, so profilers find such threads at this address.
  */
 #ifndef CALM_OS_LINUX_RSEQ_X86_64_H
 #define CALM_OS_LINUX_RSEQ_X86_64_H
 
 #include "os/rseq.h"
 
-/* Every object file brings one, and the linker binds all to the first. Link-time optimisation may
- * put several into one file, hence .ifndef. */
+/* Every object file has a copy, and the linker binds all references to the first. Link-time
+ * optimisation may put several into one file, hence .ifndef. */
 __asm__(".ifndef calm_rseq_aborted\n\t"
         ".pushsection __rseq_failure, \"ax\", @progbits\n\t"
         ".weak calm_rseq_aborted\n\t"
@@ -33,8 +34,8 @@ __asm__(".ifndef calm_rseq_aborted\n\t"
         ".popsection\n\t"
         ".endif");
 
-/* Label 9 is the description: the sequence lies from 1 to 2; after an abort, as after a look that
- * finds nothing to do, the program goes on at the label `failed`. */
+/* Label 9 is the descriptor: the sequence lies from 1 to 2. After an abort, and if there is nothing
+ * to do, the program continues at the label `failed`. */
 #define RSEQ_BEGIN                                                                                 \
     ".pushsection __rseq_cs, \"aw?\"\n\t"                                                          \
     ".balign 32\n"                                                                                 \
@@ -49,12 +50,12 @@ __asm__(".ifndef calm_rseq_aborted\n\t"
     "movl 24(%[area]), %k[word]\n\t"                                                               \
     "shlq $6, %[word]\n\t"
 
-/* On both ways out of a branching asm with outputs: some compilers drop what they put there
- * themselves (gcc bug 113921), such as the NULL of a failure, but not this. */
+/* Placed on both ways out of a branching asm with outputs: some compilers drop their own code there
+ * (gcc bug 113921), such as the NULL of a failure, but not this. */
 #define RSEQ_END __asm__ volatile("")
 
-/* Behind its last store it fetches the line of what it left on top. That may be another's by then,
- * or none: a prefetch of anything does no harm. */
+/* After its last store, prefetches the line of the new top block. That block may be another
+ * thread's by then, or none: a prefetch is harmless. */
 ALWAYS_INLINE void *rseq_pop(struct rseq_area *area, struct rseq_slot *slots, size_t offset)
 {
     void *block;

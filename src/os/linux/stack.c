@@ -1,10 +1,10 @@
 /*
- * stack.c: the walk: from a frame to its caller's, until nothing says how to go on.
+ * stack.c: the walk: from a frame to its caller's, until no information is left.
  *
- * A step takes the first of three ways that applies: the kernel's record of what a signal
- * interrupted; the function's entry in the unwind tables; the chain of frame pointers. The CFA only
- * ever grows on a stack, so a walk ends; a signal may have come while another stack was in use, and
- * starts a new one. What the tables said of an address is kept for later walks, nothing else.
+ * A step takes the first of three ways that applies: the kernel's signal record; the function's
+ * entry in the unwind tables; the chain of frame pointers. The CFA only grows on a stack, so a walk
+ * ends; a signal that interrupted another stack begins a new stack. Only table lookups are cached
+ * for later walks.
  */
 #include "os/stack.h"
 
@@ -15,27 +15,28 @@
 #include "os/linux/stack_short.h"
 
 enum {
-    FP_FRAME_BYTES_MAX = 256 << 10, /* further away is no frame pointer */
+    FP_FRAME_BYTES_MAX = 256 << 10, /* a greater distance is no frame pointer */
     ADDRESS_MIN = 4096,
     CODE_PAGE = 4096,
     INSIDE_MAX = 16,
     TOLD_MAX = 8,
-    INSIDE_BYTES_MAX = 16 << 10, /* of frames that a caller is known without */
+    INSIDE_BYTES_MAX = 16 << 10, /* largest distance from this function to the known caller */
 };
 
 struct walk {
     struct stack_frame frame;
     struct stack_memory memory;
     struct stack_tables tables; /* of the last module */
-    uintptr_t code_page;        /* the last that was found readable */
-    uintptr_t kept_at;          /* where the frame's pc was; 0: in no word of the stack */
-    bool is_fixed;              /* where that is, the stack pointer before tells */
+    uintptr_t code_page;        /* the last page that was found readable */
+    uintptr_t kept_at;          /* where the frame's pc was saved; 0: in no stack word */
+    bool is_fixed;              /* kept_at is at a constant distance from the previous sp */
     bool is_guessed;            /* a step was made without tables */
 };
 
 enum step { STEP_DONE, STEP_END, STEP_CANNOT };
 
-/* The tables of the module that `pc` is in. Most frames are of the module of the one before. */
+/* Finds the tables of the module around `pc`. Most frames are in the same module as the frame
+ * before. */
 static bool find_tables(struct walk *walk, uintptr_t pc)
 {
     const struct stack_tables *tables = &walk->tables;
@@ -59,7 +60,7 @@ static bool is_sigreturn(struct walk *walk, uintptr_t pc)
            memcmp((const void *)pc, STACK_SIGRETURN, STACK_SIGRETURN_BYTES) == 0;
 }
 
-/* Goes on at the registers that a signal interrupted, on their stack. */
+/* Continues with the registers that a signal interrupted, on their stack. */
 static enum step step_signal(struct walk *walk)
 {
     struct stack_frame *frame = &walk->frame;
@@ -96,7 +97,7 @@ static bool find_cfa(struct walk *walk, const struct stack_row *row, uint64_t *o
     return true;
 }
 
-/* The caller's value of a register. False: nobody knows. */
+/* The caller's value of a register. False: unknown. */
 static bool find_register(struct walk *walk, const struct stack_row *row, unsigned number,
                           uint64_t cfa, uint64_t *out)
 {
@@ -122,8 +123,8 @@ static bool find_register(struct walk *walk, const struct stack_row *row, unsign
     return false;
 }
 
-/* Whether a frame may end at `cfa`: above its own stack pointer, for it called somebody, which
- * leaves something on the stack; only a function that a signal interrupted need not have. */
+/* Whether a frame may end at `cfa`: above its stack pointer, since a call leaves something on the
+ * stack. Only a function that a signal interrupted may have an empty frame. */
 static bool is_above(const struct stack_frame *frame, uint64_t cfa)
 {
     if (cfa % sizeof(uint64_t) != 0)
@@ -151,7 +152,7 @@ static enum step apply(struct walk *walk, const struct stack_entry *entry,
         unsigned number = bit_lowest(left);
         uint64_t value;
         if (number == STACK_SP && row->rules[number] == RULE_SAME)
-            continue; /* restored to what it is without a rule: the CFA */
+            continue; /* without a rule, sp is the CFA */
         if (find_register(walk, row, number, cfa, &value))
             stack_set(&next, number, value);
         else
@@ -173,14 +174,14 @@ static enum step apply(struct walk *walk, const struct stack_entry *entry,
     return STEP_DONE;
 }
 
-/* A function's record: its caller's frame pointer, and the address it returns to. */
+/* Uses a frame record: the caller's frame pointer, and the return address. */
 static enum step step_frame_pointer(struct walk *walk)
 {
     struct stack_frame *frame = &walk->frame;
     uintptr_t at = frame->registers[STACK_FP];
     uint64_t fp, pc;
     if (!stack_knows(frame, STACK_FP) ||
-        at - walk->memory.low > FP_FRAME_BYTES_MAX || /* and so is what lies below */
+        at - walk->memory.low > FP_FRAME_BYTES_MAX || /* also true if `at` is below */
         !stack_memory_read(&walk->memory, at, &fp) ||
         !stack_memory_read(&walk->memory, at + sizeof fp, &pc))
         return STEP_END;
@@ -197,7 +198,7 @@ static enum step step_frame_pointer(struct walk *walk)
     return STEP_DONE;
 }
 
-/* Whether the saves of a row, up to `cfa`, can be read without asking for each. */
+/* Whether the saves of a row, up to `cfa`, are readable without a check of each. */
 static bool has_frame(struct walk *walk, const struct stack_brief *row, uint64_t cfa)
 {
     struct stack_memory *memory = &walk->memory;
@@ -208,7 +209,7 @@ static bool has_frame(struct walk *walk, const struct stack_brief *row, uint64_t
     return nearest < memory->end || stack_memory_read(memory, nearest, &word);
 }
 
-/* As apply() of the whole row, or STEP_CANNOT where that one is to look closer. */
+/* Like apply(), for a brief row; STEP_CANNOT: use the whole row. */
 __attribute__((no_sanitize("address"), no_sanitize("thread"))) static enum step apply_brief(
     struct walk *walk, const struct stack_brief *row)
 {
@@ -236,7 +237,7 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) static enum step 
     return STEP_DONE;
 }
 
-/* A step that was made before. STEP_CANNOT: it is to be made anew. */
+/* Makes a step from a cached row. STEP_CANNOT: there is no valid one. */
 ALWAYS_INLINE enum step step_kept(struct walk *walk, uintptr_t pc)
 {
     struct stack_kept kept;
@@ -270,10 +271,10 @@ static bool step(struct walk *walk)
     return result == STEP_DONE && walk->frame.pc >= ADDRESS_MIN;
 }
 
-/* Begins in the function that this is a part of. */
+/* Begins in the enclosing function. */
 ALWAYS_INLINE void begin(struct walk *walk)
 {
-    /* Asking for it gives the function a frame pointer, for builds without tables. */
+    /* This builtin gives the function a frame pointer, for builds without tables. */
     uintptr_t record = (uintptr_t)__builtin_frame_address(0);
     walk->frame.pc = stack_seed(walk->frame.registers, &walk->frame.known);
     walk->frame.is_exact = true;
@@ -296,13 +297,12 @@ NOINLINE size_t os_stack(uintptr_t *callers, size_t max)
     return count;
 }
 
-/* A frame whose stack pointer is known. An unknown frame pointer counts as 0, which no frame lies
- * above. */
+/* A frame with a known stack pointer. An unknown frame pointer is 0, which is below all frames. */
 struct short_frame {
     uintptr_t pc, sp, fp;
 };
 
-/* Steps to the caller by a short row. False: there is none, or it makes no sense. */
+/* Steps to the caller by a short row. False: there is no row, or it is inconsistent. */
 __attribute__((always_inline, no_sanitize("address"), no_sanitize("thread"))) static inline bool
 step_short(struct short_frame *frame, struct stack_memory *memory)
 {
@@ -320,8 +320,8 @@ step_short(struct short_frame *frame, struct stack_memory *memory)
     return true;
 }
 
-/* Walks on by short rows, from a frame whose stack pointer is known: adds callers up to `max`, and
- * leaves the walk where there is no such row. STEP_END: there are no more callers. */
+/* Continues by short rows, from a frame with a known stack pointer. Adds callers up to `max`, and
+ * leaves the walk at the first frame without a row. STEP_END: no more callers. */
 static enum step walk_short(struct walk *walk, uintptr_t *callers, size_t *count, size_t max)
 {
     struct short_frame frame = {walk->frame.pc, walk->frame.registers[STACK_SP], 0};
@@ -397,8 +397,8 @@ NOINLINE size_t os_callers(uintptr_t first, struct os_caller *callers, size_t ma
 }
 
 /*
- * As os_stack_told by short rows alone: 0 where one is missing. `record`: what that function begins
- * its frame with, so the frame pointer is known as in a whole walk.
+ * Like os_stack_told(), by short rows alone: 0 if one is missing. `record`: the frame record of
+ * os_stack_told(), so the frame pointer is known as in a whole walk.
  */
 __attribute__((always_inline, no_sanitize("address"), no_sanitize("thread"))) static inline size_t
 told_short(const volatile uintptr_t *record, uintptr_t first, uintptr_t first_sp,
@@ -409,7 +409,7 @@ told_short(const volatile uintptr_t *record, uintptr_t first, uintptr_t first_sp
         return 0;
     struct short_frame frame = {record[1], here + 2 * sizeof(uintptr_t), record[0]};
     struct stack_memory memory;
-    stack_memory_begin(&memory, first_sp, true); /* what is below are frames of ours */
+    stack_memory_begin(&memory, first_sp, true); /* the memory below holds the walk's own frames */
     for (unsigned inside = 0; frame.sp != first_sp; inside++)
         if (inside == INSIDE_MAX || frame.sp > first_sp || !step_short(&frame, &memory))
             return 0;
@@ -422,7 +422,7 @@ told_short(const volatile uintptr_t *record, uintptr_t first, uintptr_t first_sp
     return count == max || short_is_end(short_find(frame.pc - 1)) ? count : 0;
 }
 
-/* By a whole walk, which keeps the rows that it goes by. */
+/* Uses a whole walk, which caches the rows that it needs. */
 static NOINLINE size_t told_whole(uintptr_t first, uintptr_t first_sp, uintptr_t *callers,
                                   size_t max)
 {

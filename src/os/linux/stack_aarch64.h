@@ -1,6 +1,6 @@
 /*
- * stack_aarch64.h: what a walk of the stack must know of the processor. Register numbers are those
- * of the tables: DWARF for the Arm 64-bit Architecture, section 4.1.
+ * stack_aarch64.h: what a stack walk needs to know of the processor. Register numbers are the
+ * tables': DWARF for the Arm 64-bit Architecture, section 4.1.
  */
 #ifndef CALM_OS_LINUX_STACK_AARCH64_H
 #define CALM_OS_LINUX_STACK_AARCH64_H
@@ -11,14 +11,14 @@ enum {
     STACK_REGISTERS = 33,
     STACK_FP = 29,
     STACK_SP = 31,
-    STACK_PC = 32,         /* where the interrupted address is, after a signal */
-    STACK_RED_ZONE = 0,    /* bytes below the stack pointer that belong to a leaf function */
-    STACK_FP_KNOWS_SP = 0, /* the frame's record may lie anywhere in the frame */
+    STACK_PC = 32,         /* holds the interrupted address after a signal */
+    STACK_RED_ZONE = 0,    /* bytes below the stack pointer that a leaf function may use */
+    STACK_FP_KNOWS_SP = 0, /* the frame record may lie anywhere in the frame */
     STACK_HAS_SIGNED_RETURNS = 1,
     STACK_CALLS_PUSH = 0, /* a call leaves its return address in a register */
 };
 
-/* The registers that a function preserves, and the address where that was so. */
+/* Stores the callee-saved registers, and returns the address where they had these values. */
 ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
 {
     uintptr_t pc, sp;
@@ -42,9 +42,9 @@ ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
 enum { STACK_SIGRETURN_BYTES = 8 };
 #define STACK_SIGRETURN "\x68\x11\x80\xd2\x01\x00\x00\xd4"
 
-/* Where the kernel keeps a register of the interrupted function: bytes above the stack pointer of
- * the return from the handler, which points to a struct rt_sigframe: 128 bytes of siginfo, then a
- * struct ucontext with its registers x0 to x30, sp and pc, in this order. */
+/* Where the kernel saves each register of the interrupted function: bytes above the stack pointer
+ * of the handler's return, which points to a struct rt_sigframe: 128 bytes of siginfo, then a
+ * struct ucontext with x0 to x30, sp and pc, in this order. */
 static const uint16_t stack_saved_at[STACK_REGISTERS] = {
     312, 320, 328, 336, 344, 352, 360, 368, 376, 384, 392, 400, 408, 416, 424, 432, 440,
     448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568,

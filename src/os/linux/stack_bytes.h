@@ -8,20 +8,20 @@
 
 #include "base/attr.h"
 
-/* A module's tables: they are in the segment [start, end), which can be read. */
+/* A module's tables, which lie in the readable segment [start, end). */
 struct stack_tables {
     uintptr_t start, end;
     uintptr_t header;         /* .eh_frame_hdr */
-    uintptr_t code, code_end; /* the addresses that they tell of */
+    uintptr_t code, code_end; /* the addresses that the tables cover */
 };
 
-/* at <= end. A read past the end gives 0 and marks the reader. */
+/* at <= end. A read past the end returns 0 and sets is_bad. */
 struct stack_bytes {
     uintptr_t at, end;
     bool is_bad;
 };
 
-/* Between two addresses of the tables; empty and marked when they are not in them. */
+/* Reads between two addresses of the tables; empty and bad if they lie outside. */
 ALWAYS_INLINE struct stack_bytes stack_bytes_from(const struct stack_tables *tables, uintptr_t at,
                                                   uintptr_t end)
 {
@@ -57,7 +57,7 @@ ALWAYS_INLINE int64_t stack_bytes_signed(struct stack_bytes *bytes, unsigned siz
     return (int64_t)((value ^ sign) - sign);
 }
 
-/* LEB128. What does not fit into 64 bits is dropped; the sign is that of the last byte. */
+/* LEB128. Bits beyond 64 are dropped; the last byte gives the sign. */
 static inline uint64_t stack_bytes_leb(struct stack_bytes *bytes, bool is_signed)
 {
     uint64_t value = 0;

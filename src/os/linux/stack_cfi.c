@@ -1,16 +1,16 @@
 /*
- * stack_cfi.c: what a function's entry says of one address.
+ * stack_cfi.c: finds an entry's row for one address.
  *
  * An entry is a program that builds a table, one row for each address at which something changes.
- * We run it up to the row that holds, and keep no other. Sources: DWARF 5, sections 6.4.2 and 6.4.3
- * (instructions) and 2.5 (expressions); LSB Core 5.0, 10.6 for the GNU ones; DWARF for the Arm
- * 64-bit Architecture for the state of signed returns, which we need not know: a signature is
- * always removed.
+ * The interpreter runs up to the row for the address and keeps no other. Sources: DWARF 5, sections
+ * 6.4.2 and 6.4.3 (instructions) and 2.5 (expressions); LSB Core 5.0, 10.6 for the GNU ones; DWARF
+ * for the Arm 64-bit Architecture for the state of signed returns, which is not needed: signatures
+ * are always removed.
  */
 #include "os/linux/stack_parts.h"
 
 enum {
-    STEPS_MAX = 16384,   /* of a function's program; longer ones are as good as none */
+    STEPS_MAX = 16384,   /* of a function's program; longer ones are ignored */
     REMEMBERED_MAX = 2,  /* compilers use one */
     OPERATIONS_MAX = 64, /* of an expression */
     VALUES_MAX = 8,      /* on its stack */
@@ -34,7 +34,7 @@ static int32_t narrow(struct run *run, int64_t value)
     return (int32_t)value;
 }
 
-/* Registers that we do not follow, as those of vectors, are passed over. */
+/* Ignores registers that the walk does not follow, such as vector registers. */
 static void set_rule(struct run *run, uint64_t number, enum stack_rule rule, int64_t value)
 {
     if (number >= STACK_REGISTERS)
@@ -68,7 +68,7 @@ static void set_cfa(struct run *run, uint64_t number, int64_t value)
     run->row->is_cfa_expression = false;
 }
 
-/* Where the expression that follows lies; passes over it. */
+/* Returns the offset of the expression that follows, and skips it. */
 static int64_t expression(struct run *run, struct stack_bytes *bytes)
 {
     int64_t place = (int64_t)(bytes->at - run->tables->start);
@@ -92,7 +92,7 @@ static void restore_remembered(struct run *run)
         *run->row = run->remembered[--run->remembered_count];
 }
 
-/* Instructions that say how the CFA is found. False: it is none of them. */
+/* Instructions that define the CFA. False: another instruction. */
 static bool step_cfa(struct run *run, uint64_t code, struct stack_bytes *bytes)
 {
     struct stack_row *row = run->row;
@@ -123,7 +123,7 @@ static bool step_cfa(struct run *run, uint64_t code, struct stack_bytes *bytes)
     }
 }
 
-/* Instructions that say where a register is; each begins with its number. */
+/* Instructions that define where a register is; each begins with the register's number. */
 static bool step_register(struct run *run, uint64_t code, struct stack_bytes *bytes)
 {
     bool is_ours = (code >= 0x05 && code <= 0x09) || code == 0x10 || code == 0x11 ||
@@ -191,7 +191,7 @@ static void step_other(struct run *run, uint64_t code, struct stack_bytes *bytes
     }
 }
 
-/* Runs a program up to the last instruction that counts for `pc`. */
+/* Runs a program up to the last instruction that applies to `pc`. */
 static void run_program(struct run *run, uintptr_t at, uintptr_t end, uintptr_t pc)
 {
     struct stack_bytes bytes = stack_bytes_from(run->tables, at, end);
@@ -290,7 +290,7 @@ static void operate_on_two(struct evaluation *evaluation, uint64_t code)
     }
 }
 
-/* Operations that are followed by what they need, or need one value. */
+/* Operations with operands in the program, or with one value. */
 static void operate(struct evaluation *evaluation, uint64_t code, struct stack_bytes *bytes)
 {
     uint64_t value;

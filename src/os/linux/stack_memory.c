@@ -1,9 +1,9 @@
 /*
  * stack_memory.c: which words of a stack may be read.
  *
- * The kernel is asked by a call that fails: rt_sigprocmask with an operation that does not exist
- * first copies the mask at the address. EFAULT: it could not be read; EINVAL: it could, and nothing
- * was done. Any other answer, as of a filter of system calls, counts as no.
+ * Asks the kernel with a call that always fails: rt_sigprocmask with an invalid operation first
+ * copies the mask at the address. EFAULT: unreadable; EINVAL: readable, and nothing was done. Any
+ * other answer, such as a system-call filter's, counts as unreadable.
  */
 #include "os/linux/stack_parts.h"
 
@@ -14,7 +14,7 @@
 #include "os/stack.h"
 
 enum {
-    PAGE = 4096, /* the smallest there is; where pages are larger, some are asked about twice */
+    PAGE = 4096, /* smallest page size; larger pages are checked several times */
     WORD = 8,
     PAGES_TO_ASK_MAX = 1024,
     NO_OPERATION = -1,
@@ -56,7 +56,7 @@ static bool extend(struct stack_memory *memory, uintptr_t address)
     return true;
 }
 
-/* Frames of other functions hold what sanitizers have marked as out of bounds. */
+/* Other functions' frames hold bytes that sanitizers have marked as out of bounds. */
 __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) static uint64_t read_word(
     uintptr_t address)
 {
@@ -74,7 +74,7 @@ bool stack_memory_read(struct stack_memory *memory, uintptr_t address, uint64_t 
     return true;
 }
 
-/* A page of some stack above its pointer that could be read, by its number. */
+/* Number of the last page above a stack pointer that was readable. */
 static _Thread_local uintptr_t page_read;
 
 uintptr_t os_stack_word_far(uintptr_t at)

@@ -1,16 +1,16 @@
 /*
- * stack_parts.h: what the parts of a walk know of each other.
+ * stack_parts.h: the interfaces between the parts of a stack walk.
  *
  *     stack.c         the walk: from a frame to its caller's
  *     stack_memory.c  which words of the stack may be read
  *     stack_tables.c  a module's tables, and a function's entry in them
- *     stack_bytes.h   reading them
- *     stack_cfi.c     what an entry says of one address: where the caller's registers are
- *     stack_rows.c    what was found so before
- *     stack_short.h   the commonest of that, in a word each
+ *     stack_bytes.h   reading the tables
+ *     stack_cfi.c     an entry's row for one address: where the caller's registers are
+ *     stack_rows.c    cache of rows
+ *     stack_short.h   cache of the commonest rows, one word each
  *
- * Tables are trusted to be mapped, as the dynamic linker states, and for nothing else: every read
- * is within the module, every loop bounded, and a table that makes no sense is as good as none.
+ * Tables are trusted only to be mapped, as the dynamic linker states: every read is within the
+ * module, every loop is bounded, and a malformed table counts as no table.
  */
 #ifndef CALM_OS_LINUX_STACK_PARTS_H
 #define CALM_OS_LINUX_STACK_PARTS_H
@@ -29,7 +29,7 @@ struct stack_frame {
     uint64_t registers[STACK_REGISTERS];
     uint64_t known; /* a bit for each register whose value is known */
     uintptr_t pc;
-    bool is_exact; /* pc is where the function stands, not where a call returns to */
+    bool is_exact; /* pc is the current instruction, not a return address */
 };
 
 ALWAYS_INLINE bool stack_knows(const struct stack_frame *frame, uint64_t number)
@@ -44,19 +44,20 @@ ALWAYS_INLINE void stack_set(struct stack_frame *frame, unsigned number, uint64_
 }
 
 /*
- * Words of one stack. It is the pages that follow each other without a gap from the one that holds
- * the stack pointer; each is asked about once in a walk. Guard pages and unmapped ones end it.
+ * Words of one stack: the contiguous pages from the stack pointer's page on. Each page is checked
+ * once per walk. Guard pages and unmapped pages end the stack.
  */
 struct stack_memory {
-    uintptr_t low;         /* nothing below is read: those frames are gone */
+    uintptr_t low;         /* nothing below is read: those frames have returned */
     uintptr_t start, end;  /* pages known to be readable */
-    unsigned pages_to_ask; /* what is left of the bound on kernel entries */
+    unsigned pages_to_ask; /* kernel entries left */
 };
 
-/* Starts a stack at this stack pointer; `is_live`: the thread is running on it, so it is there. */
+/* Begins a stack at this stack pointer; `is_live`: the thread runs on it, so its page is readable.
+ */
 void stack_memory_begin(struct stack_memory *memory, uintptr_t sp, bool is_live);
 bool stack_memory_read(struct stack_memory *memory, uintptr_t address, uint64_t *out);
-/* Whether the page at `address` can be read; a kernel entry. */
+/* Whether the page at `address` is readable; a kernel entry. */
 bool stack_memory_is_readable(uintptr_t address);
 
 /* The entry of one function (an FDE with its CIE). Programs are addresses in the module. */
@@ -70,15 +71,15 @@ struct stack_entry {
     uint64_t index;   /* in the sorted table */
     uint8_t encoding; /* of addresses */
     bool is_signal_frame;
-    bool has_more; /* a length and that many bytes come before the program */
+    bool has_more; /* a length and that many bytes precede the program */
 };
 
 bool stack_tables_of(uintptr_t pc, struct stack_tables *out);
 bool stack_tables_find(const struct stack_tables *tables, uintptr_t pc, struct stack_entry *out);
 
-/* A digest of all bytes that the rows of the entry `index` follow from, and that the entry is the
- * one of its addresses: its words in the sorted table and the next ones, itself, its CIE. False:
- * they are not written as linkers do, or long. */
+/* Hashes all bytes that determine the rows of entry `index` and its range: its words in the
+ * sorted table and the next ones, the entry, and its CIE. False: the
+ * format is not the linkers' usual one, or a record is too long. */
 bool stack_tables_digest(const struct stack_tables *tables, uint64_t index, uint64_t *out);
 
 enum stack_rule {
@@ -87,16 +88,16 @@ enum stack_rule {
     RULE_AT_OFFSET, /* in the word at CFA + value */
     RULE_IS_OFFSET, /* CFA + value */
     RULE_AT_EXPRESSION,
-    RULE_IS_EXPRESSION, /* value: where it lies, from the module's start */
+    RULE_IS_EXPRESSION, /* value: the expression's offset from the module's start */
     RULE_IN_REGISTER,
 };
 
-/* Where the caller's registers are. CFA is the stack pointer's value after the return. */
+/* Where the caller's registers are. CFA is the stack pointer after the return. */
 struct stack_row {
-    int32_t cfa_value; /* to be added to cfa_register, or where the expression lies */
+    int32_t cfa_value; /* to add to cfa_register, or the expression's offset */
     uint8_t cfa_register;
     bool is_cfa_expression;
-    uint64_t ruled; /* a bit for each register that has had a rule; all others are the same */
+    uint64_t ruled; /* a bit for each register that had a rule; others are unchanged */
     uint8_t rules[STACK_REGISTERS];
     int32_t values[STACK_REGISTERS];
 };
@@ -106,40 +107,40 @@ bool stack_cfi_row(const struct stack_tables *tables, const struct stack_entry *
 
 enum { STACK_SAVES_MAX = 12, STACK_SAVE_BITS = 5 };
 
-/* A row of the common kind: the CFA is a register and a number, the return address and maybe other
- * registers are saved below it, the rest are the same; or there is no caller. */
+/* A row of the common kind: the CFA is a register plus a number, the return address and maybe other
+ * registers are saved below the CFA, the rest are unchanged; or there is no caller. */
 struct stack_brief {
     int32_t cfa_value;
     uint8_t cfa_register;
-    uint8_t returns; /* the register that has the return address */
+    uint8_t returns; /* the register with the return address */
     uint8_t count;   /* of saves */
     bool is_outermost;
-    uint32_t saved;                  /* a bit for each register that is */
-    uint16_t nearest, farthest;      /* words below the CFA where one is */
-    uint16_t saves[STACK_SAVES_MAX]; /* how many words, and in the low bits which register */
+    uint32_t saved;                  /* a bit for each saved register */
+    uint16_t nearest, farthest;      /* least and greatest words below the CFA of a save */
+    uint16_t saves[STACK_SAVES_MAX]; /* words below the CFA; in the low bits, the register */
 };
 
 struct stack_kept {
     struct stack_brief brief;
-    uintptr_t header; /* 0: the row holds for ever; else the tables that it was found in */
+    uintptr_t header; /* 0: the row is permanent; else its module's tables */
     uint64_t index;   /* of its entry */
     uint64_t digest;
 };
 
-/* The row for `pc`, if it is kept; where `header` is not 0, stack_rows_is_still() must be asked
- * with what are pc's tables now. Any thread; a signal handler, whatever it interrupted. */
+/* Finds the cached row for `pc`. If `header` is not 0, the caller must check stack_rows_is_still()
+ * with pc's current tables. Any thread; any signal handler. */
 bool stack_rows_find(uintptr_t pc, struct stack_kept *out);
 bool stack_rows_is_still(const struct stack_tables *tables, const struct stack_kept *kept);
 void stack_rows_keep(const struct stack_tables *tables, const struct stack_entry *entry,
                      const struct stack_row *row, uintptr_t pc);
 
-/* The value of the expression at `place` from the module's start; `pushed`: what it begins with, or
+/* Evaluates the expression at offset `place` in the module; `pushed`: its initial stack value, or
  * NULL. */
 bool stack_cfi_evaluate(const struct stack_tables *tables, int32_t place,
                         const struct stack_frame *frame, struct stack_memory *memory,
                         const uint64_t *pushed, uint64_t *out);
 
-/* An address in one of the encodings of LSB, "DWARF Exception Header Encoding". */
+/* Reads an address in an encoding of LSB, "DWARF Exception Header Encoding". */
 uintptr_t stack_bytes_address(struct stack_bytes *bytes, uint8_t encoding,
                               const struct stack_tables *tables);
 

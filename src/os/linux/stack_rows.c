@@ -1,14 +1,14 @@
 /*
- * stack_rows.c: rows that walks have found before, by address.
+ * stack_rows.c: cache of rows by address.
  *
- * To find a row takes a thousand instructions: whose tables, which entry, what its program says. So
- * rows of the common kind stay here, in a table of fixed size, where a new one takes an old one's
- * place. A row of a module that cannot go before this code does holds for ever. Any other may be of
- * a library that was unloaded, with another one at its addresses since: such a row has a digest of
- * all that it follows from, which is made anew each time, from the tables that are there now.
+ * Finding a row takes a thousand instructions: the module's tables, the entry, its program. So rows
+ * of the common kind are cached in a table of fixed size, where a new row replaces an old one. A
+ * row of a module that is never unloaded before this code is permanent. Any other row may belong to
+ * a library that was unloaded and replaced by another one at its addresses: such a row has a digest
+ * of all bytes that determine it, which is recomputed on each use from the current tables.
  *
- * Owner: any thread, lock-free; who cannot write a slot leaves it. A slot's version is odd while it
- * is written, and other than before when it was: docs/protocols/profile.md. Design:
+ * Owner: any thread, lock-free; a thread that cannot write a slot skips it. A slot's version is odd
+ * during a write, and changes with each write: docs/protocols/profile.md. Design:
  * docs/design/stacks.md
  */
 #include <string.h>
@@ -26,14 +26,14 @@ enum {
     SLOTS = WAYS << SETS_LOG2,
     WORD = sizeof(uint64_t),
     WORDS = sizeof(struct stack_kept) / WORD,
-    BRIEF_WORDS = WORDS - 2, /* all but what only modules that may go have */
+    BRIEF_WORDS = WORDS - 2, /* without the fields for modules that may be unloaded */
     SAVE_WORDS_MAX = UINT16_MAX >> STACK_SAVE_BITS,
 };
 _Static_assert(WORDS *WORD == sizeof(struct stack_kept), "copied word by word");
 _Static_assert(offsetof(struct stack_kept, index) == BRIEF_WORDS * WORD, "in this order");
 
 struct slot {
-    _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint32_t version; /* odd: somebody writes; 0: empty */
+    _Alignas(2 * CACHE_LINE_BYTES) _Atomic uint32_t version; /* odd: being written; 0: empty */
     _Atomic uintptr_t pc;
     _Atomic uint64_t words[WORDS]; /* a struct stack_kept */
 };
@@ -44,7 +44,7 @@ static struct slot *set_of(uintptr_t pc)
     return &slots[(pc * 0x9E3779B97F4A7C15 >> (64 - SETS_LOG2)) * WAYS];
 }
 
-/* Copies a slot. False: it is of another address, or being written. */
+/* Copies a slot. False: it is for another address, or is being written. */
 ALWAYS_INLINE bool read_slot(struct slot *slot, uintptr_t pc, struct stack_kept *out)
 {
     uint32_t version = load(&slot->version, ACQUIRE); /* R1: pairs with W3 */
@@ -75,7 +75,7 @@ bool stack_rows_is_still(const struct stack_tables *tables, const struct stack_k
            digest == kept->digest;
 }
 
-/* The slot to write: this address's, an empty one, or one after the other. */
+/* The slot to write: this address's, an empty one, or the less often written. */
 static struct slot *choose(uintptr_t pc)
 {
     struct slot *set = set_of(pc);
@@ -93,7 +93,7 @@ static void write_slot(struct slot *slot, uintptr_t pc, const struct stack_kept 
     uint32_t version = load(&slot->version, RELAXED);
     if (version % 2 != 0 || !compare_swap(&slot->version, &version, version + 1, ACQUIRE, RELAXED))
         return;
-    store(&slot->pc, pc, RELEASE); /* W1: the odd version is seen before any of these */
+    store(&slot->pc, pc, RELEASE); /* W1: publishes the odd version before the data */
     for (unsigned i = 0; i < WORDS; i++)
         store(&slot->words[i], words[i], RELEASE); /* W2 */
     store(&slot->version, version + 2, RELEASE);   /* W3 */
@@ -112,7 +112,7 @@ static bool is_lasting(const struct stack_tables *tables)
            holds(tables, auxiliary_value(AT_ENTRY));
 }
 
-/* A register's rule in brief. False: it has none. */
+/* Abridges a register's rule. False: it has no brief form. */
 static bool abridge_rule(const struct stack_row *row, unsigned number, struct stack_brief *out)
 {
     if (row->rules[number] == RULE_SAME)

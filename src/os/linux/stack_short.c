@@ -1,5 +1,5 @@
 /*
- * stack_short.c: which rows fit a word, and the table of these words.
+ * stack_short.c: which rows fit in a word, and the table of the words.
  *
  * Owner: any thread; a slot is one word, written and read whole. Design: docs/design/stacks.md
  */
@@ -9,7 +9,7 @@ enum { WORD = sizeof(uint64_t) };
 
 _Atomic uint64_t stack_shorts[1 << SHORT_SLOTS_LOG2];
 
-/* How many words below the CFA a register is saved, or 0. */
+/* Words below the CFA at which a register is saved, or 0. */
 static unsigned saved_at(const struct stack_brief *row, unsigned number)
 {
     for (unsigned i = 0; i < row->count; i++)

@@ -1,10 +1,10 @@
 /*
  * stack_tables.c: a module's unwind tables, and a function's entry in them.
  *
- * glibc says without a lock which module an address is in (_dl_find_object, 2.35) and where its
- * .eh_frame_hdr lies: a sorted table of functions, each with its entry in .eh_frame. A C library
- * that cannot say so leaves the walk to frame pointers; dl_iterate_phdr is no way out, it locks.
- * Formats: Linux Standard Base Core 5.0, chapter 10.6; DWARF 5, section 6.4.1.
+ * glibc says without a lock which module contains an address (_dl_find_object, 2.35) and where its
+ * .eh_frame_hdr lies: a sorted table of functions, each with its entry in .eh_frame. With other C
+ * libraries the walk uses frame pointers; dl_iterate_phdr is unusable, because it locks. Formats:
+ * Linux Standard Base Core 5.0, chapter 10.6; DWARF 5, section 6.4.1.
  */
 #include "os/linux/stack_parts.h"
 
@@ -25,16 +25,16 @@ enum {
     BASE_FIELD = 0x10,  /* pcrel */
     BASE_TABLES = 0x30, /* datarel */
     SORTED_4 = 0x3b,    /* datarel, sdata4: what linkers write */
-    SORTED_8 = 0x3c,    /* datarel, sdata8: where 2 GiB are not enough */
+    SORTED_8 = 0x3c,    /* datarel, sdata8: for more than 2 GiB */
     HEADER_VERSION = 1,
     LENGTH_IS_64 = -1,         /* in the first four bytes: eight follow */
-    USUAL_HEADER = 0x3b031b01, /* version 1, as linkers write all */
+    USUAL_HEADER = 0x3b031b01, /* version 1, and the encodings of all linkers */
     USUAL_HEADER_BYTES = 12,
     USUAL_PAIR_BYTES = 8,
     DIGEST_BYTES_MAX = 2048, /* of one record */
 };
 
-/* The segment that holds the tables, if these are the program headers of their module. */
+/* Finds the segment that holds the tables, if these are their module's program headers. */
 static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias,
                          struct stack_tables *out)
 {
@@ -52,9 +52,8 @@ static bool find_segment(const Elf64_Phdr *headers, size_t count, uintptr_t bias
     return is_theirs && out->end != 0;
 }
 
-/* A module's program headers are behind its first page's beginning; what glibc calls its start is
- * that page, or the first page of code where the program has gaps, so the kernel's word counts
- * first. */
+/* A module's program headers follow the start of its first page. glibc's start is that page, or the
+ * first code page if the program has gaps, so the kernel's AT_PHDR comes first. */
 static bool find_module(uintptr_t start, uintptr_t bias, struct stack_tables *out)
 {
     const Elf64_Phdr *program = (const Elf64_Phdr *)auxiliary_value(AT_PHDR);
@@ -120,7 +119,7 @@ uintptr_t stack_bytes_address(struct stack_bytes *bytes, uint8_t encoding,
     return value;
 }
 
-/* The bytes of a CIE or FDE after its length. */
+/* Returns the bytes of a CIE or FDE after its length. */
 static struct stack_bytes record(const struct stack_tables *tables, uintptr_t at)
 {
     struct stack_bytes bytes = stack_bytes_from(tables, at, tables->end);
@@ -133,8 +132,8 @@ static struct stack_bytes record(const struct stack_tables *tables, uintptr_t at
     return bytes;
 }
 
-/* What a CIE's letters say: R, how addresses are written; P and L, of exceptions, are passed over;
- * S, a signal's frame; B and G, of signed returns and tagged memory, change nothing here. */
+/* Reads a CIE's augmentation: R is the address encoding; P and L, for exceptions, are skipped; S
+ * marks a signal frame; B and G, for signed returns and tagged memory, do not matter here. */
 static void read_augmentation(struct stack_bytes *bytes, uintptr_t letters,
                               const struct stack_tables *tables, struct stack_entry *out)
 {
@@ -210,7 +209,7 @@ static bool read_entry(const struct stack_tables *tables, uintptr_t at, uintptr_
     return !bytes.is_bad && pc - out->function < size;
 }
 
-/* The word `index` of the sorted table, which counts from the header. */
+/* Word `index` of the sorted table, relative to the header. */
 ALWAYS_INLINE uintptr_t sorted_word(const struct stack_tables *tables, struct stack_bytes sorted,
                                     uint64_t index, unsigned size)
 {
@@ -254,7 +253,7 @@ static uint64_t mixed(uint64_t digest, uint64_t word)
     return digest ^ digest >> 32;
 }
 
-/* Takes a whole record in. */
+/* Adds a whole record to the digest. */
 static bool digest_record(const struct stack_tables *tables, uintptr_t at, uint64_t *digest)
 {
     struct stack_bytes bytes = stack_bytes_from(tables, at, tables->end);

@@ -1,6 +1,6 @@
 /*
- * stack_x86_64.h: what a walk of the stack must know of the processor. Register numbers are those
- * of the tables: System V psABI for AMD64, figure "DWARF Register Number Mapping".
+ * stack_x86_64.h: what a stack walk needs to know of the processor. Register numbers are the
+ * tables': System V psABI for AMD64, figure "DWARF Register Number Mapping".
  */
 #ifndef CALM_OS_LINUX_STACK_X86_64_H
 #define CALM_OS_LINUX_STACK_X86_64_H
@@ -11,14 +11,14 @@ enum {
     STACK_REGISTERS = 17,
     STACK_FP = 6,
     STACK_SP = 7,
-    STACK_PC = 16,         /* where the interrupted address is, after a signal */
-    STACK_RED_ZONE = 128,  /* bytes below the stack pointer that belong to a leaf function */
-    STACK_FP_KNOWS_SP = 1, /* the caller's stack pointer is just above the frame's record */
+    STACK_PC = 16,         /* holds the interrupted address after a signal */
+    STACK_RED_ZONE = 128,  /* bytes below the stack pointer that a leaf function may use */
+    STACK_FP_KNOWS_SP = 1, /* the caller's stack pointer is just above the frame record */
     STACK_HAS_SIGNED_RETURNS = 0,
     STACK_CALLS_PUSH = 1, /* a call leaves its return address just below the stack pointer */
 };
 
-/* The registers that a function preserves, and the address where that was so. */
+/* Stores the callee-saved registers, and returns the address where they had these values. */
 ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
 {
     uintptr_t pc;
@@ -42,9 +42,8 @@ ALWAYS_INLINE uintptr_t stack_seed(uint64_t *registers, uint64_t *known)
 enum { STACK_SIGRETURN_BYTES = 9 };
 #define STACK_SIGRETURN "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 
-/* Where the kernel keeps a register of the interrupted function: bytes above the stack pointer of
- * the return from the handler, which points to a struct ucontext. Registers in the tables' order.
- */
+/* Where the kernel saves each register of the interrupted function, in the tables' order: bytes
+ * above the stack pointer of the handler's return, which points to a struct ucontext. */
 static const uint16_t stack_saved_at[STACK_REGISTERS] = {
     144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, 168,
 };

@@ -1,9 +1,9 @@
 /*
- * swap.c: pages that go to swap on request, and which are in memory.
+ * swap.c: pages out on request, and reads which pages are in memory.
  *
- * Whether a page is there is read from /proc/self/pagemap, where an ordinary process sees it of its
- * own pages. Without /proc the kernel is asked by mincore, for which a page that waits in the swap
- * cache is in memory: it then counts as touched, so less is sent out.
+ * Reads /proc/self/pagemap, where an ordinary process sees its own pages' presence. Without /proc,
+ * uses mincore, which counts a page in the swap cache as present: that page then counts as touched,
+ * so less is paged out.
  */
 #define _GNU_SOURCE
 

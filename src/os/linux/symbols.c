@@ -1,8 +1,9 @@
 /*
- * symbols.c: reads a module's table of dynamic symbols where the dynamic linker has mapped it.
+ * symbols.c: reads a module's dynamic symbols where the dynamic linker has mapped them.
  *
- * The linker's record of the module leads to its dynamic section, and that to the table, its names
- * and GNU's hash of them. The linker wrote absolute addresses there when it loaded the module.
+ * The linker's record of the module leads to its dynamic section, and that section to the symbols,
+ * their names and GNU's hash table. The linker wrote absolute addresses there when it loaded the
+ * module.
  */
 #include "os/symbols.h"
 
@@ -41,7 +42,7 @@ static bool read_dynamic(const Elf64_Dyn *dynamic, struct symbol_table *out)
         default: break;
         }
     }
-    /* Where the linker leaves the section as it is, the addresses are the file's. */
+    /* If the linker does not relocate the section, the addresses are the file's: reject them. */
     return out->symbols != NULL && out->names != NULL && out->hash != NULL &&
            (uintptr_t)out->symbols >= out->bias && stack_memory_is_readable((uintptr_t)out->hash);
 }
@@ -100,7 +101,7 @@ bool os_symbol_find(const void *code, const char *name, struct os_symbol *out)
     return true;
 }
 
-/* As the dynamic linker maps a segment: by whole pages. */
+/* By whole pages, as the dynamic linker maps a segment. */
 static bool describe(const Elf64_Phdr *header, uintptr_t bias, uintptr_t code,
                      struct os_module *out)
 {

@@ -16,12 +16,12 @@ static bool is_exit_key_made;
 
 enum { SIGNAL_SET_BYTES = 8 };
 
-/* The C library's own word; it is there from version 2.32 on. Nobody else can wait for a lock while
- * it is set. */
+/* The C library's flag, from version 2.32 on. While it is set, no other thread can wait for a lock.
+ */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* What an instruction of the thread's own brings: a step, a breakpoint, or a system call of ours
- * that a filter has a handler answer. The kernel ends a process that blocks the signal then. */
+/* Signals that the thread's own instructions raise: a step, a breakpoint, or a system call that a
+ * filter passes to a handler. The kernel ends a process that blocks such a signal. */
 #define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal) - 1))
 #define ALL_BUT_OWN (~(SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS)))
 

@@ -1,12 +1,12 @@
 /*
- * told.h: system calls that take pages of blocks away, by way of the C library.
+ * told.h: system calls that remove pages of blocks, made through the C library.
  *
- * Whoever remembers pages by their addresses, as caches of memory that a network card may read do,
- * puts its own functions in the place of these, and must be told. Calls that take nothing away go
- * to the kernel at once. All return 0 or -errno, and leave errno alone.
+ * Programs that cache facts about pages by address, such as memory registered with a network card,
+ * interpose these functions and must be informed. Calls that remove nothing go to the kernel
+ * directly. All return 0 or -errno, and preserve errno.
  *
- * A function that was put in their place may allocate and free, and so come here again, but not for
- * ever: inside TELLS of them the kernel is called at once.
+ * An interposed function may allocate and free, and so call these again. The depth is bounded: at
+ * depth TELLS the kernel is called directly.
  */
 #ifndef CALM_OS_LINUX_TOLD_H
 #define CALM_OS_LINUX_TOLD_H
@@ -43,13 +43,13 @@ static inline int told_madvise(void *start, size_t size, int advice)
     return told_end(madvise(start, size, advice) == 0, before);
 }
 
-/* Where the result is to be `to`. */
+/* 0 if the result is `to`. */
 static inline int told_at(long result, const void *to)
 {
     return result == (long)to ? 0 : (int)result;
 }
 
-/* Over pages that are there. */
+/* Maps over existing pages. */
 static inline int told_mmap(void *start, size_t size, int protection, int flags)
 {
     if (tells_left == 0)

@@ -1,9 +1,8 @@
 /*
- * topology.c: reads the kernel's lists of the CPUs that share a cache: one file for each cache, not
- * for each CPU, and a few to find which cache is the last.
+ * topology.c: reads the kernel's lists of CPUs that share a cache: one file per cache, not per CPU,
+ * and a few to find the last-level cache.
  *
- * What cannot be read, or does not fit together, is one group: other than speed nothing depends on
- * it.
+ * Unreadable or inconsistent lists give one group: only speed depends on the groups.
  */
 #include "os/linux/topology.h"
 
@@ -22,7 +21,7 @@ enum {
     NONE = -1
 };
 
-/* Reads the list of those that share a CPU's cache number `cache`, as "0-7,128-135". */
+/* Reads the list of CPUs that share a CPU's cache number `cache`, such as "0-7,128-135". */
 static bool read_list(const char *root, unsigned cpu, unsigned cache, char list[LIST_BYTES])
 {
     struct lines file;
@@ -36,7 +35,7 @@ static bool read_list(const char *root, unsigned cpu, unsigned cache, char list[
     return is_read;
 }
 
-/* The number of the cache that is furthest from a CPU; NONE: none is known. */
+/* The number of a CPU's last-level cache; NONE: unknown. */
 static int last_cache(const char *root, unsigned cpu)
 {
     char list[LIST_BYTES];
@@ -46,7 +45,7 @@ static int last_cache(const char *root, unsigned cpu)
     return cache == 0 ? NONE : (int)cache - 1;
 }
 
-/* Marks the CPUs of a list. False: one of them is marked already, or the list is none. */
+/* Marks the CPUs of a list. False: one of them is marked already, or the list is malformed. */
 static bool mark_all(char *list, unsigned mark, uint8_t *marks, unsigned cpus)
 {
     for (char *at = list; *at != '\0' || at == list; at += *at == ',') {
@@ -69,7 +68,7 @@ static bool mark_all(char *list, unsigned mark, uint8_t *marks, unsigned cpus)
     return true;
 }
 
-/* Marks each CPU with its group's number, from 1 on. 0: it cannot be known. */
+/* Marks each CPU with its group's number, from 1 on. 0: unknown. */
 static unsigned mark_groups(const char *root, const uint64_t *usable, uint8_t *marks, unsigned cpus)
 {
     char list[LIST_BYTES];

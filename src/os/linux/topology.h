@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* As os_cache_groups, of the CPUs in the mask `usable`, with the tree below `root` in place of
+/* Like os_cache_groups, for the CPUs in the mask `usable`, with the tree below `root` instead of
  * /sys/devices/system/cpu. */
 unsigned topology_read(const char *root, const uint64_t *usable, uint8_t *group_of_cpu,
                        unsigned cpus);

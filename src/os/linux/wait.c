@@ -1,6 +1,5 @@
 /*
- * wait.c: sleeping on a word, waking who sleeps on it, and whose number a word has: the kernel's
- * futex.
+ * wait.c: sleeping on a word, waking sleepers, and whether a thread has ended: the kernel's futex.
  */
 #define _GNU_SOURCE
 
@@ -12,12 +11,12 @@
 
 #include "os/linux/syscall.h"
 
-/* The kernel's numbers, as in <linux/futex.h>, which a C library need not bring. */
+/* The kernel's numbers from <linux/futex.h>, which a C library need not provide. */
 enum {
     WAIT = 0,
     WAKE = 1,
     TRY_LOCK = 8,  /* FUTEX_TRYLOCK_PI */
-    PRIVATE = 128, /* the word is this process's alone */
+    PRIVATE = 128, /* only this process uses the word */
 };
 
 void os_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ms)
@@ -34,8 +33,8 @@ void os_wake(_Atomic uint32_t *word, uint32_t count)
                 0, 0, 0);
 }
 
-/* To be asked for a lock that names its holder, the kernel looks for the holder. The word is on the
- * stack: nobody else ever waits for it. */
+/* FUTEX_TRYLOCK_PI makes the kernel look for the holder that the word names. The word is on the
+ * stack: no other thread waits for it. */
 bool os_task_has_ended(uint32_t id)
 {
     _Atomic uint32_t word = id;
@@ -44,7 +43,7 @@ bool os_task_has_ended(uint32_t id)
 
 #ifdef PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 
-/* A mutex that checks for errors notes its owner's number. 0: here it does not. */
+/* An error-checking mutex records its owner's number. 0: not here. */
 static uint32_t noted_id(void)
 {
     pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
@@ -69,8 +68,7 @@ uint32_t os_thread_id_asked(void)
     return (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-/* A lock of somebody who stands before the C library's may ask for memory, and so come back here.
- */
+/* An interposed lock function may allocate, and so call this again. */
 static uint32_t noted_once(void)
 {
     static _Thread_local bool is_asking;

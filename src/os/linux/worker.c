@@ -1,5 +1,5 @@
 /*
- * worker.c: threads of the C library, and the scheduler's masks.
+ * worker.c: the C library's threads, and the scheduler's CPU masks.
  */
 #define _GNU_SOURCE
 
@@ -18,7 +18,7 @@ enum { MASK_WORDS = 64 }; /* 4096 CPUs */
 int os_worker_start(void *(*body)(void *), void *argument)
 {
     pthread_t thread;
-    int was = errno; /* the C library's calls inside it leave theirs there */
+    int was = errno; /* the C library's calls may overwrite errno */
     int error = pthread_create(&thread, NULL, body, argument);
     errno = was;
     return -error;
@@ -39,21 +39,20 @@ void os_worker_join(uint64_t worker)
     pthread_join((pthread_t)worker, NULL);
 }
 
-/* What a thread has left to do when it ends. */
-static _Thread_local struct last_words {
+/* What a thread runs when it ends. */
+static _Thread_local struct exit_call {
     void (*function)(void *);
     void *argument;
-    unsigned rounds; /* of destructors, that went before */
-} last_words;
+    unsigned rounds; /* rounds of destructors so far */
+} exit_call;
 
-static pthread_key_t at_end; /* its value: the thread's last_words, or NULL */
+static pthread_key_t at_end; /* value: the thread's exit_call, or NULL */
 static int at_end_error;
 
-/* In the last round, so that other keys' destructors, which may use what is about to end, go first.
- */
-static void speak(void *value)
+/* Runs in the last round, so that other keys' destructors, which may use the value, run first. */
+static void run_at_exit(void *value)
 {
-    struct last_words *words = (struct last_words *)value;
+    struct exit_call *words = (struct exit_call *)value;
     if (++words->rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(at_end, value) == 0)
         return;
     words->function(words->argument);
@@ -61,7 +60,7 @@ static void speak(void *value)
 
 static void create_key(void)
 {
-    at_end_error = pthread_key_create(&at_end, speak);
+    at_end_error = pthread_key_create(&at_end, run_at_exit);
 }
 
 int os_worker_at_end(void (*when_ended)(void *), void *argument)
@@ -70,13 +69,13 @@ int os_worker_at_end(void (*when_ended)(void *), void *argument)
     pthread_once(&once, create_key);
     if (at_end_error != 0)
         return -at_end_error;
-    last_words.function = when_ended;
-    last_words.argument = argument;
-    last_words.rounds = 0;
-    return -pthread_setspecific(at_end, when_ended == NULL ? NULL : &last_words);
+    exit_call.function = when_ended;
+    exit_call.argument = argument;
+    exit_call.rounds = 0;
+    return -pthread_setspecific(at_end, when_ended == NULL ? NULL : &exit_call);
 }
 
-/* A thread's CPUs, 0: the calling one's; how many words of the mask are in use. */
+/* Reads a thread's CPU mask (0: the calling thread). Returns the number of words in use. */
 static size_t read_mask(uint32_t task, uint64_t *mask)
 {
     long bytes = system_call(SYS_sched_getaffinity, (long)task, MASK_WORDS * 8, (long)mask, 0, 0,

@@ -1,6 +1,6 @@
 /*
  * claim.c: memory claimed once, from the real kernel, with calls that fail on demand and a count of
- * what is out.
+ * the claimed bytes.
  */
 #define _GNU_SOURCE
 

@@ -1,5 +1,5 @@
 /*
- * dump.c: signals and files are the real ones.
+ * dump.c: real signals and files.
  */
 #include "os/dump.h"
 
@@ -30,7 +30,7 @@ void os_file_close(int fd)
     close(fd);
 }
 
-/* One process writes to what is simulated. */
+/* Only one process writes to the simulated files. */
 void os_file_lock(int fd)
 {
     (void)fd;

@@ -1,5 +1,5 @@
 /*
- * loader.c: the modules that a test says are loaded.
+ * loader.c: the modules that a test has loaded.
  */
 #include "os/loader.h"
 

@@ -1,11 +1,11 @@
 /*
  * memory.c: simulated address space with real memory underneath.
  *
- * Each reservation has a bitmap of its committed pages, out of line, one of those that are
- * parts of huge ones, and one of those at which a mapping begins since a move. Every call is
- * checked against it: whole pages, inside one reservation, committed before it is purged, renewed
- * or moved, never committed twice. A move copies, so that it costs what it must not: tests that
- * count resident pages see exactly the pages that hold something.
+ * Each reservation has bitmaps, out of line: of committed pages, of pages in huge pages, of
+ * unmapped pages, and of pages at which a mapping begins since a move. Every call is checked: whole
+ * pages, inside one reservation, committed before it is purged, renewed or moved, never committed
+ * twice. A move copies only resident pages, so tests that count resident pages see exactly the
+ * pages that hold something.
  *
  * Owner: the table, under sim_lock. M1: the committed count is the sum of all bitmaps.
  */
@@ -23,18 +23,18 @@
 
 enum { RESERVATIONS_MAX = 4096, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
-/* Kept behind a reservation that lies apart. */
+/* Room behind a reservation of os_reserve_apart(). */
 static const size_t room_low = (size_t)64 << 30, room_high = (size_t)1 << 30;
 
 struct reservation {
-    char *start; /* NULL: the entry is unused                        */
+    char *start; /* NULL: the entry is unused */
     size_t size;
     size_t bitmap_bytes;
-    size_t room;         /* kept behind it for os_extend                     */
-    uint64_t *committed; /* of the room, too */
-    uint64_t *huge;      /* which pages are parts of huge ones       */
-    uint64_t *begins;    /* at which pages a mapping begins since a move */
-    uint64_t *gone;      /* pages that were unmapped */
+    size_t room;         /* room behind it for os_extend                 */
+    uint64_t *committed; /* with the room's pages                        */
+    uint64_t *huge;      /* pages in huge pages                          */
+    uint64_t *begins;    /* pages at which a mapping begins since a move */
+    uint64_t *gone;      /* unmapped pages                               */
 };
 
 static struct reservation reservations[RESERVATIONS_MAX];
@@ -82,7 +82,7 @@ static struct reservation *reservation_of(const char *call, const void *start, s
     sim_stop("%s: %p is not reserved", call, (void *)(uintptr_t)start);
 }
 
-/* Stops unless every page of the range is in the state that the call needs. */
+/* Stops the program unless every page of the range is in the state that the call needs. */
 static struct reservation *checked(const char *call, const void *start, size_t size,
                                    bool is_committed_wanted)
 {
@@ -168,8 +168,7 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     return reserve(size, ALIGN, place == OS_LOW ? room_low : room_high, out);
 }
 
-/* The reservation that `last` and `size` bytes are the inaccessible beginning of the end of; NULL:
- * there is none. */
+/* The reservation with the inaccessible bytes [last, last + size); NULL: some are committed. */
 static struct reservation *extensible(const char *call, void *last, size_t size)
 {
     check_pages(call, last, size);
@@ -247,7 +246,7 @@ int os_commit(void *start, size_t size)
     return result;
 }
 
-/* Whoever touches pages that are gone is stopped. */
+/* Access to unmapped pages faults. */
 static void change_gone(char *start, size_t size, bool is_gone)
 {
     struct reservation *in = reservation_of("a change", start, size);
@@ -295,7 +294,7 @@ int os_map_again(void *start, size_t size)
     return result;
 }
 
-/* Which pages of a range are parts of huge ones. */
+/* Sets whether the pages of a range are in huge pages. */
 static void mark_huge(void *start, size_t size, bool is_huge)
 {
     struct reservation *in = reservation_of("mark_huge", start, size);
@@ -317,14 +316,14 @@ int os_purge(void *start, size_t size)
         sim_stop("the real kernel refuses to purge %zu bytes", size);
     if (!fails) {
         sim_lock();
-        mark_huge(start, size, false); /* of one that is not parted first, a part stays */
+        mark_huge(start, size, false); /* a huge page that was not split first stays in part */
         sim_unlock();
     }
     errno = before;
     return fails ? -EINVAL : 0;
 }
 
-/* A range is a mapping of its own, or is one with its neighbours. */
+/* Makes a range a separate mapping, or joins it with its neighbours. */
 static void note_mappings(void *start, size_t size, bool is_own)
 {
     sim_lock();
@@ -340,7 +339,7 @@ static void note_mappings(void *start, size_t size, bool is_own)
     sim_unlock();
 }
 
-/* Whether a range is of several mappings. */
+/* Whether a range spans several mappings. */
 static bool has_parts(void *start, size_t size)
 {
     sim_lock();
@@ -368,7 +367,7 @@ int os_renew(void *start, size_t size)
     return fails ? -ENOMEM : 0;
 }
 
-/* By the real kernel's pages. */
+/* In the real kernel's pages. */
 static size_t count_resident(const char *start, size_t size)
 {
     unsigned char present[1024];
@@ -384,7 +383,7 @@ static size_t count_resident(const char *start, size_t size)
     return resident;
 }
 
-/* Whoever touches these pages again, or asks the kernel about them, is stopped. */
+/* Later access to these pages, or calls on them, stop the program. */
 static void make_hole(void *start, size_t size)
 {
     sim_lock();
@@ -499,7 +498,7 @@ uint64_t os_make_huge(void *start, size_t size)
     return fails ? 0 : sim_touch_ns() + 1;
 }
 
-/* The huge page in which an address lies, but for one that begins there. */
+/* Splits the huge page around an address, unless it begins there. */
 static void part_at(char *address)
 {
     struct reservation *in = reservation_of("part_at", address, 0);
@@ -516,7 +515,7 @@ void os_part_huge(void *start, size_t size)
     if (!fails) {
         part_at(start);
         part_at((char *)start + size);
-        memset(start, 0xAB, size); /* what it holds is not needed any more */
+        memset(start, 0xAB, size); /* the content is no longer needed */
     }
     sim_unlock();
 }

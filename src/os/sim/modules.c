@@ -1,5 +1,5 @@
 /*
- * modules.c: a program of two files that are always the same, at addresses where nothing is.
+ * modules.c: a program of two constant files, at unmapped addresses.
  */
 #include "os/modules.h"
 

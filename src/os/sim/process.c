@@ -1,6 +1,6 @@
 /*
- * process.c: a machine that is the same in every run: two cores, 2 GiB, a clock that tests move,
- * random bytes by seed.
+ * process.c: a machine that is the same in every run: two cores, 2 GiB, a clock that tests advance,
+ * and seeded random bytes.
  *
  * Output, the environment and errno are the real ones.
  */
@@ -87,7 +87,7 @@ unsigned os_cache_groups(uint8_t *group_of_cpu, unsigned cpus)
     return 1;
 }
 
-/* A system call where the kernel maps no clock. */
+/* Checks locks: reading the clock is a system call on some machines. */
 uint64_t os_clock_ms(void)
 {
     sim_check_unlocked("os_clock_ms");
@@ -203,7 +203,7 @@ void os_set_errno(int error)
 void check_write(const char *words, size_t length)
 {
     ssize_t written = write(STDERR_FILENO, words, length);
-    (void)written; /* standard error may be closed; there is nobody left to tell */
+    (void)written; /* standard error may be closed: ignore that */
 }
 
 void check_abort(void)

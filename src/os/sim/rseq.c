@@ -1,5 +1,5 @@
 /*
- * rseq.c: the simulated kernel has no restartable sequences: caches are the threads' own.
+ * rseq.c: the simulated kernel has no restartable sequences: caches are per thread.
  */
 #include "os/rseq.h"
 

@@ -1,8 +1,8 @@
 /*
- * sim.c: plans of failure, limits and counters.
+ * sim.c: failure plans, limits and counters.
  *
- * Owner: any thread; every word is atomic. A plan is an absolute call number, so that threads need
- * no order among them.
+ * Owner: any thread; every word is atomic. A plan is an absolute call number, so threads need no
+ * order.
  */
 #define _GNU_SOURCE
 
@@ -24,8 +24,8 @@ static _Atomic uint64_t calls[SIM_CALL_COUNT];
 static _Atomic uint64_t fallible;
 static _Atomic uint64_t failures;
 static _Atomic uint64_t fail_once;     /* number of the fallible call that fails       */
-static _Atomic uint64_t fail_all_from; /* number of the first of those that fail        */
-static _Atomic uint64_t fail_kind_from[SIM_CALL_COUNT]; /* the same, counted by kind */
+static _Atomic uint64_t fail_all_from; /* number of the first fallible call that fails */
+static _Atomic uint64_t fail_kind_from[SIM_CALL_COUNT]; /* first failing call of each kind */
 static _Atomic size_t reserved_max = SIZE_MAX;
 static _Atomic size_t committed_max = SIZE_MAX;
 static _Atomic bool makes_holes;
@@ -54,7 +54,7 @@ size_t sim_page_bytes(void)
     return bytes;
 }
 
-/* Before any other word says what is to fail. */
+/* Runs before any other plan is set. */
 static void read_environment(void)
 {
     if (exchange(&is_environment_read, true, RELAXED))

@@ -1,12 +1,12 @@
 /*
- * sim.h: how a test commands the simulated kernel behind os/os.h.
+ * sim.h: how a test controls the simulated kernel behind os/os.h.
  *
  * The simulator has real memory underneath, checks every precondition of os.h and stops the program
  * with one sentence when one is broken, counts calls by kind, and fails them on demand. At CHECKS 2
- * it also holds law L3: no kernel call under a depot's or the spans' lock. Its clock and its random
- * bytes are the same in every run.
+ * it also checks law L3: no kernel call under a depot's lock or the span lock. Its clock and its
+ * random bytes are the same in every run.
  *
- * A failure before main, where no test can speak yet, is asked for by the environment:
+ * The environment controls failures before main, where no test code runs:
  *   CALM_SIM_FAIL_NTH=n     the n-th fallible call fails, once
  *   CALM_SIM_FAIL_FROM=n    every fallible call from the n-th on fails, until sim_recover
  *   CALM_SIM_SPACE=bytes    the limit on reservations
@@ -46,61 +46,63 @@ enum sim_call {
     SIM_CALL_COUNT
 };
 
-/* The `nth` fallible call from now on fails, once; 1 is the next. */
+/* Fails the `nth` fallible call from now on, once; 1 is the next. */
 void sim_fail_nth(uint64_t nth);
 
-/* Every fallible call from the `nth` from now on fails. */
+/* Fails every fallible call from the `nth` from now on. */
 void sim_fail_from(uint64_t nth);
 
-/* Every call of `kind` from its `nth` from now on fails. Several kinds may fail at a time. */
+/* Fails every call of `kind` from its `nth` from now on. Several kinds may fail at a time. */
 void sim_fail_kind(enum sim_call kind, uint64_t nth);
 
-/* Bytes that may be reserved, and committed, in all; SIZE_MAX is no limit. Beyond it: -ENOMEM. */
+/* Limits on all reserved and all committed bytes; SIZE_MAX: none. Calls above a limit return
+ * -ENOMEM. */
 void sim_limit_reserved(size_t bytes);
 void sim_limit_committed(size_t bytes);
 
-/* Whether a move that fails leaves a hole, as some kernels do. */
+/* Whether a failed move leaves a hole, as some kernels do. */
 void sim_make_holes(bool is_wanted);
 
-/* What the control groups say from now on: bytes, SIZE_MAX for no limit; whether nothing can be
- * read of them; and how often they were read. */
+/* sim_limit_group: the control group's limits in bytes; SIZE_MAX: none. sim_hide_group: whether the
+ * groups are unreadable. sim_group_reads: how often they were read. */
 void sim_limit_group(size_t max, size_t high);
 void sim_hide_group(bool is_hidden);
 uint64_t sim_group_reads(void);
 
-/* Takes back every failure and limit. */
+/* Ends every failure plan, and the limits on reserved and committed bytes. */
 void sim_recover(void);
 
-/* Calls since the start: of one kind, of all fallible kinds; and how many were made to fail. */
+/* Calls since the start: of one kind; of all fallible kinds; and those that were made to fail. */
 uint64_t sim_calls(enum sim_call kind);
 uint64_t sim_fallible_calls(void);
 uint64_t sim_failures(void);
 
-/* Bytes reserved, committed and, of these, resident now. */
+/* Bytes reserved; committed; and committed and resident. */
 size_t sim_reserved_bytes(void);
 size_t sim_committed_bytes(void);
 size_t sim_resident_bytes(void);
 
-/* Bytes of reservations that are in huge pages; and how many nanoseconds making one takes from now
- * on. */
+/* sim_huge_bytes: bytes of reservations in huge pages. sim_touch_takes: nanoseconds that making a
+ * huge page takes from now on. */
 enum { SIM_HUGE_BYTES = 2 * 1024 * 1024 };
 size_t sim_huge_bytes(void);
 void sim_touch_takes(uint64_t ns);
 
-/* Whether pages can go to swap; at the start they cannot. A page is touched, and comes back. Bytes
- * that are in swap; and that were to be the first to go, since sim_swap(). */
+/* sim_swap: whether there is swap; there is none at the start. sim_touch: touches a page, which
+ * comes back. sim_swapped_bytes: bytes in swap. sim_cooled_bytes: bytes marked cold since
+ * sim_swap(). */
 void sim_swap(bool is_there);
 void sim_touch(const void *address);
 size_t sim_swapped_bytes(void);
 size_t sim_cooled_bytes(void);
 
-/* Bytes that claim_map gave and that were not returned, and that are locked. */
+/* Bytes that claim_map returned and that are still claimed; bytes that are locked. */
 size_t sim_claimed_bytes(void);
 size_t sim_claimed_locked_bytes(void);
-/* Has module number `module`, below 8, be loaded at [start, end); nowhere when they are equal. */
+/* Loads module number `module`, below 8, at [start, end); unloads it if they are equal. */
 void sim_load(unsigned module, uintptr_t start, uintptr_t end, bool is_linker);
 
-/* Called, once, when somebody asks which module an address is in. */
+/* Calls `call` once, at the next lookup of the module around an address. */
 void sim_when_asked(void (*call)(const void *address));
 
 void sim_clock_advance(uint64_t ms);

@@ -1,6 +1,5 @@
 /*
- * stack.c: the simulated kernel's threads have stacks of one caller, which is all that the layers
- * above need to tell sites apart.
+ * stack.c: simulated stacks of one caller, enough for the layers above to tell sites apart.
  */
 #include "os/stack.h"
 

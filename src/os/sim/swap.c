@@ -1,7 +1,7 @@
 /*
- * swap.c: simulated swap: a list of the pages that are in it.
+ * swap.c: simulated swap: a list of the pages in it.
  *
- * A page keeps its bytes: that it is touched is said by the test, sim_touch().
+ * A page keeps its bytes: tests call sim_touch() to bring a page back.
  *
  * Owner: the list, under sim_lock.
  */

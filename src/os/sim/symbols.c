@@ -1,6 +1,5 @@
 /*
- * symbols.c: the simulated kernel's programs have no module with an interpreter in it, and all of
- * their memory is the test's.
+ * symbols.c: a simulated program without symbols, whose memory is all readable.
  */
 #include "os/symbols.h"
 

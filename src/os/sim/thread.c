@@ -1,5 +1,5 @@
 /*
- * thread.c: sleeping for real, and the C library's hooks.
+ * thread.c: real sleeping, and the C library's hooks.
  */
 #define _GNU_SOURCE
 
@@ -14,7 +14,7 @@
 #include "os/sim/state.h"
 
 enum {
-    KERNEL_WAIT = 0, /* the numbers of <linux/futex.h>, which a C library need not bring */
+    KERNEL_WAIT = 0, /* the numbers of <linux/futex.h>, which a C library need not provide */
     KERNEL_WAKE = 1,
 };
 
@@ -81,7 +81,7 @@ int os_thread_exit_arm(void *value)
     return is_exit_key_made ? -pthread_setspecific(exit_key, value) : -EAGAIN;
 }
 
-/* The simulator's own lock is innermost: a kernel never forks half way through a call. */
+/* The simulator's lock is innermost: a kernel never forks in the middle of a call. */
 static void before(void)
 {
     fork_before();

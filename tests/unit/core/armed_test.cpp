@@ -123,7 +123,7 @@ TEST(Armed, WhatWasFreedIsArmedAtOnceAndCounted)
         *unarmed = freed;
         ASSERT_TRUE(armed_counts_quick(cache, armed_entry, own * ENTRY_BYTES));
         EXPECT_EQ(*unarmed, 0u);
-        std::vector<void *> blocks{armed_change(cache, armed_entry, own * ENTRY_BYTES)};
+        std::vector<void *> blocks{armed_swap(cache, armed_entry, own * ENTRY_BYTES)};
         EXPECT_EQ(cache_count(cache, own), 0u);
         EXPECT_EQ(cache_count(cache, armed_bin), freed - 1);
         for (void *block : until_empty())

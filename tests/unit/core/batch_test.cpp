@@ -18,16 +18,16 @@ TEST(Batch, TheNewestBatchComesBackFirstWithItsPointersInOrder)
     for (size_t round = 0; round < 5; round++) {
         for (size_t i = 0; i < BATCH_BLOCKS; i++)
             blocks[i] = token(1000 * round + i + 1);
-        ASSERT_TRUE(batch_give(&stack, blocks, 20 + round, 16));
+        ASSERT_TRUE(batch_push(&stack, blocks, 20 + round, 16));
     }
     EXPECT_EQ(batch_count(&stack), 5u);
     EXPECT_EQ(batch_blocks(&stack), 20u + 21 + 22 + 23 + 24);
     for (size_t round = 5; round-- > 0;) {
-        ASSERT_EQ(batch_take(&stack, out), 20 + round);
+        ASSERT_EQ(batch_pop(&stack, out), 20 + round);
         for (size_t i = 0; i < 20 + round; i++)
             ASSERT_EQ(out[i], token(1000 * round + i + 1));
     }
-    EXPECT_EQ(batch_take(&stack, out), 0u);
+    EXPECT_EQ(batch_pop(&stack, out), 0u);
     EXPECT_EQ(batch_count(&stack), 0u);
 }
 
@@ -42,13 +42,13 @@ TEST(Batch, AStackTakesNoMoreThanItsBatchesAndItsBytes)
             struct batch_stack stack = {};
             size_t count = std::clamp<size_t>(BATCH_BYTES / bytes, 1,
                                               BATCH_BLOCKS); /* as flushed */
-            size_t given = 0, bytes_max = is_urgent ? BATCH_BYTES_URGENT : BATCH_BYTES_A_BIN;
-            while (given < 1000 && batch_give(&stack, blocks, count, batches_for(bytes, is_urgent)))
+            size_t given = 0, bytes_max = is_urgent ? BATCH_BYTES_URGENT : BATCH_BYTES_PER_STACK;
+            while (given < 1000 && batch_push(&stack, blocks, count, batches_for(bytes, is_urgent)))
                 given++;
             EXPECT_GE(given, 1u);
-            EXPECT_LE(given, static_cast<size_t>(is_urgent ? BATCHES_URGENT : BATCHES_A_BIN));
+            EXPECT_LE(given, static_cast<size_t>(is_urgent ? BATCHES_URGENT : BATCHES_PER_STACK));
             EXPECT_LE(given * count * bytes, bytes_max);
-            while (batch_take(&stack, out) > 0)
+            while (batch_pop(&stack, out) > 0)
                 given--;
             EXPECT_EQ(given, 0u);
         }
@@ -60,16 +60,16 @@ TEST(Batch, ABlockIsFoundWhileItsBatchLiesInTheStackAndNotAfterwards)
     ASSERT_TRUE(heap_start());
     struct batch_stack stack = {};
     void *blocks[3] = {token(1), token(2), token(3)}, *others[1] = {token(9)}, *out[REFILL_MAX];
-    ASSERT_TRUE(batch_give(&stack, blocks, 3, 16));
-    ASSERT_TRUE(batch_give(&stack, others, 1, 16));
+    ASSERT_TRUE(batch_push(&stack, blocks, 3, 16));
+    ASSERT_TRUE(batch_push(&stack, others, 1, 16));
     for (void *block : blocks)
         EXPECT_TRUE(batch_holds(&stack, block));
     EXPECT_TRUE(batch_holds(&stack, others[0]));
     EXPECT_FALSE(batch_holds(&stack, token(4)));
-    batch_take(&stack, out);
+    batch_pop(&stack, out);
     EXPECT_FALSE(batch_holds(&stack, others[0]));
     EXPECT_TRUE(batch_holds(&stack, blocks[2]));
-    batch_take(&stack, out);
+    batch_pop(&stack, out);
     EXPECT_FALSE(batch_holds(&stack, blocks[0]));
 }
 
@@ -94,11 +94,11 @@ TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)
                 if (random.below(2) == 0) {
                     size_t count = std::min<size_t>(1 + random.below(6), hand.size());
                     if (count > 0 &&
-                        batch_give(stack, hand.data() + hand.size() - count, count, 16))
+                        batch_push(stack, hand.data() + hand.size() - count, count, 16))
                         hand.resize(hand.size() - count);
                 } else {
                     void *out[REFILL_MAX];
-                    size_t count = batch_take(stack, out);
+                    size_t count = batch_pop(stack, out);
                     hand.insert(hand.end(), out, out + count);
                 }
             }
@@ -111,7 +111,7 @@ TEST(Batch, ManyThreadsOnTwoStacksKeepEveryTokenExactlyOnce)
         all.insert(all.end(), hand.begin(), hand.end());
     for (struct batch_stack &stack : stacks) {
         void *out[REFILL_MAX];
-        while (size_t count = batch_take(&stack, out))
+        while (size_t count = batch_pop(&stack, out))
             all.insert(all.end(), out, out + count);
     }
     EXPECT_EQ(all.size(), threads_count * tokens_each);

@@ -211,7 +211,7 @@ static size_t room_after(struct cache *cache, unsigned cohort, size_t count)
     return (limit & (array_bytes - 1)) / SLOT_BYTES;
 }
 
-/* Seen to fail with luxury_now() a share of what budget_now() says. */
+/* Seen to fail with surplus_now() a share of what budget_now() says. */
 TEST(Cache, WhereThreadsAreManyAnArrayGrowsNoFurtherThanPlenty)
 {
     with_cache([](struct cache *cache) {
@@ -284,7 +284,7 @@ static std::pair<size_t, size_t> batches_of(unsigned bin)
 {
     std::pair<size_t, size_t> found = {0, 0};
     void *blocks[REFILL_MAX];
-    while (size_t count = batch_take(&depot_of(bin)->batches, blocks)) {
+    while (size_t count = batch_pop(&depot_of(bin)->batches, blocks)) {
         found = {found.first + 1, std::max(found.second, count * bin_bytes(bin))};
         depot_put(bin, blocks, count);
     }
@@ -296,7 +296,7 @@ static void share(unsigned bin)
 {
     for (uint32_t user : {100000u, 100001u}) {
         void *blocks[REFILL_MAX];
-        ASSERT_EQ(depot_take(bin, blocks, 1, user), 1u);
+        ASSERT_EQ(depot_refill(bin, blocks, 1, user), 1u);
         depot_put(bin, blocks, 1);
     }
     ASSERT_TRUE(depot_is_shared(bin));
@@ -357,7 +357,7 @@ static void swing(unsigned bin, size_t count)
         heap_free(block);
 }
 
-/* Seen to fail with is_ample() always false, and with is_miss_spared() true, or false where a bin
+/* Seen to fail with is_ample() always false, and with growth_helps() true, or false where a bin
  * is ample. */
 TEST(Cache, WhereBatchesChangeHandsAnArrayHasRoomForTwoUntilMoreIsSeenToSpareThem)
 {

@@ -97,10 +97,10 @@ TEST(Class, AFreeMayBeToldWhatTheClassServesAndWhatShrinksInPlace)
         for (size_t told = 0; told <= have + 8; told++) {
             bool fits = have > 0 && told <= have &&
                         (told >= have / 2 || slow_class(told) == number);
-            ASSERT_EQ(told - class_told.least[number] < class_told.count[number], fits)
+            ASSERT_EQ(told - class_given.least[number] < class_given.count[number], fits)
                 << have << " " << told;
         }
-        ASSERT_GE(SIZE_MAX - class_told.least[number], class_told.count[number]);
+        ASSERT_GE(SIZE_MAX - class_given.least[number], class_given.count[number]);
     }
 }
 

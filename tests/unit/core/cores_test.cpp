@@ -145,7 +145,7 @@ TEST(Cores, AThreadWhoseCacheIsSmallCountsHalf)
     });
 }
 
-/* Seen to fail with a give_up() that does nothing, and with a detach_quietly() that keeps it. */
+/* Seen to fail with a detach_own() that does nothing, and with a detach_quietly() that keeps it. */
 TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
 {
     with_cores(CORES_AUTO, [] {
@@ -153,7 +153,7 @@ TEST(Cores, ThreadsGiveUpTheirOwnCachesWhenTheyNextMiss)
         ASSERT_EQ(thread_count(), 1u);
         struct cache *own = of_thread.cache;
         ASSERT_NE(own, &cache_none);
-        cores_note_halves(1000, 1);
+        cores_note_weight(1000, 1);
         heap_free(calm_test::alloc_in_cohort(100, 0));
         EXPECT_EQ(of_thread.cache, own) << "a hit is no reason";
         heap_free(calm_test::alloc_in_cohort(3000, 0));
@@ -170,7 +170,7 @@ TEST(Cores, TheSlotsAreUntouchedUntilTheyAreUsedAndFilledOnce)
 {
     with_cores(CORES_AUTO, [] {
         EXPECT_TRUE(calm_test::is_zero(core_slots, sizeof core_slots));
-        cores_note_halves(1000, 1);
+        cores_note_weight(1000, 1);
         for (unsigned core = 0; core < core_limit; core++)
             EXPECT_EQ(core_slots[core].base, &cache_none);
         ASSERT_TRUE(cores_join(0, 1));
@@ -181,7 +181,7 @@ TEST(Cores, TheSlotsAreUntouchedUntilTheyAreUsedAndFilledOnce)
             cores_return(cache);
         } while (cache->state != CACHE_IN_SLOT);
         cores_are_used = false; /* as another thread saw it that comes late */
-        cores_note_halves(1000, 1);
+        cores_note_weight(1000, 1);
         EXPECT_EQ(core_slots[cache->core].base, cache);
     });
 }

@@ -61,9 +61,9 @@ TEST_F(DepotPutTest, OneUsersBlocksGoToBitmapsAndASecondUserMakesBatches)
 {
     unsigned bin = bin_for(43, 96);
     std::vector<void *> blocks = taken_from(bin, 100);
-    depot_give(bin, blocks.data(), 50, user);
+    depot_flush(bin, blocks.data(), 50, user);
     EXPECT_EQ(batch_count(&depot_of(bin)->batches), 0u);
-    depot_give(bin, blocks.data() + 50, 50, user + 1);
+    depot_flush(bin, blocks.data() + 50, 50, user + 1);
     EXPECT_EQ(batch_count(&depot_of(bin)->batches), 1u);
     for (size_t i = 0; i < 100; i++)
         EXPECT_TRUE(depot_holds(bin, blocks[i])) << i;
@@ -88,14 +88,14 @@ TEST_F(DepotPutTest, AFlushOfAnyNumberOfBlocksNeedsNoRoomForBatches)
         while_held(depot, 20000, [&] {
             for (unsigned turn = 0; turn < 2; turn++) {
                 for (size_t at = 0; at < blocks.size(); at += each)
-                    depot_give(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
+                    depot_flush(bin, blocks.data() + at, std::min(each, blocks.size() - at), user);
                 EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
                 if (turn == 0) { /* a wait that was in vain is noted */
                     EXPECT_EQ(depot->lock.given_up, PATIENCE_NONE);
                 }
                 std::set<void *> missing(blocks.begin(), blocks.end());
                 for (void *out[REFILL_MAX]; turn == 0 && !missing.empty();) {
-                    size_t count = depot_take(bin, out, each, user);
+                    size_t count = depot_refill(bin, out, each, user);
                     for (size_t i = 0; i < count; i++)
                         ASSERT_EQ(missing.erase(out[i]), 1u);
                 }
@@ -131,7 +131,7 @@ class NoMemory
 };
 
 /* Seen to hang where what has no room in the stack takes a batch that must be made. A sanitizer
- * needs memory of its own; there strays and batches share the blocks all the same. */
+ * needs memory of its own; there deferred and batches share the blocks all the same. */
 TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
 {
     unsigned bin = bin_for(48, 64);
@@ -144,9 +144,9 @@ TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
             none.emplace();
         size_t mapped = meta_mapped_bytes();
         for (size_t at = 0; at < blocks.size(); at += BATCH_BLOCKS)
-            depot_give(bin, blocks.data() + at, std::min<size_t>(BATCH_BLOCKS, blocks.size() - at),
-                       user);
-        EXPECT_GT(load(&depot->strays.blocks, RELAXED), blocks.size() / 4);
+            depot_flush(bin, blocks.data() + at, std::min<size_t>(BATCH_BLOCKS, blocks.size() - at),
+                        user);
+        EXPECT_GT(load(&depot->deferred.blocks, RELAXED), blocks.size() / 4);
         EXPECT_TRUE(!none || meta_mapped_bytes() == mapped);
     });
     EXPECT_EQ(depot_batch_blocks(depot), blocks.size());
@@ -161,7 +161,7 @@ TEST_F(DepotPutTest, AFlushToAHeldDepotNeedsNoMemory)
 }
 
 /* Seen to fail where whatever lies in the stack is handed out and put. */
-TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
+TEST_F(DepotPutTest, DeferredFreesOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
 {
     unsigned small = bin_for(48, 80), large = bin_for(48, 96);
     std::vector<void *> blocks = taken_from(large, 20), others = taken_from(small, 1);
@@ -174,24 +174,24 @@ TEST_F(DepotPutTest, StraysOfAnotherClassThatLieInADepotsStackGoToTheirOwn)
         ASSERT_EQ(region_chunk(block), slab->chunk);
     uint32_t number = class_block(bin_class(large),
                                   static_cast<uint16_t>(reinterpret_cast<uintptr_t>(blocks[0])));
-    ASSERT_TRUE(stray_put(&depot->strays, slab, number));
-    fetch_sub(&depot->strays.blocks, 1, RELAXED);
-    ASSERT_TRUE(stray_put(&own->strays, slab, number + 1)); /* it is in a stack already */
+    ASSERT_TRUE(deferred_put(&depot->deferred, slab, number));
+    fetch_sub(&depot->deferred.blocks, 1, RELAXED);
+    ASSERT_TRUE(deferred_put(&own->deferred, slab, number + 1)); /* it is in a stack already */
 
     void *out[REFILL_MAX];
-    fetch_add(&own->strays.blocks, 1, RELAXED);
-    EXPECT_EQ(depot_batch_take(depot, out), 0u);
-    EXPECT_EQ(load(&depot->strays.blocks, RELAXED), 0u);
-    EXPECT_EQ(load(&own->strays.blocks, RELAXED), 2u);
+    fetch_add(&own->deferred.blocks, 1, RELAXED);
+    EXPECT_EQ(depot_batch_pop(depot, out), 0u);
+    EXPECT_EQ(load(&depot->deferred.blocks, RELAXED), 0u);
+    EXPECT_EQ(load(&own->deferred.blocks, RELAXED), 2u);
     EXPECT_TRUE(depot_holds(large, blocks[0]));
-    EXPECT_EQ(depot_batch_take(own, out), 2u);
-    EXPECT_EQ(load(&own->strays.blocks, RELAXED), 0u);
+    EXPECT_EQ(depot_batch_pop(own, out), 2u);
+    EXPECT_EQ(load(&own->deferred.blocks, RELAXED), 0u);
     put_all(large, blocks);
 }
 
 /* Seen to fail where all of a class is handed out: a sampled block's free was told for a block that
  * was never sampled. */
-TEST_F(DepotPutTest, SampledStraysThatLieInAnotherDepotsStackAreSampledOnes)
+TEST_F(DepotPutTest, SampledDeferredFreesThatLieInAnotherDepotsStackAreSampledOnes)
 {
     unsigned plain = bin_for(48, 112), sampled = bin_for(COHORT_SAMPLED, 112);
     put_all(plain, taken_from(plain, 1));
@@ -201,38 +201,38 @@ TEST_F(DepotPutTest, SampledStraysThatLieInAnotherDepotsStackAreSampledOnes)
     for (size_t i = 0; i < 2; i++) {
         auto address = reinterpret_cast<uintptr_t>(blocks[i]);
         unsigned number = class_block(bin_class(sampled), static_cast<uint16_t>(address));
-        ASSERT_TRUE(stray_put(i == 0 ? &depot->strays : &own->strays, slab, number));
+        ASSERT_TRUE(deferred_put(i == 0 ? &depot->deferred : &own->deferred, slab, number));
     }
     void *out[REFILL_MAX];
-    EXPECT_EQ(depot_batch_take(depot, out), 0u);
-    EXPECT_EQ(depot_batch_take(own, out), 2u);
+    EXPECT_EQ(depot_batch_pop(depot, out), 0u);
+    EXPECT_EQ(depot_batch_pop(own, out), 2u);
     put_all(sampled, blocks);
 }
 
-/* Seen to fail where a depot's number of strays is added up as if it were never below zero: all
+/* Seen to fail where a depot's number of deferred is added up as if it were never below zero: all
  * live blocks of the class were reported as cached. */
-TEST_F(DepotPutTest, StraysOfASlabThatTwoDepotsPutAsideAreCountedOnce)
+TEST_F(DepotPutTest, DeferredFreesOfASlabThatTwoDepotsPutAsideAreCountedOnce)
 {
     unsigned first = bin_for(48, 112), second = bin_for(49, 112);
     std::vector<void *> others = taken_from(first, 1), blocks = taken_from(second, 20);
     put_all(first, others);
     struct depot *depot = depot_of(first), *own = depot_of(second);
     size_t before = depot_batch_blocks(depot) + depot_batch_blocks(own);
-    size_t bytes_before = depot_stray_bytes();
+    size_t bytes_before = depot_deferred_bytes();
     /* One was freed before the slab came to its depot, and is put aside by the depot it left. */
     struct slab *slab = slab_of_chunk(region_chunk(blocks[0]));
     ASSERT_EQ(region_chunk(blocks[1]), slab->chunk);
     for (size_t i = 0; i < 2; i++) {
         auto address = reinterpret_cast<uintptr_t>(blocks[i]);
         unsigned number = class_block(bin_class(second), static_cast<uint16_t>(address));
-        ASSERT_TRUE(stray_put(i == 0 ? &depot->strays : &own->strays, slab, number));
+        ASSERT_TRUE(deferred_put(i == 0 ? &depot->deferred : &own->deferred, slab, number));
     }
     EXPECT_EQ(depot_batch_blocks(depot) + depot_batch_blocks(own), before + 2);
-    EXPECT_EQ(depot_stray_bytes(), bytes_before + 2 * 112);
+    EXPECT_EQ(depot_deferred_bytes(), bytes_before + 2 * 112);
     void *out[REFILL_MAX];
-    EXPECT_EQ(depot_batch_take(depot, out), 2u);
+    EXPECT_EQ(depot_batch_pop(depot, out), 2u);
     EXPECT_EQ(depot_batch_blocks(depot) + depot_batch_blocks(own), before);
-    EXPECT_EQ(depot_stray_bytes(), bytes_before);
+    EXPECT_EQ(depot_deferred_bytes(), bytes_before);
     put_all(second, blocks);
 }
 
@@ -259,7 +259,7 @@ static void expect_all_free(unsigned bin, const std::vector<void *> &blocks)
 
 static void give_run(unsigned bin, const std::vector<void *> &run, uint32_t user_now = user)
 {
-    depot_give_run(bin, static_cast<char *>(run[0]), run.size(), user_now);
+    depot_flush_run(bin, static_cast<char *>(run[0]), run.size(), user_now);
 }
 
 /* Seen to fail with words that begin at the run's first block instead of at the map's. */
@@ -309,7 +309,7 @@ TEST_F(DepotPutTest, RunsThatEmptySlabsGiveAllButOneBack)
     std::vector<void *> blocks = taken_from(bin, 64 * 20);
     std::sort(blocks.begin(), blocks.end());
     for (size_t at = 0; at < blocks.size(); at += 64)
-        depot_give_run(bin, static_cast<char *>(blocks[at]), 64, user);
+        depot_flush_run(bin, static_cast<char *>(blocks[at]), 64, user);
     EXPECT_EQ(depot_of(bin)->slab_count, 1u);
     EXPECT_EQ(depot_of(bin)->free_blocks, 64u);
 }

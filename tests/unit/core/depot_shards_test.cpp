@@ -29,7 +29,7 @@ std::vector<void *> taken_from(unsigned bin, size_t count)
     while (blocks.size() < count) {
         void *out[REFILL_MAX];
         size_t want = std::min<size_t>(count - blocks.size(), REFILL_MAX);
-        size_t got = depot_take(bin, out, want, taker);
+        size_t got = depot_refill(bin, out, want, taker);
         if (got == 0)
             break;
         blocks.insert(blocks.end(), out, out + got);
@@ -40,8 +40,8 @@ std::vector<void *> taken_from(unsigned bin, size_t count)
 void give_all(unsigned bin, const std::vector<void *> &blocks)
 {
     for (size_t at = 0; at < blocks.size(); at += batch) {
-        depot_of(bin)->gives = 0; /* as if somebody took */
-        depot_give(bin, blocks.data() + at, std::min(batch, blocks.size() - at), giver);
+        depot_of(bin)->flushes_since = 0; /* as if somebody took */
+        depot_flush(bin, blocks.data() + at, std::min(batch, blocks.size() - at), giver);
     }
 }
 
@@ -81,13 +81,13 @@ TEST_F(DepotShards, ABatchComesBackInTheShardThatGaveIt)
     std::vector<void *> blocks = taken_from(bin, 4 * batch);
     for (unsigned cpu = 0; cpu < 4; cpu++) {
         shards.run_on(cpu);
-        depot_give(bin, blocks.data() + cpu * batch, batch, giver);
+        depot_flush(bin, blocks.data() + cpu * batch, batch, giver);
     }
     for (unsigned cpu : {2u, 0u, 3u, 1u}) {
         EXPECT_EQ(batches_of(bin, cpu), 1u);
         shards.run_on(cpu);
         void *out[REFILL_MAX];
-        ASSERT_EQ(depot_take(bin, out, batch, taker), batch);
+        ASSERT_EQ(depot_refill(bin, out, batch, taker), batch);
         EXPECT_EQ(std::set<void *>(out, out + batch),
                   std::set<void *>(blocks.data() + cpu * batch, blocks.data() + (cpu + 1) * batch));
         EXPECT_EQ(batches_of(bin, cpu), 0u);
@@ -102,9 +102,9 @@ TEST_F(DepotShards, AShardThatHasNothingTakesFromTheNextThatHas)
     unsigned bin = bin_for(22, 64);
     std::vector<void *> blocks = taken_from(bin, 2 * batch);
     shards.run_on(1);
-    depot_give(bin, blocks.data(), batch, giver);
+    depot_flush(bin, blocks.data(), batch, giver);
     shards.run_on(3);
-    depot_give(bin, blocks.data() + batch, batch, giver);
+    depot_flush(bin, blocks.data() + batch, batch, giver);
     shards.run_on(2);
     size_t slabs = depot_of(bin)->slab_count;
     std::vector<void *> found = taken_from(bin, batch); /* of 3, which is next */
@@ -130,7 +130,7 @@ TEST_F(DepotShards, WhatLiesInAnyShardIsCountedFoundAndDrained)
     for (unsigned cpu = 0; cpu < SHARDS_MAX; cpu++) {
         shards.run_on(cpu);
         EXPECT_FALSE(depot_holds(bin, blocks[cpu * batch]));
-        depot_give(bin, blocks.data() + cpu * batch, batch, giver);
+        depot_flush(bin, blocks.data() + cpu * batch, batch, giver);
         EXPECT_EQ(depot_batch_count(depot), cpu + 1);
         EXPECT_EQ(depot_batch_blocks(depot), (cpu + 1) * batch);
         EXPECT_TRUE(depot_holds(bin, blocks[cpu * batch]));
@@ -152,7 +152,7 @@ TEST_F(DepotShards, TrimmingEmptiesTheStacksOfAllShards)
     std::vector<void *> blocks = taken_from(bin, 9 * batch);
     for (unsigned cpu = 0; cpu < 9; cpu++) {
         shards.run_on(cpu);
-        depot_give(bin, blocks.data() + cpu * batch, batch, giver);
+        depot_flush(bin, blocks.data() + cpu * batch, batch, giver);
     }
     EXPECT_EQ(depot_batch_count(depot_of(bin)), 9u);
     heap_trim();
@@ -198,7 +198,8 @@ TEST_F(DepotShards, AShardTakesNoMoreThanItsBytes)
                                  blocks.begin() + (shard + 1) * 2000);
         give_all(bin, mine);
         EXPECT_GT(batches_of(bin, shard), 0u);
-        EXPECT_LE(batch_blocks(depot_stack(depot_of(bin), shard)) * bytes, BATCH_BYTES_A_BIN + 0u);
+        EXPECT_LE(batch_blocks(depot_stack(depot_of(bin), shard)) * bytes,
+                  BATCH_BYTES_PER_STACK + 0u);
     }
     EXPECT_LE(depot_batch_blocks(depot_of(bin)) * bytes, batch_bytes_limit());
 }
@@ -220,11 +221,11 @@ TEST_F(DepotShards, ThreadsOfSeveralShardsLoseNothing)
                 area.cpu_id = static_cast<uint32_t>(random.below(3));
                 void *out[REFILL_MAX];
                 if (random.below(2) == 0 && hand.size() < 4000) {
-                    size_t got = depot_take(bin, out, batch, static_cast<uint32_t>(t) + 1);
+                    size_t got = depot_refill(bin, out, batch, static_cast<uint32_t>(t) + 1);
                     hand.insert(hand.end(), out, out + got);
                 } else if (hand.size() >= batch) {
-                    depot_give(bin, hand.data() + hand.size() - batch, batch,
-                               static_cast<uint32_t>(t) + 1);
+                    depot_flush(bin, hand.data() + hand.size() - batch, batch,
+                                static_cast<uint32_t>(t) + 1);
                     hand.resize(hand.size() - batch);
                 }
             }

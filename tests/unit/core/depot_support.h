@@ -25,8 +25,8 @@ inline std::vector<void *> taken_from(unsigned bin, size_t count)
     std::vector<void *> blocks;
     while (blocks.size() < count) {
         void *out[REFILL_MAX];
-        size_t got = depot_take(bin, out, std::min<size_t>(count - blocks.size(), REFILL_MAX),
-                                user);
+        size_t got = depot_refill(bin, out, std::min<size_t>(count - blocks.size(), REFILL_MAX),
+                                  user);
         if (got == 0)
             break;
         blocks.insert(blocks.end(), out, out + got);

@@ -55,7 +55,7 @@ TEST_F(DepotTest, ARefillMakesLittleResidentThatNobodyHasHad)
         void *out[REFILL_MAX];
         std::vector<void *> taken;
         while (taken.size() < capacity) {
-            size_t count = depot_take(bin, out, capacity - taken.size(), user);
+            size_t count = depot_refill(bin, out, capacity - taken.size(), user);
             ASSERT_GT(count, 0u);
             size_t share = (load(&region.chunks, RELAXED) << CHUNK_SHIFT) / 256;
             EXPECT_LE(count * bytes, std::max({share, size_t{4096}, bytes})) << bytes;
@@ -63,7 +63,7 @@ TEST_F(DepotTest, ARefillMakesLittleResidentThatNobodyHasHad)
         }
         std::vector<void *> had(taken.begin(), taken.begin() + (capacity + 1) / 2);
         put_all(bin, had);
-        EXPECT_EQ(depot_take(bin, out, had.size(), user), had.size()) << "they are resident";
+        EXPECT_EQ(depot_refill(bin, out, had.size(), user), had.size()) << "they are resident";
         put_all(bin, taken);
     }
 }
@@ -113,7 +113,7 @@ TEST_F(DepotTest, EmptySlabsGoBackToTheSpansButForOne)
     EXPECT_EQ(depot_of(bin)->slab_count, 0u);
 }
 
-/* Seen to fail with borrow() doing nothing, and with put_strangers() left out. */
+/* Seen to fail with borrow() doing nothing, and with put_foreign() left out. */
 TEST_F(DepotTest, ACohortTakesAnothersRoomiestSlabInsteadOfANewOne)
 {
     depot_lend_share = 4;
@@ -171,7 +171,7 @@ TEST_F(DepotTest, ARefillAndAFlushTouchNoMoreSlabsThanBlocks)
     };
     void *out[REFILL_MAX];
     size_t taken = 0;
-    EXPECT_LE(touched([&] { taken = depot_take(bin, out, 40, user); }), 40u);
+    EXPECT_LE(touched([&] { taken = depot_refill(bin, out, 40, user); }), 40u);
     EXPECT_EQ(taken, 40u);
     EXPECT_LE(touched([&] { depot_put(bin, out, 40); }), 40u);
     for (size_t i = 1; i < blocks.size(); i += 2)
@@ -203,7 +203,8 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
     EXPECT_EQ(taken_from(bin, 100).size(), 100u);
 }
 
-/* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_take, and in depot_give.
+/* Seen to fail with lock_acquire() in place of lock_try_briefly() in depot_refill, and in
+ * depot_flush.
  */
 TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
 {
@@ -215,7 +216,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
             void *out[REFILL_MAX];
             std::set<void *> seen(first.begin(), first.end());
             for (unsigned turn = 0; turn < 6; turn++) {
-                size_t count = depot_take(bin, out, 30, user);
+                size_t count = depot_refill(bin, out, 30, user);
                 EXPECT_GT(count, 0u);
                 for (size_t i = 0; i < count; i++) {
                     memset(out[i], 1, bytes);
@@ -226,7 +227,7 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
                     block_mark(out[i]);
                     seen.erase(out[i]);
                 }
-                depot_give(bin, out, count, user);
+                depot_flush(bin, out, count, user);
             }
             /* As programs do, with a cache that is new. */
             std::vector<void *> live(bytes < 1000 ? 600 : 100);
@@ -253,8 +254,8 @@ TEST_F(DepotTest, WhoHoldsADepotForeverHoldsUpNobody)
     }
 }
 
-/* Seen to hang with depot_lock() in place of depot_lock_or_fail() in depot_take, in depot_holds, in
- * a patient drain or retirement, and in stats_read_bin. */
+/* Seen to hang with depot_lock() in place of depot_lock_or_fail() in depot_refill, in depot_holds,
+ * in a patient drain or retirement, and in stats_read_bin. */
 TEST_F(DepotTest, WithoutMemoryARefillEndsThoughAStoppedThreadHasTheDepot)
 {
     if (calm_test::is_sanitized)
@@ -269,9 +270,9 @@ TEST_F(DepotTest, WithoutMemoryARefillEndsThoughAStoppedThreadHasTheDepot)
         struct rlimit none = {mib, before.rlim_max};
         setrlimit(RLIMIT_DATA, &none);
         void *out[REFILL_MAX];
-        while (size_t count = depot_take(bin, out, 3, user))
+        while (size_t count = depot_refill(bin, out, 3, user))
             blocks.insert(blocks.end(), out, out + count);
-        EXPECT_EQ(depot_take(bin, out, 3, user), 0u);
+        EXPECT_EQ(depot_refill(bin, out, 3, user), 0u);
         setrlimit(RLIMIT_DATA, &before);
         EXPECT_FALSE(depot_holds(bin, blocks[0]));
         EXPECT_EQ(depot_drain(depot, true), 0u);
@@ -518,8 +519,8 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
             for (unsigned step = 0; step < 4000; step++) {
                 void *out[REFILL_MAX];
                 if (random.below(2) == 0 && mine.size() < 2000) {
-                    size_t got = depot_take(bin, out, 1 + random.below(64),
-                                            static_cast<uint32_t>(t));
+                    size_t got = depot_refill(bin, out, 1 + random.below(64),
+                                              static_cast<uint32_t>(t));
                     for (size_t i = 0; i < got; i++) {
                         *static_cast<size_t *>(out[i]) = t;
                         mine.push_back(out[i]);
@@ -533,7 +534,7 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
                             is_shared = true;
                     }
                     if (count > 0)
-                        depot_give(bin, out, count, static_cast<uint32_t>(t));
+                        depot_flush(bin, out, count, static_cast<uint32_t>(t));
                 }
                 if (step % 1000 == 999)
                     depot_retire_empty(depot_of(bin), true);

@@ -125,8 +125,8 @@ TEST_F(MisuseTest, ABlockThatIsFreeAlreadyIsNotFreedAgainWhereverItLies)
         for (void *block : blocks)
             calm_free(block);
         uint64_t counted = misuses();
-        for (void *block : blocks) /* some lie in the cache now, some in the depot, on a shelf, or
-                                      in free spans */
+        for (void *block : blocks) /* some lie in the cache now, some in the depot, in the large
+                                      cache, or in free spans */
             calm_free(block);
         EXPECT_EQ(misuses() - counted, 400u) << bytes;
         std::set<void *> fresh;

@@ -19,7 +19,7 @@ class Apart : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(heap_start());
-        ASSERT_TRUE(rows_are_apart) << "CALM_OPTIONS=sites=intern is to be set";
+        ASSERT_TRUE(rows_are_separate) << "CALM_OPTIONS=sites=intern is to be set";
     }
 };
 
@@ -128,7 +128,7 @@ static void expect_own_again(const std::map<unsigned, void *> &freed)
 }
 
 /* Seen to fail with is_wished() that asks no block's owner. */
-TEST_F(Apart, OwnersWhoseLargeBlocksAreOnOneShelfHaveTheirOwnAgain)
+TEST_F(Apart, OwnersWhoseLargeBlocksAreInOneLargeCacheHaveTheirOwnAgain)
 {
     heap_trim();
     std::map<unsigned, void *> freed = free_of_several();
@@ -139,18 +139,18 @@ TEST_F(Apart, OwnersWhoseLargeBlocksAreOnOneShelfHaveTheirOwnAgain)
 
 /* Seen to fail with a key that has no owner, and with pop() that looks at the
  * first slot only. */
-TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheShelfToItsCohortAlone)
+TEST_F(Apart, AFreedLargeBlockIsHandedOutAgainFromTheLargeCacheToItsCohortAlone)
 {
     heap_trim();
     std::map<unsigned, void *> freed = free_of_several();
-    EXPECT_EQ(shelf_bytes(), 3 * large_units(OTHERS_BYTES) * UNIT_BYTES);
+    EXPECT_EQ(large_cache_bytes(), 3 * large_units(OTHERS_BYTES) * UNIT_BYTES);
     for (const auto &[row, block] : freed)
         EXPECT_EQ(heap_alloc_slow(OTHERS_BYTES, offset_of(row)), block) << "row " << row;
-    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     for (const auto &[row, block] : freed)
         heap_free(block);
     heap_trim();
-    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     EXPECT_EQ(heap_verify(), nullptr);
 }
 
@@ -165,7 +165,7 @@ TEST_F(Apart, ALargeBlockThatIsFreedAgainIsNamedAndWaitsOnce)
     EXPECT_EQ(misuse_count(), before + 1);
     EXPECT_EQ(heap_realloc(block, 200000, offset_of(700), false), nullptr);
     EXPECT_EQ(misuse_count(), before + 2);
-    EXPECT_EQ(shelf_bytes(), large_units(300000) * UNIT_BYTES);
+    EXPECT_EQ(large_cache_bytes(), large_units(300000) * UNIT_BYTES);
     heap_free(block);
     EXPECT_EQ(misuse_count(), before + 3);
     ASSERT_EQ(heap_alloc_slow(300000, offset_of(700)), block);

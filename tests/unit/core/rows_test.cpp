@@ -8,7 +8,7 @@
 TEST(Rows, SharedRowsAreHomesAndCohortsAndNobodyOwnsUnits)
 {
     ASSERT_TRUE(heap_start());
-    ASSERT_FALSE(rows_are_apart);
+    ASSERT_FALSE(rows_are_separate);
     unsigned first = 1;
     EXPECT_EQ(rows_of(3 << CLASS_BITS | 1, &first), static_cast<unsigned>(ROWS_SHARED));
     EXPECT_EQ(first, 0u);

@@ -39,10 +39,10 @@ TEST(Slab, AFreshSlabHandsOutEveryBlockOnceInAddressOrder)
         size_t bytes = class_facts[number].bytes, capacity = CHUNK_BYTES / bytes;
         ASSERT_EQ(slab_verify(slab), nullptr);
         std::vector<void *> blocks(capacity + 1);
-        ASSERT_EQ(slab_take(slab, blocks.data(), capacity + 1), capacity);
+        ASSERT_EQ(slab_alloc(slab, blocks.data(), capacity + 1), capacity);
         for (size_t i = 0; i < capacity; i++)
             ASSERT_EQ(blocks[i], slab_start(slab) + i * bytes);
-        ASSERT_EQ(slab_take(slab, blocks.data(), 1), 0u);
+        ASSERT_EQ(slab_alloc(slab, blocks.data(), 1), 0u);
         for (size_t i = 0; i < capacity; i++)
             ASSERT_TRUE(Put(slab, slab_start(slab) + i * bytes));
         ASSERT_EQ(slab->free_count, capacity);
@@ -59,7 +59,7 @@ TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
         std::vector<void *> blocks(slab->capacity);
         size_t taken = 0, bytes = class_facts[number].bytes;
         while (taken < slab->capacity) {
-            size_t more = slab_take(slab, blocks.data(), 1 + slab->capacity / 5);
+            size_t more = slab_alloc(slab, blocks.data(), 1 + slab->capacity / 5);
             for (size_t i = 0; i < more; i++)
                 ASSERT_TRUE(CHECKS == 0 || block_is_marked(blocks[i]));
             taken += more;
@@ -78,7 +78,7 @@ TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
     }
 }
 
-/* Seen to fail with slab_take starting at the second word. */
+/* Seen to fail with slab_alloc starting at the second word. */
 TEST(Slab, ATakeGivesTheLowestFreeAddressesAndAPutIsRefusedTheSecondTime)
 {
     calm_test::Random random(5);
@@ -92,7 +92,7 @@ TEST(Slab, ATakeGivesTheLowestFreeAddressesAndAPutIsRefusedTheSecondTime)
             if (random.below(2) == 0) {
                 void *out[64];
                 size_t want = 1 + random.below(64), expected = std::min(want, free_blocks.size());
-                ASSERT_EQ(slab_take(slab, out, want), expected);
+                ASSERT_EQ(slab_alloc(slab, out, want), expected);
                 for (size_t i = 0; i < expected; i++) {
                     ASSERT_EQ(out[i], *free_blocks.begin());
                     live.insert(out[i]);
@@ -120,7 +120,7 @@ TEST(Slab, ARunIsPutAsItsBlocksWouldBeOrNotAtAll)
     struct slab *slab = carved(8);
     ASSERT_NE(slab, nullptr);
     std::vector<void *> blocks(slab->capacity);
-    ASSERT_EQ(slab_take(slab, blocks.data(), blocks.size()), blocks.size());
+    ASSERT_EQ(slab_alloc(slab, blocks.data(), blocks.size()), blocks.size());
     for (size_t count = 1; count <= 64; count++)
         for (unsigned lowest : {64u, 64u + 64u - static_cast<unsigned>(count)}) {
             ASSERT_TRUE(slab_put_run(slab, lowest, count));
@@ -129,12 +129,12 @@ TEST(Slab, ARunIsPutAsItsBlocksWouldBeOrNotAtAll)
             ASSERT_EQ(slab_verify(slab), nullptr);
             for (unsigned block = 0; block < slab->capacity; block++)
                 ASSERT_EQ(slab_is_free(slab, block), block - lowest < count) << block;
-            ASSERT_EQ(slab_take(slab, blocks.data(), count), count);
+            ASSERT_EQ(slab_alloc(slab, blocks.data(), count), count);
         }
     slab_put_run(slab, 70, 1);
     EXPECT_FALSE(slab_put_run(slab, 68, 4)) << "one of them is free";
     EXPECT_EQ(slab->free_count, 1u);
-    slab_take(slab, blocks.data(), 1);
+    slab_alloc(slab, blocks.data(), 1);
     for (unsigned block = 0; block < slab->capacity; block++)
         slab_put(slab, block);
     retire(slab);
@@ -162,7 +162,7 @@ TEST(Slab, PagesCountAsDroppedUntilABlockOnThemIsTaken)
     ASSERT_EQ(slab->dropped & 0xFFFFu, 0xFFFFu);
     EXPECT_TRUE(calm_test::is_zero(slab_start(slab), CHUNK_BYTES));
     void *blocks[128];
-    size_t taken = slab_take(slab, blocks, 100); /* 48-byte blocks: 4800 bytes, so pages 0 and 1 */
+    size_t taken = slab_alloc(slab, blocks, 100); /* 48-byte blocks: 4800 bytes, so pages 0 and 1 */
     EXPECT_EQ(slab->dropped & 0xFFFFu, 0xFFFCu);
     for (size_t i = 0; i < taken; i++)
         Put(slab, blocks[i]);

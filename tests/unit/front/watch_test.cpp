@@ -88,7 +88,7 @@ TEST(Watch, TheFactsSayWhereTheNumbersAre)
     size_t shelved = 0;
     for (size_t slot = 0; slot < number("shelf.slot_count"); slot++)
         shelved += word("shelf.slots", 8 * slot) & ((1u << number("shelf.units_bits")) - 1);
-    EXPECT_EQ(shelved << UNIT_SHIFT, shelf_bytes());
+    EXPECT_EQ(shelved << UNIT_SHIFT, large_cache_bytes());
     EXPECT_GT(shelved, 0u);
     EXPECT_EQ(word("site.cohorts"), site_cohorts());
     calm_free(large);

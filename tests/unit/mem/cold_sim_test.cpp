@@ -65,7 +65,7 @@ class Cold : public testing::Test
         size_t left = 0, parts = 0;
         for (bool goes_on = cold_begin(now, age, page_bytes_); goes_on;
              goes_on = cold_begin(0, UINT64_MAX, page_bytes_)) {
-            size_t calls = sim_calls(SIM_PAGE_OUT), part = cold_some(now);
+            size_t calls = sim_calls(SIM_PAGE_OUT), part = cold_step(now);
             EXPECT_LE(sim_calls(SIM_PAGE_OUT) - calls, 64u) << "a part is bounded";
             EXPECT_LE(part, 4 * CHUNK_BYTES + 64 * page_bytes_);
             left += part;
@@ -99,7 +99,7 @@ TEST_F(Cold, WhatIsNotTouchedBetweenTwoPassesGoesAndTheRestStays)
 TEST_F(Cold, TheAgeCountsFromTheEndOfThePassBefore)
 {
     ASSERT_TRUE(cold_begin(1000, 100, page_bytes_));
-    cold_some(1000);
+    cold_step(1000);
     pass(1090, 100); /* the same one */
     size_t calls = sim_calls(SIM_PRESENT);
     EXPECT_EQ(pass(1189, 100), 0u);

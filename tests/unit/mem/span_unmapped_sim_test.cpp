@@ -1,7 +1,7 @@
 /*
- * span_gone_sim_test.cpp: mem/span_gone.c: what serves a request when the kernel refuses addresses.
- * The oracle is the simulated kernel: what it counts as reserved, and that it stops whoever touches
- * or maps what is not there.
+ * span_unmapped_sim_test.cpp: mem/span_unmapped.c: what serves a request when the kernel refuses
+ * addresses. The oracle is the simulated kernel: what it counts as reserved, and that it stops
+ * whoever touches or maps what is not there.
  */
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ extern "C" {
 #include "os/sim/sim.h"
 }
 
-class Gone : public testing::Test
+class Unmapped : public testing::Test
 {
   protected:
     enum { LENGTH = 800, COUNT = 10, MORE = LENGTH / 5 }; /* multiples of a page, too */
@@ -76,8 +76,8 @@ class Gone : public testing::Test
     std::vector<struct span> spans_, rest_;
 };
 
-/* Seen to fail with span_give_up() left out of span_acquire(): there was none. */
-TEST_F(Gone, FreeSpansThatLieApartServeALongerOne)
+/* Seen to fail with span_unmap() left out of span_acquire(): there was none. */
+TEST_F(Unmapped, FreeSpansThatLieApartServeALongerOne)
 {
     for (size_t i = 1; i < 9; i += 2)
         release(i);
@@ -94,7 +94,7 @@ TEST_F(Gone, FreeSpansThatLieApartServeALongerOne)
 /* The middle one of the parts stays in use until the next longer span is there, which so has no
  * room beside it. Seen to fail with gone spans never taken: the front moved by a round's length
  * each round. */
-TEST_F(Gone, TheFrontDoesNotMoveEachTimeTheLimitIsMet)
+TEST_F(Unmapped, TheFrontDoesNotMoveEachTimeTheLimitIsMet)
 {
     for (size_t i = 1; i < COUNT; i += 2)
         release(i);
@@ -131,29 +131,29 @@ TEST_F(Gone, TheFrontDoesNotMoveEachTimeTheLimitIsMet)
 }
 
 /* Seen to fail with what cannot be mapped again handed out. */
-TEST_F(Gone, WhatTheKernelDoesNotMapAgainStaysFree)
+TEST_F(Unmapped, WhatTheKernelDoesNotMapAgainStaysFree)
 {
     release(1);
-    ASSERT_GE(span_give_up(LENGTH / 2), LENGTH / 2u);
-    size_t gone = span_gone_units;
+    ASSERT_GE(span_unmap(LENGTH / 2), LENGTH / 2u);
+    size_t gone = span_unmapped_units;
     sim_fail_kind(SIM_COMMIT, 1);
-    EXPECT_EQ(span_take_gone(LENGTH / 4, 1, 0).unit, 0u);
-    EXPECT_EQ(span_gone_units, gone);
+    EXPECT_EQ(span_take_unmapped(LENGTH / 4, 1, 0).unit, 0u);
+    EXPECT_EQ(span_unmapped_units, gone);
     sim_recover();
-    struct span span = span_take_gone(LENGTH / 4, 1, 0);
+    struct span span = span_take_unmapped(LENGTH / 4, 1, 0);
     ASSERT_NE(span.unit, 0u);
     fill(span.unit, span.units);
-    EXPECT_EQ(span_gone_units, gone - span.units);
+    EXPECT_EQ(span_unmapped_units, gone - span.units);
     rest_.push_back(span);
 }
 
 /* Seen to fail with the neighbour's addresses taken as if it were clean: what the kernel refused
  * was extended. */
-TEST_F(Gone, ASpanIsExtendedIntoItsGoneNeighbour)
+TEST_F(Unmapped, ASpanIsExtendedIntoItsGoneNeighbour)
 {
     ASSERT_EQ(spans_[1].unit, spans_[0].unit + LENGTH);
     release(1);
-    ASSERT_GT(span_give_up(LENGTH), LENGTH / 2u);
+    ASSERT_GT(span_unmap(LENGTH), LENGTH / 2u);
     sim_fail_kind(SIM_COMMIT, 1);
     EXPECT_FALSE(span_extend(spans_[0].unit, LENGTH, LENGTH + MORE));
     EXPECT_STREQ(span_verify(), nullptr);
@@ -166,7 +166,7 @@ TEST_F(Gone, ASpanIsExtendedIntoItsGoneNeighbour)
 
 /* Seen to fail with a second place that is mapped before the first one goes: there was none; and
  * with the old place left mapped. */
-TEST_F(Gone, ABlockIsCarriedWhereThereIsNoRoomForTwo)
+TEST_F(Unmapped, ABlockIsCarriedWhereThereIsNoRoomForTwo)
 {
     release(9);
     fill(spans_[2].unit, LENGTH);
@@ -176,14 +176,14 @@ TEST_F(Gone, ABlockIsCarriedWhereThereIsNoRoomForTwo)
     EXPECT_LE(sim_reserved_bytes(), reserved);
     EXPECT_TRUE(is_filled(to, LENGTH));
     EXPECT_TRUE(calm_test::is_zero(region_address(to + LENGTH), MORE * UNIT_BYTES));
-    span_release_gone(spans_[2].unit, LENGTH);
+    span_release_unmapped(spans_[2].unit, LENGTH);
     spans_[2] = {to, LENGTH + MORE, false};
     EXPECT_STREQ(span_verify(), nullptr);
 }
 
 /* Twice each, as the first time may use up or leave gone spans, and so make other calls. Seen to
  * fail with a piece whose move is refused taken for moved. */
-TEST_F(Gone, WhateverTheKernelRefusesABlockIsWhole)
+TEST_F(Unmapped, WhateverTheKernelRefusesABlockIsWhole)
 {
     unsigned refused = 0, in_pieces = 0;
     for (uint64_t turn = 2; turn < 80; turn++) {
@@ -201,7 +201,7 @@ TEST_F(Gone, WhateverTheKernelRefusesABlockIsWhole)
         refused += to == 0;
         if (to == 0)
             continue;
-        span_release_gone(spans_[2].unit, LENGTH);
+        span_release_unmapped(spans_[2].unit, LENGTH);
         span_shrink(to, LENGTH + MORE, LENGTH, true);
         spans_[2].unit = to;
     }
@@ -211,7 +211,7 @@ TEST_F(Gone, WhateverTheKernelRefusesABlockIsWhole)
 
 /* A page in the middle is a mapping of its own, and so no unit around it can be moved as one. Seen
  * to fail with what was moved before it left where it came: reading it ended the test. */
-TEST_F(Gone, WhatCannotBeMovedAsAWholeStaysWhereItWas)
+TEST_F(Unmapped, WhatCannotBeMovedAsAWholeStaysWhereItWas)
 {
     release(9);
     struct os_facts facts;

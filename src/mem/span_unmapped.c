@@ -1,14 +1,15 @@
 /*
- * span_gone.c: free spans whose addresses were given back, so that a limit on them has room.
+ * span_unmapped.c: free spans whose addresses are unmapped, so that an address-space limit has
+ * room.
  *
- * Where the kernel refuses address space, free units below the front are what can be spared: they
- * are unmapped, and are GONE, a state of free spans with lists of its own. Nothing is placed there
- * meanwhile, as the region lies where the kernel puts nothing. Before the front moves, gone units
- * are mapped again, so that a program that meets its limit again and again does not have the
- * region's tables grow.
+ * If the kernel refuses address space, free units below the front can be spared: they are unmapped
+ * and become SPAN_UNMAPPED, a state of free spans with separate lists. Nothing else is placed
+ * there, because the region lies where the kernel puts nothing. Unmapped units are mapped again
+ * before the front moves, so that a program that keeps meeting its limit does not grow the region's
+ * tables.
  *
- * Owner: any thread; lists under the spans' lock, kernel calls without it.
- * Design: docs/design/region.md
+ * Owner: any thread; lists under the span lock, kernel calls without it. Design:
+ * docs/design/region.md
  */
 #include "mem/pending.h"
 #include "mem/region.h"
@@ -18,47 +19,47 @@
 
 enum {
     GONE_BATCH = 32,
-    LONG_UNITS = 4096, /* 32 MiB: what the C library gives back always, too */
+    LONG_UNITS = 4096, /* 32 MiB: the C library always unmaps such blocks too */
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
-    TABLES_SHARE = 32, /* of what is given up: the region's tables and books grow with it, too */
-    TABLES_CHUNKS = 3, /* by steps of a chunk */
+    TABLES_SHARE = 32, /* of the unmapped units: tables and bookkeeping grow too */
+    TABLES_CHUNKS = 3, /* tables grow by steps of a chunk */
 };
 
-/* Addresses for which the lock is not to be had are lost: no memory is. */
-void span_release_gone(size_t unit, size_t units)
+/* If the lock is held, the addresses are lost, but no memory is. */
+void span_release_unmapped(size_t unit, size_t units)
 {
     if (!span_try_lock())
         return;
-    span_lists_insert(unit, units, SPAN_GONE);
+    span_lists_insert(unit, units, SPAN_UNMAPPED);
     span_unlock();
 }
 
-size_t span_gone_bytes(void)
+size_t span_unmapped_bytes(void)
 {
-    return load(&span_gone_units, RELAXED) << UNIT_SHIFT;
+    return load(&span_unmapped_units, RELAXED) << UNIT_SHIFT;
 }
 
-bool span_bring_back(size_t unit, size_t units)
+bool span_map_again(size_t unit, size_t units)
 {
     if (os_counted(os_map_again(region_address(unit), units << UNIT_SHIFT)) == 0)
         return true;
-    span_release_gone(unit, units);
+    span_release_unmapped(unit, units);
     return false;
 }
 
-/* Cuts units out of a span of the owner's, or else nobody's. Returns the first, or 0. */
+/* Cuts units out of a span of the owner, or else of nobody. Returns the first, or 0. */
 static size_t cut_gone(size_t units, size_t align_units, unsigned owner)
 {
     if (!span_try_lock())
         return 0;
-    size_t unit = span_lists_find(span_lists_of(owner, SPAN_GONE), units, align_units);
+    size_t unit = span_lists_find(span_lists_of(owner, SPAN_UNMAPPED), units, align_units);
     if (unit == 0)
-        unit = span_lists_find(span_lists_of(0, SPAN_GONE), units, align_units);
+        unit = span_lists_find(span_lists_of(0, SPAN_UNMAPPED), units, align_units);
     size_t first = unit == 0 ? 0 : region_aligned(unit, align_units);
     if (unit != 0) {
         span_lists_cut(unit, first, units);
-        regret_note_taken(&span_in_vain, units);
+        refault_note_taken(&span_refaults, units);
     }
     span_unlock();
     return first;
@@ -70,39 +71,39 @@ static void own_if_nobodys(size_t unit, size_t units, unsigned owner)
         span_own(unit, units, owner);
 }
 
-struct span span_take_gone(size_t units, size_t align_units, unsigned owner)
+struct span span_take_unmapped(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, units, true};
-    if (likely(load(&span_gone_units, RELAXED) < units))
+    if (likely(load(&span_unmapped_units, RELAXED) < units))
         return span;
     size_t first = cut_gone(units, align_units, owner);
-    if (first != 0 && span_bring_back(first, units)) {
+    if (first != 0 && span_map_again(first, units)) {
         own_if_nobodys(first, units, owner);
         span.unit = first;
     }
     return span;
 }
 
-/* Moves the front by a piece, which takes no more address space than that, and gives it up. A
- * longer piece is tried first. Returns its length, or 0. */
-static size_t lengthen(size_t piece)
+/* Moves the front by a piece and unmaps it, so that the peak of address space is one piece. Tries
+ * the full length first, then halves. Returns the length, or 0. */
+static size_t grow_unmapped(size_t piece)
 {
     size_t first, count;
     while (piece > 0 && region_grow(piece, false, &first, &count) != 0)
         piece /= 2;
     piece = piece > 0 ? count : 0;
     if (piece > 0 && os_counted(os_unmap(region_address(first), piece << UNIT_SHIFT)) == 0) {
-        span_release_gone(first, piece);
+        span_release_unmapped(first, piece);
     } else if (piece > 0) {
         struct span kept = {first, piece, true};
-        span_give(&kept, 1);
+        span_list(&kept, 1);
         piece = 0;
     }
     return piece;
 }
 
-/* Takes units without addresses as they are, from behind the front if need be. Pieces are few, or
- * it takes too long; they lie together unless another thread moves the front, too. */
+/* Takes unmapped units as they are, from beyond the front if need be. Few pieces, to bound the
+ * time; they are adjacent unless another thread moves the front too. */
 static size_t take_addresses(size_t units, unsigned owner)
 {
     size_t piece = units, unit = 0;
@@ -110,7 +111,7 @@ static size_t take_addresses(size_t units, unsigned owner)
         unit = cut_gone(units, 1, owner);
         if (unit != 0)
             break;
-        piece = lengthen(size_min(piece, units));
+        piece = grow_unmapped(size_min(piece, units));
     }
     return unit;
 }
@@ -128,7 +129,7 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
     if (to == 0)
         return 0;
     if (!region_carry(from, to, units_old, units - units_old)) {
-        span_release_gone(to, units);
+        span_release_unmapped(to, units);
         return 0;
     }
     own_if_nobodys(to, units, owner);
@@ -157,8 +158,8 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, size_t least,
     return count;
 }
 
-/* Of an owner's. */
-static size_t give_up_of(unsigned owner, size_t wanted, size_t least, bool *is_refused)
+/* Unmaps clean spans of one owner. */
+static size_t unmap_clean_of(unsigned owner, size_t wanted, size_t least, bool *is_refused)
 {
     struct span spans[GONE_BATCH];
     size_t given = 0, count = 1;
@@ -167,35 +168,35 @@ static size_t give_up_of(unsigned owner, size_t wanted, size_t least, bool *is_r
         for (size_t i = 0; i < count; i++) {
             char *start = region_address(spans[i].unit);
             if (!*is_refused && os_counted(os_unmap(start, spans[i].units << UNIT_SHIFT)) == 0) {
-                span_release_gone(spans[i].unit, spans[i].units);
+                span_release_unmapped(spans[i].unit, spans[i].units);
                 given += spans[i].units;
                 continue;
             }
             *is_refused = true;
-            span_give(&spans[i], 1);
+            span_list(&spans[i], 1);
         }
     }
     return given;
 }
 
-/* Of spans of at least `least` units. */
-static size_t give_up(size_t wanted, size_t least)
+/* Unmaps clean spans of at least `least` units. Returns the units unmapped. */
+static size_t unmap_clean(size_t wanted, size_t least)
 {
     size_t given = 0;
     bool is_refused = !region_is_apart();
     for (unsigned owner = 0; owner < SPAN_OWNER_LIMIT && given < wanted && !is_refused; owner++)
         if (span_lists_are_made(owner))
-            given += give_up_of(owner, wanted - given, least, &is_refused);
+            given += unmap_clean_of(owner, wanted - given, least, &is_refused);
     return given;
 }
 
-size_t span_give_up(size_t units)
+size_t span_unmap(size_t units)
 {
     size_t tables = units / TABLES_SHARE + TABLES_CHUNKS * CHUNK_UNITS;
-    return give_up(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
+    return unmap_clean(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
 }
 
-void span_give_up_long(void)
+void span_unmap_long(void)
 {
-    give_up(SIZE_MAX, LONG_UNITS);
+    unmap_clean(SIZE_MAX, LONG_UNITS);
 }

@@ -1,5 +1,5 @@
 /*
- * shelf_model.c: the shipped core/shelf.c under the explorer, with two slots.
+ * large_cache_model.c: the shipped core/large_cache.c under the explorer, with two slots.
  *
  * Checked after every schedule: each block is in one hand, in one slot or in the spans; a drain
  * finds all; of two threads that free one block one is told that it did.
@@ -9,7 +9,7 @@
  */
 #include "explore.h"
 
-#include "core/shelf.c"
+#include "core/large_cache.c"
 
 enum { BLOCKS = 3, UNITS = 2, LONGER = 3, IN_HAND = 1, GONE = 2 };
 
@@ -36,12 +36,12 @@ size_t large_length(const void *block)
     return number_of(block) == BLOCKS - 1 ? LONGER : UNITS;
 }
 
-bool large_lay_aside(void *block)
+bool large_claim(void *block)
 {
     return exchange(&tags[region_unit(block)].is_large, false, ACQ_REL);
 }
 
-void large_take_up(void *block)
+void large_revive(void *block)
 {
     store(&tags[region_unit(block)].is_large, true, RELAXED);
 }
@@ -65,14 +65,14 @@ void misuse_report_spoiled(const void *block, size_t bytes)
 static void give(unsigned number)
 {
     hands[number]--;
-    if (!shelf_give(block_of(number)))
+    if (!large_cache_put(block_of(number)))
         explore_fail("a block that was in a hand is said to be free");
 }
 
 /* BLOCKS: there was none. */
 static unsigned take(void)
 {
-    void *block = shelf_find((struct shelf_wish){.units = UNITS, .align = UNIT_BYTES});
+    void *block = large_cache_find((struct large_request){.units = UNITS, .align = UNIT_BYTES});
     if (block == NULL)
         return BLOCKS;
     if (++hands[number_of(block)] > 1)
@@ -82,7 +82,7 @@ static unsigned take(void)
 
 static void begin(void)
 {
-    __builtin_memset((void *)&shelf, 0, sizeof shelf);
+    __builtin_memset((void *)&large_cache, 0, sizeof large_cache);
     region.base = memory;
     region.tags = tags;
     freed = 0;
@@ -103,14 +103,14 @@ static void end(void)
 {
     unsigned slots[BLOCKS] = {0};
     for (unsigned i = 0; i < SLOTS; i++) {
-        uint64_t word = atomic_load(&shelf.slots[i]);
+        uint64_t word = atomic_load(&large_cache.slots[i]);
         if (word != 0)
             slots[number_of(region_address(word_unit(word)))]++;
     }
     for (unsigned i = 0; i < BLOCKS; i++)
         if (hands[i] + slots[i] + in_spans[i] != 1)
             explore_fail("a block was lost, or is in two places");
-    shelf_drain(true);
+    large_cache_drain(true);
     for (unsigned i = 0; i < BLOCKS; i++)
         if (hands[i] + in_spans[i] != 1)
             explore_fail("a drain left a block");
@@ -161,18 +161,18 @@ static void take_two(void)
 
 static void drain(void)
 {
-    shelf_drain(true);
+    large_cache_drain(true);
 }
 
 static void drain_idle(void)
 {
-    shelf_drain(false);
+    large_cache_drain(false);
 }
 
 /* Two threads free block 0, which is the program's mistake. */
 static void free_once(void)
 {
-    if (shelf_give(block_of(0))) {
+    if (large_cache_put(block_of(0))) {
         hands[0] = 0;
         freed++;
     }
@@ -181,29 +181,34 @@ static void free_once(void)
 int main(void)
 {
     static const struct explore_case cases[] = {
-        {"shelf: some come while others are taken",
+        {"large_cache: some come while others are taken",
          3,
          2,
          begin_with_one,
          {give_two, take_two},
          end},
-        {"shelf: a drain comes between", 3, 3, begin_with_one, {give_two, take_one, drain}, end},
-        {"shelf: what is idle goes", 3, 2, begin_with_one, {take_and_give, drain_idle}, end},
-        {"shelf: two are emptied at once",
+        {"large_cache: a drain comes between",
+         3,
+         3,
+         begin_with_one,
+         {give_two, take_one, drain},
+         end},
+        {"large_cache: what is idle goes", 3, 2, begin_with_one, {take_and_give, drain_idle}, end},
+        {"large_cache: two are emptied at once",
          2,
          3,
          begin_with_one,
          {take_one, give_two, take_one},
          end},
-        {"shelf: a slot is too few", 4, 2, begin, {give_three, take_two}, end},
-        {"shelf: two slots are too few for two",
+        {"large_cache: a slot is too few", 4, 2, begin, {give_three, take_two}, end},
+        {"large_cache: two slots are too few for two",
          3,
          3,
          begin,
          {give_first, give_two, take_one},
          end},
-        {"shelf: two put at once", 3, 2, begin, {give_first, give_two}, end},
-        {"shelf: two free one block", 3, 2, begin, {free_once, free_once}, end_freed_once},
+        {"large_cache: two put at once", 3, 2, begin, {give_first, give_two}, end},
+        {"large_cache: two free one block", 3, 2, begin, {free_once, free_once}, end_freed_once},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
         explore(&cases[i]);

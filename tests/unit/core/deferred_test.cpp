@@ -1,72 +1,72 @@
 /*
- * stray_test.cpp: core/stray.c: what finds its depot held and has no room in batches waits in its
- * slab's map, and comes back once.
+ * deferred_test.cpp: core/deferred.c: what finds its depot held and has no room in batches waits in
+ * its slab's map, and comes back once.
  */
 #include "depot_support.h"
 
-using StrayTest = DepotTest;
+using DeferredTest = DepotTest;
 
 static unsigned number_of(unsigned bin, void *block)
 {
     return class_block(bin_class(bin), static_cast<uint16_t>(reinterpret_cast<uintptr_t>(block)));
 }
 
-static bool put(struct strays *strays, unsigned bin, void *block)
+static bool put(struct deferred *deferred, unsigned bin, void *block)
 {
-    return stray_put(strays, slab_of_chunk(region_chunk(block)), number_of(bin, block));
+    return deferred_put(deferred, slab_of_chunk(region_chunk(block)), number_of(bin, block));
 }
 
 /* Takes up to `each` at a time until there are none. */
-static std::vector<void *> take_all(struct strays *strays, size_t each)
+static std::vector<void *> take_all(struct deferred *deferred, size_t each)
 {
     std::vector<void *> all;
     void *out[REFILL_MAX];
     for (size_t count = 1; count > 0; all.insert(all.end(), out, out + count)) {
-        count = stray_take(strays, out, each);
+        count = deferred_take(deferred, out, each);
         EXPECT_LE(count, each);
     }
     return all;
 }
 
 /* Seen to fail where a slab of which not all were wanted is forgotten. */
-TEST_F(StrayTest, EachComesBackOnceHoweverFewAreWanted)
+TEST_F(DeferredTest, EachComesBackOnceHoweverFewAreWanted)
 {
     for (size_t bytes : {8u, 48u, 1024u, 32768u}) {
         unsigned bin = bin_for(44, bytes);
         std::vector<void *> blocks = taken_from(bin, 3 * class_facts[class_of(bytes)].capacity);
-        struct strays strays = {};
+        struct deferred deferred = {};
         for (size_t i = 0; i < blocks.size(); i += 2)
-            ASSERT_TRUE(put(&strays, bin, blocks[i]));
-        EXPECT_EQ(strays.blocks, (blocks.size() + 1) / 2);
-        std::vector<void *> back = take_all(&strays, 50);
+            ASSERT_TRUE(put(&deferred, bin, blocks[i]));
+        EXPECT_EQ(deferred.blocks, (blocks.size() + 1) / 2);
+        std::vector<void *> back = take_all(&deferred, 50);
         std::set<void *> expected;
         for (size_t i = 0; i < blocks.size(); i += 2)
             expected.insert(blocks[i]);
         EXPECT_EQ(std::set<void *>(back.begin(), back.end()), expected);
         EXPECT_EQ(back.size(), expected.size());
-        EXPECT_EQ(strays.blocks, 0u);
-        EXPECT_FALSE(stray_are_any(&strays));
+        EXPECT_EQ(deferred.blocks, 0u);
+        EXPECT_FALSE(deferred_any(&deferred));
         put_all(bin, blocks);
     }
 }
 
-TEST_F(StrayTest, ABlockThatIsOneAlreadyWasFreedTwice)
+TEST_F(DeferredTest, ABlockThatIsOneAlreadyWasFreedTwice)
 {
     unsigned bin = bin_for(44, 48);
     std::vector<void *> blocks = taken_from(bin, 10);
-    struct strays strays = {};
+    struct deferred deferred = {};
     const struct slab *slab = slab_of_chunk(region_chunk(blocks[4]));
-    EXPECT_TRUE(put(&strays, bin, blocks[4]));
-    EXPECT_TRUE(stray_is_one(slab, number_of(bin, blocks[4])));
-    EXPECT_FALSE(stray_is_one(slab, number_of(bin, blocks[5])));
-    EXPECT_FALSE(put(&strays, bin, blocks[4]));
-    EXPECT_EQ(strays.blocks, 1u);
-    EXPECT_EQ(take_all(&strays, 10).size(), 1u);
+    EXPECT_TRUE(put(&deferred, bin, blocks[4]));
+    EXPECT_TRUE(deferred_holds(slab, number_of(bin, blocks[4])));
+    EXPECT_FALSE(deferred_holds(slab, number_of(bin, blocks[5])));
+    EXPECT_FALSE(put(&deferred, bin, blocks[4]));
+    EXPECT_EQ(deferred.blocks, 1u);
+    EXPECT_EQ(take_all(&deferred, 10).size(), 1u);
     put_all(bin, blocks);
 }
 
 /* Seen to fail with a map that a new slab's bookkeeping shares with another's. */
-TEST_F(StrayTest, MapsAreEachSlabsOwn)
+TEST_F(DeferredTest, MapsAreEachSlabsOwn)
 {
     unsigned bin = bin_for(44, 16);
     std::vector<void *> blocks = taken_from(bin, 40 * class_facts[class_of(16)].capacity);
@@ -75,10 +75,10 @@ TEST_F(StrayTest, MapsAreEachSlabsOwn)
     for (void *block : blocks) {
         size_t unit = region_chunk(block);
         const struct slab *slab = slab_of_chunk(unit);
-        auto start = reinterpret_cast<uintptr_t>(slab->strays);
+        auto start = reinterpret_cast<uintptr_t>(slab->deferred);
         if (units.insert(unit).second)
-            maps.insert({start, start + slab_stray_words(slab) * sizeof(uint64_t)});
-        EXPECT_GE(slab_stray_words(slab) * 64, slab->capacity);
+            maps.insert({start, start + slab_deferred_words(slab) * sizeof(uint64_t)});
+        EXPECT_GE(slab_deferred_words(slab) * 64, slab->capacity);
     }
     EXPECT_EQ(maps.size(), units.size());
     uintptr_t end = 0;
@@ -90,30 +90,31 @@ TEST_F(StrayTest, MapsAreEachSlabsOwn)
 }
 
 /* Seen to fail with bits that are taken by a load and a store. */
-TEST_F(StrayTest, ThreadsThatPutAndTakeLoseNoneAndGetNoneTwice)
+TEST_F(DeferredTest, ThreadsThatPutAndTakeLoseNoneAndGetNoneTwice)
 {
     enum { THREADS = 4, EACH = 300, ROUNDS = 200 };
     unsigned bin = bin_for(44, 48);
     std::vector<void *> blocks = taken_from(bin, THREADS * EACH);
-    struct strays strays = {};
+    struct deferred deferred = {};
     std::vector<std::vector<void *>> hands(THREADS);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < blocks.size(); i++)
         hands[i % THREADS].push_back(blocks[i]);
     for (auto &hand : hands)
-        threads.emplace_back([&strays, &hand, bin] {
+        threads.emplace_back([&deferred, &hand, bin] {
             void *out[REFILL_MAX];
             for (unsigned round = 0; round < ROUNDS; round++) {
                 for (void *block : hand)
-                    EXPECT_TRUE(put(&strays, bin, block));
+                    EXPECT_TRUE(put(&deferred, bin, block));
                 hand.clear();
                 for (unsigned tries = 0; hand.size() < EACH && tries < EACH; tries++)
-                    hand.insert(hand.end(), out, out + stray_take(&strays, out, 1 + tries % 100));
+                    hand.insert(hand.end(), out,
+                                out + deferred_take(&deferred, out, 1 + tries % 100));
             }
         });
     for (auto &thread : threads)
         thread.join();
-    std::vector<void *> all = take_all(&strays, REFILL_MAX);
+    std::vector<void *> all = take_all(&deferred, REFILL_MAX);
     for (auto &hand : hands)
         all.insert(all.end(), hand.begin(), hand.end());
     std::sort(all.begin(), all.end());

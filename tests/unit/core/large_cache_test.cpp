@@ -1,5 +1,6 @@
 /*
- * shelf_test.cpp: core/shelf.c keeps a bounded number of large blocks and gives all of them back.
+ * large_cache_test.cpp: core/large_cache.c keeps a bounded number of large blocks and gives all of
+ * them back.
  */
 #include <gtest/gtest.h>
 
@@ -7,7 +8,7 @@
 
 static void *take(size_t units, size_t align = UNIT_BYTES)
 {
-    void *block = shelf_find({units, 0, align});
+    void *block = large_cache_find({units, 0, align});
     return block != nullptr ? block : large_acquire(units, align / UNIT_BYTES, 0, nullptr);
 }
 
@@ -16,83 +17,83 @@ static bool is_free(const void *block)
     return !region_is_large(block);
 }
 
-TEST(Shelf, ABlockThatWasGivenIsTakenAgain)
+TEST(LargeCache, ABlockThatWasGivenIsTakenAgain)
 {
     ASSERT_TRUE(heap_start());
-    shelf_drain(true);
+    large_cache_drain(true);
     void *block = take(5);
     ASSERT_NE(block, nullptr);
     EXPECT_FALSE(is_free(block));
-    shelf_give(block);
+    large_cache_put(block);
     EXPECT_TRUE(is_free(block)) << "to free it again is a double free";
-    EXPECT_EQ(shelf_bytes(), 5u * UNIT_BYTES);
+    EXPECT_EQ(large_cache_bytes(), 5u * UNIT_BYTES);
     EXPECT_EQ(take(5), block);
     EXPECT_FALSE(is_free(block));
-    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     large_release(block);
 }
 
 /* Seen to fail with a put that gives back the block itself where all slots are full, and with a
  * hand that stays. */
-TEST(Shelf, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
+TEST(LargeCache, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
 {
     ASSERT_TRUE(heap_start());
     purge_settings.is_idle_wanted = false;
-    shelf_drain(true);
+    large_cache_drain(true);
     size_t count_before = large_count();
     std::vector<void *> blocks;
     for (size_t i = 0; i < 40; i++)
-        blocks.push_back(large_acquire(1 + i % SHELF_UNITS_MAX, 1, 0, nullptr));
+        blocks.push_back(large_acquire(1 + i % LARGE_CACHE_UNITS_MAX, 1, 0, nullptr));
     for (void *block : blocks)
-        shelf_give(block);
+        large_cache_put(block);
     size_t units = 0;
     for (size_t i = 32; i < 40; i++)
-        units += 1 + i % SHELF_UNITS_MAX;
-    EXPECT_EQ(shelf_bytes(), units * UNIT_BYTES);
+        units += 1 + i % LARGE_CACHE_UNITS_MAX;
+    EXPECT_EQ(large_cache_bytes(), units * UNIT_BYTES);
     EXPECT_EQ(large_count(), count_before + 8);
     for (void *block : blocks)
         EXPECT_TRUE(is_free(block));
     for (size_t i = 32; i < 40; i++)
-        EXPECT_EQ(shelf_find({1 + i % SHELF_UNITS_MAX, 0, UNIT_BYTES}), blocks[i]);
-    EXPECT_EQ(shelf_bytes(), 0u);
+        EXPECT_EQ(large_cache_find({1 + i % LARGE_CACHE_UNITS_MAX, 0, UNIT_BYTES}), blocks[i]);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     for (size_t i = 32; i < 40; i++)
-        shelf_give(blocks[i]);
-    EXPECT_EQ(shelf_drain(true), 8u);
+        large_cache_put(blocks[i]);
+    EXPECT_EQ(large_cache_drain(true), 8u);
     EXPECT_EQ(large_count(), count_before);
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* Seen to fail with a key that leaves out the length, and with no SHELF_UNITS_MAX. */
-TEST(Shelf, ABlockServesItsOwnLengthAndALongOneIsNotKept)
+/* Seen to fail with a key that leaves out the length, and with no LARGE_CACHE_UNITS_MAX. */
+TEST(LargeCache, ABlockServesItsOwnLengthAndALongOneIsNotKept)
 {
     ASSERT_TRUE(heap_start());
     purge_settings.is_idle_wanted = false;
-    shelf_drain(true);
+    large_cache_drain(true);
     void *block = large_acquire(9, 1, 0, nullptr);
-    shelf_give(block);
-    EXPECT_EQ(shelf_find({8, 0, UNIT_BYTES}), nullptr);
-    EXPECT_EQ(shelf_find({10, 0, UNIT_BYTES}), nullptr);
-    EXPECT_EQ(shelf_find({9, 0, UNIT_BYTES}), block);
+    large_cache_put(block);
+    EXPECT_EQ(large_cache_find({8, 0, UNIT_BYTES}), nullptr);
+    EXPECT_EQ(large_cache_find({10, 0, UNIT_BYTES}), nullptr);
+    EXPECT_EQ(large_cache_find({9, 0, UNIT_BYTES}), block);
     EXPECT_EQ(large_usable(block), size_t{9} * UNIT_BYTES);
     large_release(block);
-    shelf_give(large_acquire(SHELF_UNITS_MAX + 1, 1, 0, nullptr));
-    EXPECT_EQ(shelf_bytes(), 0u);
-    EXPECT_EQ(shelf_find({SHELF_UNITS_MAX + 1, 0, UNIT_BYTES}), nullptr);
+    large_cache_put(large_acquire(LARGE_CACHE_UNITS_MAX + 1, 1, 0, nullptr));
+    EXPECT_EQ(large_cache_bytes(), 0u);
+    EXPECT_EQ(large_cache_find({LARGE_CACHE_UNITS_MAX + 1, 0, UNIT_BYTES}), nullptr);
 }
 
 /* Seen to fail with the alignment left out of the look. */
-TEST(Shelf, AnAlignedRequestTakesABlockThatIsAligned)
+TEST(LargeCache, AnAlignedRequestTakesABlockThatIsAligned)
 {
     ASSERT_TRUE(heap_start());
     purge_settings.is_idle_wanted = false;
-    shelf_drain(true);
+    large_cache_drain(true);
     const size_t align = static_cast<size_t>(2) << 20;
     void *odd = large_acquire(10, 1, 0, nullptr),
          *even = large_acquire(10, align / UNIT_BYTES, 0, nullptr);
     while (reinterpret_cast<uintptr_t>(odd) % align == 0)
         odd = large_acquire(10, 1, 0, nullptr);
-    shelf_give(even);
-    shelf_give(odd);
+    large_cache_put(even);
+    large_cache_put(odd);
     EXPECT_EQ(take(10, align), even);
     void *other = take(10, align);
     EXPECT_NE(other, odd);
@@ -102,7 +103,7 @@ TEST(Shelf, AnAlignedRequestTakesABlockThatIsAligned)
         large_release(block);
 }
 
-/* With nothing on the shelf, and nobody who empties them meanwhile. */
+/* With nothing in the large cache, and nobody who empties them meanwhile. */
 static void start_without_purges()
 {
     ASSERT_TRUE(heap_start());
@@ -111,17 +112,17 @@ static void start_without_purges()
 }
 
 /* Seen to fail with a drain that forgets what it saw. */
-TEST(Shelf, ADrainOfWhatIsIdleLeavesWhatCameSinceTheLastOne)
+TEST(LargeCache, ADrainOfWhatIsIdleLeavesWhatCameSinceTheLastOne)
 {
     start_without_purges();
     void *busy = large_acquire(7, 1, 0, nullptr), *idle = large_acquire(8, 1, 0, nullptr);
-    shelf_give(idle);
-    EXPECT_EQ(shelf_drain(false), 0u);
-    shelf_give(busy);
-    EXPECT_EQ(shelf_drain(false), 1u);
-    EXPECT_EQ(shelf_bytes(), 7u * UNIT_BYTES);
-    EXPECT_EQ(shelf_drain(false), 1u);
-    EXPECT_EQ(shelf_bytes(), 0u);
+    large_cache_put(idle);
+    EXPECT_EQ(large_cache_drain(false), 0u);
+    large_cache_put(busy);
+    EXPECT_EQ(large_cache_drain(false), 1u);
+    EXPECT_EQ(large_cache_bytes(), 7u * UNIT_BYTES);
+    EXPECT_EQ(large_cache_drain(false), 1u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
 }
 
 /* Takes blocks of so many units until the region has grown. */
@@ -133,7 +134,7 @@ static void move_front(std::vector<void *> &taken, size_t units)
 
 /* Seen to fail with a heap that sets no span_on_growth, and with one that drains whatever there is.
  */
-TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
+TEST(LargeCache, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
 {
     start_without_purges();
     std::vector<void *> longs, eights(8);
@@ -141,22 +142,22 @@ TEST(Shelf, BlocksThatLieSideBySideMakeALongerSpanBeforeTheRegionGrows)
     for (void *&block : eights)
         ASSERT_NE(block = large_acquire(8, 1, 0, nullptr), nullptr);
     move_front(longs, 16);
-    shelf_give(eights[0]);
+    large_cache_put(eights[0]);
     move_front(longs, 16);
-    EXPECT_EQ(shelf_bytes(), 8u * UNIT_BYTES) << "so little would not do";
+    EXPECT_EQ(large_cache_bytes(), 8u * UNIT_BYTES) << "so little would not do";
     for (size_t i = 1; i < eights.size(); i++)
-        shelf_give(eights[i]);
+        large_cache_put(eights[i]);
     size_t front = region.chunks;
-    for (size_t taken = 0; shelf_bytes() > 0 && taken < front; taken++)
+    for (size_t taken = 0; large_cache_bytes() > 0 && taken < front; taken++)
         longs.push_back(large_acquire(16, 1, 0, nullptr));
-    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     EXPECT_EQ(region.chunks, front) << "two neighbours of 8 units are as good as 16 new ones";
     for (void *block : longs)
         large_release(block);
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
+TEST(LargeCache, ThreadsThatTakeAndGiveNeverShareABlock)
 {
     ASSERT_TRUE(heap_start());
     std::atomic<bool> is_shared{false};
@@ -172,23 +173,23 @@ TEST(Shelf, ThreadsThatTakeAndGiveNeverShareABlock)
                 } else if (!mine.empty()) {
                     if (*static_cast<size_t *>(mine.back()) != t)
                         is_shared = true;
-                    shelf_give(mine.back());
+                    large_cache_put(mine.back());
                     mine.pop_back();
                 }
             }
             for (void *block : mine)
-                shelf_give(block);
+                large_cache_put(block);
         });
     }
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_FALSE(is_shared);
-    shelf_drain(true);
+    large_cache_drain(true);
     EXPECT_EQ(span_verify(), nullptr);
 }
 
-/* Seen to fail with large_lay_aside() that loads and stores. */
-TEST(Shelf, OfThreadsThatFreeOneBlockAtOnceOneIsToldThatItDid)
+/* Seen to fail with large_claim() that loads and stores. */
+TEST(LargeCache, OfThreadsThatFreeOneBlockAtOnceOneIsToldThatItDid)
 {
     start_without_purges();
     for (unsigned round = 0; round < 2000; round++) {
@@ -198,19 +199,19 @@ TEST(Shelf, OfThreadsThatFreeOneBlockAtOnceOneIsToldThatItDid)
             ready++;
             while (ready < 2)
                 ;
-            freed += shelf_give(block);
+            freed += large_cache_put(block);
         };
         std::thread other(free_it);
         free_it();
         other.join();
         ASSERT_EQ(freed, 1u);
-        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), block);
-        ASSERT_EQ(shelf_find({3, 0, UNIT_BYTES}), nullptr);
+        ASSERT_EQ(large_cache_find({3, 0, UNIT_BYTES}), block);
+        ASSERT_EQ(large_cache_find({3, 0, UNIT_BYTES}), nullptr);
         large_release(block);
     }
 }
 
-TEST(Shelf, WhatAThreadFreedThatSleepsAnotherTakesAndATrimGivesBack)
+TEST(LargeCache, WhatAThreadFreedThatSleepsAnotherTakesAndATrimGivesBack)
 {
     start_without_purges();
     std::atomic<bool> has_freed{false}, is_over{false};
@@ -226,12 +227,12 @@ TEST(Shelf, WhatAThreadFreedThatSleepsAnotherTakesAndATrimGivesBack)
     });
     while (!has_freed)
         usleep(1000);
-    EXPECT_EQ(shelf_bytes(), 6 * large_units(1000000) * UNIT_BYTES);
+    EXPECT_EQ(large_cache_bytes(), 6 * large_units(1000000) * UNIT_BYTES);
     void *taken = heap_alloc_slow(1000000, 0);
     EXPECT_EQ(std::count(blocks.begin(), blocks.end(), taken), 1);
     heap_free(taken);
     calm_trim();
-    EXPECT_EQ(shelf_bytes(), 0u);
+    EXPECT_EQ(large_cache_bytes(), 0u);
     is_over = true;
     sleeper.join();
 }

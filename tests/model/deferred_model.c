@@ -1,5 +1,5 @@
 /*
- * stray_model.c: the shipped core/stray.c under the explorer, with two slabs of one depot.
+ * deferred_model.c: the shipped core/deferred.c under the explorer, with two slabs of one depot.
  *
  * Checked after every schedule: each block is in one hand or in one map; whoever takes all that
  * there are finds each; no slab is in the stack twice; the count is what there is.
@@ -10,7 +10,7 @@
  */
 #include "explore.h"
 
-#include "core/stray.c"
+#include "core/deferred.c"
 
 enum { BIN = 5, SLABS = 2, BLOCKS_EACH = 4, BLOCKS = SLABS * BLOCKS_EACH };
 
@@ -19,7 +19,7 @@ static struct chunk_entry map[SLABS + 1];
 static struct span_tag tags[(SLABS + 1) * CHUNK_UNITS];
 static struct slab slabs[SLABS + 1]; /* by their number and their chunk; 0 is none */
 static _Atomic uint64_t maps[SLABS + 1][CACHE_LINE_BYTES / sizeof(uint64_t)];
-static struct strays strays;
+static struct deferred deferred;
 static unsigned hands[BLOCKS]; /* how many have the block */
 
 void *meta_at(uint32_t number)
@@ -35,7 +35,7 @@ uint32_t meta_number(const void *piece)
 static void put(unsigned block)
 {
     hands[block]--;
-    if (!stray_put(&strays, &slabs[1 + block / BLOCKS_EACH], block % BLOCKS_EACH))
+    if (!deferred_put(&deferred, &slabs[1 + block / BLOCKS_EACH], block % BLOCKS_EACH))
         explore_fail("a block that was in a hand is said to be freed twice");
 }
 
@@ -44,7 +44,7 @@ static unsigned take(size_t want)
 {
     unsigned first = BLOCKS;
     void *out[BLOCKS];
-    size_t count = stray_take(&strays, out, want);
+    size_t count = deferred_take(&deferred, out, want);
     if (count > want)
         explore_fail("more came than was asked for");
     for (size_t i = 0; i < count; i++) {
@@ -62,12 +62,12 @@ static void begin(void)
 {
     region.map = map;
     region.tags = tags;
-    strays = (struct strays){0};
+    deferred = (struct deferred){0};
     for (unsigned i = 1; i <= SLABS; i++) {
         atomic_store(&map[i].bin, BIN);
         for (unsigned word = 0; word < sizeof maps[i] / sizeof maps[i][0]; word++)
             atomic_store(&maps[i][word], 0);
-        slabs[i] = (struct slab){.chunk = i, .strays = maps[i], .lines = 2};
+        slabs[i] = (struct slab){.chunk = i, .deferred = maps[i], .lines = 2};
     }
     for (unsigned i = 0; i < BLOCKS; i++)
         hands[i] = 1;
@@ -83,8 +83,8 @@ static void begin_with_two(void)
 static void end(void)
 {
     bool is_met[SLABS + 1] = {false};
-    for (uint32_t number = (uint32_t)atomic_load(&strays.slabs.top); number != 0;
-         number = atomic_load(&slabs[number].below_stray)) {
+    for (uint32_t number = (uint32_t)atomic_load(&deferred.slabs.top); number != 0;
+         number = atomic_load(&slabs[number].below_deferred)) {
         if (is_met[number])
             explore_fail("a slab is in the stack twice");
         is_met[number] = true;
@@ -94,7 +94,7 @@ static void end(void)
     for (unsigned i = 0; i < BLOCKS; i++)
         if (hands[i] != 1)
             explore_fail("a block was lost");
-    if (atomic_load(&strays.blocks) != 0)
+    if (atomic_load(&deferred.blocks) != 0)
         explore_fail("the count is not what there was");
 }
 
@@ -136,14 +136,19 @@ static void take_one(void)
 int main(void)
 {
     static const struct explore_case cases[] = {
-        {"stray: some come while others are taken",
+        {"deferred: some come while others are taken",
          3,
          3,
          begin_with_two,
          {put_two, take_all, take_one},
          end},
-        {"stray: two slabs", 3, 3, begin, {put_in_both, put_two_others, take_all}, end},
-        {"stray: one goes round", 2, 3, begin_with_two, {take_one_and_put, take_all, put_two}, end},
+        {"deferred: two slabs", 3, 3, begin, {put_in_both, put_two_others, take_all}, end},
+        {"deferred: one goes round",
+         2,
+         3,
+         begin_with_two,
+         {take_one_and_put, take_all, put_two},
+         end},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
         explore(&cases[i]);

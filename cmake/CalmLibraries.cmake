@@ -184,10 +184,10 @@ target_include_directories(calmalloc INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT
 
 # The same with caches of a fixed size, as the lab compares them (bench/harness/libraries.py): the sources that look at
 # it compiled once more, the others as they are. golden.fixed says whether these are still the sources that do.
-set(calm_sized_sources "core/(cache|registry)[.]c")
+set(calm_sized_sources "core/(cache|cache_arrays|registry)[.]c")
 foreach(blocks 255 1023)
     calm_objects(calm_fixed_${blocks}_objects ${CALM_CHECKS} EXCLUDE_FROM_ALL ${calm_src}/core/cache.c
-        ${calm_src}/core/registry.c)
+        ${calm_src}/core/cache_arrays.c ${calm_src}/core/registry.c)
     target_compile_definitions(calm_fixed_${blocks}_objects PRIVATE CALM_CACHE_BLOCKS=${blocks})
     calm_shared_library(calmalloc_fixed_${blocks} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:calm_fixed_${blocks}_objects>
         $<FILTER:$<TARGET_OBJECTS:calm_core_objects>,EXCLUDE,${calm_sized_sources}> $<TARGET_OBJECTS:calm_libc_objects>)

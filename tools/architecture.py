@@ -23,7 +23,7 @@ ROWS = {  # from above, and what each is there for
     "site": "the calling address: cohorts, profiles",
     "heap": "one interface; start, limits, forks",
     "purge": "gives pages back, a step at a time",
-    "large": "blocks of whole units; the shelf",
+    "large": "blocks of whole units; the large cache",
     "caches": "free blocks of a thread, or of a core",
     "depots": "a bin's slabs and batches, for all threads",
     "slabs": "a unit cut into blocks, and its bitmap",

@@ -31,7 +31,10 @@ enum start_state { START_NOT_YET, START_RUNNING, START_DONE, START_GIVEN_UP };
 
 enum { START_PATIENCE_MS = 5000 };
 
-enum { META_CHUNK_BYTES = 256 * 1024 * 1024 };
+enum {
+    META_CHUNK_BYTES = 256 * 1024 * 1024,
+    UNMAP_TRIM_BYTES = 32 * 1024 * 1024, /* the C library always unmaps such blocks */
+};
 
 static _Atomic uint32_t start_state;
 
@@ -494,7 +497,7 @@ bool heap_trim(void)
         return false;
     thread_empty_cache();
     bool is_any = purge_all() > 0;
-    span_unmap_long();
+    span_unmap_long(UNMAP_TRIM_BYTES);
     return is_any;
 }
 

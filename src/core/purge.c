@@ -34,11 +34,13 @@ enum {
      * in 10,000; larger blocks make more and shorter calls. */
     SLICE_BYTES = 2 * 1024 * 1024,
     SLICE_SHORT = SLICE_BYTES / 4,
-    SLICES_A_STEP = 4,            /* beside four times what the caller freed */
-    HELP_BYTES = 4 * SLICE_BYTES, /* excess that a thread purges without the turn */
-    LIMIT_SHARE = 8,              /* of a limit: dirty bytes that may stay at least */
-    SWEEP_SHARE = 8,              /* of what slabs hold: free before a sweep */
-    CHUNKS_A_TICK = 2048,         /* scanned for idle pages each tick */
+    SLICES_A_STEP = 4,               /* beside four times what the caller freed */
+    HELP_BYTES = 4 * SLICE_BYTES,    /* excess that a thread purges without the turn */
+    LIMIT_SHARE = 8,                 /* of a limit: dirty bytes that may stay at least */
+    SWEEP_SHARE = 8,                 /* of what slabs hold: free before a sweep */
+    CHUNKS_A_TICK = 2048,            /* scanned for idle pages each tick */
+    UNMAP_BYTES = 128 * 1024 * 1024, /* spans that a tick unmaps: shorter ones would part the heap
+                                      * into mapped and unmapped pieces as it grows again */
     CHUNKS_A_STEP = 128,
     CALLS_A_STEP = 16, /* kernel calls for slabs' pages */
     DEPOTS_A_STEP = 64,
@@ -300,6 +302,7 @@ static void tick_begin(uint64_t now)
     at.chunks_left = size_min(load(&region.chunks, RELAXED), CHUNKS_A_TICK);
     fetch_add(&depot_tick, 1, RELAXED);
     purge_idle_spans(now);
+    span_unmap_long(UNMAP_BYTES);
     store(&tick_due_ms, 0, RELAXED);
 }
 

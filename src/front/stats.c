@@ -102,6 +102,7 @@ struct stats_totals stats_read_totals(void)
     size_t fast = size_min(small.waiting_bytes + waiting_spans, mapped - used);
     return (struct stats_totals){
         .mapped_bytes = mapped,
+        .mapped_bytes_max = region_mapped_bytes(),
         .reserved_bytes = region_reserved_bytes(),
         .used_bytes = used,
         .fast_bytes = fast,

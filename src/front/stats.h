@@ -35,6 +35,7 @@ ALWAYS_INLINE size_t stats_cached(size_t sum)
  */
 struct stats_totals {
     size_t mapped_bytes;
+    size_t mapped_bytes_max; /* the most so far */
     size_t reserved_bytes;
     size_t used_bytes;
     size_t fast_bytes; /* in batches and the large cache */

@@ -59,7 +59,7 @@ EXPORT void malloc_stats(void)
 }
 
 /* glibc's totals. fast: free blocks in batches and the large cache. rest: all other free bytes.
- * `max` repeats `current`, and all address-space figures are equal. No block has a mapping of its
+ * All address-space figures are equal but `max`, which never falls. No block has a mapping of its
  * own. */
 static void write_totals(FILE *stream, const struct stats_totals *totals, size_t rest_blocks)
 {
@@ -73,8 +73,9 @@ static void write_system(FILE *stream, const struct stats_totals *totals)
 {
     static const char *const names[] = {"system type=\"current\"", "system type=\"max\"",
                                         "aspace type=\"total\"", "aspace type=\"mprotect\""};
+    size_t now = totals->mapped_bytes, sizes[] = {now, totals->mapped_bytes_max, now, now};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        fprintf(stream, "<%s size=\"%zu\"/>\n", names[i], totals->mapped_bytes);
+        fprintf(stream, "<%s size=\"%zu\"/>\n", names[i], sizes[i]);
 }
 
 /* Writes the free blocks of each class, including those in caches and batches. Returns their

@@ -120,6 +120,8 @@ static int reserve_to(struct extent *extent, size_t target)
             return 0;
         size_t reach = extent->guard + target - before;
         int error = os_extend(extent->start + before, extent->guard, reach); /* E1 */
+        if (error != 0 && load(&extent->reserved, ACQUIRE) != reserved)
+            continue;
         if (error != 0) /* E2: another thread may have extended it, and then been stopped */
             reach = os_reach(extent->start + before, extent->guard,
                              extent->guard + extent->most - before);

@@ -65,9 +65,9 @@ void span_release_unmapped(size_t unit, size_t units);
  * block may grow there. Returns the first unit, or 0: no such span. */
 size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
 
-/* Unmaps clean spans that are long enough for the program to want the addresses for its own
- * mappings. */
-void span_unmap_long(void);
+/* Unmaps clean spans of at least `least_bytes`: others may want the addresses, or the memory that
+ * the kernel has promised for them. */
+void span_unmap_long(size_t least_bytes);
 
 /* Unmaps free spans when the kernel refuses `bytes` more address space, for any purpose. False:
  * there are none, or it would not help. */

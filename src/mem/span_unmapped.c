@@ -19,7 +19,8 @@
 
 enum {
     GONE_BATCH = 32,
-    LONG_UNITS = 4096, /* 32 MiB: the C library always unmaps such blocks too */
+    AGAIN_UNITS = 256, /* 2 MiB, mapped again at once */
+    HOLES_MAX = 64,    /* that long spans leave in the region's mapping */
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
     TABLES_SHARE = 32, /* of the unmapped units: tables and bookkeeping grow too */
@@ -71,13 +72,23 @@ static void own_if_nobodys(size_t unit, size_t units, unsigned owner)
         span_own(unit, units, owner);
 }
 
+/* Maps more than is wanted, so that a heap that grows again needs few kernel calls; the rest stays
+ * clean. The kernel may refuse the larger piece only. */
 struct span span_take_unmapped(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, units, true};
     if (likely(load(&span_unmapped_units, RELAXED) < units))
         return span;
-    size_t first = cut_gone(units, align_units, owner);
-    if (first != 0 && span_map_again(first, units)) {
+    size_t sizes[] = {size_max(units, AGAIN_UNITS), units};
+    for (size_t i = 0; i < 2 && span.unit == 0; i++) {
+        size_t first = cut_gone(sizes[i], align_units, owner);
+        if (first == 0 || !span_map_again(first, sizes[i]))
+            continue;
+        struct span rest = {first + units, sizes[i] - units, true};
+        if (rest.units > 0) {
+            span_tag_used(first, units);
+            span_list(&rest, 1);
+        }
         own_if_nobodys(first, units, owner);
         span.unit = first;
     }
@@ -196,7 +207,8 @@ size_t span_unmap(size_t units)
     return unmap_clean(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
 }
 
-void span_unmap_long(void)
+/* Spans of at least a share of the region, so that few holes part its mapping. */
+void span_unmap_long(size_t least_bytes)
 {
-    unmap_clean(SIZE_MAX, LONG_UNITS);
+    unmap_clean(SIZE_MAX, size_max(least_bytes >> UNIT_SHIFT, region_units() / HOLES_MAX));
 }

@@ -198,6 +198,32 @@ TEST(MallocInfo, HasTheCLibrarysTotalsAndTheyAddUpToWhatMallinfoSays)
     EXPECT_EQ(info.uordblks + info.fordblks, info.arena);
 }
 
+/* As in the C library, where it is the most that the heap ever had of the system. Seen to fail with
+ * one that repeats what is mapped now. */
+TEST(MallocInfo, TheMostOfTheSystemsMemoryNeverFalls)
+{
+    auto sizes = [] {
+        char *text = nullptr;
+        std::size_t length = 0;
+        FILE *stream = open_memstream(&text, &length);
+        malloc_info(0, stream);
+        fflush(stream);
+        std::string report(text, length);
+        fclose(stream);
+        free(text);
+        return std::pair{last_number(report, "system type=\"current\"", "size"),
+                         last_number(report, "system type=\"max\"", "size")};
+    };
+    free_all(allocate_dirty(100, MIB));
+    auto [current, most] = sizes();
+    EXPECT_GE(most, current);
+    malloc_trim(0);
+    auto [current_after, most_after] = sizes();
+    EXPECT_LT(current_after, 64LL << 20) << "what was freed is mapped";
+    EXPECT_GE(most_after, most);
+    EXPECT_GE(most_after, 100LL << 20);
+}
+
 TEST(MallocInfo, RefusesOptionsItDoesNotKnow)
 {
     errno = 0;

@@ -2,13 +2,13 @@
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
- *          strict | late_prctl
+ *          strict | returned | late_prctl
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
  * Seen to fail, all but late_data, with a heap that reserves eight times the machine's memory and
  * names what it commits; strict with tables that grow by 64 MiB, and with a trim that gives no
- * addresses back.
+ * addresses back; returned with a purger that unmaps nothing.
  */
 #define _GNU_SOURCE
 
@@ -191,6 +191,33 @@ static void check_strict(void)
           last / MIB);
 }
 
+/* What a program frees leaves its address space, without a trim, once it works on for longer than
+ * purge_delay_ms: its own mappings and threads may want it, and a kernel that does not overcommit
+ * counts it. */
+static void check_returned(void)
+{
+    enum { BLOCKS = 2000, PIECE = 256 * 1024, WORK_MS = 3000 };
+    static const size_t LEFT = 160 * MIB;
+    static void *blocks[BLOCKS];
+    size_t before = data_bytes();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BLOCKS; i++) {
+            CHECK((blocks[i] = malloc(PIECE)) != NULL, "no memory in round %d", round);
+            memset(blocks[i], 1, PIECE);
+        }
+        CHECK(data_bytes() > before + BLOCKS / 2 * PIECE, "blocks without pages");
+        for (int i = 0; i < BLOCKS; i++)
+            free(blocks[i]);
+        for (int ms = 0; ms < WORK_MS && data_bytes() > before + LEFT; ms++) {
+            for (int i = 0; i < 20; i++)
+                free(memset(malloc(100000 + 64 * (size_t)i), 1, 100000));
+            usleep(1000);
+        }
+        CHECK(data_bytes() <= before + LEFT, "%zu MiB are committed, %zu were at the start",
+              data_bytes() / MIB, before / MIB);
+    }
+}
+
 /* The filter ends the program. */
 static void check_late_prctl(void)
 {
@@ -222,6 +249,7 @@ int main(int count, char **words)
         {"sparse", check_sparse},
         {"always", check_always},
         {"strict", check_strict},
+        {"returned", check_returned},
         {"late_prctl", check_late_prctl},
     };
     check_is_calmalloc();

@@ -15,7 +15,7 @@ ADDRESSES = frozenset(
     "batch.chunks cache.by_cores cache.newest class.facts cohort.apart depot.newest depot.shards intern.overflow "
     "large.blocks large.units learned.places learned.tables live.table meta.chunks meta.count modules.count "
     "modules.table places.tables region remote.request running sample.lost sample.on_before_ms sample.rate "
-    "sample.samples sample.start_ns sample.state sample.tables seen.sites shelf.slots site.cohorts site.given "
+    "sample.samples sample.start_ns sample.state sample.tables seen.sites large_cache.slots site.cohorts site.given "
     "site.is_auto site.is_learned site.joined site.spread site.table stacks.cut stacks.tables stacks.used "
     "wrapper.indices".split())
 # All others are numbers that we count, divide, shift or multiply by: none is taken that is not in its range.
@@ -35,7 +35,7 @@ RANGES = {
     "region.chunks": (0, 4096), "region.tags": (0, 4096),
     "running.count": (0, 64), "seen.bytes": (1, 256), "site.bytes": (1, 8),
     "site.align": (0, 16), "site.count": (1, 1 << 18), "site.diverted": (0, 255),
-    "shelf.slot_count": (1, 1 << 13), "shelf.unit_shift": (1, 63), "shelf.units_bits": (1, 32),
+    "large_cache.slot_count": (1, 1 << 13), "large_cache.unit_shift": (1, 63), "large_cache.units_bits": (1, 32),
     "slab.map": (8, 1 << 12), "tag.bytes": (16, 256), "stacks.depth_max": (1, 64),
     "stacks.limit": (0, 1 << 15), "stacks.other": (0, 1 << 15), "stacks.row_bytes": (1, 4096),
     "stacks.volume_bits": (1, 32), "stacks.weight_bits": (1, 32),

@@ -126,7 +126,7 @@ class HeapMap:
                 book = self.tag(chunk * self.chunk_units, "slab")
                 wanted.append((chunk, number, size_class, (book, facts["slab.map"] + 8 * words)))
         self.slabs = {}
-        self.strays_at = {}
+        self.deferred_at = {}
         process.charge(len(wanted), sum(piece[1] for _, _, _, piece in wanted))
         for chunk, number, size_class, piece in wanted:
             try:
@@ -139,9 +139,9 @@ class HeapMap:
             free = int.from_bytes(data[facts["slab.map"]:], "little") & (1 << capacity) - 1
             unit = chunk * self.chunk_units
             self.slabs[unit] = Slab(unit, number, size_class, watched.class_bytes[size_class], capacity, free)
-            self.strays_at[unit] = unsigned(data, facts["slab.deferred"], 8)
+            self.deferred_at[unit] = unsigned(data, facts["slab.deferred"], 8)
 
-    # What waits in caches, in batches, as strays.
+    # What waits in caches, in batches, as deferred.
 
     def read_cached(self):
         facts, process, watched = self.facts, self.process, self.watched
@@ -159,7 +159,7 @@ class HeapMap:
         deferred_classes = {}
         for data in self.depots():
             size_class = watched.class_of(unsigned(data, facts["depot.bin"], 2))
-            deferred_classes[size_class] = deferred_classes.get(size_class, 0) + watched.strays_of(data)
+            deferred_classes[size_class] = deferred_classes.get(size_class, 0) + watched.deferred_of(data)
             for top in watched.tops_of(data):
                 for batch, blocks in watched.batches(top):
                     if blocks:
@@ -168,7 +168,7 @@ class HeapMap:
                         places.append("in a batch")
         for data, place in zip(process.read_all(pieces), places):
             self.note_cached((word for word, in struct.iter_unpack("<Q", data[:len(data) // 8 * 8])), place)
-        self.read_strays({size_class for size_class, strays in deferred_classes.items() if strays > 0})
+        self.read_deferred({size_class for size_class, deferred in deferred_classes.items() if deferred > 0})
 
     def depots(self):
         size, known, address = self.facts["depot.bytes"], set(), self.watched.number("depot.newest")
@@ -187,10 +187,10 @@ class HeapMap:
                          for number in range(1, len(self.watched.class_bytes))
                          if unsigned(row, size * number + facts["cache.top"], 4) == 0), place)
 
-    def read_strays(self, classes):
+    def read_deferred(self, classes):
         for unit, slab in self.slabs.items():
-            if slab.size_class in classes and self.strays_at[unit]:
-                data = self.process.read(self.strays_at[unit], (slab.capacity + 63) // 64 * 8)
+            if slab.size_class in classes and self.deferred_at[unit]:
+                data = self.process.read(self.deferred_at[unit], (slab.capacity + 63) // 64 * 8)
                 slab.cached |= int.from_bytes(data, "little") & (1 << slab.capacity) - 1 & ~slab.free
 
     def note_cached(self, addresses, place):
@@ -233,9 +233,9 @@ class HeapMap:
             units = max(1, min(unsigned(tag, facts["tag.units"], 4), self.units - unit))
             asked = unsigned(tag, facts["tag.asked"], 4) * self.unit_bytes
             self.large[unit] = Large(unit, units, asked, False)
-        mask, slots = (1 << facts["shelf.units_bits"]) - 1, facts["shelf.slot_count"]
-        for word, in struct.iter_unpack("<Q", self.process.read(facts["shelf.slots"], 8 * slots)):
-            unit, units = word >> facts["shelf.unit_shift"], word & mask
+        mask, slots = (1 << facts["large_cache.units_bits"]) - 1, facts["large_cache.slot_count"]
+        for word, in struct.iter_unpack("<Q", self.process.read(facts["large_cache.slots"], 8 * slots)):
+            unit, units = word >> facts["large_cache.unit_shift"], word & mask
             if word and unit not in self.large and 0 < units <= self.units - unit:
                 asked = self.tag(unit, "asked", 4) * self.unit_bytes
                 self.large[unit] = Large(unit, units, asked, True)

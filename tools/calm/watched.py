@@ -14,7 +14,7 @@ from heap_profile import OTHER_FUNCTIONS, OTHER_STACKS, Location, Mapping, Profi
 from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
-VERSION = 5  # WATCH_VERSION of src/front/watch.h
+VERSION = 6  # WATCH_VERSION of src/front/watch.h
 MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, CHUNKS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
@@ -176,7 +176,7 @@ class Watched:
                 continue
             slabs = unsigned(data, facts["depot.slabs"], 4)
             taken = max(0, slabs * self.class_capacity[size_class] - unsigned(data, facts["depot.free_blocks"], 8))
-            batched = sum(self.batched(top) for top in self.tops_of(data)) + self.strays_of(data)
+            batched = sum(self.batched(top) for top in self.tops_of(data)) + self.deferred_of(data)
             for holding in self.holdings(frame, number):
                 holding.slabs += slabs
                 holding.blocks += taken
@@ -186,8 +186,8 @@ class Watched:
 
     def kept_units(self):
         """Units of the freed large blocks that are kept for reuse."""
-        facts, mask = self.facts, (1 << self.facts["shelf.units_bits"]) - 1
-        slots = self.process.read(facts["shelf.slots"], 8 * facts["shelf.slot_count"])
+        facts, mask = self.facts, (1 << self.facts["large_cache.units_bits"]) - 1
+        slots = self.process.read(facts["large_cache.slots"], 8 * facts["large_cache.slot_count"])
         return sum(word & mask for (word,) in struct.iter_unpack("<Q", slots))
 
     def tops_of(self, data):
@@ -200,12 +200,12 @@ class Watched:
             tops += [unsigned(stacks, i * facts["depot.stack_bytes"], 8) for i in range(shards - 1)]
         return tops
 
-    def strays_of(self, data):
+    def deferred_of(self, data):
         """Blocks that came back while the depot was held; below zero where others of its class put them aside."""
         if "depot.deferred" not in self.facts:
             return 0
-        strays = unsigned(data, self.facts["depot.deferred"], 4)
-        return strays - (strays >> 31 << 32)
+        deferred = unsigned(data, self.facts["depot.deferred"], 4)
+        return deferred - (deferred >> 31 << 32)
 
     def batched(self, top):
         """Blocks in the batches of a depot's stack."""

@@ -86,8 +86,9 @@ TEST(Watch, TheFactsSayWhereTheNumbersAre)
     EXPECT_EQ(word("large.blocks"), large_count());
     EXPECT_EQ(word("large.units") << UNIT_SHIFT, large_bytes());
     size_t shelved = 0;
-    for (size_t slot = 0; slot < number("shelf.slot_count"); slot++)
-        shelved += word("shelf.slots", 8 * slot) & ((1u << number("shelf.units_bits")) - 1);
+    for (size_t slot = 0; slot < number("large_cache.slot_count"); slot++)
+        shelved += word("large_cache.slots", 8 * slot) &
+                   ((1u << number("large_cache.units_bits")) - 1);
     EXPECT_EQ(shelved << UNIT_SHIFT, large_cache_bytes());
     EXPECT_GT(shelved, 0u);
     EXPECT_EQ(word("site.cohorts"), site_cohorts());

@@ -60,7 +60,7 @@ void heap_configure(const struct os_facts *facts, struct heap_settings *out)
 {
     (void)facts;
     *out = (struct heap_settings){
-        .purges_when_idle = option_value(OPTION_purge) != 0,
+        .purges_on_free = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cores = CORES_ALWAYS,
         .shards = shards_wanted,

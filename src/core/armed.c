@@ -104,7 +104,7 @@ static size_t arm(struct cache *cache, unsigned armed, unsigned own, size_t most
     struct cache_entry *to = &cache->entries[armed], *from = &cache->entries[own];
     size_t count = count_of(from);
     if (unlikely(to->limit == 0))
-        cache_grow_after_miss(cache, armed);
+        cache_try_grow(cache, armed);
     if (count == 0 || to->limit == 0)
         return 0;
     size_t room = array_of(to->limit).blocks, rest = count - size_min(count, most);
@@ -127,7 +127,7 @@ static size_t worth(struct cache *cache, unsigned own, size_t count)
     size_t room = array_of(cache->entries[own].limit).blocks;
     if (likely(count > wanted || count <= room / 2))
         return wanted;
-    cache_grow_after_miss(cache, own);
+    cache_try_grow(cache, own);
     return array_of(cache->entries[own].limit).blocks > room ? wanted : size_min(wanted, room / 2);
 }
 
@@ -139,7 +139,7 @@ static size_t count_missing(struct cache *cache, unsigned own)
     struct cache_entry *entry = &cache->entries[own];
     size_t count = count_of(entry);
     if (count < wanted)
-        cache_grow_after_miss(cache, own);
+        cache_try_grow(cache, own);
     size_t room = size_min(array_of(entry->limit).blocks, wanted);
     if (count < room)
         return room - count;
@@ -155,7 +155,7 @@ static bool may_refill_armed(struct cache *cache, unsigned armed, unsigned own, 
     if (left < REFILL_MAX || from->limit == 0)
         return false;
     if (array_of(to->limit).blocks < array_of(from->limit).blocks)
-        cache_grow_after_miss(cache, armed);
+        cache_try_grow(cache, armed);
     return array_of(to->limit).blocks >= array_of(from->limit).blocks;
 }
 

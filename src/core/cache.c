@@ -226,7 +226,7 @@ static bool grow(struct cache *cache, unsigned bin)
            (blocks == 0 && cache_array_resize(cache, bin, size_min(2, most)));
 }
 
-void cache_grow_after_miss(struct cache *cache, unsigned bin)
+void cache_try_grow(struct cache *cache, unsigned bin)
 {
     row_of(cache, bin)->recent_bins |= class_bit(bin);
     if (!is_over(cache, bin, bin_bytes(bin)) && grow(cache, bin))
@@ -252,8 +252,8 @@ static void cache_done(struct cache *cache)
     purge_settle();
 }
 
-/* Pushes blocks[1 .. count) so that blocks[1], the lowest address, is popped first; flushes to the
- * depot the blocks that do not fit. */
+/* Pushes blocks[1 .. count) so that they are popped in the order given, blocks[1] first: from a
+ * slab, address order. Flushes to the depot the blocks that do not fit. */
 static void push_fetched(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
@@ -338,14 +338,15 @@ static unsigned note_miss(struct cache *cache, unsigned bin)
 {
     unsigned flushes = forget_flushes(flushes_of(cache, bin));
     if (growth_helps(cache, bin, flushes))
-        cache_grow_after_miss(cache, bin);
+        cache_try_grow(cache, bin);
     else
         row_of(cache, bin)->recent_bins |= class_bit(bin);
     return flushes;
 }
 
-/* Fetches blocks of `bin` from the depot, at most `most`, and returns one. The others go to the
- * entry of bin `to`, if there is a cache. `*fetched`: blocks fetched. NULL: no memory. */
+/* Asks the depot for at most `most` blocks of `bin`, gets up to REFILL_MAX (depot_refill()), and
+ * returns one. The others go to the entry of bin `to`, if there is a cache. `*fetched`: blocks
+ * fetched. NULL: no memory. */
 static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
 {
     void *blocks[REFILL_MAX];
@@ -463,7 +464,7 @@ static bool make_room(struct cache *cache, unsigned bin)
         /* The program frees more than it allocates, and cached blocks pin pages. */
         is_less = flushes >= FLUSHES_MAX && !depot_is_shared(bin);
         if (!is_less && !is_ample(cache, bin) && is_wanted)
-            cache_grow_after_miss(cache, bin);
+            cache_try_grow(cache, bin);
     }
     if (entry->limit == 0)
         return false;

@@ -85,11 +85,11 @@ ALWAYS_INLINE unsigned used_row(const struct cache *cache, unsigned row)
 
 /* Lets a bin that missed hold more. A full cache refuses, and shrinks other bins at every
  * REFUSALS_A_STEP-th refusal. Owner. */
-void cache_grow_after_miss(struct cache *cache, unsigned bin);
+void cache_try_grow(struct cache *cache, unsigned bin);
 
 /* Serves a miss of `bin`: returns one block, puts the others on the entry of `armed` as far as it
  * has room, and subtracts the blocks put there from `unarmed`, which must be at least REFILL_MAX.
- * Fetches at most `most`. NULL: no memory. Owner. */
+ * Asks for at most `most`; up to REFILL_MAX may come (depot_refill()). NULL: no memory. Owner. */
 void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size_t most);
 
 /* Flushes all blocks of a bin to the depot and frees its array. Owner. */

@@ -1,7 +1,8 @@
 /*
  * cache_mend.c: repairs or resets the caches of the parent's threads in a fork's child.
  *
- * Owner: the child's only thread. Design: docs/design/caches.md
+ * Owner: the thread that took the cache from its stack or list; for a per-CPU cache, the child's
+ * only thread, during the fork. Design: docs/design/caches.md
  */
 #include "core/cache_arrays.h"
 

@@ -106,7 +106,7 @@ ALWAYS_INLINE unsigned class_of(size_t bytes)
 /* The smallest class whose blocks hold `bytes` and are aligned to `align`; 0: none. */
 unsigned class_aligned(size_t bytes, size_t align);
 
-/* The chunk map's limit that lets class_frees_block() accept the first `blocks` > 0 of a slab. */
+/* The chunk map's limit that lets class_accepts_free() accept the first `blocks` > 0 of a slab. */
 ALWAYS_INLINE uint16_t class_limit(unsigned class, unsigned blocks)
 {
     uint32_t step = class_facts[class].multiplier * class_facts[class].bytes; /* modulo 2^32 */
@@ -114,8 +114,10 @@ ALWAYS_INLINE uint16_t class_limit(unsigned class, unsigned blocks)
 }
 
 /* Whether `offset` in a chunk of the class begins a block that may be freed without a look at its
- * slab (core/slab.h). Only slabs have a limit above 0. */
-ALWAYS_INLINE bool class_frees_block(unsigned class, size_t chunk, uint16_t offset)
+ * slab (core/slab.h). Only slabs have a limit above 0. `multiplier` is 2^32 / bytes + 1, rounded
+ * down, so multiplier * bytes exceeds 2^32 by a small e <= bytes. Modulo 2^32 the product is k * e
+ * at the start of block k, and at least `multiplier`, above every limit, at any other offset. */
+ALWAYS_INLINE bool class_accepts_free(unsigned class, size_t chunk, uint16_t offset)
 {
     uint32_t product = (uint32_t)offset * class_checks[class].multiplier;
     return product < load(&region.map[chunk].limit, RELAXED);

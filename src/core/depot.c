@@ -6,7 +6,8 @@
  * with its depot, so that a program at the edge of a slab does not carve and retire in turn; the
  * purger takes that slab.
  *
- * No thread with another way waits for a held depot: defer_if_held(), take_unlocked().
+ * A thread that can set blocks aside (defer_if_held()), or take them elsewhere (take_unlocked()),
+ * does not wait for a held depot.
  *
  * Owner: any thread, under depot.lock (RANK_DEPOT); held for at most REFILL_MAX blocks, never over
  * a system call. D1: free_blocks == sum of free_count. D2: a slab is in the list of its free_count.
@@ -299,8 +300,8 @@ static struct slab *carve(unsigned bin)
 }
 
 /* Hands out all blocks of a fresh slab: the first batch to `out`, the rest as batches. The slab
- * enters no list, so the depot's lock is not needed: the map's entry publishes the slab (release;
- * U1). */
+ * enters no list, so the depot's lock is not needed: the map's entry publishes the slab (U1 of
+ * docs/protocols/chunk-map.md). */
 static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
 {
     const struct class_facts *facts = &class_facts[bin_class(depot->bin)];

@@ -42,10 +42,10 @@ struct depot {
 };
 
 /*
- * Refills `out`, which has room for REFILL_MAX. Slabs give at most `want` <= REFILL_MAX blocks,
- * each slab's in address order; a batch comes whole. When many of the class's blocks are free, the
- * depot may take over a slab of another cohort first. `user` names the caller's cache. Returns the
- * number of blocks; 0: no memory. Any thread.
+ * Refills `out`, which has room for REFILL_MAX. Asks for `want` <= REFILL_MAX blocks; a batch, or a
+ * slab handed out whole, may bring up to BATCH_BLOCKS. A slab's blocks are in address order. When
+ * many of the class's blocks are free, the depot may take over a slab of another cohort first.
+ * `user` names the caller's cache. Returns the number of blocks; 0: no memory. Any thread.
  */
 size_t depot_refill(unsigned bin, void **out, size_t want, uint32_t user);
 
@@ -126,7 +126,7 @@ struct batch_stack *depot_stack(struct depot *depot, unsigned shard);
  * comes from the caller's own first, then from others. Counts include deferred frees, as one batch.
  * The count of blocks may wrap below zero; over a class its sum is never too low (deferred_count).
  */
-bool depot_flush_in_shard(struct depot *depot, void *const *blocks, size_t count,
+bool depot_push_in_shard(struct depot *depot, void *const *blocks, size_t count,
                          uint32_t batches_max);
 size_t depot_pop_from_shards(struct depot *depot, void **out);
 bool depot_batch_search(struct depot *depot, struct search *search);
@@ -151,7 +151,7 @@ ALWAYS_INLINE bool depot_batch_push(struct depot *depot, void *const *blocks, si
 {
     if (likely(shard_count == 1))
         return batch_push(&depot->batches, blocks, count, batches_max);
-    return depot_flush_in_shard(depot, blocks, count, batches_max);
+    return depot_push_in_shard(depot, blocks, count, batches_max);
 }
 
 /* Takes deferred frees of the depot's bin, or of bins of its class that may share blocks with it;
@@ -186,8 +186,8 @@ size_t depot_tidy(struct depot *depot, bool is_all);
 /* Tidies every depot with `is_all`, each in a purge turn of its own. */
 void depot_tidy_all(void);
 
-/* Purges the runs of wholly free pages of the slab at `chunk`, if there is one and it has not
- * changed since before `tick_oldest`. Other threads cannot take the blocks on these pages
+/* Purges the runs of wholly free pages of the slab at `chunk`, if there is a slab whose last change
+ * was before purge tick `tick_oldest`. Other threads cannot take the blocks on these pages
  * meanwhile. Returns bytes purged; adds the kernel calls to *calls. */
 size_t depot_purge_chunk(size_t chunk, uint32_t tick_oldest, unsigned *calls);
 

@@ -1,8 +1,9 @@
 /*
- * depot_mend.c: mends a depot whose lock was held by a thread that ended.
+ * depot_mend.c: mends a depot whose lock was held by a thread that ended or is missing in a fork's
+ * child.
  *
  * Bitmaps and chunk map are true at any instruction; lists and counts are rebuilt from them. The
- * blocks that the ended thread had just taken, or was about to put, are lost: at most REFILL_MAX,
+ * blocks that the lock's holder had just taken, or was about to put, are lost: at most REFILL_MAX,
  * or a slab.
  *
  * Owner: whoever holds depot.lock. Design: docs/design/depots.md
@@ -10,10 +11,10 @@
 #include "core/depot_parts.h"
 
 /*
- * The only loop over all chunks under a lock: once for each thread that ends with a depot's lock. A
- * slab that hand_out() adds meanwhile has no free block and is in no list. hand_out() counts it
- * after its map entry, so it may be counted twice but is never missed, and the count stays above
- * zero. Only statistics read the count.
+ * The only loop over all chunks under a lock: once for each thread that ends, or is missing in a
+ * fork's child, with a depot's lock. A slab that hand_out() adds meanwhile has no free block and is
+ * in no list. hand_out() counts it after its map entry, so it may be counted twice but is never
+ * missed, and the count stays above zero. Only statistics read the count.
  */
 static void mend(struct depot *depot)
 {

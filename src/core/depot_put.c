@@ -62,7 +62,7 @@ struct blocks {
     void *at[REFILL_MAX];
 };
 
-/* Sets one block's bit, or adds the block to `twice` if it is set already. */
+/* Sets one block's bit, or adds the block to `doubles` if it is set already. */
 ALWAYS_INLINE void put_one(struct slab *slab, unsigned class, void *block, struct blocks *doubles)
 {
     unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
@@ -151,13 +151,13 @@ static bool is_in_order(void *const *blocks, size_t count, size_t bytes)
 }
 
 /* Sets the bits of the depot's own blocks and releases the lock. Moves the other blocks to the
- * start of `strangers`, which may be `blocks`, and returns how many. Adds blocks that were free
- * already to `twice`. */
+ * start of `foreign`, which may be `blocks`, and returns how many. Adds blocks that were free
+ * already to `doubles`. */
 static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **foreign,
                       struct blocks *doubles)
 {
     struct slab *empty[REFILL_MAX];
-    size_t empty_count = 0, stranger_count = 0, put = 0;
+    size_t empty_count = 0, foreign_count = 0, put = 0;
     unsigned class = bin_class(depot->bin);
     bool is_ordered = is_in_order(blocks, count, class_facts[class].bytes);
     for (size_t i = 0; i < count;) {
@@ -167,7 +167,7 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
             break;
         struct slab *slab = depot_own_slab(depot, region_chunk(blocks[i]));
         if (unlikely(slab == NULL)) {
-            foreign[stranger_count++] = blocks[i++];
+            foreign[foreign_count++] = blocks[i++];
             continue;
         }
         slab->tick = load(&depot_tick, RELAXED);
@@ -183,7 +183,7 @@ static size_t put_own(struct depot *depot, void *const *blocks, size_t count, vo
     depot_count_free(depot, put, 0);
     lock_release(&depot->lock, RANK_DEPOT);
     depot_retire(empty, empty_count);
-    return stranger_count;
+    return foreign_count;
 }
 
 /* Makes deferred frees of blocks, each in the map of its slab. The slab need not be this depot's;

@@ -50,8 +50,8 @@ static struct batch_stack *stack_here(struct depot *depot)
     return stack != NULL ? stack : &depot->batches;
 }
 
-bool depot_flush_in_shard(struct depot *depot, void *const *blocks, size_t count,
-                          uint32_t batches_max)
+bool depot_push_in_shard(struct depot *depot, void *const *blocks, size_t count,
+                         uint32_t batches_max)
 {
     return batch_push(stack_here(depot), blocks, count, batches_max);
 }

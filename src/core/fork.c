@@ -40,7 +40,9 @@ static bool fork_turn_begin(void)
 }
 
 /*
- * Outermost lock first. Caches have no lock: the child keeps what reads well and abandons the rest.
+ * Outermost lock first. Caches have no lock. Of the caches of threads that the child lacks, one
+ * whose `edits` is 0 is kept and mended, any other is emptied without flushing its blocks
+ * (registry_adopt()): a per-CPU cache in the fork, another when a thread or the purger takes it.
  * A holder that does not run is waited for up to a second; the child repairs what that lock guards.
  */
 static void fork_before(void)

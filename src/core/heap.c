@@ -135,7 +135,7 @@ static uint32_t wait_for_start(void)
         os_wait(&start_state, START_RUNNING, START_PATIENCE_MS - waited);
         state = load(&start_state, ACQUIRE);
     }
-    /* S5. If the starter finished first, its state stands. */
+    /* S5 of docs/protocols/start.md. If the starter finished first, its state stands. */
     if (state == START_RUNNING &&
         compare_swap(&start_state, &state, START_GIVEN_UP, ACQUIRE, ACQUIRE)) {
         os_wake(&start_state, UINT32_MAX);
@@ -162,7 +162,7 @@ bool heap_start(void)
 
 void heap_apply(const struct heap_settings *settings)
 {
-    store(&purge_settings.is_idle_wanted, settings->purges_when_idle, RELAXED);
+    store(&purge_settings.purges_on_free, settings->purges_on_free, RELAXED);
     store(&purge_settings.delay_ms, settings->purge_delay_ms, RELAXED);
     store(&purge_settings.cold_ms, settings->cold_ms, RELAXED);
     store(&misuse_policy.stops_on_misuse, settings->stops_on_misuse, RELAXED);

@@ -16,7 +16,7 @@
 
 /* Settings from the options; heap_configure() fills them. */
 struct heap_settings {
-    bool purges_when_idle;
+    bool purges_on_free;
     uint32_t purge_delay_ms, cold_ms;
     size_t cache_bytes_each;
     size_t limit_bytes, soft_limit_bytes; /* 0: none */
@@ -98,7 +98,7 @@ ALWAYS_INLINE void heap_free(void *block)
     if (CHECKS >= 1) {
         /* One product rejects what is not in a slab, a block's interior, and a block that was never
          * handed out. */
-        bool is_block = class_frees_block(bin_class(bin), chunk, (uint16_t)(uintptr_t)block);
+        bool is_block = class_accepts_free(bin_class(bin), chunk, (uint16_t)(uintptr_t)block);
         if (unlikely(!is_block || block_looks_free(block))) {
             heap_free_slow(block);
             return;
@@ -144,7 +144,7 @@ ALWAYS_INLINE void heap_free_given(void *block, size_t bytes, size_t align, enum
         return;
     }
     bool is_block = is_start ||
-                    class_frees_block((unsigned)class, chunk, (uint16_t)(uintptr_t)block);
+                    class_accepts_free((unsigned)class, chunk, (uint16_t)(uintptr_t)block);
     if (unlikely(!is_block || block_looks_free(block))) {
         heap_free_slow(block);
         return;

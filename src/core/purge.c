@@ -3,10 +3,11 @@
  *
  * Threads that free purge, a bounded step at a time; there is no purger thread. By bytes, while the
  * program shrinks: dirty spans are purged once they exceed what the program is expected to take
- * again, and whole free pages of slabs each time an eighth of the slabs' bytes has become free. By
- * the clock: every delay_ms a purge tick begins, and each step does a part of the tick. Dirty spans
- * that stayed unneeded since the last tick are purged, untouched batches are emptied into the
- * bitmaps, wholly free slabs are retired, idle pages of slabs are purged.
+ * again; a sweep purges the whole free pages of all slabs each time an eighth of the slabs' bytes
+ * has become free. By the clock: at least delay_ms after the last one a purge tick begins. It
+ * purges dirty spans that stayed unneeded and unmaps long spans; later steps do the rest, a part
+ * each: one warm cache, one spare per-CPU cache and the large cache; depots' idle batches, deferred
+ * frees and wholly free slabs; idle pages of slabs; cold pages in use.
  *
  * Owner: the thread that has the turn (RANK_PURGE), one step at a time, so that a fork falls
  * between two steps. A step that ends halfway, with its thread, leaves nothing to repair: it loses
@@ -30,8 +31,8 @@
 
 enum {
     SLACK_BYTES = 1024 * 1024, /* dirty bytes kept beyond those expected to be taken again */
-    /* Worth a step. A slice holds 10,000 small blocks, so that their frees make fewer than 1 call
-     * in 10,000; larger blocks make more and shorter calls. */
+    /* Bytes of excess that make a step worthwhile. A slice holds 10,000 small blocks, so that their
+     * frees make fewer than 1 call in 10,000; larger blocks make more and shorter calls. */
     SLICE_BYTES = 2 * 1024 * 1024,
     SLICE_SHORT = SLICE_BYTES / 4,
     SLICES_A_STEP = 4,               /* beside four times what the caller freed */
@@ -54,7 +55,7 @@ static _Atomic size_t peak_now, peak_before; /* peak bytes in use, this window a
 static _Atomic size_t dirty_left; /* least dirty bytes since the last purge of a whole excess */
 
 enum tick_part { TICK_CACHES, TICK_DEPOTS, TICK_SLABS, TICK_COLD };
-static _Atomic uint64_t tick_due_ms; /* 0 during a tick */
+static _Atomic uint64_t tick_due_ms; /* 0 during a tick, and before the first */
 static _Atomic size_t sweep_left;    /* chunks left of the sweep */
 
 /* Guarded by the purger's turn. */
@@ -209,8 +210,10 @@ static void note_peak(size_t bytes)
         store(&peak_now, used, RELAXED);
 }
 
-/* Dirty bytes to purge: those beyond the kept ones and SLICE_BYTES, and a slice more. 0 until there
- * is a slice more than the last purge left. Over the soft limit: all. */
+/* Dirty bytes to purge: `dirty` - `kept`, once `dirty` >= max(kept, left) + slice; else 0. `kept`
+ * includes SLICE_BYTES - slice, so that purging begins at one amount with either slice, and short
+ * slices purge less at a time. `left`: bytes that the last purge did not get are not tried again
+ * before a slice is added. Over the soft limit: all, from a slice on. */
 static size_t excess_bytes(size_t slice)
 {
     size_t dirty = dirty_bytes();
@@ -291,7 +294,7 @@ static void purge_idle_spans(uint64_t now)
     if (now - at.idle_ms < delay)
         return;
     at.idle_ms = now;
-    purge_spans(span_idle_bytes(), HELP_BYTES);
+    purge_spans(span_take_idle_bytes(), HELP_BYTES);
 }
 
 static void tick_begin(uint64_t now)
@@ -399,7 +402,7 @@ static void purge_whole_excess(void)
 void purge_due(void)
 {
     uint64_t now = os_clock_ms();
-    if (!load(&purge_settings.is_idle_wanted, RELAXED))
+    if (!load(&purge_settings.purges_on_free, RELAXED))
         return;
     purge_whole_excess();
     bool is_tick_due = now >= load(&tick_due_ms, RELAXED);

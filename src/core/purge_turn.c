@@ -16,7 +16,7 @@ enum {
 };
 
 struct purge_settings purge_settings = {
-    .is_idle_wanted = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2, .limit = SIZE_MAX};
+    .purges_on_free = true, .delay_ms = 50, .dirty_most = SIZE_MAX / 2, .limit = SIZE_MAX};
 
 static struct lock purge_lock;
 static _Atomic size_t noted_bytes; /* noted since the start */
@@ -54,7 +54,7 @@ void purge_note(size_t bytes, size_t block_bytes)
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);
     size_t passed = before ^ (before + bytes); /* at least 2^n: a multiple of 2^n was passed */
     owed.bytes += bytes;
-    if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.is_idle_wanted, RELAXED))
+    if (likely(passed < PURGE_STEP_BYTES) || !load(&purge_settings.purges_on_free, RELAXED))
         return;
     owed.is_step_due = true;
     owed.is_short = block_bytes > SMALL_BYTES;

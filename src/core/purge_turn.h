@@ -1,7 +1,8 @@
 /*
  * purge_turn.h: counts what becomes free, starts the purger's steps, and guards the purger's turn.
  *
- * Every part that frees calls purge_note(); core/purge.h has the steps.
+ * Each part that puts blocks into bitmaps, deferred maps, spans or the large cache calls
+ * purge_note(). A batch is counted when it is drained. core/purge.h has the steps.
  */
 #ifndef CALM_CORE_PURGE_TURN_H
 #define CALM_CORE_PURGE_TURN_H
@@ -9,7 +10,7 @@
 #include "base/attr.h"
 
 struct purge_settings {
-    _Atomic bool is_idle_wanted; /* frees purge; false: only a trim does */
+    _Atomic bool purges_on_free; /* frees purge; false: only a trim does */
     _Atomic uint32_t delay_ms;   /* between two ticks */
     _Atomic size_t cold_ms;      /* age at which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* charged bytes; above it nothing is kept; 0: none */
@@ -20,12 +21,12 @@ extern struct purge_settings purge_settings;
 
 /*
  * Notes that `bytes` became free, in blocks of `block_bytes`, and purges what is due. Not under a
- * lock. Any thread. Cost: one atomic addition; each 16 KiB, a clock read, and kernel calls where
- * pages are due.
+ * lock. Any thread. Cost: one atomic addition; for the thread that completes 16 KiB, which all
+ * threads count together, a clock read, and kernel calls where pages are due.
  */
 void purge_note(size_t bytes, size_t block_bytes);
 
-/* Freed bytes that make a purge step due. */
+/* Bytes freed by all threads together that make a purge step due. */
 enum { PURGE_STEP_BYTES = 16 * 1024 };
 
 /*

@@ -2,8 +2,8 @@
  * slab.h: one chunk cut into equal blocks; the bitmap of free blocks lies far from them, in
  * metadata.
  *
- * A bit is set while its block lies in the depot. A block that is live, cached or in a batch has a
- * clear bit.
+ * A bit is set while its block is free in the slab. The bit is clear while the block is live,
+ * cached, in a batch, deferred, or claimed by the purger.
  */
 #ifndef CALM_CORE_SLAB_H
 #define CALM_CORE_SLAB_H

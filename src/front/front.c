@@ -34,7 +34,7 @@ bool front_is_file(int fd, const uint64_t identity[2])
 static struct heap_settings settings_now(void)
 {
     return (struct heap_settings){
-        .purges_when_idle = option_value(OPTION_purge) != 0,
+        .purges_on_free = option_value(OPTION_purge) != 0,
         .purge_delay_ms = (uint32_t)option_value(OPTION_purge_delay_ms),
         .cold_ms = (uint32_t)option_value(OPTION_cold_ms),
         .cache_bytes_each = (size_t)option_value(OPTION_cache_kb) * 1024,

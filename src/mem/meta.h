@@ -1,6 +1,6 @@
 /*
- * meta.h: memory for the allocator's bookkeeping, far from the user's blocks. Never purged; only
- * its owner reuses it.
+ * meta.h: memory for the allocator's bookkeeping, far from the user's blocks. Never unmapped. Only
+ * a piece's owner reuses or purges the piece.
  */
 #ifndef CALM_MEM_META_H
 #define CALM_MEM_META_H

@@ -54,7 +54,7 @@ _Static_assert(sizeof(struct span_tag) == 32, "4 MiB for each GiB");
 /* An entry of the chunk map. */
 struct chunk_entry {
     _Atomic uint16_t bin;   /* of the slab there, or NO_SLAB */
-    _Atomic uint16_t limit; /* frees below need no inspection (core/class.h); 0: none */
+    _Atomic uint16_t limit; /* of class_accepts_free()'s product; 0: refuses all */
 };
 _Static_assert(sizeof(struct chunk_entry) == 4, "1 GiB of heap has 64 KiB of map");
 

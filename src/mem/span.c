@@ -44,7 +44,7 @@ static struct lock span_lock;
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken from nobody so far */
 bool (*span_on_shortage)(size_t units, bool was_in_vain);
 bool (*span_on_growth)(size_t units);
-static size_t dirty_units_least;    /* since the last span_idle_bytes() */
+static size_t dirty_units_least;    /* since the last span_take_idle_bytes() */
 struct refault_meter span_refaults; /* in units; span_end_window() ends its window */
 
 /* Call at the end of each operation that may take dirty units; earlier, a span that is being cut is
@@ -200,7 +200,7 @@ static struct span take_merged(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-void span_list(const struct span *spans, size_t count)
+void span_put_all(const struct span *spans, size_t count)
 {
     bool is_locked = span_try_lock();
     for (size_t i = 0; i < count; i++) {
@@ -226,7 +226,7 @@ static void release_around(size_t first, size_t count, size_t kept, size_t units
     if (behind < first + count)
         spans[parts++] = (struct span){behind, first + count - behind, true};
     if (parts > 0)
-        span_list(spans, parts);
+        span_put_all(spans, parts);
 }
 
 /* Units that alignment may skip: the front is at a chunk's start. */
@@ -358,6 +358,8 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
         (span_on_shortage != NULL && span_on_shortage(more, false) && span_reserve_charge(more))) {
         first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner, false);
         if (first == 0)
+            first = span_take_unmapped(units + slack, align_units, owner).unit;
+        if (first == 0)
             first = cut_front(units + slack, align_units, owner);
         span_end_charge(more);
     }
@@ -447,7 +449,7 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero)
 {
     struct span tail = {unit + units_new, units_old - units_new, is_zero};
     span_tag_used(unit, units_new);
-    span_list(&tail, 1);
+    span_put_all(&tail, 1);
 }
 
 size_t span_dirty_bytes(void)
@@ -456,7 +458,7 @@ size_t span_dirty_bytes(void)
 }
 
 /* If the lock is held, returns the pending dirty bytes. */
-size_t span_idle_bytes(void)
+size_t span_take_idle_bytes(void)
 {
     if (!span_try_lock())
         return pending_units(SPAN_DIRTY) << UNIT_SHIFT;

@@ -96,10 +96,10 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero);
  */
 size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 
-/* span_dirty_bytes: dirty bytes now. span_idle_bytes: the least since its last call, which were not
- * needed; also lowers span_refault_bytes, since these bytes did not refault. */
+/* span_dirty_bytes: dirty bytes now. span_take_idle_bytes: the least since its last call, which
+ * were not needed; also lowers span_refault_bytes, since these bytes did not refault. */
 size_t span_dirty_bytes(void);
-size_t span_idle_bytes(void);
+size_t span_take_idle_bytes(void);
 
 /* Estimate of the dirty bytes that the program takes again soon: half of the refaults so far, less
  * idle bytes. A refault is a purge and a take in one window (span_end_window). */

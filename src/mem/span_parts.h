@@ -14,7 +14,7 @@ bool span_try_lock(void);
 void span_unlock(void);
 
 /* Lists free spans, or makes them pending if the lock is held. */
-void span_list(const struct span *spans, size_t count);
+void span_put_all(const struct span *spans, size_t count);
 
 /* Call under the lock after taking dirty units. */
 void span_note_least(void);

@@ -96,7 +96,7 @@ static size_t drop(struct span *span, unsigned *refused)
             continue;
         }
         struct span parts[] = {{span->unit, done, true}, {span->unit + done, units, false}};
-        span_list(parts, 2);
+        span_put_all(parts, 2);
         *span = (struct span){span->unit + done + units, span->units - done - units, false};
         done = units = 0;
         (*refused)++;
@@ -115,7 +115,7 @@ size_t span_purge(size_t bytes_wanted, size_t bytes_max)
     for (size_t i = 0; i < claim.count; i++)
         purged += drop(&claim.spans[i], &refused);
     if (claim.count > 0)
-        span_list(claim.spans, claim.count);
+        span_put_all(claim.spans, claim.count);
     refault_note_purged(&span_refaults, purged);
     return purged << UNIT_SHIFT;
 }

@@ -87,7 +87,7 @@ struct span span_take_unmapped(size_t units, size_t align_units, unsigned owner)
         struct span rest = {first + units, sizes[i] - units, true};
         if (rest.units > 0) {
             span_tag_used(first, units);
-            span_list(&rest, 1);
+            span_put_all(&rest, 1);
         }
         own_if_nobodys(first, units, owner);
         span.unit = first;
@@ -107,7 +107,7 @@ static size_t grow_unmapped(size_t piece)
         span_release_unmapped(first, piece);
     } else if (piece > 0) {
         struct span kept = {first, piece, true};
-        span_list(&kept, 1);
+        span_put_all(&kept, 1);
         piece = 0;
     }
     return piece;
@@ -184,7 +184,7 @@ static size_t unmap_clean_of(unsigned owner, size_t wanted, size_t least, bool *
                 continue;
             }
             *is_refused = true;
-            span_list(&spans[i], 1);
+            span_put_all(&spans[i], 1);
         }
     }
     return given;

@@ -27,8 +27,9 @@ enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_SPAN };
 enum lock_patience { PATIENCE_NONE, PATIENCE_SHORT, PATIENCE_LONG };
 
 /* The state is the holder's thread number, plus LOCK_WAITED if marked. Thread numbers are far below
- * LOCK_ELSEWHERE, which is added to the number of a child like vfork's. No thread ever holds
- * LOCK_RETIRED. */
+ * LOCK_ELSEWHERE, which is added to the number of a child like vfork's. LOCK_RETIRED, such a child
+ * without a number, is held for good, or by a child that cannot see its parent: nobody inherits
+ * it. */
 enum { LOCK_FREE, LOOKS_MAX = 100 };
 #define LOCK_WAITED (UINT32_C(1) << 31)
 #define LOCK_ELSEWHERE (UINT32_C(1) << 30)
@@ -45,7 +46,7 @@ struct lock {
 
 extern _Thread_local uint32_t lock_ranks_held;
 extern _Thread_local uint32_t lock_holder_id; /* of the calling thread; 0: not known yet */
-extern _Thread_local uint32_t lock_id_before; /* of a fork's only thread, in the parent */
+extern _Thread_local uint32_t lock_id_before; /* in a fork's child: this thread's, in the parent */
 extern _Thread_local uint32_t lock_lent;      /* calls that lent the thread to a child */
 
 uint32_t lock_learn_id(void);

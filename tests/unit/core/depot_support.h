@@ -46,7 +46,7 @@ class DepotTest : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(heap_start());
-        purge_settings.is_idle_wanted = false; /* nobody else takes what the test gives a depot */
+        purge_settings.purges_on_free = false; /* nobody else takes what the test gives a depot */
         heap_trim();
         lend_share_ = depot_lend_share;
         depot_lend_share = 0; /* nobody lends, unless the test is about lending */
@@ -55,7 +55,7 @@ class DepotTest : public testing::Test
     void TearDown() override
     {
         depot_lend_share = lend_share_;
-        purge_settings.is_idle_wanted = true;
+        purge_settings.purges_on_free = true;
         EXPECT_EQ(depot_verify(), nullptr);
         EXPECT_EQ(span_verify(), nullptr);
     }

@@ -38,7 +38,7 @@ TEST(LargeCache, ABlockThatWasGivenIsTakenAgain)
 TEST(LargeCache, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
 {
     ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     large_cache_drain(true);
     size_t count_before = large_count();
     std::vector<void *> blocks;
@@ -67,7 +67,7 @@ TEST(LargeCache, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
 TEST(LargeCache, ABlockServesItsOwnLengthAndALongOneIsNotKept)
 {
     ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     large_cache_drain(true);
     void *block = large_acquire(9, 1, 0, nullptr);
     large_cache_put(block);
@@ -85,7 +85,7 @@ TEST(LargeCache, ABlockServesItsOwnLengthAndALongOneIsNotKept)
 TEST(LargeCache, AnAlignedRequestTakesABlockThatIsAligned)
 {
     ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     large_cache_drain(true);
     const size_t align = static_cast<size_t>(2) << 20;
     void *odd = large_acquire(10, 1, 0, nullptr),
@@ -107,7 +107,7 @@ TEST(LargeCache, AnAlignedRequestTakesABlockThatIsAligned)
 static void start_without_purges()
 {
     ASSERT_TRUE(heap_start());
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     calm_trim();
 }
 

@@ -204,7 +204,7 @@ TEST_F(Told, WhereWhatIsFreeIsEnoughNobodyIsCalled)
     for (void *&block : small)
         block = calm_malloc(128);
     ASSERT_EQ(calm_option_set("soft_limit_mb", base_ / mib + 64), 0);
-    purge_settings.is_idle_wanted = false; /* only a trim does anything */
+    purge_settings.purges_on_free = false; /* only a trim does anything */
     for (void *block : small)
         calm_free(block);
     EXPECT_GT(calm_charged(), base_ + 30 * mib) << "it is still here";

@@ -52,14 +52,14 @@ class PurgeTest : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(heap_start());
-        purge_settings.is_idle_wanted = true;
+        purge_settings.purges_on_free = true;
         purge_settings.delay_ms = 50;
         calm_trim();
     }
 
     void TearDown() override
     {
-        purge_settings.is_idle_wanted = true;
+        purge_settings.purges_on_free = true;
         purge_settings.delay_ms = 50;
         EXPECT_EQ(heap_verify(), nullptr);
     }
@@ -227,7 +227,7 @@ TEST_F(PurgeTest, WholeFreePagesOfSlabsGoBackWhileAProgramShrinks)
 
 TEST_F(PurgeTest, ATrimGivesBackAtOnceWhatIsFree)
 {
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     size_t before = heap_resident();
     for (size_t bytes : {120u, 5000u, 100000u, 3000000u}) {
         use_and_free(bytes, 64 * mib / bytes, 0);
@@ -269,7 +269,7 @@ class TurnHolder
 /* Seen to hang where a step waits for its turn. */
 TEST_F(PurgeTest, ATrimGoesOnWhileAStoppedThreadHasTheTurn)
 {
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     size_t before = heap_resident();
     TurnHolder holder;
     for (size_t bytes : {120u, 100000u, 3000000u}) {
@@ -283,7 +283,7 @@ TEST_F(PurgeTest, ATrimGoesOnWhileAStoppedThreadHasTheTurn)
 
 TEST_F(PurgeTest, WholeFreePagesInHalfUsedSlabsGoBackAsWell)
 {
-    purge_settings.is_idle_wanted = false;
+    purge_settings.purges_on_free = false;
     size_t before = heap_resident();
     use_and_free(128, 32 * mib / 128, 256); /* one block of 128 in 32 KiB stays: a page in eight */
     calm_trim();

@@ -64,14 +64,14 @@ TEST(Slab, WhatIsTakenIsMarkedAndFreeWithoutALookAndNothingElseIs)
                 ASSERT_TRUE(CHECKS == 0 || block_is_marked(blocks[i]));
             taken += more;
             for (size_t offset = 0; offset < CHUNK_BYTES; offset++)
-                ASSERT_EQ(class_frees_block(number, slab->chunk, static_cast<uint16_t>(offset)),
+                ASSERT_EQ(class_accepts_free(number, slab->chunk, static_cast<uint16_t>(offset)),
                           offset % bytes == 0 && offset / bytes < taken)
                     << bytes << " " << offset;
         }
         slab_unmark_from(slab, slab->capacity / 2);
         for (size_t i = 0; i < slab->capacity; i++) {
             auto offset = static_cast<uint16_t>(i * bytes);
-            ASSERT_EQ(class_frees_block(number, slab->chunk, offset), i < slab->capacity / 2u);
+            ASSERT_EQ(class_accepts_free(number, slab->chunk, offset), i < slab->capacity / 2u);
             ASSERT_TRUE(Put(slab, slab_start(slab) + i * bytes));
         }
         retire(slab);

@@ -270,13 +270,13 @@ TEST_F(SpanTest, IdleBytesAreTheLeastThereWereAndALittleWorkDoesNotHideThem)
 {
     struct span span = span_acquire(1000, 1, 0);
     span_release(span.unit, 1000, false);
-    span_idle_bytes();
-    EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
+    span_take_idle_bytes();
+    EXPECT_EQ(span_take_idle_bytes(), 1000u << UNIT_SHIFT);
     struct span cut = span_acquire(10, 1, 0);
     span_release(cut.unit, 10, false);
     EXPECT_EQ(span_dirty_bytes(), 1000u << UNIT_SHIFT);
-    EXPECT_EQ(span_idle_bytes(), 990u << UNIT_SHIFT);
-    EXPECT_EQ(span_idle_bytes(), 1000u << UNIT_SHIFT);
+    EXPECT_EQ(span_take_idle_bytes(), 990u << UNIT_SHIFT);
+    EXPECT_EQ(span_take_idle_bytes(), 1000u << UNIT_SHIFT);
 }
 
 /* A thread's spans of up to 20 units, each unit of which has the thread's number while it is the
@@ -582,8 +582,8 @@ TEST_F(SpanTest, WhatIsPendingIsMergedByWhoeverHasTheLockNext)
         EXPECT_EQ(span_dirty_bytes(), units << UNIT_SHIFT);
     }
     for (unsigned i = 0; i < 30; i++)
-        span_idle_bytes();
-    EXPECT_EQ(span_idle_bytes(), units << UNIT_SHIFT) << "all of it is in lists";
+        span_take_idle_bytes();
+    EXPECT_EQ(span_take_idle_bytes(), units << UNIT_SHIFT) << "all of it is in lists";
     EXPECT_EQ(span_verify(), nullptr);
 }
 

@@ -143,7 +143,7 @@ static std::string log_in_child(uint64_t seed)
         return "no pipe";
     pid_t child = fork();
     if (child == 0) {
-        store(&purge_settings.is_idle_wanted, false, RELAXED); /* no second thread */
+        store(&purge_settings.purges_on_free, false, RELAXED); /* no second thread */
         std::string log = log_of(seed);
         ssize_t written = write(ends[1], log.data(), log.size());
         _exit(written < 0);

@@ -177,7 +177,7 @@ static void *refill(struct cache *cache, unsigned armed, unsigned own, size_t mo
     uint64_t *left = &cache->armed[bin_class(own)].unarmed;
     if (!may_refill_armed(cache, armed, own, *left)) {
         void *block = cache_alloc_slow(own * ENTRY_BYTES);
-        if (*left > 0 && likely(armed_cache() == cache)) /* a miss may take it from the thread */
+        if (*left > 0 && likely(cache_own() == cache)) /* a miss may take it from the thread */
             *left -= arm(cache, armed, own, *left);
         return block;
     }
@@ -220,7 +220,7 @@ void *armed_alloc(struct cache *cache, size_t entry_offset)
         if (*left > 0)
             *left -= arm(cache, armed, own, *left);
     }
-    if (likely(armed_cache() == cache)) {
+    if (likely(cache_own() == cache)) {
         note_arming(cache, armed, own);
         enable_quick(cache, armed, own, wanted);
     }

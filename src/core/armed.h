@@ -16,13 +16,6 @@
 /* The sampler counts larger requests by bytes: the fast path does not serve them anyway. */
 enum { ARMED_MAX = SMALL_MAX };
 
-/* The calling thread's own cache, which may have armed entries. NULL: none. */
-ALWAYS_INLINE struct cache *armed_cache(void)
-{
-    struct cache *cache = of_thread.cache;
-    return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
-}
-
 /*
  * Serves a request from the bin behind the empty armed entry at `entry_offset`, then arms the entry
  * with at most `unarmed` blocks of the class and subtracts their number from `unarmed`. All calls

@@ -239,10 +239,8 @@ void cache_try_grow(struct cache *cache, unsigned bin)
  * cache_done(). NULL: the thread works without a cache. */
 static struct cache *cache_here(void)
 {
-    struct cache *cache = of_thread.cache;
-    if (likely(cache != &cache_none && !load(&cores_are_used, RELAXED)))
-        return cache;
-    return thread_cache();
+    struct cache *cache = cache_own();
+    return likely(cache != NULL) ? cache : thread_cache();
 }
 
 static void cache_done(struct cache *cache)

@@ -179,6 +179,13 @@ extern struct cache_budget caches_budget;
 /* Called with the bytes that a refill fetched, without locks held. Set once, at any time. */
 extern void (*_Atomic cache_on_refill)(size_t bytes);
 
+/* The calling thread's own cache. NULL: none, or the thread works on its CPU's. */
+ALWAYS_INLINE struct cache *cache_own(void)
+{
+    struct cache *cache = of_thread.cache;
+    return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
+}
+
 ALWAYS_INLINE struct cache_entry *cache_entry_at(struct cache *cache, size_t entry_offset)
 {
     return (struct cache_entry *)(void *)((char *)cache->entries + entry_offset);

@@ -169,11 +169,10 @@ ALWAYS_INLINE size_t depot_batch_pop(struct depot *depot, void **out)
     return count;
 }
 
-/* Empties one of the depot's stacks, or its deferred map, into the bitmaps. A patient caller waits
- * a second at most for the lock; other callers stop while it is held. Returns blocks moved; one
- * call moves a bounded number. */
-size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient);
-size_t depot_drain_deferred(struct depot *depot, bool is_patient);
+/* Empties one of the depot's stacks, or for NULL its deferred map, into the bitmaps. A patient
+ * caller waits a second at most for the lock; others stop while it is held. Returns blocks moved,
+ * a bounded number. */
+size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patient);
 
 /* Retires at most REFILL_MAX wholly free slabs. A patient caller waits a second at most for the
  * lock; other callers retire none while it is held. Returns how many. */

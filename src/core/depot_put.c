@@ -361,25 +361,16 @@ static bool put_drained(struct depot *depot, void *const *blocks, size_t count, 
     return true;
 }
 
-size_t depot_drain_stack(struct depot *depot, struct batch_stack *stack, bool is_patient)
+size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patient)
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
     for (unsigned i = 0; i < BATCHES_URGENT; i++) {
-        size_t count = batch_pop(stack, blocks);
-        if (count == 0 || !put_drained(depot, blocks, count, is_patient))
-            break;
-        moved += count;
-    }
-    return moved;
-}
-
-size_t depot_drain_deferred(struct depot *depot, bool is_patient)
-{
-    void *blocks[REFILL_MAX];
-    size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_URGENT && deferred_any(&depot->deferred); i++) {
-        size_t count = depot_take_deferred(depot, blocks);
+        size_t count = 0;
+        if (stack != NULL)
+            count = batch_pop(stack, blocks);
+        else if (deferred_any(&depot->deferred))
+            count = depot_take_deferred(depot, blocks);
         if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
         moved += count;

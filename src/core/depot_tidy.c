@@ -22,7 +22,7 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
             continue;
         }
         if (batch_count(stack) > 0)
-            *moved += depot_drain_stack(depot, stack, is_all);
+            *moved += depot_drain(depot, stack, is_all);
         batch_drop_empty(stack);
     }
     return is_idle;
@@ -31,7 +31,7 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
 size_t depot_tidy(struct depot *depot, bool is_all)
 {
     size_t moved = 0;
-    while (deferred_any(&depot->deferred) && depot_drain_deferred(depot, is_all) > 0)
+    while (deferred_any(&depot->deferred) && depot_drain(depot, NULL, is_all) > 0)
         continue;
     if (tidy_stacks(depot, is_all, &moved))
         while (depot_retire_empty(depot, is_all) == REFILL_MAX)

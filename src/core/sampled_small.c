@@ -16,13 +16,6 @@
 
 void (*sampled_on_free)(void *block);
 
-/* The calling thread's own cache. NULL: none. */
-ALWAYS_INLINE struct cache *cache_own(void)
-{
-    struct cache *cache = of_thread.cache;
-    return cache != &cache_none && !load(&cores_are_used, RELAXED) ? cache : NULL;
-}
-
 static NOINLINE void *small_from_depot(unsigned bin)
 {
     void *blocks[REFILL_MAX];

@@ -350,7 +350,7 @@ void *sample_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site,
 static NOINLINE void *armed_slow(size_t bytes, bool is_zeroed, const void *site, const void *frame,
                                  uint32_t entry_offset)
 {
-    struct cache *cache = armed_cache();
+    struct cache *cache = cache_own();
     if (unlikely(cache == NULL || sample_is_inside || !sample_is_on()))
         return NULL;
     unsigned bin = entry_offset / ENTRY_BYTES, class = bin_class(bin);

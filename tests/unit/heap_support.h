@@ -73,10 +73,10 @@ inline size_t depot_drain(struct depot *depot, bool is_patient)
     size_t moved = 0;
     for (unsigned shard = 0; shard < shard_count; shard++) {
         struct batch_stack *stack = depot_stack(depot, shard);
-        moved += stack == nullptr ? 0 : depot_drain_stack(depot, stack, is_patient);
+        moved += stack == nullptr ? 0 : depot_drain(depot, stack, is_patient);
     }
     for (size_t strays = 1; strays > 0; moved += strays)
-        strays = depot_drain_deferred(depot, is_patient);
+        strays = depot_drain(depot, nullptr, is_patient);
     return moved;
 }
 

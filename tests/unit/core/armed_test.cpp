@@ -24,7 +24,7 @@ template <class Body> static void with_cache(Body body)
     ASSERT_TRUE(heap_start());
     std::thread([&] {
         heap_free(calm_test::alloc_in_cohort(100, 0));
-        ASSERT_EQ(armed_cache(), of_thread.cache);
+        ASSERT_EQ(cache_own(), of_thread.cache);
         body(of_thread.cache, &of_thread.cache->armed[bin_class(armed_bin)].unarmed);
     }).join();
     EXPECT_EQ(heap_verify(), nullptr);

@@ -75,7 +75,7 @@ static struct span take_from(unsigned from, size_t units, size_t align_units)
  * the owner. */
 void span_own(size_t unit, size_t units, unsigned owner)
 {
-    if (owner == 0)
+    if (region.tags[unit].owner == owner)
         return;
     fetch_add(&owned_units[owner], (uint32_t)units, RELAXED);
     for (size_t i = unit; i < unit + units; i++)
@@ -162,12 +162,12 @@ static struct span take_pending_of(size_t units, size_t align_units, unsigned ow
 static struct span take_pending(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = take_pending_of(units, align_units, owner);
-    if (span.unit == 0 && owner != 0) {
+    if (span.unit == 0 && owner != 0)
         span = take_pending_of(units, align_units, 0);
+    if (span.unit != 0) {
         span_own(span.unit, span.units, owner);
-    }
-    if (span.unit != 0)
         span_tag_used(span.unit, units);
+    }
     return span;
 }
 
@@ -229,6 +229,13 @@ static void release_around(size_t first, size_t count, size_t kept, size_t units
         span_put_all(spans, parts);
 }
 
+void span_keep(size_t first, size_t count, size_t kept, size_t units, unsigned owner)
+{
+    span_tag_used(kept, units);
+    span_own(kept, units, owner);
+    release_around(first, count, kept, units);
+}
+
 /* Units that alignment may skip: the front is at a chunk's start. */
 static size_t skew_of_front(size_t align_units)
 {
@@ -241,6 +248,17 @@ static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count
         return false;
     refault_note_taken(&span_refaults, units);
     return true;
+}
+
+/* Moves the front and keeps `units` for an owner. Returns the first, or 0. */
+static size_t cut_front(size_t units, size_t align_units, bool is_more_wanted, unsigned owner)
+{
+    size_t first, count;
+    if (!grow(units + skew_of_front(align_units), is_more_wanted, &first, &count))
+        return 0;
+    size_t kept = region_aligned(first, align_units);
+    span_keep(first, count, kept, units, owner);
+    return kept;
 }
 
 /* Takes from the lists or from the front. While the lock is held, perhaps by a thread that does not
@@ -258,15 +276,9 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
         span = span_take_unmapped(units, align_units, owner);
     if (span.unit != 0)
         return span;
-    size_t first, count;
     /* A thread that did not search the lists takes only what it needs: many may come at once. */
-    if (!grow(units + skew_of_front(align_units), is_locked, &first, &count))
-        return take_or_wait(units, align_units, owner);
-    size_t aligned = region_aligned(first, align_units);
-    span_tag_used(aligned, units);
-    span_own(aligned, units, owner);
-    release_around(first, count, aligned, units);
-    return (struct span){aligned, units, true};
+    size_t first = cut_front(units, align_units, is_locked, owner);
+    return first != 0 ? (struct span){first, units, true} : take_or_wait(units, align_units, owner);
 }
 
 /* Cuts `units` for an owner out of a free span of at least `room`. Returns the first, or 0: also if
@@ -284,7 +296,7 @@ static size_t cut(enum span_state state, size_t units, size_t room, size_t align
         span_lists_cut(unit, first, units);
     span_note_least();
     span_unlock();
-    if (first != 0 && region.tags[first].owner != owner)
+    if (first != 0)
         span_own(first, units, owner);
     return first;
 }
@@ -336,18 +348,6 @@ size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
     return cut(SPAN_DIRTY, units, room, 1, owner, false);
 }
 
-static size_t cut_front(size_t units, size_t align_units, unsigned owner)
-{
-    size_t unit, count;
-    if (!grow(units + skew_of_front(align_units), true, &unit, &count))
-        return 0;
-    size_t first = region_aligned(unit, align_units);
-    span_tag_used(first, units);
-    span_own(first, units, owner);
-    release_around(unit, count, first, units);
-    return first;
-}
-
 struct span span_acquire_growing(size_t units, size_t units_old, size_t align_units, unsigned owner)
 {
     size_t slack = align_down(units / SLACK_SHARE, region_granule_units()), first = 0;
@@ -360,7 +360,7 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
         if (first == 0)
             first = span_take_unmapped(units + slack, align_units, owner).unit;
         if (first == 0)
-            first = cut_front(units + slack, align_units, owner);
+            first = cut_front(units + slack, align_units, true, owner);
         span_end_charge(more);
     }
     if (first == 0)

@@ -19,8 +19,12 @@ void span_put_all(const struct span *spans, size_t count);
 /* Call under the lock after taking dirty units. */
 void span_note_least(void);
 
-/* Makes units that were nobody's the owner's. */
+/* Makes units that were nobody's the owner's; units of the owner stay as they are. */
 void span_own(size_t unit, size_t units, unsigned owner);
+
+/* Keeps `units` from `kept` on for an owner, out of `count` clean ones in no list, and releases the
+ * others. */
+void span_keep(size_t first, size_t count, size_t kept, size_t units, unsigned owner);
 
 /* Reserves the charge of units that are not dirty while they are taken. False: the limit forbids
  * it.

@@ -18,7 +18,7 @@
 #include "os/os.h"
 
 enum {
-    GONE_BATCH = 32,
+    UNMAP_BATCH = 32,
     AGAIN_UNITS = 256, /* 2 MiB, mapped again at once */
     HOLES_MAX = 64,    /* that long spans leave in the region's mapping */
     PIECES_LEAST = 64,
@@ -50,7 +50,7 @@ bool span_map_again(size_t unit, size_t units)
 }
 
 /* Cuts units out of a span of the owner, or else of nobody. Returns the first, or 0. */
-static size_t cut_gone(size_t units, size_t align_units, unsigned owner)
+static size_t cut_unmapped(size_t units, size_t align_units, unsigned owner)
 {
     if (!span_try_lock())
         return 0;
@@ -66,33 +66,26 @@ static size_t cut_gone(size_t units, size_t align_units, unsigned owner)
     return first;
 }
 
-static void own_if_nobodys(size_t unit, size_t units, unsigned owner)
+/* Maps a piece of at least `units` and keeps these; the rest is clean. */
+static struct span map_piece(size_t piece, size_t units, size_t align_units, unsigned owner)
 {
-    if (region.tags[unit].owner != owner)
-        span_own(unit, units, owner);
+    size_t first = cut_unmapped(piece, align_units, owner);
+    if (first == 0 || !span_map_again(first, piece))
+        return (struct span){0, units, true};
+    span_keep(first, piece, first, units, owner);
+    return (struct span){first, units, true};
 }
 
-/* Maps more than is wanted, so that a heap that grows again needs few kernel calls; the rest stays
- * clean. The kernel may refuse the larger piece only. */
+/* Maps more than is wanted, so that a heap that grows again needs few kernel calls. The kernel may
+ * refuse the larger piece only. */
 struct span span_take_unmapped(size_t units, size_t align_units, unsigned owner)
 {
     struct span span = {0, units, true};
     if (likely(load(&span_unmapped_units, RELAXED) < units))
         return span;
-    size_t sizes[] = {size_max(units, AGAIN_UNITS), units};
-    for (size_t i = 0; i < 2 && span.unit == 0; i++) {
-        size_t first = cut_gone(sizes[i], align_units, owner);
-        if (first == 0 || !span_map_again(first, sizes[i]))
-            continue;
-        struct span rest = {first + units, sizes[i] - units, true};
-        if (rest.units > 0) {
-            span_tag_used(first, units);
-            span_put_all(&rest, 1);
-        }
-        own_if_nobodys(first, units, owner);
-        span.unit = first;
-    }
-    return span;
+    if (units < AGAIN_UNITS)
+        span = map_piece(AGAIN_UNITS, units, align_units, owner);
+    return span.unit != 0 ? span : map_piece(units, units, align_units, owner);
 }
 
 /* Moves the front by a piece and unmaps it, so that the peak of address space is one piece. Tries
@@ -119,7 +112,7 @@ static size_t take_addresses(size_t units, unsigned owner)
 {
     size_t piece = units, unit = 0;
     for (unsigned turns = 0; turns < PIECES_MAX && piece > 0; turns++) {
-        unit = cut_gone(units, 1, owner);
+        unit = cut_unmapped(units, 1, owner);
         if (unit != 0)
             break;
         piece = grow_unmapped(size_min(piece, units));
@@ -143,7 +136,7 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
         span_release_unmapped(to, units);
         return 0;
     }
-    own_if_nobodys(to, units, owner);
+    span_own(to, units, owner);
     span_tag_used(to, units);
     return to;
 }
@@ -155,7 +148,7 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, size_t least,
     size_t count = 0;
     if (!span_try_lock())
         return 0;
-    for (unsigned list; units_wanted > 0 && count < GONE_BATCH &&
+    for (unsigned list; units_wanted > 0 && count < UNMAP_BATCH &&
                         (list = span_lists_below(clean, LIST_COUNT)) < LIST_COUNT;) {
         size_t unit = clean->heads[list], all = region.tags[unit].units;
         size_t units = align_up(size_min(all, units_wanted), region_granule_units());
@@ -172,7 +165,7 @@ static size_t claim_clean(struct span *spans, size_t units_wanted, size_t least,
 /* Unmaps clean spans of one owner. */
 static size_t unmap_clean_of(unsigned owner, size_t wanted, size_t least, bool *is_refused)
 {
-    struct span spans[GONE_BATCH];
+    struct span spans[UNMAP_BATCH];
     size_t given = 0, count = 1;
     while (given < wanted && count > 0 && !*is_refused) {
         count = claim_clean(spans, wanted - given, least, owner);
@@ -210,5 +203,7 @@ size_t span_unmap(size_t units)
 /* Spans of at least a share of the region, so that few holes part its mapping. */
 void span_unmap_long(size_t least_bytes)
 {
-    unmap_clean(SIZE_MAX, size_max(least_bytes >> UNIT_SHIFT, region_units() / HOLES_MAX));
+    size_t least = size_max(least_bytes >> UNIT_SHIFT, region_units() / HOLES_MAX);
+    if (load(&span_clean_units, RELAXED) >= least)
+        unmap_clean(SIZE_MAX, least);
 }

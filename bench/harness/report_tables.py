@@ -201,9 +201,8 @@ def programs_table(report: Report) -> Optional[Table]:
     for row in rows:
         cells = []
         for library in libraries:
-            figures = [report.figure(row, library, metric) for metric in (row.metric, "peak")]
-            known = [amount(figure.median, unit_of(metric))
-                     for figure, metric in zip(figures, (row.metric, "peak")) if figure]
+            figures = [(report.figure(row, library, metric), metric) for metric in (row.metric, "peak")]
+            known = [amount(figure.median, unit_of(metric)) for figure, metric in figures if figure]
             cells.append(Cell("failed", "failed") if report.failure(row, library) else Cell("; ".join(known) or "-"))
         lines.append([row.name] + cells)
     return Table(["program"] + libraries, lines, words=(0,)) if lines else None

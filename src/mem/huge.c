@@ -6,24 +6,32 @@
  * pages of purged memory, and neighbours stay one mapping.
  *
  * Where the kernel must fetch memory from a host, a huge page takes milliseconds. So each one is
- * timed, and a slow one causes a pause of SLOW_SHARE times its duration: slow ones take at most
- * 1/32 of the time.
+ * timed, and an account is kept: small pages would have taken SMALL_NS, and the account may fall
+ * below zero by one page. Then huge pages pause until a 32nd of the time has passed. Of what was
+ * gained, CREDIT_MS are kept, so a few slow pages among fast ones cause no pause.
  *
- * Owner: any thread. `next_ms` is a lease: the thread that moves it forward may make one page. A
- * thread that ends halfway leaves the lease, which expires after LEASE_MS, and loses a page.
+ * Owner: any thread. The account is a time, `even_ms`: when a 32nd of the time will have paid for
+ * all. It is also a lease: the thread that moves it into the future may make one page. A thread
+ * that ends halfway loses the page and its credit.
  * Design: docs/design/region.md
  */
 #include "mem/huge.h"
 
 #include "mem/span.h"
 
-enum { SLOW_SHARE = 32, LEASE_MS = 1000, NS_A_MS = 1000 * 1000 };
+enum {
+    SHARE = 32,
+    CREDIT_MS = 128,   /* 4 ms of slowness: one page that is fetched from the host            */
+    LEASE_MS = 8,      /* longer than a page takes; a thread may wait longer for its processor */
+    REFUSED_MS = 1000, /* pause where the kernel makes none                                   */
+    NS_A_MS = 1000 * 1000,
+    LOSS_NS_MAX = 5 * NS_A_MS, /* what takes longer includes waits for a processor */
+};
 
 size_t huge_from = SIZE_MAX;
-uint64_t huge_ns_max = NS_A_MS; /* 512 small pages take less: docs/decisions/large.md */
 struct huge_places huge_places;
 
-static _Atomic uint64_t next_ms; /* no huge page is made before this time */
+static _Atomic uint64_t even_ms; /* no huge page is made before this time */
 
 bool huge_is_wanted(void)
 {
@@ -31,16 +39,25 @@ bool huge_is_wanted(void)
            span_charged_bytes() >> UNIT_SHIFT >= huge_from && !span_is_limited();
 }
 
-static bool take_lease(uint64_t now)
+static bool take_lease(uint64_t now, int64_t *credit_ms)
 {
-    uint64_t next = load(&next_ms, RELAXED);
-    return now >= next && compare_swap(&next_ms, &next, now + LEASE_MS, RELAXED, RELAXED);
+    uint64_t even = load(&even_ms, RELAXED);
+    int64_t spare_ms = (int64_t)(now - even);
+    *credit_ms = spare_ms < CREDIT_MS ? spare_ms : CREDIT_MS;
+    return spare_ms >= 0 && compare_swap(&even_ms, &even, now + LEASE_MS, RELAXED, RELAXED);
 }
 
-static void end_lease(uint64_t now, uint64_t took_ns)
+/* A sum, not a store: the lease may have ended, and another thread have the next. */
+static void end_lease(int64_t credit_ms, int64_t cost_ms)
 {
-    bool is_slow = took_ns > huge_ns_max;
-    store(&next_ms, is_slow ? now + took_ns * SLOW_SHARE / NS_A_MS : 0, RELAXED);
+    fetch_add(&even_ms, (uint64_t)(cost_ms - credit_ms - LEASE_MS), RELAXED);
+}
+
+/* How long the 32nd must pay for a page that took so long. Below zero: what the page gained. */
+static int64_t cost_ms(uint64_t took_ns)
+{
+    int64_t loss_ns = took_ns < LOSS_NS_MAX ? (int64_t)took_ns : LOSS_NS_MAX;
+    return (loss_ns - HUGE_SMALL_NS) * SHARE / NS_A_MS;
 }
 
 void huge_note(size_t unit, size_t units)
@@ -50,19 +67,20 @@ void huge_note(size_t unit, size_t units)
         fetch_or(&huge_places.bits[i / 64 % HUGE_WORDS], (uint64_t)1 << i % 64, RELAXED);
 }
 
-/* If the kernel makes no huge page, the lease stays. */
 void huge_provide(void)
 {
     uint64_t now = os_clock_ms(), took_ns = 0;
-    if (!take_lease(now))
+    int64_t credit_ms, cost = 0;
+    if (!take_lease(now, &credit_ms))
         return;
     struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
     if (span.unit == 0)
         return;
     huge_note(span.unit, HUGE_UNITS); /* before the page exists: a purger splits what may be huge */
-    if (span.is_zero)
+    if (span.is_zero) {
         took_ns = os_make_huge(region_address(span.unit), (size_t)HUGE_UNITS << UNIT_SHIFT);
-    if (!span.is_zero || took_ns > 0)
-        end_lease(now, took_ns);
+        cost = took_ns > 0 ? cost_ms(took_ns) : REFUSED_MS;
+    }
+    end_lease(credit_ms, cost);
     span_release(span.unit, HUGE_UNITS, span.is_zero && took_ns == 0);
 }

@@ -9,14 +9,13 @@
 #include "base/bits.h"
 #include "mem/region.h"
 
-/* Units of a huge page. */
-enum { HUGE_UNITS = 256 };
+/* HUGE_UNITS: of a huge page. HUGE_SMALL_NS: what the small pages of one take
+ * (docs/decisions/large.md). */
+enum { HUGE_UNITS = 256, HUGE_SMALL_NS = 700 * 1000 };
 
 /* `huge_from`: units in use or dirty from which huge pages are made; SIZE_MAX: never.
- * `huge_ns_max`: how long making a huge page may take before huge pages pause. Set before the
- * region grows. */
+ * Set before the region grows. */
 extern HIDDEN size_t huge_from;
-extern HIDDEN uint64_t huge_ns_max;
 
 /* Where huge pages may be: one bit for each place of a huge page's size, modulo 64 GiB. */
 enum { HUGE_WORDS = 512 };

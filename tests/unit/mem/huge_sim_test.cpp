@@ -10,7 +10,14 @@ extern "C" {
 
 #include "../support.h"
 
-enum { LEASE_MS = 1000, PAGES = 20, HUGE_CHUNKS = HUGE_UNITS / CHUNK_UNITS };
+enum {
+    REFUSED_MS = 1000,
+    CREDIT_MS = 128,
+    SHARE = 32,
+    NS_A_MS = 1000 * 1000,
+    PAGES = 20,
+    HUGE_CHUNKS = HUGE_UNITS / CHUNK_UNITS
+};
 
 /* One region is enough for a process: each test begins with no dirty unit, and no huge page. */
 class Huge : public testing::Test
@@ -26,7 +33,7 @@ class Huge : public testing::Test
             span_acquire(CHUNK_UNITS, CHUNK_UNITS, 0);
         }
         huge_from = 1;
-        sim_clock_advance(LEASE_MS);
+        sim_clock_advance(2 * REFUSED_MS);
         ASSERT_EQ(sim_huge_bytes(), 0u);
     }
 
@@ -54,6 +61,14 @@ class Huge : public testing::Test
         if (huge_is_wanted())
             huge_provide();
         return take();
+    }
+
+    /* All of one huge page. */
+    void take_huge()
+    {
+        take_chunk();
+        while (span_dirty_bytes() > 0)
+            take();
     }
 
     std::vector<struct span> used_;
@@ -103,21 +118,44 @@ TEST_F(Huge, APageOfWhichAPartIsGivenBackIsPartedFirst)
     EXPECT_TRUE(calm_test::is_zero(region_address(first + CHUNK_UNITS), 2 * CHUNK_BYTES));
 }
 
-/* Three times the limit: no other for 96 ms. Seen to fail without the comparison with huge_ns_max,
- * and with a lease that ends at once. */
-TEST_F(Huge, AfterASlowOneThereIsNoneForThirtyTwoTimesAsLong)
+/* Seen to fail without a limit of the credit, and with a pause that is not the cost of what was
+ * slow. */
+TEST_F(Huge, SlowOnesPauseForThirtyTwoTimesWhatTheyLost)
 {
-    sim_touch_takes(3 * huge_ns_max);
-    take_chunk();
-    EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
+    const int64_t cost_ms = (int64_t{3 * NS_A_MS} - HUGE_SMALL_NS) * SHARE / NS_A_MS;
+    sim_touch_takes(3 * NS_A_MS);
+    size_t made = 0;
+    for (int64_t left = CREDIT_MS; left >= 0; left -= cost_ms) {
+        take_huge();
+        made++;
+    }
+    EXPECT_EQ(sim_huge_bytes(), made * SIM_HUGE_BYTES);
     sim_touch_takes(0);
-    take(HUGE_CHUNKS - 1);
-    ASSERT_EQ(span_dirty_bytes(), 0u);
-    sim_clock_advance(95);
+    sim_clock_advance((uint64_t)(cost_ms * (int64_t)made - CREDIT_MS - 1));
     EXPECT_TRUE(take_chunk().is_zero);
-    EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
     sim_clock_advance(1);
     EXPECT_FALSE(take_chunk().is_zero);
+    EXPECT_EQ(sim_huge_bytes(), (made + 1) * SIM_HUGE_BYTES);
+}
+
+/* Seen to fail with fast pages that earn nothing. */
+TEST_F(Huge, OneSlowOneInTenPausesNothing)
+{
+    for (size_t i = 1; i <= PAGES; i++) {
+        sim_touch_takes(i % 10 == 5 ? 4 * NS_A_MS : NS_A_MS / 10);
+        take_huge();
+        EXPECT_EQ(sim_huge_bytes(), i * SIM_HUGE_BYTES);
+    }
+}
+
+/* The thread waited for a processor. Seen to fail with the whole time as its cost. */
+TEST_F(Huge, WhatTookVeryLongCostsFiveMilliseconds)
+{
+    sim_touch_takes(uint64_t{100} * NS_A_MS);
+    take_huge();
+    sim_touch_takes(0);
+    sim_clock_advance((5 * NS_A_MS - HUGE_SMALL_NS) * uint64_t{SHARE} / NS_A_MS - CREDIT_MS);
+    take_huge();
     EXPECT_EQ(sim_huge_bytes(), 2u * SIM_HUGE_BYTES);
 }
 
@@ -128,7 +166,7 @@ TEST_F(Huge, WhereTheKernelMakesNoneUnitsStayCleanAndASecondPasses)
     EXPECT_TRUE(take_chunk().is_zero);
     EXPECT_EQ(sim_failures(), 1u);
     sim_recover();
-    sim_clock_advance(LEASE_MS - 1);
+    sim_clock_advance(REFUSED_MS - CREDIT_MS - 1);
     EXPECT_TRUE(take_chunk().is_zero);
     EXPECT_EQ(sim_huge_bytes(), 0u);
     sim_clock_advance(1);

@@ -1,10 +1,11 @@
 /*
  * cache.c: refill, flush, and the arrays of a cache.
  *
- * A bin's array starts small and doubles when the bin misses, while the cache stays within its
- * budget of bytes. When the budget or the arena is used up, a clock hand goes round the bins and
- * halves those that have not missed since its last pass, a few at a time. A bin without an array
- * uses its depot directly: a free never needs memory.
+ * A bin's array starts small and doubles when the bin misses, or a free finds it full, while that
+ * helps (growth_helps(), is_enough()) and the cache stays within its budget of bytes. When the
+ * budget or the arena is used up, a clock hand goes round the bins and halves those that have not
+ * missed since its last pass, a few at a time. A bin without an array uses its depot directly: a
+ * free never needs memory.
  *
  * Owner: the thread the cache belongs to. Design: docs/design/caches.md
  * C1: slots are written before the top that covers them.
@@ -49,7 +50,7 @@ struct cache_budget caches_budget;
 void (*_Atomic cache_on_refill)(size_t bytes);
 
 /* Flushes blocks to a depot. Delays purging until the cache is consistent: cache_done(). */
-static void flush_to_depot(unsigned bin, void *const *blocks, size_t count, uint32_t user)
+static void flush_to_depot(unsigned bin, void **blocks, size_t count, uint32_t user)
 {
     purge_hold();
     depot_flush(bin_held(bin), blocks, count, user);
@@ -342,15 +343,13 @@ static unsigned note_miss(struct cache *cache, unsigned bin)
     return flushes;
 }
 
-/* Asks the depot for at most `most` blocks of `bin`, gets up to REFILL_MAX (depot_refill()), and
- * returns one. The others go to the entry of bin `to`, if there is a cache. `*fetched`: blocks
- * fetched. NULL: no memory. */
-static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
+/* Asks the depot for `want` blocks of `bin`, gets up to REFILL_MAX (depot_refill()), and returns
+ * one. The others go to the entry of bin `to`, if there is a cache. `*fetched`: blocks fetched.
+ * NULL: no memory. */
+static NOINLINE void *fetch(struct cache *cache, unsigned bin, unsigned to, size_t want,
+                            size_t *fetched)
 {
     void *blocks[REFILL_MAX];
-    size_t want = 1;
-    if (cache != NULL)
-        want = size_min(refill_count(cache, bin, note_miss(cache, bin)), most);
     size_t count = depot_refill(bin, blocks, want,
                                 cache == NULL ? USER_WITHOUT_CACHE : cache->number);
     *fetched = count;
@@ -361,6 +360,16 @@ static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most,
     else if (count > 1)
         depot_flush(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     return blocks[0];
+}
+
+/* fetch() of at most `most` blocks. A bin that grows may shrink others: not below the array of
+ * fetch(), as callers' stacks may be small. */
+static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
+{
+    size_t want = 1;
+    if (cache != NULL)
+        want = size_min(refill_count(cache, bin, note_miss(cache, bin)), most);
+    return fetch(cache, bin, to, want, fetched);
 }
 
 NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
@@ -437,7 +446,9 @@ static void lower_limit(struct cache *cache, unsigned bin)
         cache_array_resize(cache, bin, blocks - FALLING_STEP);
 }
 
-/* Flushes part of a full array: half, or all but one if the program only frees. */
+/* Flushes part of a full array, FLUSH_MAX at most: half, or all but one after FLUSHES_STEADY
+ * flushes of one cache's bin without a miss. What forms no run leaves a few at a time
+ * (flush_most()). */
 static void flush_full(struct cache *cache, unsigned bin, bool is_less)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;

@@ -1,10 +1,10 @@
 /*
  * depot.c: a bin's slabs, and refills from them.
  *
- * Lists hold the slabs with free blocks, by eighths of free capacity. A refill takes from the
- * fullest slabs first, in address order, so that the others can empty. One wholly free slab stays
- * with its depot, so that a program at the edge of a slab does not carve and retire in turn; the
- * purger takes that slab.
+ * Lists hold the slabs with free blocks, by how many are free, in steps of an eighth of the power
+ * of two above the capacity. A refill takes from the fullest slabs first, in address order, so that
+ * the others can empty. One wholly free slab stays with its depot, so that a program at the edge of
+ * a slab does not carve and retire in turn; the purger takes that slab.
  *
  * A thread that can set blocks aside (defer_if_held()), or take them elsewhere (take_unlocked()),
  * does not wait for a held depot.
@@ -146,17 +146,22 @@ void depot_orphan(struct depot *depot, struct slab *slab)
     fetch_sub(&totals[bin_class(depot->bin)].blocks, slab->capacity, RELAXED);
 }
 
-void depot_retire(struct slab *const *slabs, size_t count)
+size_t depot_retire(struct slab *chain)
 {
-    if (count == 0)
-        return;
-    size_t bytes = class_facts[bin_class(slabs[0]->bin)].bytes;
-    for (size_t i = 0; i < count; i++)
-        slab_retire(slabs[i]);
+    if (chain == NULL)
+        return 0;
+    size_t bytes = class_facts[bin_class(chain->bin)].bytes, count = 0;
+    while (chain != NULL) {
+        struct slab *next = chain->next == 0 ? NULL : slab_of_chunk(chain->next);
+        slab_retire(chain);
+        chain = next;
+        count++;
+    }
     fetch_sub(&slabs_in_use.count, count, RELAXED);
     /* In addition to their blocks, noted one by one: after random frees all slabs empty at the end.
      */
     purge_note(count << CHUNK_SHIFT, bytes);
+    return count;
 }
 
 /* How many of `want` blocks to take from a slab. A refill marks the blocks it takes, so it makes
@@ -299,6 +304,12 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
+static void fill(void **out, size_t count, char *start, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = start + i * bytes;
+}
+
 /* Hands out all blocks of a fresh slab: the first batch to `out`, the rest as batches. The slab
  * enters no list, so the depot's lock is not needed: the map's entry publishes the slab (U1 of
  * docs/protocols/chunk-map.md). */
@@ -311,16 +322,13 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     fetch_add(&depot->slab_count, 1, RELEASE); /* pairs with mend() */
     fetch_add(&totals[bin_class(depot->bin)].blocks, facts->capacity, RELAXED);
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
-    for (size_t i = 0; i < first; i++)
-        out[i] = start + i * facts->bytes;
     for (size_t i = first; i < facts->capacity; i += each) {
-        void *blocks[BATCH_BLOCKS];
         size_t count = size_min(facts->capacity - i, each);
-        for (size_t j = 0; j < count; j++)
-            blocks[j] = start + (i + j) * facts->bytes;
-        if (!depot_batch_push(depot, blocks, count, BATCHES_URGENT))
-            depot_put_or_defer(depot, blocks, count);
+        fill(out, count, start + i * facts->bytes, facts->bytes);
+        if (!depot_batch_push(depot, out, count, batches_for(facts->bytes, true)))
+            depot_put_or_defer(depot, out, count);
     }
+    fill(out, first, start, facts->bytes);
     return first;
 }
 
@@ -462,18 +470,17 @@ bool depot_search(unsigned bin, struct search *search)
 
 size_t depot_retire_empty(struct depot *depot, bool is_patient)
 {
-    struct slab *empty[REFILL_MAX];
-    size_t count = 0;
+    struct slab *empty = NULL;
     if (!(is_patient ? depot_lock_or_fail(depot) : depot_try_lock(depot)))
         return 0;
-    while (depot->lists[LIST_EMPTY] != 0 && count < REFILL_MAX) {
-        empty[count] = slab_of_chunk(depot->lists[LIST_EMPTY]);
-        depot_count_free(depot, 0, empty[count]->capacity);
-        depot_orphan(depot, empty[count++]);
+    for (size_t i = 0; depot->lists[LIST_EMPTY] != 0 && i < REFILL_MAX; i++) {
+        struct slab *slab = slab_of_chunk(depot->lists[LIST_EMPTY]);
+        depot_count_free(depot, 0, slab->capacity);
+        depot_orphan(depot, slab);
+        empty = depot_chain(slab, empty);
     }
     lock_release(&depot->lock, RANK_DEPOT);
-    depot_retire(empty, count);
-    return count;
+    return depot_retire(empty);
 }
 
 static verdict verify_one(struct depot *depot)

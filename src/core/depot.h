@@ -52,16 +52,13 @@ size_t depot_refill(unsigned bin, void **out, size_t want, uint32_t user);
 /* The `user` of a thread without a cache. */
 enum { USER_WITHOUT_CACHE = INT32_MAX };
 
-/* Flushes `count` <= REFILL_MAX blocks, as a batch or into bitmaps. The bitmaps are those of each
- * block's current depot, and report a block that is free already. Needs no memory. */
-void depot_flush(unsigned bin, void *const *blocks, size_t count, uint32_t user);
+/* Flushes `count` <= REFILL_MAX blocks, as a batch or into bitmaps, and uses their array. The
+ * bitmaps are those of each block's current depot, and report a block that is free already. Needs
+ * no memory. */
+void depot_flush(unsigned bin, void **blocks, size_t count, uint32_t user);
 
 /* Flushes `count` <= REFILL_MAX neighbours of one chunk, at about the cost of one block. */
 void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user);
-
-/* Puts `count` <= REFILL_MAX blocks into bitmaps; waits for the depot's lock. Another cohort's
- * blocks are set aside while their depot is held. */
-void depot_put(unsigned bin, void *const *blocks, size_t count);
 
 /* Take the depot's lock, and mend the depot if its last holder ended or is missing in a fork's
  * child. depot_lock() waits without limit, depot_lock_or_fail() a second at most, depot_try_lock()
@@ -208,7 +205,7 @@ extern size_t depot_lend_part;
 extern void (*depot_on_growth)(size_t slab_count);
 
 /* If not NULL, called outside all locks when a bin may borrow from a lender that has more slabs,
- * none with more than an eighth free. */
+ * all in the fullest list. */
 extern void (*depot_on_scattered)(unsigned bin, unsigned lender_bin);
 
 /* Pre: other threads are quiet. Skips a depot whose holder does not run. */

@@ -32,13 +32,21 @@ void depot_count_free(struct depot *depot, size_t more, size_t fewer);
 /* Detaches a wholly free slab from its depot. The caller subtracts the slab's blocks from the
  * counts, and retires the slab after releasing the lock. */
 void depot_orphan(struct depot *depot, struct slab *slab);
-void depot_retire(struct slab *const *slabs, size_t count);
+
+/* depot_chain: links a detached slab before others, NULL if none, and returns it. depot_retire:
+ * retires a chain; not under the lock. Returns how many slabs. */
+static inline struct slab *depot_chain(struct slab *slab, const struct slab *others)
+{
+    slab->next = others == NULL ? 0 : others->chunk;
+    return slab;
+}
+size_t depot_retire(struct slab *chain);
 
 /* Records the caller's cache. True: several caches have used the depot. Without the lock. */
 bool depot_note_user(struct depot *depot, uint32_t user);
 
 /* Puts blocks into the bitmaps, or sets them aside (batch or deferred frees) while another thread
  * holds the lock. Without the lock. */
-void depot_put_or_defer(struct depot *depot, void *const *blocks, size_t count);
+void depot_put_or_defer(struct depot *depot, void **blocks, size_t count);
 
 #endif

@@ -10,6 +10,8 @@
 #include "core/mark.h"
 #include "os/os.h"
 
+enum { DEFERRED_MAX = 32 }; /* as a batch: little stack */
+
 size_t depot_page_bytes = SUB_PAGE;
 
 /* Whether all blocks [first, last] are free. */
@@ -90,13 +92,13 @@ static uint32_t drop_runs(char *start, uint32_t pages, unsigned *calls)
 static void defer_claimed(struct depot *depot, const struct slab *slab, const uint64_t *claimed)
 {
     size_t bytes = class_facts[bin_class(depot->bin)].bytes, count = 0;
-    void *blocks[BATCH_BLOCKS];
+    void *blocks[DEFERRED_MAX];
     for (unsigned block = 0; block < slab->capacity; block++) {
         if ((claimed[block / 64] >> block % 64 & 1) == 0)
             continue;
         blocks[count] = slab_start(slab) + block * bytes;
         block_mark(blocks[count++]); /* blocks in batches are marked */
-        if (count == BATCH_BLOCKS) {
+        if (count == DEFERRED_MAX) {
             depot_put_or_defer(depot, blocks, count);
             count = 0;
         }

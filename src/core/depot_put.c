@@ -57,27 +57,16 @@ ALWAYS_INLINE bool relist_freed(struct depot *depot, struct slab *slab)
     return true;
 }
 
-struct blocks {
-    size_t count;
-    void *at[REFILL_MAX];
-};
-
-/* Sets one block's bit, or adds the block to `doubles` if it is set already. */
-ALWAYS_INLINE void put_one(struct slab *slab, unsigned class, void *block, struct blocks *doubles)
-{
-    unsigned number = class_block(class, (uint16_t)(uintptr_t)block);
-    if (unlikely(!slab_put(slab, number)))
-        doubles->at[doubles->count++] = block;
-}
-
-/* Sets the bits of the first blocks, up to the first in another slab. Returns how many it tried. */
-static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, size_t count,
-                      struct blocks *doubles)
+/* Sets the bits of the first blocks, up to one in another slab or one that is free already. Returns
+ * how many. */
+static size_t put_run(struct slab *slab, unsigned class, void *const *blocks, size_t count)
 {
     size_t i = 0;
-    do
-        put_one(slab, class, blocks[i++], doubles);
-    while (i < count && region_chunk(blocks[i]) == slab->chunk);
+    do {
+        if (unlikely(!slab_put(slab, class_block(class, (uint16_t)(uintptr_t)blocks[i]))))
+            break;
+        i++;
+    } while (i < count && region_chunk(blocks[i]) == slab->chunk);
     return i;
 }
 
@@ -122,7 +111,7 @@ static size_t count_steps(void *const *blocks, size_t most, ptrdiff_t step)
 /* put_run() for blocks that often follow or precede their neighbours: one write to a bitmap word
  * puts a run. */
 static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *const *blocks,
-                                      size_t count, struct blocks *doubles)
+                                      size_t count)
 {
     ptrdiff_t bytes = class_facts[class].bytes;
     size_t i = 0;
@@ -134,7 +123,8 @@ static NOINLINE size_t put_neighbours(struct slab *slab, unsigned class, void *c
         size_t steps = count_steps(blocks + i, size_min(count - i, room), is_down ? -bytes : bytes);
         unsigned lowest = is_down ? number + 1 - (unsigned)steps : number;
         if (unlikely(!slab_put_run(slab, lowest, steps))) {
-            put_one(slab, class, blocks[i], doubles);
+            if (!slab_put(slab, number))
+                break;
             steps = 1;
         }
         i += steps;
@@ -150,40 +140,50 @@ static bool is_in_order(void *const *blocks, size_t count, size_t bytes)
     return step == bytes || step == -bytes;
 }
 
-/* Sets the bits of the depot's own blocks and releases the lock. Moves the other blocks to the
- * start of `foreign`, which may be `blocks`, and returns how many. Adds blocks that were free
- * already to `doubles`. */
-static size_t put_own(struct depot *depot, void *const *blocks, size_t count, void **foreign,
-                      struct blocks *doubles)
+static void report_doubles(unsigned class, void *const *blocks, size_t count)
 {
-    struct slab *empty[REFILL_MAX];
-    size_t empty_count = 0, foreign_count = 0, put = 0;
+    for (size_t i = 0; i < count; i++)
+        misuse_report_double(blocks[i], "free of", class_facts[class].bytes);
+}
+
+/* Sets the bits of the depot's own blocks, releases the lock, and reports blocks that were free
+ * already. Moves the other blocks to the start of the array and returns how many. */
+static size_t put_own(struct depot *depot, void **blocks, size_t count)
+{
+    struct slab *empty = NULL;
+    size_t foreign = 0, put = 0, end = count; /* doubles are from `end` to `count` */
     unsigned class = bin_class(depot->bin);
     bool is_ordered = is_in_order(blocks, count, class_facts[class].bytes);
-    for (size_t i = 0; i < count;) {
-        size_t done = unlikely(is_ordered) ? 0 : put_scattered(depot, blocks + i, count - i);
+    for (size_t i = 0; i < end;) {
+        size_t done = unlikely(is_ordered) ? 0 : put_scattered(depot, blocks + i, end - i);
         put += done;
-        if ((i += done) == count)
+        if ((i += done) == end)
             break;
         struct slab *slab = depot_own_slab(depot, region_chunk(blocks[i]));
         if (unlikely(slab == NULL)) {
-            foreign[foreign_count++] = blocks[i++];
+            blocks[foreign++] = blocks[i++];
             continue;
         }
         slab->tick = load(&depot_tick, RELAXED);
-        size_t free_before = slab->free_count;
-        i += unlikely(is_ordered) ? put_neighbours(slab, class, blocks + i, count - i, doubles)
-                                  : put_run(slab, class, blocks + i, count - i, doubles);
-        put += slab->free_count - free_before;
+        done = unlikely(is_ordered) ? put_neighbours(slab, class, blocks + i, end - i)
+                                    : put_run(slab, class, blocks + i, end - i);
+        if (unlikely(done == 0)) {
+            void *twice = blocks[i];
+            blocks[i] = blocks[--end];
+            blocks[end] = twice;
+        }
+        i += done;
+        put += done;
         if (unlikely(relist_freed(depot, slab))) {
             put -= slab->capacity; /* may wrap below zero; the sum holds */
-            empty[empty_count++] = slab;
+            empty = depot_chain(slab, empty);
         }
     }
     depot_count_free(depot, put, 0);
     lock_release(&depot->lock, RANK_DEPOT);
-    depot_retire(empty, empty_count);
-    return foreign_count;
+    depot_retire(empty);
+    report_doubles(class, blocks + end, count - end);
+    return foreign;
 }
 
 /* Makes deferred frees of blocks, each in the map of its slab. The slab need not be this depot's;
@@ -238,45 +238,30 @@ static bool defer_if_held(struct depot *depot, void *const *blocks, size_t count
 /* Puts blocks whose slabs have moved to other cohorts. A slab may move again meanwhile, and its
  * block follows; each such turn takes a refill by another thread. A block whose chunk is no longer
  * a slab of the class is a double free: the slab was retired with the block in it. */
-static void put_foreign(unsigned class, struct blocks *foreign, struct blocks *doubles)
+static void put_foreign(unsigned class, void **blocks, size_t count)
 {
-    while (foreign->count > 0) {
-        unsigned home = region_bin(region_chunk(foreign->at[0]));
+    while (count > 0) {
+        unsigned home = region_bin(region_chunk(blocks[0]));
         if (bin_class(home) != class) {
-            doubles->at[doubles->count++] = foreign->at[0];
-            foreign->at[0] = foreign->at[--foreign->count];
-        } else if (defer_if_held(depot_of(home), foreign->at, foreign->count)) {
+            report_doubles(class, blocks, 1);
+            blocks[0] = blocks[--count];
+        } else if (defer_if_held(depot_of(home), blocks, count)) {
             return;
         } else {
-            foreign->count = put_own(depot_of(home), foreign->at, foreign->count, foreign->at,
-                                     doubles);
+            count = put_own(depot_of(home), blocks, count);
         }
     }
 }
 
 /* Puts blocks into a depot whose lock the caller holds, and releases the lock. */
-static void put_locked(struct depot *depot, void *const *blocks, size_t count)
+static void put_locked(struct depot *depot, void **blocks, size_t count)
 {
     unsigned class = bin_class(depot->bin);
-    struct blocks foreign, doubles;
-    ASSERT(count <= REFILL_MAX);
-    doubles.count = 0;
-    foreign.count = put_own(depot, blocks, count, foreign.at, &doubles);
-    put_foreign(class, &foreign, &doubles);
+    put_foreign(class, blocks, put_own(depot, blocks, count));
     purge_note(count * class_facts[class].bytes, class_facts[class].bytes);
-    for (size_t i = 0; i < doubles.count; i++)
-        misuse_report_double(doubles.at[i], "free of", class_facts[class].bytes);
 }
 
-void depot_put(unsigned bin, void *const *blocks, size_t count)
-{
-    struct depot *depot = depot_of(bin);
-    prefetch_maps(blocks, count);
-    depot_lock(depot);
-    put_locked(depot, blocks, count);
-}
-
-void depot_put_or_defer(struct depot *depot, void *const *blocks, size_t count)
+void depot_put_or_defer(struct depot *depot, void **blocks, size_t count)
 {
     prefetch_maps(blocks, count);
     if (!defer_if_held(depot, blocks, count))
@@ -299,7 +284,7 @@ static bool is_batch_wanted(struct depot *depot)
     return false;
 }
 
-void depot_flush(unsigned bin, void *const *blocks, size_t count, uint32_t user)
+void depot_flush(unsigned bin, void **blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
     uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
@@ -329,8 +314,7 @@ static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
         depot_count_free(depot, put, is_one_more ? slab->capacity : 0);
     }
     lock_release(&depot->lock, RANK_DEPOT);
-    if (is_one_more)
-        depot_retire(&slab, 1);
+    depot_retire(is_one_more ? depot_chain(slab, NULL) : NULL);
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     purge_note(put * bytes, bytes);
     return put;
@@ -352,7 +336,7 @@ void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user)
 }
 
 /* Puts blocks taken from a stack. False: the depot is held, and the blocks are set aside again. */
-static bool put_drained(struct depot *depot, void *const *blocks, size_t count, bool is_patient)
+static bool put_drained(struct depot *depot, void **blocks, size_t count, bool is_patient)
 {
     bool is_locked = is_patient && depot_lock_or_fail(depot);
     if (!is_locked && defer_if_held(depot, blocks, count))

@@ -197,7 +197,7 @@ bool depot_is_shared(unsigned bin)
     return false;
 }
 
-void depot_flush(unsigned bin, void *const *given, size_t count, uint32_t user)
+void depot_flush(unsigned bin, void **given, size_t count, uint32_t user)
 {
     (void)bin, (void)user;
     explore_point();

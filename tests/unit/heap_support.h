@@ -18,6 +18,7 @@ extern "C" {
 #include "core/compact.h"
 #include "core/cores.h"
 #include "core/depot.h"
+#include "core/depot_parts.h"
 #include "core/heap.h"
 #include "core/home.h"
 #include "core/large.h"

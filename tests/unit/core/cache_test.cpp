@@ -286,7 +286,7 @@ static std::pair<size_t, size_t> batches_of(unsigned bin)
     void *blocks[REFILL_MAX];
     while (size_t count = batch_pop(&depot_of(bin)->batches, blocks)) {
         found = {found.first + 1, std::max(found.second, count * bin_bytes(bin))};
-        depot_put(bin, blocks, count);
+        depot_put_or_defer(depot_of(bin), blocks, count);
     }
     return found;
 }
@@ -297,7 +297,7 @@ static void share(unsigned bin)
     for (uint32_t user : {100000u, 100001u}) {
         void *blocks[REFILL_MAX];
         ASSERT_EQ(depot_refill(bin, blocks, 1, user), 1u);
-        depot_put(bin, blocks, 1);
+        depot_put_or_defer(depot_of(bin), blocks, 1);
     }
     ASSERT_TRUE(depot_is_shared(bin));
 }

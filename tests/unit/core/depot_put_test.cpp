@@ -33,7 +33,7 @@ TEST_F(DepotPutTest, BlocksFreedInOrderUpwardsOrDownwardsAllComeBackWhereTheyWer
             for (void *block : blocks)
                 ASSERT_TRUE(depot_holds(bin, block) ||
                             bin_class(region_bin(region_chunk(block))) == 0);
-            depot_put(bin, &last, 1);
+            put(bin, &last, 1);
             EXPECT_TRUE(depot_holds(bin, last) || bin_class(region_bin(region_chunk(last))) == 0);
         }
     }
@@ -46,7 +46,7 @@ TEST_F(DepotPutTest, ADoubleFreeAmongNeighboursIsReportedAndTheOthersComeBack)
     std::vector<void *> blocks = taken_from(bin, 20);
     ASSERT_EQ(blocks.size(), 20u);
     std::sort(blocks.begin(), blocks.end());
-    depot_put(bin, &blocks[7], 1);
+    put(bin, &blocks[7], 1);
     struct misuse_policy before = misuse_policy;
     misuse_policy.stops_on_misuse = false;
     uint64_t misuses = misuse_count();
@@ -292,7 +292,7 @@ TEST_F(DepotPutTest, ARunWithABlockThatIsFreeAlreadyIsReportedAndTheOthersComeBa
 {
     unsigned bin = bin_for(55, 16);
     std::vector<void *> run = run_from(bin, 100);
-    depot_put(bin, &run[70], 1);
+    put(bin, &run[70], 1);
     struct misuse_policy before = misuse_policy;
     misuse_policy.stops_on_misuse = false;
     uint64_t misuses = misuse_count();

@@ -37,7 +37,7 @@ std::vector<void *> taken_from(unsigned bin, size_t count)
     return blocks;
 }
 
-void give_all(unsigned bin, const std::vector<void *> &blocks)
+void give_all(unsigned bin, std::vector<void *> blocks)
 {
     for (size_t at = 0; at < blocks.size(); at += batch) {
         depot_of(bin)->flushes_since = 0; /* as if somebody took */

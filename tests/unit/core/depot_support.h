@@ -34,10 +34,17 @@ inline std::vector<void *> taken_from(unsigned bin, size_t count)
     return blocks;
 }
 
+/* Into bitmaps, or aside while another thread holds the depot. */
+inline void put(unsigned bin, void *const *blocks, size_t count)
+{
+    std::vector<void *> array(blocks, blocks + count);
+    depot_put_or_defer(depot_of(bin), array.data(), count);
+}
+
 inline void put_all(unsigned bin, const std::vector<void *> &blocks)
 {
     for (size_t at = 0; at < blocks.size(); at += REFILL_MAX)
-        depot_put(bin, blocks.data() + at, std::min<size_t>(REFILL_MAX, blocks.size() - at));
+        put(bin, blocks.data() + at, std::min<size_t>(REFILL_MAX, blocks.size() - at));
 }
 
 class DepotTest : public testing::Test

@@ -32,7 +32,7 @@ TEST_F(DepotTest, ARefillTakesTheLowestAddressesOfTheFullestSlab)
             std::swap(entry.second[random.below(entry.second.size())], entry.second.back());
             void *block = entry.second.back();
             entry.second.pop_back();
-            depot_put(bin, &block, 1);
+            put(bin, &block, 1);
             live.erase(block);
             if (wanted_free[index] == 40)
                 fullest.push_back(block);
@@ -86,7 +86,7 @@ TEST_F(DepotTest, BlocksAreHandedOutOnceAndAllComeBack)
                 back.push_back(*it);
                 live.erase(it);
             }
-            depot_put(bin, back.data(), back.size());
+            put(bin, back.data(), back.size());
         }
         if (step % 100 == 0) {
             ASSERT_EQ(depot_verify(), nullptr);
@@ -173,9 +173,9 @@ TEST_F(DepotTest, ARefillAndAFlushTouchNoMoreSlabsThanBlocks)
     size_t taken = 0;
     EXPECT_LE(touched([&] { taken = depot_refill(bin, out, 40, user); }), 40u);
     EXPECT_EQ(taken, 40u);
-    EXPECT_LE(touched([&] { depot_put(bin, out, 40); }), 40u);
+    EXPECT_LE(touched([&] { put(bin, out, 40); }), 40u);
     for (size_t i = 1; i < blocks.size(); i += 2)
-        depot_put(bin, &blocks[i], 1);
+        put(bin, &blocks[i], 1);
 }
 
 /* Seen to fail with depot_lock() that mends nothing. */
@@ -184,7 +184,7 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
     unsigned bin = bin_for(46, 96);
     std::vector<void *> blocks = taken_from(bin, 3000);
     for (size_t i = 0; i < blocks.size(); i += 2)
-        depot_put(bin, &blocks[i], 1);
+        put(bin, &blocks[i], 1);
     struct depot *depot = depot_of(bin);
     size_t free_blocks = depot->free_blocks;
     uint32_t slab_count = depot->slab_count;
@@ -196,7 +196,7 @@ TEST_F(DepotTest, IsMadeWholeWhenItsHolderEndedInTheMiddle)
                                         depot->free_blocks = 7;
     });
     for (size_t i = 1; i < blocks.size(); i += 4)
-        depot_put(bin, &blocks[i], 1);
+        put(bin, &blocks[i], 1);
     EXPECT_EQ(depot_verify(), nullptr);
     EXPECT_EQ(depot->free_blocks, free_blocks + blocks.size() / 4);
     EXPECT_EQ(depot->slab_count, slab_count);
@@ -540,7 +540,7 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
                     depot_retire_empty(depot_of(bin), true);
             }
             for (void *block : mine)
-                depot_put(bin, &block, 1);
+                put(bin, &block, 1);
         });
     }
     for (std::thread &thread : threads)

@@ -43,7 +43,8 @@ static bool fork_turn_begin(void)
  * Outermost lock first. Caches have no lock. Of the caches of threads that the child lacks, one
  * whose `edits` is 0 is kept and mended, any other is emptied without flushing its blocks
  * (registry_adopt()): a per-CPU cache in the fork, another when a thread or the purger takes it.
- * A holder that does not run is waited for up to a second; the child repairs what that lock guards.
+ * A holder that does not run is waited for up to a second. The child then mends that depot, or
+ * leaves the lists of spans alone.
  */
 static void fork_before(void)
 {

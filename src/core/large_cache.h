@@ -4,9 +4,9 @@
  *
  * A program that frees a buffer often requests the same size next; a cached block keeps its pages
  * and is neither merged nor cut again. No thread owns the large cache: any thread can take a block,
- * even while the thread that freed it sleeps. New blocks replace old ones; the purger empties idle
- * slots, and all slots when the heap has more dirty memory than the program is expected to take
- * again.
+ * even while the thread that freed it sleeps. New blocks replace old ones; a purge tick empties
+ * slots with the same block as at the last tick, and the purger all slots when the heap has more
+ * dirty memory than the program is expected to take again.
  */
 #ifndef CALM_CORE_LARGE_CACHE_H
 #define CALM_CORE_LARGE_CACHE_H

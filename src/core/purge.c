@@ -5,14 +5,15 @@
  * program shrinks: dirty spans are purged once they exceed what the program is expected to take
  * again; a sweep purges the whole free pages of all slabs each time an eighth of the slabs' bytes
  * has become free. By the clock: at least delay_ms after the last one a purge tick begins. It
- * purges dirty spans that stayed unneeded and unmaps long spans; later steps do the rest, a part
- * each: one warm cache, one spare per-CPU cache and the large cache; depots' idle batches, deferred
- * frees and wholly free slabs; idle pages of slabs; cold pages in use.
+ * purges dirty spans that stayed unneeded and unmaps long spans; later steps do the rest, a piece
+ * of one part each: one warm cache, one spare per-CPU cache and the large cache; depots' idle
+ * batches, deferred frees and wholly free slabs; idle pages of slabs; cold pages in use.
  *
  * Owner: the thread that has the turn (RANK_PURGE), one step at a time, so that a fork falls
  * between two steps. A step that ends halfway, with its thread, leaves nothing to repair: it loses
- * what it had in hand. A thread that frees never waits for the lock. A trim waits; where the holder
- * does not run, the trim goes on without the turn, which only slabs' pages need.
+ * what it had in hand. A thread that frees never waits for the lock: without it the thread purges
+ * spans only, from HELP_BYTES of excess on. A trim waits; where the holder does not run, the trim
+ * goes on without the turn, which only slabs' pages need.
  * Design: docs/design/purge.md
  */
 #include "core/purge.h"
@@ -267,7 +268,7 @@ static void sweep_begin(void)
     store(&sweep_left, load(&region.chunks, RELAXED), RELAXED);
 }
 
-/* Scans fast enough to end the sweep before the next one is due. */
+/* Scans fast enough to end the sweep before the next one is due, unless kernel calls take long. */
 static void sweep_some(size_t bytes)
 {
     size_t left = load(&sweep_left, RELAXED);

@@ -11,7 +11,7 @@
 #include "os/lock.h"
 
 enum {
-    SWEEP_STEP_BYTES = 1024 * 1024, /* freed in slabs between two checks for a sweep */
+    SWEEP_STEP_BYTES = 1024 * 1024, /* noted between two checks; only slabs are checked */
     SMALL_BYTES = 208,              /* frees of larger blocks purge in short slices */
 };
 

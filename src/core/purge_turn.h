@@ -1,8 +1,9 @@
 /*
  * purge_turn.h: counts what becomes free, starts the purger's steps, and guards the purger's turn.
  *
- * Each part that puts blocks into bitmaps, deferred maps, spans or the large cache calls
- * purge_note(). A batch is counted when it is drained. core/purge.h has the steps.
+ * Each part that puts blocks into bitmaps, deferred maps, spans, the large cache or a warm cache
+ * calls purge_note(). A batch is counted when it is drained, an urgent batch or a deferred free
+ * also when it is set aside, a slab that is retired beside its blocks. core/purge.h has the steps.
  */
 #ifndef CALM_CORE_PURGE_TURN_H
 #define CALM_CORE_PURGE_TURN_H
@@ -10,7 +11,7 @@
 #include "base/attr.h"
 
 struct purge_settings {
-    _Atomic bool purges_on_free; /* frees purge; false: only a trim does */
+    _Atomic bool purges_on_free; /* frees purge; false: a trim, or a lack of memory */
     _Atomic uint32_t delay_ms;   /* between two ticks */
     _Atomic size_t cold_ms;      /* age at which pages in use go to swap; 0: never */
     _Atomic size_t soft_limit;   /* charged bytes; above it nothing is kept; 0: none */

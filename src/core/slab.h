@@ -40,9 +40,9 @@ struct slab {
     _Atomic uint32_t has_deferred; /* 1: in a stack, or on the way into or out of one */
     uint32_t lines;                /* cache lines of the metadata, constant */
 
-    /* Under the depot's lock. B3: every free block with a number below `marked` has the mark
-     * (core/mark.h), so a double free shows without a look at the bitmap. The chunk map holds
-     * `marked` as a limit. */
+    /* Under the depot's lock, or hand_out()'s before the map names the slab. B3: every free block
+     * with a number below `marked` has the mark (core/mark.h), so a double free shows without a
+     * look at the bitmap. The chunk map holds `marked` as a limit. */
     uint16_t marked;
     uint16_t unused;
     uint32_t padding[2];

@@ -3,14 +3,14 @@
  *
  * The C library runs the exit hook among the destructors of thread-specific data, in an unknown
  * order. A thread that allocates after its hook ran gets a cache again and arms the hook again, up
- * to ATTACHES_MAX times; then the thread works without a cache, so nothing is left behind. A few
- * caches of ended threads stay warm, with their blocks, for the next threads. The others are
+ * to ATTACHES_MAX caches in all; then the thread works without a cache, so nothing is left behind.
+ * A few caches of ended threads stay warm, with their blocks, for the next threads. The others are
  * emptied, and so are warm caches that a purge tick finds unused.
  *
- * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). Signals are
- * blocked while a cache is in no stack and attached to no thread. Else a handler that allocates
- * would take a second cache, a handler that ends the thread would lose the cache, and a handler
- * that forks, even in a process with one thread, would give the cache two owners in the child.
+ * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). In a process
+ * with several threads, signals but SIGTRAP and SIGSYS are blocked while a cache is in no stack and
+ * attached to no thread. A handler that runs there all the same gets no cache, and a child that it
+ * forks takes over none (`transfers`).
  * Design: docs/design/threads.md
  */
 #include "core/thread.h"
@@ -50,8 +50,8 @@ static bool is_hooked;
 static _Thread_local uint8_t attaches;  /* of this thread */
 static _Thread_local uint8_t transfers; /* nesting of transfer_begin(), of this thread */
 
-/* Around the use of a cache in no stack and attached to no thread: a handler of SIGTRAP, which is
- * never blocked, may fork there. */
+/* Around the use of a cache in no stack and attached to no thread: a handler may allocate or fork
+ * there, where signals are not blocked. */
 static void transfer_begin(void)
 {
     transfers++;

@@ -6,7 +6,8 @@
  * sequences and would not abort them. Nothing that the fast paths read tells this child from its
  * parent (docs/design/cores.md). So the thread is lent before the call: it has no area, gets none,
  * and does not write its number into locks. The call ends the lending in the parent once the child
- * has ended, or never if both run at once; in a child with its own memory the call also ends it.
+ * has ended or become another program, or never if both run at once; in a child with its own memory
+ * the call also ends it.
  *
  * A child that continues on its parent's stack would overwrite what the call keeps there, so the
  * call is assembly. The child does not return by `ret`, which would pop the parent's entry off the

@@ -2,9 +2,10 @@
  * site.h: maps a call site to a cohort with one look-up in one table.
  *
  * A site is the address that a request returns to. Address randomisation moves whole pages, so a
- * site's low twelve bits are the same in every run. They index the table directly, without a hash
- * or a multiplication: two runs of a program place the same objects together. Several sites may
- * share an index; `hash` accepts this.
+ * site's low twelve bits are the same in every run (of the twelve above code's alignment, ten on
+ * AArch64 with pages of 4 KiB). They index the table directly, without a hash or a multiplication:
+ * two runs of a program place the same objects together. Several sites may share an index; `hash`
+ * accepts this.
  *
  * An index may be diverted: its entry names a cohort of which no cache has a block. So each of its
  * requests reaches the second front end (site/second.h), which allocates from the site's own

@@ -2,8 +2,10 @@
  * huge.c: backs new slabs with huge pages, one page at a time.
  *
  * A thread that needs a slab while no dirty span is left has the kernel make one huge page, whose
- * units become dirty. No mapping of the heap keeps huge-page advice, so the kernel never makes huge
- * pages of purged memory, and neighbours stay one mapping.
+ * units become dirty. Only while the heap grows fast: a heap that keeps its size needs a slab now
+ * and then, which would wait for the page, and most of the page would be purged again. No mapping
+ * of the heap keeps huge-page advice, so the kernel never makes huge pages of purged memory, and
+ * neighbours stay one mapping.
  *
  * Where the kernel must fetch memory from a host, a huge page takes milliseconds. So each one is
  * timed, and an account is kept: small pages would have taken SMALL_NS, and the account may fall
@@ -20,6 +22,9 @@
 #include "mem/span.h"
 
 enum {
+    CHUNK_MS = 4, /* the heap grows fast if it takes a clean chunk in less: 16 MiB a second */
+    GROWN_MS_MIN = 16 * CHUNK_MS, /* by at least 1 MiB more */
+    GROWN_MS_MAX = 2 * GROWN_MS_MIN,
     SHARE = 32,
     CREDIT_MS = 128,   /* 4 ms of slowness: one page that is fetched from the host            */
     LEASE_MS = 8,      /* longer than a page takes; a thread may wait longer for its processor */
@@ -31,7 +36,16 @@ enum {
 size_t huge_from = SIZE_MAX;
 struct huge_places huge_places;
 
-static _Atomic uint64_t even_ms; /* no huge page is made before this time */
+static _Atomic uint64_t even_ms;  /* no huge page is made before this time */
+static _Atomic uint64_t grown_ms; /* when a chunk in CHUNK_MS would have been as much growth */
+
+/* Notes a clean chunk. Whether the heap grows fast. Threads may lose each other's chunks. */
+static bool note_growth(uint64_t now)
+{
+    uint64_t before = load(&grown_ms, RELAXED), from = before > now ? before : now;
+    store(&grown_ms, size_min(from + CHUNK_MS, now + GROWN_MS_MAX), RELAXED);
+    return from - now >= GROWN_MS_MIN;
+}
 
 bool huge_is_wanted(void)
 {
@@ -71,7 +85,7 @@ void huge_provide(void)
 {
     uint64_t now = os_clock_ms(), took_ns = 0;
     int64_t credit_ms, cost = 0;
-    if (!take_lease(now, &credit_ms))
+    if (!note_growth(now) || !take_lease(now, &credit_ms))
         return;
     struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
     if (span.unit == 0)

@@ -46,8 +46,8 @@ static inline size_t huge_spare_bytes(void)
 }
 
 /* huge_is_wanted(): whether the heap is large enough and has no dirty unit; call before taking a
- * slab. huge_provide(): makes a huge page's units dirty, unless huge pages are slow now. Any
- * thread, without locks. */
+ * slab. huge_provide(): makes a huge page's units dirty, if the heap grows fast and huge pages are
+ * not slow now. Any thread, without locks. */
 bool huge_is_wanted(void);
 void huge_provide(void);
 

@@ -13,6 +13,7 @@ extern "C" {
 enum {
     REFUSED_MS = 1000,
     CREDIT_MS = 128,
+    GROWN_CHUNKS = 16,
     SHARE = 32,
     NS_A_MS = 1000 * 1000,
     PAGES = 20,
@@ -56,9 +57,17 @@ class Huge : public testing::Test
     }
 
     /* As a slab is taken. */
-    struct span take_chunk()
+    struct span take_slab()
     {
         if (huge_is_wanted())
+            huge_provide();
+        return take();
+    }
+
+    /* As the last of many. */
+    struct span take_chunk()
+    {
+        for (unsigned i = 0; i <= GROWN_CHUNKS && huge_is_wanted(); i++)
             huge_provide();
         return take();
     }
@@ -104,6 +113,34 @@ TEST_F(Huge, NoneIsMadeInASmallHeapOrALimitedOneOrBesideDirtyUnits)
     span_release(span.unit, CHUNK_UNITS, false);
     EXPECT_FALSE(huge_is_wanted());
     EXPECT_EQ(sim_huge_bytes(), 0u);
+}
+
+/* 16 MiB a second, and 1 MiB at once. Seen to fail without note_growth(), and where a slow growth
+ * adds up. */
+TEST_F(Huge, AHeapThatTakesASlabNowAndThenGetsNone)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        sim_clock_advance(5);
+        EXPECT_TRUE(take_slab().is_zero);
+    }
+    EXPECT_EQ(sim_huge_bytes(), 0u);
+    for (unsigned i = 0; i < GROWN_CHUNKS - 1; i++)
+        EXPECT_TRUE(take_slab().is_zero);
+    sim_clock_advance(4);
+    EXPECT_TRUE(take_slab().is_zero);
+    EXPECT_FALSE(take_slab().is_zero);
+    EXPECT_EQ(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
+}
+
+/* Seen to fail without a limit of what is counted. */
+TEST_F(Huge, AHundredMillisecondsAfterFastGrowthASlabGetsNone)
+{
+    for (unsigned i = 0; i < 2 * PAGES; i++)
+        take_huge();
+    EXPECT_EQ(sim_huge_bytes(), 2u * PAGES * SIM_HUGE_BYTES);
+    sim_clock_advance(100);
+    EXPECT_TRUE(take_slab().is_zero);
+    EXPECT_EQ(sim_huge_bytes(), 2u * PAGES * SIM_HUGE_BYTES);
 }
 
 /* Else the kernel keeps the whole page. Seen to fail with a huge_note() that notes nothing. */

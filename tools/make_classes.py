@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes src/core/class_tables.c from the rule for block sizes. Run it after changing the rule; a test compares.
 
-The rule: 8; then steps of 16 to 256; of 32 to 512; of 64 to 1024; then four classes a doubling up to 32 KiB.
+The rule: 8; then steps of 16 to 256; of 32 to 512; of 64 to 1024; of 128 to 2048; then four classes a
+doubling up to 32 KiB.
 A slab is one unit of 64 KiB. For a block size d the check constants are M = floor(2^32 / d) + 1 and e = M * d - 2^32,
 which is not 0: an offset n < 2^16 is the start of one of the first k blocks exactly when (n * M mod 2^32) <
 (k - 1) * e + 1 (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block that counts). Limits have 16 bits.
@@ -24,7 +25,8 @@ def block_sizes():
     sizes += range(16, 257, 16)
     sizes += range(288, 513, 32)
     sizes += range(576, 1025, 64)
-    top = 1024
+    sizes += range(1152, 2049, 128)
+    top = 2048
     while top < MEDIUM_MAX:
         sizes += [top + top // 4 * i for i in (1, 2, 3, 4)]
         top *= 2

@@ -350,8 +350,10 @@ static NOINLINE void *fetch(struct cache *cache, unsigned bin, unsigned to, size
                             size_t *fetched)
 {
     void *blocks[REFILL_MAX];
+    purge_hold(); /* a purge goes deep: not below the array */
     size_t count = depot_refill(bin, blocks, want,
                                 cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    purge_end_hold();
     *fetched = count;
     if (unlikely(count == 0))
         return NULL;

@@ -11,6 +11,7 @@
 #include "core/depot.h"
 
 #include "core/depot_parts.h"
+#include "core/mark.h"
 #include "core/misuse.h"
 #include "core/purge_turn.h"
 #include "core/rows.h"
@@ -268,6 +269,31 @@ void depot_put_or_defer(struct depot *depot, void **blocks, size_t count)
         put_locked(depot, blocks, count);
 }
 
+static bool are_marked(void *const *blocks, size_t count)
+{
+    uint64_t wrong = 0;
+    UNROLLED
+    for (size_t i = 0; i < count; i++)
+        wrong |= *(const block_word *)blocks[i] ^ cache_mark;
+    return wrong == 0;
+}
+
+/* Reports blocks of a cache or batch that lack the mark, and drops them: they were written to after
+ * their free, and may be live again. Returns how many are left. */
+static size_t drop_spoiled(unsigned bin, void **blocks, size_t count)
+{
+    size_t left = 0;
+    if (CHECKS == 0 || likely(are_marked(blocks, count)) || load(&marks_are_unsure, RELAXED))
+        return count;
+    for (size_t i = 0; i < count; i++) {
+        if (block_is_marked(blocks[i]))
+            blocks[left++] = blocks[i];
+        else
+            misuse_report_spoiled(blocks[i], class_facts[bin_class(bin)].bytes);
+    }
+    return left;
+}
+
 /* Whether refills may soon want batches. If not, moves one batch to the bitmaps: the blocks that a
  * shrinking program frees should form whole slabs. */
 static bool is_batch_wanted(struct depot *depot)
@@ -278,7 +304,7 @@ static bool is_batch_wanted(struct depot *depot)
         store(&depot->flushes_since, flushes_since + 1, RELAXED);
         return true;
     }
-    size_t count = depot_batch_pop(depot, blocks);
+    size_t count = drop_spoiled(depot->bin, blocks, depot_batch_pop(depot, blocks));
     if (count > 0)
         depot_put_or_defer(depot, blocks, count);
     return false;
@@ -288,10 +314,22 @@ void depot_flush(unsigned bin, void **blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
     uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
+    if ((count = drop_spoiled(bin, blocks, count)) == 0)
+        return;
     if (depot_note_user(depot, user) && count <= BATCH_BLOCKS && is_batch_wanted(depot) &&
         depot_batch_push(depot, blocks, count, batches_max))
         return;
     depot_put_or_defer(depot, blocks, count);
+}
+
+/* Whether all neighbours have the mark. */
+static bool is_run_marked(const char *lowest, size_t count, size_t bytes)
+{
+    uint64_t wrong = 0;
+    UNROLLED
+    for (size_t i = 0; i < count; i++)
+        wrong |= *(const block_word *)(const void *)(lowest + i * bytes) ^ cache_mark;
+    return CHECKS == 0 || wrong == 0;
 }
 
 /* Puts neighbours of one slab, from the lowest up to a word with a block that is free already, and
@@ -323,15 +361,16 @@ static size_t put_run_locked(struct depot *depot, char *lowest, size_t count)
 void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
+    size_t bytes = class_facts[bin_class(bin)].bytes, put = 0;
     void *blocks[REFILL_MAX];
-    size_t put = 0;
     ASSERT(count <= REFILL_MAX);
-    if (likely(!depot_note_user(depot, user)) && likely(depot_try_lock(depot)))
+    if (likely(!depot_note_user(depot, user)) && likely(is_run_marked(lowest, count, bytes)) &&
+        likely(depot_try_lock(depot)))
         put = put_run_locked(depot, lowest, count);
     if (likely(put == count))
         return;
     for (size_t i = put; i < count; i++)
-        blocks[i - put] = lowest + i * class_facts[bin_class(bin)].bytes;
+        blocks[i - put] = lowest + i * bytes;
     depot_flush(bin, blocks, count - put, user);
 }
 
@@ -355,6 +394,7 @@ size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patie
             count = batch_pop(stack, blocks);
         else if (deferred_any(&depot->deferred))
             count = depot_take_deferred(depot, blocks);
+        count = drop_spoiled(depot->bin, blocks, count);
         if (count == 0 || !put_drained(depot, blocks, count, is_patient))
             break;
         moved += count;

@@ -353,6 +353,35 @@ TEST_P(DoubleFree, AndAWriteToAFreeBlockStopsTheProgramWhenItIsTheNextToBeHanded
     });
 }
 
+class SmallBlock : public testing::TestWithParam<std::size_t>
+{
+};
+
+/* Else the flush gives the slab away with a block that is live. Seen to fail where flushes do not
+ * look at marks. */
+TEST_P(SmallBlock, FreedTwiceBesideAWriteStopsTheProgramAtAFlush)
+{
+    expect_stop([] {
+        std::vector<void *> blocks(100000 / GetParam() + 100);
+        for (void *&block : blocks)
+            block = opaque(malloc(GetParam()));
+        void *twice = blocks[blocks.size() / 2];
+        std::size_t usable = malloc_usable_size(twice);
+        free(opaque(twice));
+        *static_cast<volatile std::uint64_t *>(twice) = 7;
+        free(opaque(twice));
+        demand(opaque(malloc(GetParam())) == twice, "another block than the one freed last");
+        foretell_spoiled(twice, usable);
+        for (void *block : blocks)
+            if (block != twice)
+                free(opaque(block));
+        malloc_trim(0);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SmallBlock,
+                         testing::Values(8, 16, 48, 64, 100, 1000, 2048, 5000, 10000), size_name);
+
 /* A thread that has not allocated yet may do so during the fork, in memory that the child then sees
  * from two moments. Seen to fail with a child that asks whether there was another cache only. */
 TEST(DoubleFreeCheck, DoesNotBelieveMarksInAForkedChildOfAProgramWithSeveralThreads)

@@ -532,6 +532,7 @@ TEST_F(DepotTest, ThreadsThatTakeAndPutNeverShareABlock)
                         mine.pop_back();
                         if (*static_cast<size_t *>(out[i]) != t)
                             is_shared = true;
+                        block_mark(out[i]);
                     }
                     if (count > 0)
                         depot_flush(bin, out, count, static_cast<uint32_t>(t));

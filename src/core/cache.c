@@ -353,15 +353,13 @@ static NOINLINE void *fetch(struct cache *cache, unsigned bin, unsigned to, size
     purge_hold(); /* a purge goes deep: not below the array */
     size_t count = depot_refill(bin, blocks, want,
                                 cache == NULL ? USER_WITHOUT_CACHE : cache->number);
+    if (count > 1 && cache == NULL)
+        depot_flush(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     purge_end_hold();
-    *fetched = count;
-    if (unlikely(count == 0))
-        return NULL;
     if (count > 1 && cache != NULL)
         push_fetched(cache, to, blocks, count);
-    else if (count > 1)
-        depot_flush(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
-    return blocks[0];
+    *fetched = count;
+    return count > 0 ? blocks[0] : NULL;
 }
 
 /* fetch() of at most `most` blocks. A bin that grows may shrink others: not below the array of

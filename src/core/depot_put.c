@@ -175,7 +175,9 @@ static size_t put_own(struct depot *depot, void **blocks, size_t count)
         }
         i += done;
         put += done;
-        if (unlikely(relist_freed(depot, slab))) {
+        /* A block that is free already must not find its slab retired. */
+        bool is_last = i == end || region_chunk(blocks[i]) != slab->chunk;
+        if (is_last && unlikely(relist_freed(depot, slab))) {
             put -= slab->capacity; /* may wrap below zero; the sum holds */
             empty = depot_chain(slab, empty);
         }
@@ -394,8 +396,8 @@ size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patie
             count = batch_pop(stack, blocks);
         else if (deferred_any(&depot->deferred))
             count = depot_take_deferred(depot, blocks);
-        count = drop_spoiled(depot->bin, blocks, count);
-        if (count == 0 || !put_drained(depot, blocks, count, is_patient))
+        size_t left = drop_spoiled(depot->bin, blocks, count);
+        if (count == 0 || (left > 0 && !put_drained(depot, blocks, left, is_patient)))
             break;
         moved += count;
     }

@@ -33,7 +33,7 @@ void misuse_report_double(const void *block, const char *verb, size_t bytes);
 /* A pool's block; `error` is a CALM_E code. */
 void misuse_report_pool(const void *block, const char *verb, int error);
 void misuse_report_sized(const void *block, size_t bytes, size_t told);
-/* A free block that malloc found without its mark. */
+/* A free block that malloc, or a cache that gives blocks back, found without its mark. */
 void misuse_report_spoiled(const void *block, size_t bytes);
 void misuse_report_aligned(const void *block, size_t bytes, size_t told);
 

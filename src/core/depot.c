@@ -304,12 +304,6 @@ static struct slab *carve(unsigned bin)
     return slab;
 }
 
-static void fill(void **out, size_t count, char *start, size_t bytes)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] = start + i * bytes;
-}
-
 /* Hands out all blocks of a fresh slab: the first batch to `out`, the rest as batches. The slab
  * enters no list, so the depot's lock is not needed: the map's entry publishes the slab (U1 of
  * docs/protocols/chunk-map.md). */
@@ -324,11 +318,11 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     size_t each = batch_blocks_of(facts->bytes), first = size_min(facts->capacity, each);
     for (size_t i = first; i < facts->capacity; i += each) {
         size_t count = size_min(facts->capacity - i, each);
-        fill(out, count, start + i * facts->bytes, facts->bytes);
+        depot_list_run(out, count, start + i * facts->bytes, facts->bytes);
         if (!depot_batch_push(depot, out, count, batches_for(facts->bytes, true)))
             depot_put_or_defer(depot, out, count);
     }
-    fill(out, first, start, facts->bytes);
+    depot_list_run(out, first, start, facts->bytes);
     return first;
 }
 

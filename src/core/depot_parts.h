@@ -42,6 +42,13 @@ static inline struct slab *depot_chain(struct slab *slab, const struct slab *oth
 }
 size_t depot_retire(struct slab *chain);
 
+/* Writes the addresses of `count` neighbours, from the lowest up. */
+static inline void depot_list_run(void **out, size_t count, char *lowest, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = lowest + i * bytes;
+}
+
 /* Records the caller's cache. True: several caches have used the depot. Without the lock. */
 bool depot_note_user(struct depot *depot, uint32_t user);
 

@@ -199,7 +199,7 @@ static NOINLINE void put_deferred(struct depot *depot, void *const *blocks, size
         unsigned number = class_block(class, (uint16_t)(uintptr_t)blocks[i]);
         if (bin_class(region_bin(chunk)) != class ||
             !deferred_put(&depot->deferred, slab_of_chunk(chunk), number))
-            misuse_report_double(blocks[i], "free of", class_facts[class].bytes);
+            report_doubles(class, &blocks[i], 1);
     }
 }
 
@@ -371,8 +371,7 @@ void depot_flush_run(unsigned bin, char *lowest, size_t count, uint32_t user)
         put = put_run_locked(depot, lowest, count);
     if (likely(put == count))
         return;
-    for (size_t i = put; i < count; i++)
-        blocks[i - put] = lowest + i * bytes;
+    depot_list_run(blocks, count - put, lowest + put * bytes, bytes);
     depot_flush(bin, blocks, count - put, user);
 }
 

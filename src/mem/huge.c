@@ -8,13 +8,13 @@
  * neighbours stay one mapping.
  *
  * Where the kernel must fetch memory from a host, a huge page takes milliseconds. So each one is
- * timed, and an account is kept: small pages would have taken SMALL_NS, and the account may fall
- * below zero by one page. Then huge pages pause until a 32nd of the time has passed. Of what was
- * gained, CREDIT_MS are kept, so a few slow pages among fast ones cause no pause.
+ * timed, and an account is kept: small pages would have taken HUGE_SMALL_NS, and the account may
+ * fall below zero by one page. Then huge pages pause until a 32nd of the time has passed. Of what
+ * was gained, CREDIT_MS are kept, so a few slow pages among fast ones cause no pause.
  *
  * Owner: any thread. The account is a time, `even_ms`: when a 32nd of the time will have paid for
  * all. It is also a lease: the thread that moves it into the future may make one page. A thread
- * that ends halfway loses the page and its credit.
+ * that ends halfway, or finds no addresses for the page, loses it and its credit.
  * Design: docs/design/region.md
  */
 #include "mem/huge.h"

@@ -20,40 +20,23 @@
 #include "site/traced.h"
 #include "site/wrapper.h"
 
-/* Reports frees of sampled and followed blocks from now on. Call before the first such block. */
-void second_report_frees(void);
+/* A request of a site without an own cohort in the table of sites. */
+struct site_request {
+    size_t bytes, align; /* align: a power of two */
+    bool is_zeroed;
+    uint32_t offset; /* what the table of sites gave; below OWN_OFFSET_FIRST */
+    const void *site, *frame;
+};
+void *second_alloc(struct site_request request);
 
-/* Request of any size, aligned to a power of two, zeroed if `is_zeroed`. */
-void *second_alloc(size_t bytes, size_t align, bool is_zeroed, const void *site, const void *frame);
-
-/* Plain request above MEDIUM_MAX of a diverted index. */
-void *second_alloc_owned(size_t bytes, const void *site, const void *frame);
-
-/* Request of a counted index. Up to ARMED_MAX its armed entry, at `offset` and the size's place, is
- * empty; a larger request is counted by its bytes. */
-void *second_alloc_counted(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
-                           const void *frame);
-
-/* Plain request of at most ARMED_MAX bytes of a counted index. */
-void *second_alloc_armed(size_t bytes, uint32_t offset, const void *site, const void *frame);
-
-/* Slow path for a request that the profiler must inspect: sample_passes() returned false. */
-void *second_alloc_inspect(size_t bytes, bool is_zeroed, uint32_t offset, const void *site,
-                           const void *frame);
-
-/* Plain request that sample_passes() counted and that found its cache empty. */
-void *second_alloc_missed(size_t bytes, const void *site);
+/* The same for a plain request, which stays in registers. */
+void *second_alloc_plain(size_t bytes, uint32_t offset, const void *site, const void *frame);
 
 /* As heap_realloc(). */
 void *second_realloc(void *block, size_t bytes, const void *site, const void *frame);
 
-/* Block from a cache for a site in `intern_quick`. NULL: ask second_alloc(). Pre: bytes <=
- * MEDIUM_MAX. */
-ALWAYS_INLINE void *second_alloc_quick(size_t bytes, const void *site)
-{
-    uint32_t offset = intern_look(load(&intern_quick, RELAXED), site);
-    return likely(offset != 0) ? cache_pop(offset + home_offset(bytes)) : NULL;
-}
+/* Reports frees of sampled and followed blocks from now on. Call before the first such block. */
+void second_report_frees(void);
 
 /* Retries a request at its site's own entry, if the site is at its first place in `intern_quick`.
  * `at` is the empty entry that the table of sites gave. A known site's index is diverted and
@@ -136,38 +119,6 @@ NOINLINE static void *site_alloc_looked(size_t bytes, uint32_t offset, const voi
     return site_alloc_own(bytes, offset, site);
 }
 
-/* Request of a diverted index. Not inlined, so that other requests need no registers for it. A
- * small one has already missed in second_alloc_retry(). */
-NOINLINE static void *site_alloc_diverted(size_t bytes, const void *site, const void *frame)
-{
-    if (bytes > MEDIUM_MAX)
-        return second_alloc_owned(bytes, site, frame);
-    void *block = bytes > SMALL_MAX ? second_alloc_quick(bytes, site) : NULL;
-    return likely(block != NULL) ? block : second_alloc(bytes, 1, false, site, frame);
-}
-
-/* Request above ARMED_MAX whose site has no own cohort in the table: counted by its bytes. A
- * request of a diverted index never passes. */
-ALWAYS_INLINE void *site_alloc_medium(size_t bytes, uint32_t offset, const void *site,
-                                      const void *frame)
-{
-    if (unlikely(!sample_passes(bytes, offset, STREAM_MEDIUM)))
-        return second_alloc_inspect(bytes, false, offset, site, frame);
-    void *block = cache_pop_own(OWN_OFFSET_FIRST + home_offset(bytes));
-    return likely(block != NULL) ? block : second_alloc_missed(bytes, site);
-}
-
-ALWAYS_INLINE void *site_alloc_large(size_t bytes, uint32_t offset, const void *site,
-                                     const void *frame)
-{
-    if (unlikely(bytes > PTRDIFF_MAX))
-        return NULL;
-    if (unlikely(!sample_passes(bytes, offset, STREAM_LARGE)))
-        return second_alloc_inspect(bytes, false, offset, site, frame);
-    void *block = heap_find_large(bytes, OWN_OFFSET_FIRST);
-    return site_large(likely(block != NULL) ? block : second_alloc_missed(bytes, site), site);
-}
-
 /* Plain request of any size, after site_alloc_look() found no block for a small one. */
 ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *frame)
 {
@@ -175,13 +126,7 @@ ALWAYS_INLINE void *site_alloc_slow(size_t bytes, const void *site, const void *
     if (likely(offset >= OWN_OFFSET_FIRST))
         return wrapper_is_due(WRAPPER_MISS) ? site_alloc_looked(bytes, offset, site)
                                             : site_alloc_own(bytes, offset, site);
-    if (offset == DIVERTED_OFFSET)
-        return site_alloc_diverted(bytes, site, frame);
-    if (bytes > MEDIUM_MAX)
-        return site_alloc_large(bytes, offset, site, frame);
-    if (bytes > ARMED_MAX)
-        return site_alloc_medium(bytes, offset, site, frame);
-    return second_alloc_armed(bytes, offset, site, frame);
+    return second_alloc_plain(bytes, offset, site, frame);
 }
 
 /* As heap_alloc_aligned(), for a site. */
@@ -190,7 +135,7 @@ ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *s
 {
     uint32_t offset = site_offset(site);
     if (unlikely(offset < OWN_OFFSET_FIRST))
-        return second_alloc(bytes, align, false, site, frame);
+        return second_alloc((struct site_request){bytes, align, false, offset, site, frame});
     wrapper_tick(WRAPPER_CALL, bytes, site);
     seen_note(site);
     void *block = heap_alloc_aligned(bytes, align, offset);
@@ -201,14 +146,12 @@ ALWAYS_INLINE void *site_alloc_aligned(size_t bytes, size_t align, const void *s
 ALWAYS_INLINE void *site_alloc_zeroed(size_t bytes, const void *site, const void *frame)
 {
     uint32_t offset = site_offset(site);
-    if (unlikely(offset == DIVERTED_OFFSET))
-        return second_alloc(bytes, 1, true, site, frame);
+    if (unlikely(offset < OWN_OFFSET_FIRST))
+        return second_alloc((struct site_request){bytes, 1, true, offset, site, frame});
     wrapper_tick(WRAPPER_CALL, bytes, site);
     void *block = heap_alloc_fast(bytes, offset);
     if (likely(block != NULL))
         return __builtin_memset(block, 0, bytes);
-    if (unlikely(offset < OWN_OFFSET_FIRST))
-        return second_alloc_counted(bytes, true, offset, site, frame);
     seen_note(site);
     block = heap_alloc_zeroed(bytes, offset);
     return bytes > MEDIUM_MAX ? site_large(block, site) : block;

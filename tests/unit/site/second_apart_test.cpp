@@ -33,7 +33,7 @@ template <unsigned number> __attribute__((noinline)) unsigned owner_for(size_t b
 
 } // namespace
 
-/* Seen to fail with second_alloc_owned() that counts nothing for a look. */
+/* Seen to fail with find_known() that counts nothing for a look. */
 TEST(SecondApart, AWrapperOfLargeRequestsIsLookedThroughThoughACacheServesThemAll)
 {
     unsigned first = 0, second = 0;
@@ -45,7 +45,7 @@ TEST(SecondApart, AWrapperOfLargeRequestsIsLookedThroughThoughACacheServesThemAl
     EXPECT_NE(first, second) << "their callers have one cohort";
 }
 
-/* Seen to fail with second_alloc_owned() that does not look. */
+/* Seen to fail with find_known() that does not look. */
 TEST(SecondApart, WhoOnlyAsksForLargeBlocksThatACacheHasAnswersFromOutside)
 {
     const void *site = reinterpret_cast<const void *>(uintptr_t{0x123456});

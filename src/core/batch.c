@@ -229,7 +229,7 @@ size_t batch_pop(struct batch_stack *stack, void **out)
 bool batch_search(const struct batch_stack *stack, struct search *search)
 {
     uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
-    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
+    for (unsigned depth = 0; depth < BATCHES_PER_STACK && number != 0; depth++) {
         const struct batch *batch = batch_at(number);
         uint32_t count = load(&batch->count, ACQUIRE);
         for (uint32_t i = 0; i < count && search_step(search); i++)
@@ -257,7 +257,7 @@ size_t batch_blocks(const struct batch_stack *stack)
 {
     size_t blocks = 0;
     uint32_t number = word_number(load(&stack->full.top, ACQUIRE));
-    for (unsigned depth = 0; depth < BATCHES_URGENT && number != 0; depth++) {
+    for (unsigned depth = 0; depth < BATCHES_PER_STACK && number != 0; depth++) {
         blocks += load(&batch_at(number)->count, ACQUIRE);
         number = load(&batch_at(number)->next, RELAXED);
     }

@@ -21,9 +21,6 @@ enum {
     BATCHES_MAX = 32768,      /* in all, for any number of CPUs */
     BATCH_BYTES = 128 * 1024, /* one flush of large blocks */
     BATCH_BYTES_PER_STACK = 1024 * 1024,
-    /* While another thread holds the depot's lock: */
-    BATCHES_URGENT = 250,
-    BATCH_BYTES_URGENT = 8 * 1024 * 1024,
 };
 
 /* The top batch's number, the count of batches, and a tag that changes with every step. */
@@ -40,15 +37,13 @@ struct batch_stack {
 };
 
 /* How many batches of blocks of a size a stack takes: limited by number, and by bytes. */
-ALWAYS_INLINE uint32_t batches_for(size_t block_bytes, bool is_urgent)
+ALWAYS_INLINE uint32_t batches_for(size_t block_bytes)
 {
     size_t batch_bytes = block_bytes * BATCH_BLOCKS;
     if (batch_bytes > BATCH_BYTES)
         batch_bytes = block_bytes > BATCH_BYTES ? block_bytes : BATCH_BYTES;
-    size_t bytes = is_urgent ? BATCH_BYTES_URGENT : BATCH_BYTES_PER_STACK;
-    size_t most = is_urgent ? BATCHES_URGENT : BATCHES_PER_STACK;
-    size_t room = bytes / batch_bytes;
-    return (uint32_t)(room >= most ? most : room == 0 ? 1 : room);
+    size_t room = BATCH_BYTES_PER_STACK / batch_bytes;
+    return (uint32_t)(room >= BATCHES_PER_STACK ? BATCHES_PER_STACK : room == 0 ? 1 : room);
 }
 
 /* Limits the batches in all: to those that hold `bytes_most`, but at least BATCHES_A_CPU_LEAST and
@@ -66,7 +61,7 @@ ALWAYS_INLINE size_t batch_blocks_of(size_t block_bytes)
 size_t batch_bytes_limit(void);
 
 /* Pushes `count` <= BATCH_BLOCKS pointers as a batch. False: the stack has `batches_max` <=
- * BATCHES_URGENT batches, no empty batch was found, or other threads won every try. */
+ * BATCHES_PER_STACK batches, no empty batch was found, or other threads won every try. */
 bool batch_push(struct batch_stack *stack, void *const *blocks, size_t count, uint32_t batches_max);
 
 /* Pops the newest batch's pointers to `out` (room for BATCH_BLOCKS). Returns how many; 0: no batch,

@@ -319,7 +319,7 @@ static size_t hand_out(struct depot *depot, struct slab *slab, void **out)
     for (size_t i = first; i < facts->capacity; i += each) {
         size_t count = size_min(facts->capacity - i, each);
         depot_list_run(out, count, start + i * facts->bytes, facts->bytes);
-        if (!depot_batch_push(depot, out, count, batches_for(facts->bytes, true)))
+        if (!depot_batch_push(depot, out, count, batches_for(facts->bytes)))
             depot_put_or_defer(depot, out, count);
     }
     depot_list_run(out, first, start, facts->bytes);

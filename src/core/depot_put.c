@@ -232,7 +232,7 @@ static bool defer_if_held(struct depot *depot, void *const *blocks, size_t count
     size_t bytes = class_facts[bin_class(depot->bin)].bytes;
     if (depot_try_lock(depot))
         return false;
-    if (count > BATCH_BLOCKS || !depot_batch_push(depot, blocks, count, batches_for(bytes, true)))
+    if (count > BATCH_BLOCKS || !depot_batch_push(depot, blocks, count, batches_for(bytes)))
         put_deferred(depot, blocks, count);
     purge_note(count * bytes, bytes);
     return true;
@@ -315,7 +315,7 @@ static bool is_batch_wanted(struct depot *depot)
 void depot_flush(unsigned bin, void **blocks, size_t count, uint32_t user)
 {
     struct depot *depot = depot_of(bin);
-    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes, false);
+    uint32_t batches_max = batches_for(class_facts[bin_class(bin)].bytes);
     if ((count = drop_spoiled(bin, blocks, count)) == 0)
         return;
     if (depot_note_user(depot, user) && count <= BATCH_BLOCKS && is_batch_wanted(depot) &&
@@ -389,7 +389,7 @@ size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patie
 {
     void *blocks[REFILL_MAX];
     size_t moved = 0;
-    for (unsigned i = 0; i < BATCHES_URGENT; i++) {
+    for (unsigned i = 0; i < BATCHES_PER_STACK; i++) {
         size_t count = 0;
         if (stack != NULL)
             count = batch_pop(stack, blocks);

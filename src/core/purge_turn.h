@@ -2,8 +2,9 @@
  * purge_turn.h: counts what becomes free, starts the purger's steps, and guards the purger's turn.
  *
  * Each part that puts blocks into bitmaps, deferred maps, spans, the large cache or a warm cache
- * calls purge_note(). A batch is counted when it is drained, an urgent batch or a deferred free
- * also when it is set aside, a slab that is retired beside its blocks. core/purge.h has the steps.
+ * calls purge_note(). A batch is counted when it is drained; blocks set aside because another
+ * thread holds the depot also when they are set aside; a slab that is retired beside its blocks.
+ * core/purge.h has the steps.
  */
 #ifndef CALM_CORE_PURGE_TURN_H
 #define CALM_CORE_PURGE_TURN_H

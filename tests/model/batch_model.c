@@ -27,7 +27,7 @@ static void give(unsigned first, unsigned count)
     void *pointers[2] = {&blocks[first], &blocks[first + count - 1]};
     for (unsigned i = first; i < first + count; i++)
         times_out[i]--;
-    if (!batch_push(&stack, pointers, count, batches_for(BLOCK_BYTES, false)))
+    if (!batch_push(&stack, pointers, count, batches_for(BLOCK_BYTES)))
         for (unsigned i = first; i < first + count; i++)
             times_out[i]++;
 }

@@ -38,20 +38,17 @@ TEST(Batch, AStackTakesNoMoreThanItsBatchesAndItsBytes)
     for (size_t i = 0; i < BATCH_BLOCKS; i++)
         blocks[i] = token(i + 1);
     for (size_t bytes : {8u, 16u, 48u, 256u, 1024u, 8192u, 32768u}) {
-        for (bool is_urgent : {false, true}) {
-            struct batch_stack stack = {};
-            size_t count = std::clamp<size_t>(BATCH_BYTES / bytes, 1,
-                                              BATCH_BLOCKS); /* as flushed */
-            size_t given = 0, bytes_max = is_urgent ? BATCH_BYTES_URGENT : BATCH_BYTES_PER_STACK;
-            while (given < 1000 && batch_push(&stack, blocks, count, batches_for(bytes, is_urgent)))
-                given++;
-            EXPECT_GE(given, 1u);
-            EXPECT_LE(given, static_cast<size_t>(is_urgent ? BATCHES_URGENT : BATCHES_PER_STACK));
-            EXPECT_LE(given * count * bytes, bytes_max);
-            while (batch_pop(&stack, out) > 0)
-                given--;
-            EXPECT_EQ(given, 0u);
-        }
+        struct batch_stack stack = {};
+        size_t count = std::clamp<size_t>(BATCH_BYTES / bytes, 1, BATCH_BLOCKS); /* as flushed */
+        size_t given = 0;
+        while (given < 1000 && batch_push(&stack, blocks, count, batches_for(bytes)))
+            given++;
+        EXPECT_GE(given, 1u);
+        EXPECT_LE(given, size_t{BATCHES_PER_STACK});
+        EXPECT_LE(given * count * bytes, size_t{BATCH_BYTES_PER_STACK});
+        while (batch_pop(&stack, out) > 0)
+            given--;
+        EXPECT_EQ(given, 0u);
     }
 }
 

@@ -309,7 +309,9 @@ struct cache *thread_cache(void)
 {
     if (!above.start())
         return NULL;
-    if (cores_join(cache_weight(), load(&cpus, RELAXED))) {
+    /* A slow path that is unfinished works on the cache, or arms the exit hook for it. */
+    bool is_in_use = of_thread.cache != &cache_none && os_is_telling();
+    if (!is_in_use && cores_join(cache_weight(), load(&cpus, RELAXED))) {
         detach_own();
         if (!home_is_entered())
             home_enter(home_next());

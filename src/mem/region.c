@@ -34,7 +34,6 @@ static struct extent heap; /* from unit 1 on */
 static struct extent map_table;
 static struct extent tag_table;
 static size_t page_bytes;
-static size_t chunks_doubted = SIZE_MAX; /* larger requests may fail for their size alone */
 
 static size_t chunks_most(void)
 {
@@ -58,7 +57,6 @@ int region_start(const struct os_facts *facts)
                                .is_heap = true,
                                .name = "calmalloc heap"};
     page_bytes = facts->page_bytes;
-    chunks_doubted = facts->memory_bytes / 2 >> CHUNK_SHIFT;
     int error = extent_make(&heap, &plan);
     if (error != 0)
         return error;
@@ -110,8 +108,8 @@ static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
     if (end > huge_from / CHUNK_UNITS && end > least) /* so that the last units can be huge too */
         end = region_aligned(end * CHUNK_UNITS, HUGE_UNITS) / CHUNK_UNITS;
     end = size_min(end, chunks_most());
-    /* Before addresses are reserved, which stay reserved. */
-    if (chunks > chunks_doubted && !os_would_commit(chunks << CHUNK_SHIFT))
+    /* Before tables are committed, which stay. */
+    if (chunks > STEP_CHUNKS_MAX && !os_would_commit(chunks << CHUNK_SHIFT))
         return 0;
     int error = commit_chunks(end);
     if (error != 0 && end > least)

@@ -127,8 +127,9 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
         return 0;
     size_t more = align_up(units - units_old + units / PIECES_LEAST, region_granule_units());
     size_t room = more << UNIT_SHIFT;
-    if (!os_would_commit(room))
-        span_make_room(room);
+    /* Before addresses are taken, whose tables stay. */
+    if (!os_would_commit(room) && !(span_make_room(room) && os_would_commit(room)))
+        return 0;
     size_t to = take_addresses(units, owner);
     if (to == 0)
         return 0;

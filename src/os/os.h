@@ -228,6 +228,10 @@ ALWAYS_INLINE int os_counted(int error)
  */
 int os_on_thread_exit(void (*on_exit)(void *value));
 int os_thread_exit_arm(void *value);
+
+/* Whether the calling thread is inside a function of the C library that the heap called and that
+ * may allocate: a program may interpose it. A slow path of the heap is then unfinished. */
+bool os_is_telling(void);
 int os_on_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 #endif

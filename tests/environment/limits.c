@@ -2,13 +2,14 @@
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
- *          strict | returned | late_prctl
+ *          strict | returned | late_prctl | refused
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
  * Seen to fail, all but late_data, with a heap that reserves eight times the machine's memory and
  * names what it commits; strict with tables that grow by 64 MiB, and with a trim that gives no
- * addresses back; returned with a purger that unmaps nothing.
+ * addresses back; returned with a purger that unmaps nothing; refused with a `realloc` that takes
+ * addresses in parts before the kernel was asked for all.
  */
 #define _GNU_SOURCE
 
@@ -218,6 +219,29 @@ static void check_returned(void)
     }
 }
 
+/* Requests that the limit refuses use up none of what the limit allows. */
+static void check_refused(void)
+{
+    enum { CALLS = 50 };
+    static const size_t sizes[] = {300 * MIB, GIB, 12 * GIB, 64 * GIB, 64 * 1024 * GIB};
+    char *small = malloc(1000), *large = malloc(100000);
+    CHECK(small != NULL && large != NULL, "no memory");
+    limit(RLIMIT_AS, 256 * MIB);
+    size_t before = virtual_bytes();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int call = 0; call < CALLS; call++) {
+            size_t size = sizes[i] + (size_t)call * MIB;
+            CHECK(malloc(size) == NULL && calloc(1, size) == NULL, "%zu bytes are granted", size);
+            CHECK(realloc(hidden(small), size) == NULL, "%zu bytes are granted", size);
+            CHECK(realloc(hidden(large), size) == NULL, "%zu bytes are granted", size);
+            CHECK(aligned_alloc(MIB, size) == NULL, "%zu bytes are granted", size);
+        }
+    CHECK(virtual_bytes() <= before + 4 * MIB, "refused requests took %zu KiB of addresses",
+          (virtual_bytes() - before) / KIB);
+    CHECK(take(150 * MIB, 1) > 0, "150 of 256 MiB are refused");
+    check_heap();
+}
+
 /* The filter ends the program. */
 static void check_late_prctl(void)
 {
@@ -251,6 +275,7 @@ int main(int count, char **words)
         {"strict", check_strict},
         {"returned", check_returned},
         {"late_prctl", check_late_prctl},
+        {"refused", check_refused},
     };
     check_is_calmalloc();
     check_time_limit(60);

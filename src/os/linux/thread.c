@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "os/linux/syscall.h"
+#include "os/linux/told.h"
 
 static pthread_key_t exit_key;
 static bool is_exit_key_made;
@@ -55,9 +56,22 @@ int os_on_thread_exit(void (*on_exit)(void *value))
     return -result;
 }
 
+/* Allocates for keys above 31 in the GNU C library; a program may interpose it, too. */
 int os_thread_exit_arm(void *value)
 {
-    return is_exit_key_made ? -pthread_setspecific(exit_key, value) : -EAGAIN;
+    if (!is_exit_key_made)
+        return -EAGAIN;
+    told_depth++;
+    int error = pthread_setspecific(exit_key, value);
+    told_depth--;
+    return -error;
+}
+
+_Thread_local unsigned told_depth;
+
+bool os_is_telling(void)
+{
+    return told_depth != 0;
 }
 
 int os_on_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))

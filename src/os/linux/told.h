@@ -6,7 +6,7 @@
  * directly. All return 0 or -errno, and preserve errno.
  *
  * An interposed function may allocate and free, and so call these again. The depth is bounded: at
- * depth TELLS the kernel is called directly.
+ * depth TELLS the kernel is called directly. os_is_telling() says whether a call is unfinished.
  */
 #ifndef CALM_OS_LINUX_TOLD_H
 #define CALM_OS_LINUX_TOLD_H
@@ -19,11 +19,11 @@
 
 enum { TELLS = IS_SANITIZED ? 0 : 8 };
 
-static _Thread_local unsigned tells_left = TELLS;
+extern HIDDEN _Thread_local unsigned told_depth; /* unfinished calls of this thread */
 
 static inline int told_begin(void)
 {
-    tells_left--;
+    told_depth++;
     return errno;
 }
 
@@ -31,13 +31,13 @@ static inline int told_end(bool is_done, int errno_before)
 {
     int error = is_done ? 0 : -errno;
     errno = errno_before;
-    tells_left++;
+    told_depth--;
     return error;
 }
 
 static inline int told_madvise(void *start, size_t size, int advice)
 {
-    if (tells_left == 0)
+    if (told_depth >= TELLS)
         return (int)system_call(SYS_madvise, (long)start, (long)size, advice, 0, 0, 0);
     int before = told_begin();
     return told_end(madvise(start, size, advice) == 0, before);
@@ -52,7 +52,7 @@ static inline int told_at(long result, const void *to)
 /* Maps over existing pages. */
 static inline int told_mmap(void *start, size_t size, int protection, int flags)
 {
-    if (tells_left == 0)
+    if (told_depth >= TELLS)
         return told_at(system_call(SYS_mmap, (long)start, (long)size, protection, flags, -1, 0),
                        start);
     int before = told_begin();
@@ -61,7 +61,7 @@ static inline int told_mmap(void *start, size_t size, int protection, int flags)
 
 static inline int told_mremap(void *from, size_t size, size_t new_size, int flags, void *to)
 {
-    if (tells_left == 0)
+    if (told_depth >= TELLS)
         return told_at(
             system_call(SYS_mremap, (long)from, (long)size, (long)new_size, flags, (long)to, 0),
             to);

@@ -81,6 +81,12 @@ int os_thread_exit_arm(void *value)
     return is_exit_key_made ? -pthread_setspecific(exit_key, value) : -EAGAIN;
 }
 
+/* The simulator interposes nothing. */
+bool os_is_telling(void)
+{
+    return false;
+}
+
 /* The simulator's lock is innermost: a kernel never forks in the middle of a call. */
 static void before(void)
 {

@@ -378,6 +378,17 @@ int main(void)
         os.rename(library, moved)
         self.refused(1, "'%s' is not here" % library, "explain", core)
 
+    @unittest.skipUnless(shutil.which("gcore"), "gdb is not there")
+    def test_a_core_by_gcore_has_names_and_what_was_requested(self):
+        # Seen to fail: code that gcore leaves out is no code; no word about what was requested.
+        process = self.start("profile_kb=32")
+        live = self.facts(process.pid)
+        run("gcore", "-o", self.path("named"), str(process.pid))
+        core = self.path("named.%d" % process.pid)
+        found = self.facts(core)
+        self.assertEqual(found["memory"]["requested"], live["memory"]["requested"])
+        self.assertIn("take_page at explained.c:", " ".join(self.text(core).split()))
+
     def cut(self, core):
         with open(core, "rb") as file, open(self.path("cut"), "wb") as out:
             out.write(file.read(200))

@@ -12,11 +12,14 @@
  *   replace   becomes `sleep`, with calmalloc
  *   workers   three processes hold more, each its own; then all wait
  *   leave     the same, but the workers become another user's
+ *   idle      another process holds and ends; this one asks for nothing, and leaves by _exit
+ *   daemon    leaves at once; the other process says "ready" and stays until its input ends
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BLOCKS = 20000, MORE = 60000, WORKERS = 3, SOMEBODY = 65534 };
@@ -56,9 +59,30 @@ static void start_workers(int is_others)
     }
 }
 
+/* Without a request of this process: stdio would make one. */
+static void leave_to_other(int is_daemon)
+{
+    char mark;
+    if (fork() == 0) {
+        for (int i = 0; i < BLOCKS; i++)
+            hold(i);
+        close(2);
+        if (write(1, "ready\n", 6) != 6)
+            abort();
+        while (read(0, &mark, 1) > 0)
+            continue;
+        exit(0);
+    }
+    if (!is_daemon)
+        wait(NULL);
+    _exit(6);
+}
+
 int main(int count, char **words)
 {
     const char *way = count > 1 ? words[1] : "wait";
+    if (strcmp(way, "idle") == 0 || strcmp(way, "daemon") == 0)
+        leave_to_other(strcmp(way, "daemon") == 0);
     if (strcmp(way, "deaf") == 0) {
         signal(SIGINT, SIG_IGN);
         signal(SIGTERM, SIG_IGN);

@@ -250,6 +250,32 @@ class Killed(InFolder):
         for name, blocks in (("hold", 4 * BLOCKS), ("hold_more", WORKERS * MORE)):
             self.assertLess(abs(int(rows[name][1].replace(",", "")) / blocks - 1), 0.1, errors)
 
+    def test_children_of_a_program_that_asks_for_nothing(self):
+        # Seen to fail also: what the child wrote thrown away, and the program told to return from main.
+        process = self.start("idle")
+        self.assertTrue(wait_for(lambda: len(self.kept(process)["states"]) > 0))
+        process.stdin.close()
+        process.stdin = None
+        errors = self.ended(process, 6)
+        self.assertRegex(errors, r"(?m)^  children +1 process was profiled too, live (19|2\d)\.\d MiB in all; --process PID")
+        self.assertIn("' itself asked for no memory as long as calm looked at it.\n", errors)
+
+    def test_a_daemon_goes_on(self):
+        # Seen to fail also: the same words as for a program that left by _exit.
+        process = self.start("daemon")
+        process.wait(PATIENCE_S)
+        errors = process.stderr.read()  # the daemon has it no longer than calm
+        self.assertRegex(errors, r"(?m)^  background +process \d+ goes on; ./calm heap \d+ shows its heap$")
+        self.assertIn("its option to stay in the foreground", errors)
+
+    def test_closed_output(self):
+        # Seen to fail also: an internal error, and calm's code in the place of the program's.
+        for closed in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            for command in ("run", "heap"):
+                done = run("sh", "-c", '"$1" "$2" -- sh -c "exit 5" %s' % closed, "sh", CALM, command, check=False)
+                self.assertEqual((done.returncode, done.stdout), (5, ""), closed + done.stderr)
+                self.assertNotIn("internal error", done.stderr)
+
     def test_a_worker_that_is_killed_while_the_program_goes_on(self):
         # Seen to fail also: what is no longer there is not kept.
         process, states = self.workers()

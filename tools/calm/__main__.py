@@ -4,6 +4,7 @@
 sentence.
 """
 import errno
+import fcntl
 import os
 import signal
 import sys
@@ -11,23 +12,30 @@ import sys
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+def open_streams():
+    """Output that was closed goes nowhere, without the use of its number: PROGRAM gets it closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            low = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3), "w"))
+            os.close(low)
+
+
 def flushed(code):
     """`code`, once all that was printed has gone out: Python itself would tell of a failure after the end."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+        stream.flush()
     return code
 
 
 def lost(error):
     """Says that nobody gets the output, where somebody is there to hear it; the exit code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    if sys.stdout is not None:
-        os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, sys.stdout.fileno())
     say.line("calm: the output cannot be written: %s." % error.strerror)
     try:
         sys.stderr.flush()
-    except (AttributeError, OSError):
+    except OSError:
         os.dup2(nowhere, 2)
     return 1
 
@@ -37,6 +45,7 @@ if __name__ == "__main__":
     import say
     from trouble import Trouble
 
+    open_streams()
     try:
         try:
             sys.exit(flushed(face.main(sys.argv[1:])))

@@ -5,6 +5,7 @@ if they are still here and begin as the core says. It does not say which pages w
 but zeros count as absent, and so does what the file left as a hole.
 """
 import bisect
+import io
 import os
 import struct
 
@@ -16,6 +17,7 @@ ET_CORE, PN_XNUM = 4, 0xFFFF
 NOTES_BYTES_MAX, PARTS_MAX = 1 << 28, 1 << 20
 STACK_POINTER_AT = {62: 112 + 8 * 19, 183: 112 + 8 * 31}  # of the registers of a thread, by machine
 PIECE_BYTES, PAGE_BYTES = 1 << 20, 4096
+ENVIRONMENT_BYTES = 1 << 20  # at most, with the program's words
 ZEROS = bytes(PIECE_BYTES)
 PAGE_ZEROS = bytes(PAGE_BYTES)
 WITHIN = 0x81  # as the kernel's word for a page in memory that is one process's
@@ -61,7 +63,19 @@ class Core(Memory):
         return None
 
     def file(self, name, *_words, **_more):
-        raise FileNotFoundError(name)
+        if name != "environ":
+            raise FileNotFoundError(name)
+        return io.BytesIO(self.environment())
+
+    def environment(self):
+        """What the environment had for calmalloc when the program began: it lies at the end of the first stack."""
+        ends = [part[1] for part in self.parts if any(part[0] <= pointer < part[1] for pointer in self.pointers)]
+        if not ends:
+            return b""
+        part = self.part_at(max(ends) - 1)
+        size = min(part[4], ENVIRONMENT_BYTES)
+        data = os.pread(self.descriptor, size, part[3] + part[4] - size)
+        return b"\0".join(word for word in data.split(b"\0") if word.startswith(b"CALM_OPTIONS="))
 
     # Its head: what was mapped, and notes.
 
@@ -112,11 +126,27 @@ class Core(Memory):
             name = self.name_at(start)
             found.append(Mapped(start, end, rights, name[2] + start - name[0] if name else 0, name[3] if name else ""))
         known = {area.start for area in found}
-        found += [Mapped(start, end, "r--p", offset, name) for start, end, offset, name in self.names
+        found += [Mapped(start, end, "r-xp" if self.is_code(offset, end - start, name) else "r--p", offset, name)
+                  for start, end, offset, name in self.names
                   if start not in known and self.part_at(start) is None]
         if not found:
             raise Gone()
         return sorted(found, key=lambda area: area.start)
+
+    def is_code(self, offset, size, path):
+        """Whether a part of a file is code, by what the file says: gcore leaves such parts out."""
+        descriptor = self.file_of(path)
+        try:
+            head = os.pread(descriptor, 64, 0) if descriptor is not None else b""
+            if head[:5] != b"\x7fELF\x02":
+                return False
+            table, = struct.unpack_from("<Q", head, 32)
+            _, count = struct.unpack_from("<HH", head, 54)
+            parts = struct.iter_unpack("<IIQQQQQQ", os.pread(descriptor, 56 * count, table))
+            return any(kind == PT_LOAD and flags & 1 and at < offset + size and offset < at + in_file
+                       for kind, flags, at, _, _, in_file, _, _ in parts)
+        except (OSError, struct.error):
+            return False
 
     def name_at(self, address):
         index = bisect.bisect_right(self.names, (address, 1 << 64)) - 1
@@ -154,12 +184,16 @@ class Core(Memory):
         name = self.name_at(address)
         if name is None or address + size > name[1]:
             raise Gone()
-        if name[3] not in self.files:
-            self.files[name[3]] = self.open_file(name[3])
-            self.missing += [name[3]] if self.files[name[3]] is None else []
-        if self.files[name[3]] is None:
+        descriptor = self.file_of(name[3])
+        if descriptor is None:
             raise Gone()
-        return os.pread(self.files[name[3]], size, name[2] + address - name[0])
+        return os.pread(descriptor, size, name[2] + address - name[0])
+
+    def file_of(self, path):
+        if path not in self.files:
+            self.files[path] = self.open_file(path)
+            self.missing += [path] if self.files[path] is None else []
+        return self.files[path]
 
     def open_file(self, path):
         """A file of this machine that begins as the one that the process had mapped, or None."""

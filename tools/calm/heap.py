@@ -82,10 +82,11 @@ def start(request, words, profile=None):
 
 def report(plan):
     """Runs after PROGRAM has ended, then ends the way PROGRAM did."""
+    behind = run.others_with(plan["profile_fd"])
     data = run.read_all(plan["profile_fd"])
     result, heaps, seen = run.outcome(plan)
     try:
-        show_run(plan, data, result, heaps, seen)
+        show_run(plan, data, result, heaps, seen, behind)
     except Trouble as trouble:
         say.line("calm: " + str(trouble))
     except OSError:
@@ -93,7 +94,7 @@ def report(plan):
     run.end_as(result["status"])
 
 
-def show_run(plan, data, result, heaps, seen):
+def show_run(plan, data, result, heaps, seen, behind):
     request = Request(**plan["request"])
     name = plan["words"][0]
     profiles = heap_profile.decode_all(heap_profile.whole_members(data), "the profile of '%s'" % name)
@@ -114,7 +115,10 @@ def show_run(plan, data, result, heaps, seen):
         if any(heap.get("pid") == result["pid"] for heap in heaps) and data:
             raise Trouble("no profile: children of '%s' wrote theirs into it; run one of them by itself, or let them "
                           "end before it does." % name)
-        raise Trouble(why_no_profile(name, result["status"], seen) + hint(plan["words"][0]))
+        rows = (children(profiles) if profiles else []) + in_background(behind)
+        if rows:
+            say.pairs("calmalloc: heap of " + " ".join(plan["words"])[:100], rows, sys.stderr)
+        raise Trouble(why_no_profile(name, result["status"], seen, behind) + hint(plan["words"][0]))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
     heap = run.heap_of(heaps, profile.pid())
     rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen, last.get(id(profile)))
@@ -124,6 +128,8 @@ def show_run(plan, data, result, heaps, seen):
     others = [other for other in profiles if other is not own]
     if request.process is None and others:
         rows += children(others)
+    if request.process is None:
+        rows += in_background(behind)
     if request.process is None and seen.refused and not seen.trouble:
         rows.append(("not seen", "%s: %s" % (say.count(len(seen.refused), "child", "children"), seen.refused[0])))
     title = " ".join(plan["words"])
@@ -158,6 +164,14 @@ def children(profiles):
     return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
 
 
+def in_background(pids):
+    """Rows about the processes that go on after the program's end."""
+    words = ["process %d goes on; ./calm heap %d shows its heap" % (pid, pid) for pid in pids[:CHILDREN_SHOWN]]
+    if len(pids) > CHILDREN_SHOWN:
+        words.append("and %d more" % (len(pids) - CHILDREN_SHOWN))
+    return [("background" if index == 0 else "", text) for index, text in enumerate(words)]
+
+
 def hint(name):
     """More words about a program without a profile."""
     try:
@@ -167,7 +181,12 @@ def hint(name):
     return " " + words if words else ""
 
 
-def why_no_profile(name, status, seen):
+def why_no_profile(name, status, seen, behind):
+    if behind:
+        return ("no profile: '%s' ended before calm had looked at it, and left others in the background; its option "
+                "to stay in the foreground, if it has one, gives the whole profile." % name)
+    if seen.is_idle:
+        return "no profile: '%s' itself asked for no memory as long as calm looked at it." % name
     killed = run.signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
     if seen.trouble is not None and seen.trouble[1]:
         return "no profile: '%s' %s before it could write one, and from outside %s" % (
@@ -176,8 +195,8 @@ def why_no_profile(name, status, seen):
         return ("no profile: '%s' was killed by %s before it could write one, and before calm had looked at it, which "
                 "takes some tenths of a second; let it live longer, or return from main." % (name, killed))
     return ("no profile: '%s' never loaded calmalloc, or left by _exit or exec of a program that did not before calm "
-            "had looked at it, or closed the descriptor that profiles go to; let it return from main, or call exit." %
-            name)
+            "had looked at it, or closed the descriptor that profiles go to, or went on in the background; let it "
+            "return from main, or call exit, or look at it while it runs: calm heap PID." % name)
 
 
 # Reading profiles.

@@ -241,7 +241,7 @@ def decode_all(texts, name):
 def choose(profiles, wanted):
     """The profile of the process `wanted`: a number, a program's name, of which the last, or `all`: their sum."""
     if wanted == "all" and profiles:
-        return merged(profiles)
+        return merged(profiles) if len(profiles) > 1 else profiles[0]
     for profile in reversed(profiles):
         if wanted in (str(profile.pid()), profile.program()):
             return profile

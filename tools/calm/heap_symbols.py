@@ -34,7 +34,7 @@ WRAPPER_FILE = re.compile(r"/include/c\+\+/|/libstdc\+\+-v3/|/libcxx|^/rustc/[0-
                           r"/lib/(zig/)?std/(mem|heap|array_|hash_map|multi_)")
 WRAPPER_NAME = re.compile(
     r"^(__rust_|__rustc|__rdl_|<?(alloc|core|std|__gnu_cxx|calm|calmalloc|calmalloc_sys)::|_ZN?K?(St|9__gnu_cxx|4calm)|"
-    r"calm_zig_|(calmalloc|mem\.Allocator|heap\.\w*allocator\w*)\.)|"
+    r"calm_zig_|runtime\.(asm)?cgocall\b|(calmalloc|mem\.Allocator|heap\.\w*allocator\w*)\.)|"
     r"^(.*::)?operator new(\[\])?$|"
     r"^<.+ as (.+::)?(GlobalAlloc|Allocator)>::\w+$|"
     # zmalloc, ztrymalloc_usable_internal, je_malloc, PyMem_RawMalloc, g_malloc0_n, xstrdup: any name of C that ends in
@@ -69,7 +69,13 @@ def site_of(frames):
     """The innermost frame that is the program's own decision; frames come innermost first. Of a stack that runs
     through scripts, it is the script's."""
     script = next((frame for frame in frames if frame.is_of_script), None)
-    return script or next((frame for frame in frames if not is_wrapper(frame)), frames[0])
+    return script or next((frame for frame, caller in zip(frames, frames[1:] + [None])
+                           if not is_wrapper(frame) and not is_allocator(frame, caller)), frames[0])
+
+
+def is_allocator(frame, caller):
+    """Whether a frame is the function of an allocator that a container of the standard library has called."""
+    return caller is not None and short(frame.name).endswith("::allocate") and is_wrapper(caller)
 
 
 # Parts of a name of C++ or Python in which brackets or blanks do not mean what they mean elsewhere.

@@ -44,7 +44,7 @@ class Seen:
     """One process as long as it runs one program."""
 
     def __init__(self, pid):
-        self.pid, self.watched, self.state, self.trouble = pid, None, None, None
+        self.pid, self.watched, self.state, self.trouble, self.is_idle = pid, None, None, None, False
         self.skips = self.skipped = 0
 
     def look(self, has_profile):
@@ -55,7 +55,8 @@ class Seen:
         try:
             if self.watched is None:
                 self.watched = Watched(self.pid)
-            if self.watched.has_started():
+            self.is_idle = not self.watched.has_started()
+            if not self.is_idle:
                 self.state = state_of(self.watched, has_profile)
             self.skips = self.skipped = 0
             self.trouble = None
@@ -165,6 +166,7 @@ class Watcher:
     def keep(self):
         data = marshal.dumps({
             "trouble": self.seen[self.pid].trouble,
+            "idle": self.seen[self.pid].is_idle,
             "refused": [one.trouble[0] for one in self.seen.values() if one.trouble and one.trouble[1]],
             "states": self.ended + [one.state for one in self.seen.values() if one.state is not None]})
         if len(data) > STATE_BYTES_MAX:
@@ -233,6 +235,7 @@ class LastLook:
         self.end, self.pid, self.status = result["end_us"] / 1e6, result["pid"], result["status"]
         found = read(descriptor)
         self.trouble, self.refused, self.states = found["trouble"], found["refused"], found["states"]
+        self.is_idle = found["idle"]  # it had asked for no memory when it was last looked at
 
     def own(self):
         """The program's last state, or None."""
@@ -259,7 +262,7 @@ class LastLook:
 
 
 def read(descriptor):
-    nothing = {"trouble": None, "refused": [], "states": []}
+    nothing = {"trouble": None, "idle": False, "refused": [], "states": []}
     try:
         place, length, checksum = HEAD.unpack(os.pread(descriptor, HEAD.size, 0))
         data = os.pread(descriptor, length, place) if length <= STATE_BYTES_MAX else b""

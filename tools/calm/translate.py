@@ -20,11 +20,14 @@ from trouble import Trouble
 HERE = os.path.dirname(os.path.abspath(__file__))
 USAGE = 2
 VARIABLES = ("MALLOC_CONF", "GLIBC_TUNABLES")  # which have lists of knobs
+MALLOC_CONF = re.compile(r"(^|_)(?i:malloc_conf)")  # a library with a prefix has its own: _RJEM_MALLOC_CONF
 PREFIXES = ("MIMALLOC_", "TCMALLOC_", "MALLOC_")
 SAME_AS = re.compile(r"As `?([\w.]+?)`?\.")
 SAYS_WHAT = re.compile(r"`|calm_|docs/|\.h\b")  # a note that names an option, a command, a call or a page
 AS_ANOTHER = re.compile(r"As `?([\w.]*\w)`?[.;](?= |$)")
+BEYOND = ", as near as it can be"
 NUMBER_MAX = (1 << 63) - 1
+YES, NO = ("true", "yes", "on", "t", "y"), ("false", "no", "off", "f", "n")
 LONGEST = re.compile(r"(\d+) to (\d+)$")
 
 
@@ -56,7 +59,9 @@ def find(knobs, name):
 def pairs(text):
     """(name, value or None) of each setting in a text as these variables have it."""
     name, equals, value = text.partition("=")
-    if equals and (name in VARIABLES or name.startswith("MALLOC_CONF")):
+    if name.upper().startswith("MIMALLOC_"):  # mimalloc reads its variables whatever their case
+        name = name.upper()
+    if equals and (name in VARIABLES or MALLOC_CONF.search(name)):
         text = value
     elif equals and not name.startswith("glibc."):
         return [(name, value)]
@@ -92,10 +97,22 @@ def note_of(knobs, knob):
     return knob.note
 
 
+def chosen(knob, value):
+    """What stands in the table for one of a knob's few values, as words that mean yes and no are read there."""
+    if value is None:
+        return None
+    word = value if value in knob.value else "1" if value.lower() in YES else "0" if value.lower() in NO else value
+    if set(knob.value) <= {"0", "1", "t", "f"} and "1" in knob.value and whole(word):
+        word = "1"
+    if word not in knob.value and len(knob.value) > 1:
+        raise Trouble("%s takes one of %s, not '%s'." % (knob.knob, ", ".join(knob.value), value), USAGE)
+    return knob.value.get(word)
+
+
 def setting(knob, value, rows):
     """`option=value` for a value of theirs; an empty text where ours is so already; None where nothing is known."""
     if isinstance(knob.value, dict):
-        return knob.value.get(value)
+        return chosen(knob, value)
     if knob.value is None or value is None:
         return None
     number = whole(value)
@@ -108,7 +125,7 @@ def setting(knob, value, rows):
         number = max(1, (1 << min(max(number, 0), 50)) >> 10)
     elif knob.value == "bytes_to_kb":
         number = 0 if number <= 0 else max(1, number >> 10)
-    return "%s=%d" % (knob.to, min(max(number, low), high))
+    return "%s=%d" % (knob.to, min(max(number, low), high)) + (BEYOND if not low <= number <= high else "")
 
 
 def needs_another(name, given):
@@ -130,6 +147,7 @@ def start(texts, root):
     if not texts:
         raise Trouble("translate needs settings: calm translate \"$MALLOC_CONF\", or NAME=VALUE; the environment has "
                       "none.", USAGE)
+    are_known = False
     settings, lines, found = {}, [], [pair for text in texts for pair in pairs(text)]
     given = dict(found)
     for name, value in found:
@@ -138,13 +156,16 @@ def start(texts, root):
         if knob is None:
             lines.append((shown, "not known here; docs/coming-from.md lists what is"))
             continue
+        are_known = True
         ours = "" if needs_another(name, given) else setting(knob, value, rows)
         if ours:
-            settings[ours.partition("=")[0]] = ours
+            settings[ours.partition("=")[0]] = ours.partition(BEYOND)[0]
         head = ours if ours else "as it is" if ours == "" else "no setting" if knob.to is None else (
             "see the option " + knob.to)
         lines.append((shown, "%s. %s" % (head, note_of(knobs, knob))))
     say.pairs("calmalloc:", lines)
+    if not are_known:
+        raise Trouble("none of these is a setting of another allocator; docs/coming-from.md lists what is known.", USAGE)
     print("CALM_OPTIONS=" + ",".join(settings.values()))  # a line for `export`, also where nothing is to be set
     return 0
 

@@ -6,6 +6,7 @@
 #include "core/depot.h"
 #include "core/heap.h"
 #include "core/purge_turn.h"
+#include "core/sampled_small.h"
 #include "core/thread.h"
 #include "mem/span.h"
 #include "os/lock.h"
@@ -14,6 +15,7 @@
 /* Forks take turns; a fork that does not get its turn in time takes no lock. */
 static struct lock fork_lock;
 static _Atomic uint32_t fork_turns;
+static _Atomic uint32_t forks_made;
 
 /* State of the thread that forks. */
 static _Thread_local struct {
@@ -22,6 +24,7 @@ static _Thread_local struct {
     bool has_purge, has_spans; /* whether it took these locks */
     bool is_quiet, was_alone;
     uint64_t signals; /* signals blocked before */
+    uint32_t number;  /* of this fork among the process's */
 } at_fork;
 
 /* Waits while other forks have their turns. False: the holder does not come back. */
@@ -58,6 +61,7 @@ static void fork_before(void)
     at_fork.is_quiet = is_quiet;
     at_fork.signals = signals;
     at_fork.was_alone = os_is_alone();
+    at_fork.number = fetch_add(&forks_made, 1, RELAXED);
     lock_own_word(); /* the child needs the number */
     at_fork.has_turn = fork_turn_begin();
     if (!at_fork.has_turn)
@@ -99,6 +103,9 @@ static void fork_in_child(void)
     depot_fork_reset(is_locked);
     purge_fork_reset(is_locked && at_fork.has_purge);
     thread_fork_adopt(at_fork.was_alone);
+    void (*on_fork)(uint32_t) = load(&sampled_on_fork, RELAXED);
+    if (on_fork != NULL)
+        on_fork(at_fork.number);
     if (at_fork.is_quiet)
         os_signals_restore(at_fork.signals);
 }

@@ -15,6 +15,7 @@
 #include "core/misuse.h"
 
 void (*sampled_on_free)(void *block);
+void (*_Atomic sampled_on_fork)(uint32_t number);
 
 static NOINLINE void *small_from_depot(unsigned bin)
 {

@@ -12,6 +12,10 @@
  * block. */
 extern void (*sampled_on_free)(void *block);
 
+/* Called in a fork's child once its heap is whole; NULL: nothing. `number`: how many forks the
+ * parent had made. */
+extern void (*_Atomic sampled_on_fork)(uint32_t number);
+
 /* Allocates a sampled block of a class. NULL: no memory. */
 void *sampled_small(unsigned class);
 

@@ -48,7 +48,8 @@ enum { TICKS_A_REQUEST = 500, TICKS_A_SAMPLE = 1500, TICKS_A_PAGE = 1000, PAGE_L
 _Atomic uint32_t sample_state;
 static char *_Atomic tables; /* table_bytes() long; never unmapped */
 
-_Atomic uint32_t sample_start_count; /* a thread draws anew after each */
+_Atomic uint32_t sample_start_count; /* a thread draws anew after each change */
+static _Atomic uint32_t starts;
 static _Atomic uint64_t rate_bytes;
 static _Atomic uint64_t seed_now;
 static _Atomic uint32_t threads_seen; /* since the start */
@@ -401,6 +402,24 @@ static size_t table_bytes(void)
                     MAPPING_ALIGN);
 }
 
+/* The child draws anew, from a seed of its own: else it would sample the same requests as its
+ * parent and their other children. What the thread's armed entries and countdowns still hold was
+ * drawn by the parent. */
+static void begin_in_child(uint32_t number)
+{
+    if (!sample_is_on())
+        return;
+    struct cache *cache = cache_own();
+    if (cache != NULL)
+        armed_drop(cache);
+    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left);
+    __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
+    uint64_t seed = load(&seed_now, RELAXED) ^ number;
+    store(&seed_now, poisson_random(&seed), RELAXED);
+    store(&threads_seen, 0, RELAXED);
+    fetch_add(&sample_start_count, ARMED_COHORTS, RELEASE); /* the armed cohort stays the same */
+}
+
 /* Maps the tables, once. They stay mapped: a sampled block may be freed at any time. */
 static bool have_tables(void)
 {
@@ -417,6 +436,7 @@ static bool have_tables(void)
     modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
                        python_bytes());
     second_report_frees();
+    store(&sampled_on_fork, begin_in_child, RELAXED);
     store(&tables, made.start, RELEASE);
     return true;
 }
@@ -441,6 +461,7 @@ enum sample_error sample_start(uint64_t rate, uint64_t seed)
     if (load(&first_start_ns, RELAXED) == 0)
         store(&first_start_ns, os_clock_real_ns(), RELAXED);
     store(&on_since_ms, os_clock_ms(), RELAXED);
+    fetch_add(&starts, 1, RELEASE);
     uint32_t start = fetch_add(&sample_start_count, 1, RELEASE) + 1;
     store(&sample_state, SAMPLING_ON, RELEASE);
     site_count_all(true, start);
@@ -460,7 +481,7 @@ void sample_stop(void)
 
 uint32_t sample_starts(void)
 {
-    return load(&sample_start_count, ACQUIRE);
+    return load(&starts, ACQUIRE);
 }
 
 void profile_visit(void (*visit)(const struct profile_stack *stack, void *context), void *context)

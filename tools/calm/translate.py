@@ -165,7 +165,8 @@ def start(texts, root):
         lines.append((shown, "%s. %s" % (head, note_of(knobs, knob))))
     say.pairs("calmalloc:", lines)
     if not are_known:
-        raise Trouble("none of these is a setting of another allocator; docs/coming-from.md lists what is known.", USAGE)
+        raise Trouble("none of these is a setting of another allocator; docs/coming-from.md lists what is known.",
+                      USAGE)
     print("CALM_OPTIONS=" + ",".join(settings.values()))  # a line for `export`, also where nothing is to be set
     return 0
 

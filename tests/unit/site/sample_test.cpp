@@ -865,3 +865,54 @@ TEST(Sample, ASignalHandlerMayReadTheProfile)
         heap_free(block);
     EXPECT_EQ(profile_of(0).sum.live_blocks, 0u);
 }
+
+/* What a fork's child estimates of a pattern that it runs itself. */
+static Numbers estimate_in_child(const Pattern &pattern, uintptr_t site)
+{
+    int ends[2];
+    Numbers sum = {};
+    EXPECT_EQ(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        run(pattern, site);
+        sum = profile_of(site).sum;
+        _exit(write(ends[1], &sum, sizeof sum) == sizeof sum ? 0 : 1);
+    }
+    EXPECT_EQ(read(ends[0], &sum, sizeof sum), static_cast<ssize_t>(sizeof sum));
+    close(ends[0]);
+    close(ends[1]);
+    int status = 1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    return sum;
+}
+
+/* Seen to fail with children that keep their parent's draws. */
+TEST(Sample, AForksChildrenDrawEachForThemselves)
+{
+    const double children = 40;
+    heap_install_hooks();
+    for (bool has_begun : {false, true})
+        for (const Pattern &pattern :
+             {Pattern{500, 4000, 50, 20000}, Pattern{10000, 2000, 20, 400000},
+              Pattern{100000, 500, 3, 2000000}}) {
+            SCOPED_TRACE(pattern.bytes);
+            start(pattern.rate, 7);
+            if (has_begun)
+                run(pattern, new_site());
+            double sum = 0, squares = 0;
+            uintptr_t site = new_site();
+            double each = deviation(pattern, static_cast<double>(pattern.requests));
+            for (double i = 0; i < children; i++) {
+                auto blocks = static_cast<double>(estimate_in_child(pattern, site).all_blocks);
+                double off = (blocks - static_cast<double>(pattern.requests)) / each;
+                sum += off;
+                squares += off * off;
+            }
+            EXPECT_LT(std::abs(sum), DEVIATIONS_MAX * std::sqrt(children));
+            double variance = (squares - sum * sum / children) / (children - 1); /* 1, +- 0.23 */
+            EXPECT_GT(variance, 0.3);
+            EXPECT_LT(variance, 2.5);
+            sample_stop();
+        }
+}

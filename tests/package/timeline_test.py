@@ -238,6 +238,7 @@ class Timeline(InFolder):
                 self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
         for code, words in ((1, ("timeline", self.path("none"))), (2, ("timeline", "--begin", "x", cut)),
                             (2, ("timeline", "--begin", "1", "--end", "0", whole)),
+                            (2, ("timeline", "--end", "3000", whole)),
                             (1, ("timeline", "--html", "/nonexistent/page", cut)),
                             (1, ("top", "--record", "/nonexistent/file", str(self.start().pid)))):
             done = calm(*words, check=False)

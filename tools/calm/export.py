@@ -320,6 +320,8 @@ def start(pids, port, bind, textfile, interval, rate):
     if port is not None and seconds is not None:
         raise Trouble("--interval is for --textfile; at a port whoever asks says when.", USAGE)
     rate_bytes = number("--rate", rate, 1, RATE_KIB_MAX) * 1024
+    if textfile == "-":
+        raise Trouble("--textfile is replaced again and again, so it needs a name; --port N serves it.", USAGE)
     if textfile is not None:
         return write_on(Exporter(pids, rate_bytes), textfile, seconds)
     return serve(Exporter(pids, rate_bytes), number("--port", port, 0, 65535), bind)

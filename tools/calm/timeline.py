@@ -73,6 +73,9 @@ class Recording:
 
     def at(self, seconds):
         """The look that is nearest to so many seconds after the first one."""
+        whole = self.age(self.looks[-1])
+        if not 0 <= seconds <= max(1.0, 1.01 * whole):
+            raise Trouble("the recording goes from 0 to %s; %g s is outside." % (duration(whole), seconds), USAGE)
         return min(self.looks, key=lambda look: abs(self.age(look) - seconds))
 
     def holders(self, look):

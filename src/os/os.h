@@ -88,6 +88,9 @@ enum os_place { OS_LOW, OS_HIGH };
 int os_reserve(size_t size, size_t align, void **out);
 int os_reserve_apart(size_t size, enum os_place place, void **out);
 int os_extend(void *last, size_t size, size_t larger);
+
+/* From now on os_extend() makes new mappings, which are locked as new ones are (mlockall). */
+void os_extend_by_new_mappings(void);
 size_t os_reach(void *last, size_t size, size_t most);
 int os_commit(void *start, size_t size);
 int os_purge(void *start, size_t size);

@@ -436,7 +436,7 @@ static bool have_tables(void)
     modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
                        python_bytes());
     second_report_frees();
-    store(&sampled_on_fork, begin_in_child, RELAXED);
+    store(&sampled_on_fork, &begin_in_child, RELAXED);
     store(&tables, made.start, RELEASE);
     return true;
 }

@@ -14,7 +14,7 @@ import unittest
 from support import ROOT, RUST, cargo, defined_names, fetched, need_cargo, needs, run, target_folder
 
 STANDARD_NAMES = {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "reallocarray", "vfork",
-                  "__vfork", "clone", "__clone", "syscall", "unshare", "_Znwm", "_ZdlPv"}
+                  "__vfork", "clone", "__clone", "syscall", "mlockall", "unshare", "_Znwm", "_ZdlPv"}
 FEATURES = ("--features", "profile")  # one set for all, so that the C file is compiled once
 
 CONSUMER = """#[global_allocator]

@@ -2,14 +2,15 @@
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
- *          strict | returned | late_prctl | refused
+ *          strict | returned | late_prctl | refused | locks_new | locks_old
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
  * Seen to fail, all but late_data, with a heap that reserves eight times the machine's memory and
  * names what it commits; strict with tables that grow by 64 MiB, and with a trim that gives no
  * addresses back; returned with a purger that unmaps nothing; refused with a `realloc` that takes
- * addresses in parts before the kernel was asked for all.
+ * addresses in parts before the kernel was asked for all; locks_new and locks_old with a guard that
+ * is lengthened with the locks that it has.
  */
 #define _GNU_SOURCE
 
@@ -117,6 +118,41 @@ static void check_lock_future(void)
     CHECK(malloc(2 * LOCK_MIB * MIB) == NULL, "more is granted than may be locked");
     munlockall();
     CHECK(take(10000, 8 * LOCK_MIB * MIB) >= 8 * LOCK_MIB * MIB, "small blocks are refused");
+}
+
+/* Locked bytes of the process, as the kernel counts them. */
+static size_t locked_bytes(void)
+{
+    char line[128];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file != NULL, "no status");
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "VmLck: %zu", &kib);
+    fclose(file);
+    return kib * KIB;
+}
+
+/* What is locked of 100 MiB that come after mlockall(flags). */
+static size_t locked_after(int flags)
+{
+    if (mlockall(flags) != 0)
+        check_skip("this user may not lock memory");
+    size_t before = locked_bytes();
+    CHECK(take(10000, 50 * MIB) > 0 && take(MIB, 50 * MIB) > 0, "no memory");
+    return locked_bytes() - before;
+}
+
+static void check_locks_new(void)
+{
+    size_t locked = locked_after(MCL_FUTURE);
+    CHECK(locked > 95 * MIB, "%zu of 100 MiB are locked after MCL_FUTURE", locked / MIB);
+}
+
+static void check_locks_old(void)
+{
+    size_t locked = locked_after(MCL_CURRENT);
+    CHECK(locked < 5 * MIB, "%zu of 100 MiB are locked after MCL_CURRENT", locked / MIB);
 }
 
 static bool kernel_grants(size_t size)
@@ -276,6 +312,8 @@ int main(int count, char **words)
         {"returned", check_returned},
         {"late_prctl", check_late_prctl},
         {"refused", check_refused},
+        {"locks_new", check_locks_new},
+        {"locks_old", check_locks_old},
     };
     check_is_calmalloc();
     check_time_limit(60);

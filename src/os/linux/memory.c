@@ -151,11 +151,20 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     return error;
 }
 
-/* The added part inherits name and flags, unless mremap fails: with -EAGAIN, where the process
- * locks its memory and the new part would exceed the limit; or where a filter allows mremap only
- * with the C library's flags. */
+static _Atomic bool extends_by_new_mappings;
+
+void os_extend_by_new_mappings(void)
+{
+    store(&extends_by_new_mappings, true, RELAXED);
+}
+
+/* The added part inherits name, flags and locks. Not where it must not inherit locks, nor where
+ * mremap fails: with -EAGAIN, where the process locks its memory and the new part would exceed the
+ * limit; or where a filter allows mremap only with the C library's flags. */
 int os_extend(void *last, size_t size, size_t larger)
 {
+    if (load(&extends_by_new_mappings, RELAXED))
+        return map_at((char *)last + size, larger - size, PROT_NONE);
     long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
     if (is_error(at) && at != -ENOMEM && at != -EFAULT)
         return map_at((char *)last + size, larger - size, PROT_NONE);

@@ -1,0 +1,20 @@
+/*
+ * locking.c: mlockall, after which the heap grows by new mappings.
+ *
+ * A mapping that is lengthened keeps its locks, or stays without, whatever the program asked for
+ * since. A new mapping follows the last call of mlockall.
+ */
+#include <sys/mman.h>
+
+#include "base/attr.h"
+#include "os/linux/syscall.h"
+#include "os/os.h"
+
+EXPORT int mlockall(int flags)
+{
+    os_extend_by_new_mappings();
+    long result = system_call(SYS_mlockall, flags, 0, 0, 0, 0, 0);
+    if (result < 0)
+        os_set_errno((int)-result);
+    return result < 0 ? -1 : 0;
+}

@@ -177,7 +177,9 @@ static void *refill(struct cache *cache, unsigned armed, unsigned own, size_t mo
     uint64_t *left = &cache->armed[bin_class(own)].unarmed;
     if (!may_refill_armed(cache, armed, own, *left)) {
         void *block = cache_alloc_slow(own * ENTRY_BYTES);
-        if (*left > 0 && likely(cache_own() == cache)) /* a miss may take it from the thread */
+        /* A miss may take the cache from the thread; and functions called for a purge (os/os.h,
+         * os_is_telling()) may arm the entry. */
+        if (*left > 0 && likely(cache_own() == cache) && count_of(&cache->entries[armed]) == 0)
             *left -= arm(cache, armed, own, *left);
         return block;
     }

@@ -252,8 +252,8 @@ static void cache_done(struct cache *cache)
 }
 
 /* Pushes blocks[1 .. count) so that they are popped in the order given, blocks[1] first: from a
- * slab, address order. Flushes to the depot the blocks that do not fit. */
-static void push_fetched(struct cache *cache, unsigned bin, void **blocks, size_t count)
+ * slab, address order. Flushes to the depot the blocks that do not fit. Returns how many fit. */
+static size_t push_fetched(struct cache *cache, unsigned bin, void **blocks, size_t count)
 {
     struct cache_entry *entry = &cache->entries[bin];
     struct array array = array_of(entry->limit);
@@ -275,6 +275,7 @@ static void push_fetched(struct cache *cache, unsigned bin, void **blocks, size_
     edit_end(cache);
     if (pushed < count - 1)
         flush_to_depot(bin, blocks + 1 + pushed, count - 1 - pushed, cache->number);
+    return pushed;
 }
 
 static uint8_t *flushes_of(struct cache *cache, unsigned bin)
@@ -343,11 +344,15 @@ static unsigned note_miss(struct cache *cache, unsigned bin)
     return flushes;
 }
 
+/* What a refill brought: blocks in all, and those that the entry got. */
+struct fetched {
+    size_t blocks, pushed;
+};
+
 /* Asks the depot for `want` blocks of `bin`, gets up to REFILL_MAX (depot_refill()), and returns
- * one. The others go to the entry of bin `to`, if there is a cache. `*fetched`: blocks fetched.
- * NULL: no memory. */
+ * one. The others go to the entry of bin `to`, if there is a cache. NULL: no memory. */
 static NOINLINE void *fetch(struct cache *cache, unsigned bin, unsigned to, size_t want,
-                            size_t *fetched)
+                            struct fetched *fetched)
 {
     void *blocks[REFILL_MAX];
     purge_hold(); /* a purge goes deep: not below the array */
@@ -356,15 +361,16 @@ static NOINLINE void *fetch(struct cache *cache, unsigned bin, unsigned to, size
     if (count > 1 && cache == NULL)
         depot_flush(bin, blocks + 1, count - 1, USER_WITHOUT_CACHE);
     purge_end_hold();
+    fetched->blocks = count;
     if (count > 1 && cache != NULL)
-        push_fetched(cache, to, blocks, count);
-    *fetched = count;
+        fetched->pushed = push_fetched(cache, to, blocks, count);
     return count > 0 ? blocks[0] : NULL;
 }
 
 /* fetch() of at most `most` blocks. A bin that grows may shrink others: not below the array of
  * fetch(), as callers' stacks may be small. */
-static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most, size_t *fetched)
+static void *refill(struct cache *cache, unsigned bin, unsigned to, size_t most,
+                    struct fetched *fetched)
 {
     size_t want = 1;
     if (cache != NULL)
@@ -380,7 +386,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
         return NULL;
     void *block = NULL;
     unsigned bin = entry_offset / ENTRY_BYTES;
-    size_t fetched = 0;
+    struct fetched fetched = {0};
     /* The cache may hold blocks: a sequence was aborted, or the thread has moved to another core.
      */
     if (cache != NULL && cache->is_for_cores)
@@ -391,7 +397,7 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
     if (limit_should_retry(block))
         block = refill(NULL, bin, bin, 1, &fetched);
     if (unlikely(on_refill != NULL))
-        on_refill(fetched * bin_bytes(bin));
+        on_refill(fetched.blocks * bin_bytes(bin));
     if (CHECKS >= 1 && likely(block != NULL) && unlikely(!cache_unmark(block, bin)))
         return cache_alloc_slow(entry_offset);
     return block;
@@ -400,14 +406,14 @@ NOINLINE void *cache_alloc_slow(uint32_t entry_offset)
 void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size_t most)
 {
     void (*on_refill)(size_t) = load(&cache_on_refill, RELAXED);
-    size_t fetched;
+    struct fetched fetched = {0};
     void *block = refill(cache, bin, armed, most, &fetched);
     if (unlikely(block == NULL))
         return NULL;
-    cache->armed[bin_class(bin)].unarmed -= entry_count(&cache->entries[armed]);
+    cache->armed[bin_class(bin)].unarmed -= fetched.pushed;
     limit_should_retry(block);
     if (unlikely(on_refill != NULL)) /* may take the cache from the thread */
-        on_refill(fetched * bin_bytes(bin));
+        on_refill(fetched.blocks * bin_bytes(bin));
     if (CHECKS >= 1 && unlikely(!cache_unmark(block, bin)))
         return cache_alloc_slow(armed * ENTRY_BYTES);
     return block;

@@ -176,11 +176,13 @@ size_t depot_drain(struct depot *depot, struct batch_stack *stack, bool is_patie
 size_t depot_retire_empty(struct depot *depot, bool is_patient);
 
 /* Moves idle batches, or all if `is_all`, and all deferred frees to the bitmaps; retires the empty
- * slabs of a depot whose stacks are all idle. Returns the blocks moved from batches. */
-size_t depot_tidy(struct depot *depot, bool is_all);
+ * slabs of a depot whose stacks are all idle. Patience as for depot_drain(). Returns the blocks
+ * moved from batches. */
+size_t depot_tidy(struct depot *depot, bool is_all, bool is_patient);
 
-/* Tidies every depot with `is_all`, each in a purge turn of its own. */
-void depot_tidy_all(void);
+/* Tidies every depot with `is_all`, each in a purge turn of its own. A patient caller waits for the
+ * turns, others leave the rest to purge ticks. */
+void depot_tidy_all(bool is_patient);
 
 /* Purges the runs of wholly free pages of the slab at `chunk`, if there is a slab whose last change
  * was before purge tick `tick_oldest`. Other threads cannot take the blocks on these pages

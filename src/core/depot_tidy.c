@@ -10,7 +10,7 @@
 
 /* Moves the batches of stacks that did not change since the last purge tick, or of all stacks, to
  * the bitmaps. Adds their blocks to *moved. Returns whether all stacks were idle or `is_all`. */
-static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
+static bool tidy_stacks(struct depot *depot, bool is_all, bool is_patient, size_t *moved)
 {
     bool is_idle = true;
     for (unsigned shard = 0; shard < shard_count; shard++) {
@@ -22,28 +22,30 @@ static bool tidy_stacks(struct depot *depot, bool is_all, size_t *moved)
             continue;
         }
         if (batch_count(stack) > 0)
-            *moved += depot_drain(depot, stack, is_all);
+            *moved += depot_drain(depot, stack, is_patient);
         batch_drop_empty(stack);
     }
     return is_idle;
 }
 
-size_t depot_tidy(struct depot *depot, bool is_all)
+size_t depot_tidy(struct depot *depot, bool is_all, bool is_patient)
 {
     size_t moved = 0;
-    while (deferred_any(&depot->deferred) && depot_drain(depot, NULL, is_all) > 0)
+    while (deferred_any(&depot->deferred) && depot_drain(depot, NULL, is_patient) > 0)
         continue;
-    if (tidy_stacks(depot, is_all, &moved))
-        while (depot_retire_empty(depot, is_all) == REFILL_MAX)
+    if (tidy_stacks(depot, is_all, is_patient, &moved))
+        while (depot_retire_empty(depot, is_patient) == REFILL_MAX)
             continue;
     return moved;
 }
 
-void depot_tidy_all(void)
+void depot_tidy_all(bool is_patient)
 {
     for (struct depot *depot = depot_newest(); depot != NULL; depot = depot->below) {
-        bool has_turn = purge_turn_begin();
-        depot_tidy(depot, true);
+        bool has_turn = is_patient ? purge_turn_begin() : purge_turn_begin_soon();
+        if (!has_turn && !is_patient)
+            return;
+        depot_tidy(depot, true, is_patient);
         purge_turn_end(has_turn);
     }
 }

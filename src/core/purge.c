@@ -110,7 +110,7 @@ static void tidy_all(void)
         is_any = thread_cool_one();
         purge_turn_end(has_turn);
     }
-    depot_tidy_all();
+    depot_tidy_all(true);
     large_cache_drain(true);
 }
 
@@ -336,7 +336,7 @@ static void tick_some(uint64_t now)
     } else if (at.part == TICK_DEPOTS) {
         size_t moved = 0;
         for (unsigned i = 0; i < DEPOTS_A_STEP && moved < BLOCKS_A_STEP && at.depot != NULL; i++) {
-            moved += depot_tidy(at.depot, false);
+            moved += depot_tidy(at.depot, false, false);
             at.depot = at.depot->below;
         }
         if (at.depot == NULL)

@@ -269,7 +269,7 @@ static void detach(struct cache *cache)
     while (is_last && is_mostly_free() && thread_cool_one())
         continue;
     if (is_last)
-        depot_tidy_all();
+        depot_tidy_all(false);
     purge_settle();
 }
 

@@ -17,9 +17,15 @@
 #include "base/attr.h"
 #include "os/linux/syscall.h"
 
-enum { TELLS = IS_SANITIZED ? 0 : 8 };
+enum { TELLS = 8 };
 
 extern HIDDEN _Thread_local unsigned told_depth; /* unfinished calls of this thread */
+
+/* Sanitizers' own functions must not see the heap's calls. */
+static inline bool told_directly(void)
+{
+    return IS_SANITIZED || told_depth >= TELLS;
+}
 
 static inline int told_begin(void)
 {
@@ -37,7 +43,7 @@ static inline int told_end(bool is_done, int errno_before)
 
 static inline int told_madvise(void *start, size_t size, int advice)
 {
-    if (told_depth >= TELLS)
+    if (told_directly())
         return (int)system_call(SYS_madvise, (long)start, (long)size, advice, 0, 0, 0);
     int before = told_begin();
     return told_end(madvise(start, size, advice) == 0, before);
@@ -52,7 +58,7 @@ static inline int told_at(long result, const void *to)
 /* Maps over existing pages. */
 static inline int told_mmap(void *start, size_t size, int protection, int flags)
 {
-    if (told_depth >= TELLS)
+    if (told_directly())
         return told_at(system_call(SYS_mmap, (long)start, (long)size, protection, flags, -1, 0),
                        start);
     int before = told_begin();
@@ -61,7 +67,7 @@ static inline int told_mmap(void *start, size_t size, int protection, int flags)
 
 static inline int told_mremap(void *from, size_t size, size_t new_size, int flags, void *to)
 {
-    if (told_depth >= TELLS)
+    if (told_directly())
         return told_at(
             system_call(SYS_mremap, (long)from, (long)size, (long)new_size, flags, (long)to, 0),
             to);

@@ -53,8 +53,8 @@ void registry_cool(struct cache *cache)
 {
     size_t arena = align_up(offsetof(struct cache, arena), depot_page_bytes);
     if ((uintptr_t)cache % depot_page_bytes != 0 || sizeof cache->entries % depot_page_bytes != 0 ||
-        os_purge(cache->entries, sizeof cache->entries) != 0 ||
-        os_purge((char *)cache + arena, CACHE_BYTES - arena) != 0)
+        os_purge_own(cache->entries, sizeof cache->entries) != 0 ||
+        os_purge_own((char *)cache + arena, CACHE_BYTES - arena) != 0)
         return;
     edit_begin(cache); /* a fork in between would leave an array unused twice */
     cache->arena_used = offsetof(struct cache, arena);

@@ -8,9 +8,9 @@
  * emptied, and so are warm caches that a purge tick finds unused.
  *
  * Owner: any thread, lock-free; unused caches are in stacks (base/tagged_stack.h). In a process
- * with several threads, signals but SIGTRAP and SIGSYS are blocked while a cache is in no stack and
- * attached to no thread. A handler that runs there all the same gets no cache, and a child that it
- * forks takes over none (`transfers`).
+ * with several threads, signals but SIGTRAP, SIGSYS and the C library's own are blocked while a
+ * cache is in no stack and attached to no thread. A handler that runs there all the same gets no
+ * cache, and a child that it forks takes over none (`transfers`).
  * Design: docs/design/threads.md
  */
 #include "core/thread.h"

@@ -94,6 +94,10 @@ void os_extend_by_new_mappings(void);
 size_t os_reach(void *last, size_t size, size_t most);
 int os_commit(void *start, size_t size);
 int os_purge(void *start, size_t size);
+
+/* os_purge() of the heap's own books, which no program is told of: under locks, with signals
+ * blocked. */
+int os_purge_own(void *start, size_t size);
 int os_renew(void *start, size_t size);
 int os_move(void *from, void *to, size_t size);
 int os_unmap(void *start, size_t size);

@@ -2,11 +2,13 @@
  * exit_key.c: the C library allocates while the heap asks for its exit hook, as
  * pthread_setspecific() does for a key above 31, or where a program interposes it. Meanwhile other
  * threads make all threads work on their CPUs' caches. No cache may then have two owners, and a
- * fork's child must get past the fork.
+ * fork's child must get past the fork. Nothing that a program interposes runs with signals blocked:
+ * a thread that it starts would keep the mask.
  *
  * Arguments: "interposed", or "above" for a key above 31.
  *
- * Seen to fail, both, with a thread that gives up its cache while the exit hook is armed.
+ * Seen to fail, both, with a thread that gives up its cache while the exit hook is armed, and with
+ * an emptied cache's pages that go back through `madvise`.
  */
 #define _GNU_SOURCE
 
@@ -17,6 +19,8 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,18 +30,33 @@ enum { THREADS = 14, ROUNDS = 4, BLOCKS = 200, CHILD_SECONDS = 20 };
 static bool is_interposed;
 static pthread_barrier_t barrier;
 
+static void check_mask(void)
+{
+    uint64_t mask = 0;
+    CHECK(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof mask) == 0, "no mask");
+    CHECK(mask == 0, "signals %#llx are blocked", (unsigned long long)mask);
+}
+
 /* In the place of the C library's. */
 int pthread_setspecific(pthread_key_t key, const void *value)
 {
     static int (*real)(pthread_key_t, const void *);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "pthread_setspecific");
+    check_mask();
     if (is_interposed) {
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
         free(hidden(malloc(24)));
         free(hidden(malloc(700)));
     }
     return real(key, value);
+}
+
+/* In the place of the C library's. */
+int madvise(void *start, size_t size, int advice)
+{
+    check_mask();
+    return (int)syscall(SYS_madvise, start, size, advice);
 }
 
 static void *work(void *argument)

@@ -273,6 +273,12 @@ int os_purge(void *start, size_t size)
     return error == -EINVAL ? advise(start, size, MADV_DONTNEED_LOCKED) : error;
 }
 
+int os_purge_own(void *start, size_t size)
+{
+    int error = advise(start, size, MADV_DONTNEED);
+    return error == -EINVAL ? advise(start, size, MADV_DONTNEED_LOCKED) : error;
+}
+
 int os_renew(void *start, size_t size)
 {
     int error = told_mmap(start, size, ACCESS, OURS | MAP_FIXED);

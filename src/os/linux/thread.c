@@ -21,10 +21,19 @@ enum { SIGNAL_SET_BYTES = 8 };
  */
 extern char __libc_single_threaded __attribute__((weak));
 
+#define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal) - 1))
+
 /* Signals that the thread's own instructions raise: a step, a breakpoint, or a system call that a
  * filter passes to a handler. The kernel ends a process that blocks such a signal. */
-#define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal) - 1))
-#define ALL_BUT_OWN (~(SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS)))
+#define RAISED_HERE (SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS))
+
+/* Signals by which the C library cancels threads and changes their credentials. Other threads wait
+ * for their handlers, which do not allocate. */
+#ifdef __GLIBC__
+#define OF_THE_LIBRARY (SIGNAL_BIT(32) | SIGNAL_BIT(33))
+#else
+#define OF_THE_LIBRARY (SIGNAL_BIT(32) | SIGNAL_BIT(33) | SIGNAL_BIT(34))
+#endif
 
 static bool signals_mask(uint64_t mask, uint64_t *before)
 {
@@ -41,7 +50,7 @@ bool os_signals_block(uint64_t *before)
 {
     if (os_is_alone())
         return false;
-    return signals_mask(ALL_BUT_OWN, before);
+    return signals_mask(~(RAISED_HERE | OF_THE_LIBRARY), before);
 }
 
 void os_signals_restore(uint64_t before)

@@ -326,6 +326,11 @@ int os_purge(void *start, size_t size)
     return fails ? -EINVAL : 0;
 }
 
+int os_purge_own(void *start, size_t size)
+{
+    return os_purge(start, size);
+}
+
 /* Makes a range a separate mapping, or joins it with its neighbours. */
 static void note_mappings(void *start, size_t size, bool is_own)
 {

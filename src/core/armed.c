@@ -171,15 +171,22 @@ static void enable_quick(struct cache *cache, unsigned armed, unsigned own, size
     class->worth = (int32_t)worth * SLOT_BYTES;
 }
 
+/* Whether a miss left the thread its cache, and the profiler the start it had. Functions called for
+ * a purge (os/os.h, os_is_telling()) may begin another start; they may also arm an entry. */
+static bool is_as_before(const struct cache *cache, uint32_t start)
+{
+    return cache_own() == cache && cache->armed_start == start;
+}
+
 /* Serves a request that the bin has too few blocks for, and arms the entry. */
 static void *refill(struct cache *cache, unsigned armed, unsigned own, size_t most)
 {
+    uint32_t start = cache->armed_start;
     uint64_t *left = &cache->armed[bin_class(own)].unarmed;
     if (!may_refill_armed(cache, armed, own, *left)) {
         void *block = cache_alloc_slow(own * ENTRY_BYTES);
-        /* A miss may take the cache from the thread; and functions called for a purge (os/os.h,
-         * os_is_telling()) may arm the entry. */
-        if (*left > 0 && likely(cache_own() == cache) && count_of(&cache->entries[armed]) == 0)
+        if (*left > 0 && likely(is_as_before(cache, start)) &&
+            count_of(&cache->entries[armed]) == 0)
             *left -= arm(cache, armed, own, *left);
         return block;
     }
@@ -212,6 +219,7 @@ void *armed_alloc(struct cache *cache, size_t entry_offset)
     bool is_new = class->worth == ARMED_NEVER;
     size_t wanted = worth(cache, own, count);
     bool is_short = count <= size_min(wanted, *left);
+    uint32_t start = cache->armed_start;
     void *block;
     if (!is_short && is_new && (cache->armed_more & bit) != 0)
         most = count_missing(cache, own);
@@ -222,7 +230,7 @@ void *armed_alloc(struct cache *cache, size_t entry_offset)
         if (*left > 0)
             *left -= arm(cache, armed, own, *left);
     }
-    if (likely(cache_own() == cache)) {
+    if (likely(is_as_before(cache, start))) {
         note_arming(cache, armed, own);
         enable_quick(cache, armed, own, wanted);
     }

@@ -410,7 +410,8 @@ void *cache_refill_armed(struct cache *cache, unsigned bin, unsigned armed, size
     void *block = refill(cache, bin, armed, most, &fetched);
     if (unlikely(block == NULL))
         return NULL;
-    cache->armed[bin_class(bin)].unarmed -= fetched.pushed;
+    uint64_t *unarmed = &cache->armed[bin_class(bin)].unarmed; /* nested requests use it up, too */
+    *unarmed -= size_min(*unarmed, fetched.pushed);
     limit_should_retry(block);
     if (unlikely(on_refill != NULL)) /* may take the cache from the thread */
         on_refill(fetched.blocks * bin_bytes(bin));

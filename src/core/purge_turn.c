@@ -24,8 +24,7 @@ static _Atomic size_t noted_bytes; /* noted since the start */
 /* The calling thread's frees since its last step. */
 static _Thread_local struct {
     size_t bytes;
-    unsigned holds;
-    bool is_short, is_step_due, is_sweep;
+    bool is_short, is_held, is_step_due, is_sweep;
 } owed;
 
 bool purge_turn_begin(void)
@@ -61,18 +60,18 @@ void purge_note(size_t bytes, size_t block_bytes)
     owed.is_short = block_bytes > SMALL_BYTES;
     bool is_of_slabs = block_bytes <= MEDIUM_MAX;
     owed.is_sweep = owed.is_sweep || (is_of_slabs && passed >= SWEEP_STEP_BYTES);
-    if (owed.holds == 0)
+    if (!owed.is_held)
         purge_settle();
 }
 
 void purge_hold(void)
 {
-    owed.holds++;
+    owed.is_held = true;
 }
 
 void purge_end_hold(void)
 {
-    owed.holds--;
+    owed.is_held = false;
 }
 
 void purge_settle(void)

@@ -32,9 +32,9 @@ void purge_note(size_t bytes, size_t block_bytes);
 enum { PURGE_STEP_BYTES = 16 * 1024 };
 
 /*
- * Between purge_hold() and purge_end_hold(), which nest, the calling thread's notes only add up.
- * For a change to its cache: functions called for a purge (os/linux/told.h) may allocate and free.
- * purge_settle() does the step that is due, if any.
+ * Between purge_hold() and purge_end_hold() the calling thread's notes only add up. For a change to
+ * its cache: functions called for a purge (os/linux/told.h) may allocate and free. A nested pair
+ * ends the hold. purge_settle() does the step that is due, if any.
  */
 void purge_hold(void);
 void purge_end_hold(void);

@@ -34,6 +34,7 @@ static struct extent heap; /* from unit 1 on */
 static struct extent map_table;
 static struct extent tag_table;
 static size_t page_bytes;
+static size_t chunks_doubted; /* larger requests may fail for their size alone */
 
 static size_t chunks_most(void)
 {
@@ -71,6 +72,7 @@ int region_start(const struct os_facts *facts)
         return error;
     }
     region.granule = size_max(page_bytes, UNIT_BYTES);
+    chunks_doubted = region_is_apart() ? STEP_CHUNKS_MAX : facts->memory_bytes / 2 >> CHUNK_SHIFT;
     region.base = heap.start - CHUNK_BYTES;
     region.map = (struct chunk_entry *)(void *)map_table.start;
     region.tags = (struct span_tag *)(void *)tag_table.start;
@@ -109,7 +111,7 @@ static size_t commit_from(size_t front, size_t chunks, bool is_more_wanted)
         end = region_aligned(end * CHUNK_UNITS, HUGE_UNITS) / CHUNK_UNITS;
     end = size_min(end, chunks_most());
     /* Before tables are committed, which stay. */
-    if (chunks > STEP_CHUNKS_MAX && !os_would_commit(chunks << CHUNK_SHIFT))
+    if (chunks > chunks_doubted && !os_would_commit(chunks << CHUNK_SHIFT))
         return 0;
     int error = commit_chunks(end);
     if (error != 0 && end > least)

@@ -125,11 +125,14 @@ size_t span_carry(size_t from, size_t units_old, size_t units)
     unsigned owner = region.tags[from].owner;
     if (!region_is_apart() || span_is_limited())
         return 0;
-    size_t more = align_up(units - units_old + units / PIECES_LEAST, region_granule_units());
-    size_t room = more << UNIT_SHIFT;
+    size_t more = (units - units_old) << UNIT_SHIFT;
+    size_t room = align_up(more + (units / PIECES_LEAST << UNIT_SHIFT), region.granule);
     /* Before addresses are taken, whose tables stay. */
-    if (!os_would_commit(room) && !(span_make_room(room) && os_would_commit(room)))
-        return 0;
+    if (!os_would_commit(room)) {
+        span_make_room(room);
+        if (!os_would_commit(more))
+            return 0;
+    }
     size_t to = take_addresses(units, owner);
     if (to == 0)
         return 0;

@@ -403,15 +403,12 @@ static size_t table_bytes(void)
 }
 
 /* The child draws anew, from a seed of its own: else it would sample the same requests as its
- * parent and their other children. What the thread's armed entries and countdowns still hold was
- * drawn by the parent. */
+ * parent and their other children. The thread's armed entries, drawn by the parent, stay until the
+ * next miss: a handler may have forked over a request that works on them. */
 static void begin_in_child(uint32_t number)
 {
     if (!sample_is_on())
         return;
-    struct cache *cache = cache_own();
-    if (cache != NULL)
-        armed_drop(cache);
     __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left);
     __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
     uint64_t seed = load(&seed_now, RELAXED) ^ number;

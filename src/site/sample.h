@@ -100,7 +100,7 @@ void *sample_armed(size_t bytes, bool is_zeroed, const void *site, const void *f
 /* Set while a sample is taken, so that a signal handler's requests are not sampled. */
 extern HIDDEN _Thread_local bool sample_is_inside;
 
-/* Number of starts so far. */
+/* Changes with each start, and in a fork's child: draws of an earlier one are not used. */
 extern HIDDEN _Atomic uint32_t sample_start_count;
 
 /* True: enough blocks were freed, and as many requests may pass. They are counted, and

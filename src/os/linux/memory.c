@@ -195,9 +195,11 @@ size_t os_reach(void *last, size_t size, size_t most)
     return known * page;
 }
 
+/* Where the process may lock new mappings, without access: nothing is populated. */
 bool os_would_commit(size_t size)
 {
-    long at = map(NULL, size, ACCESS, FLAGS);
+    int protection = load(&extends_by_new_mappings, RELAXED) ? PROT_NONE : ACCESS;
+    long at = map(NULL, size, protection, FLAGS);
     return !is_error(at) && os_release((void *)at, size) == 0;
 }
 

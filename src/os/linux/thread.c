@@ -28,18 +28,12 @@ extern char __libc_single_threaded __attribute__((weak));
 #define RAISED_HERE (SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS))
 
 /* Signals by which the C library cancels threads and changes their credentials. Other threads wait
- * for their handlers, which do not allocate. */
+ * for their handlers. Threads of the library's own that block them go on to do so. */
 #ifdef __GLIBC__
 #define OF_THE_LIBRARY (SIGNAL_BIT(32) | SIGNAL_BIT(33))
 #else
 #define OF_THE_LIBRARY (SIGNAL_BIT(32) | SIGNAL_BIT(33) | SIGNAL_BIT(34))
 #endif
-
-static bool signals_mask(uint64_t mask, uint64_t *before)
-{
-    return system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)before, SIGNAL_SET_BYTES,
-                       0, 0) == 0;
-}
 
 bool os_is_alone(void)
 {
@@ -50,7 +44,9 @@ bool os_signals_block(uint64_t *before)
 {
     if (os_is_alone())
         return false;
-    return signals_mask(~(RAISED_HERE | OF_THE_LIBRARY), before);
+    uint64_t more = ~(RAISED_HERE | OF_THE_LIBRARY);
+    return system_call(SYS_rt_sigprocmask, SIG_BLOCK, (long)&more, (long)before, SIGNAL_SET_BYTES,
+                       0, 0) == 0;
 }
 
 void os_signals_restore(uint64_t before)

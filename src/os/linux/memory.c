@@ -50,6 +50,13 @@ enum {
     RESIDENT_PAGES = 4096, /* pages per kernel entry */
 };
 
+_Thread_local unsigned told_depth;
+
+bool os_is_telling(void)
+{
+    return told_depth != 0;
+}
+
 static bool is_error(long result)
 {
     return result < 0 && result >= -4095;

@@ -72,13 +72,6 @@ int os_thread_exit_arm(void *value)
     return -error;
 }
 
-_Thread_local unsigned told_depth;
-
-bool os_is_telling(void)
-{
-    return told_depth != 0;
-}
-
 int os_on_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
 {
     return -pthread_atfork(before, in_parent, in_child);

@@ -148,6 +148,13 @@ static void draw_stream(unsigned kind, size_t bytes)
     set_countdown(kind, (int64_t)draw(here.streams[kind].rate));
 }
 
+/* The thread's next request that is counted by bytes notices a new start. */
+static void end_countdowns(void)
+{
+    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left);
+    __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
+}
+
 /* Resets the thread's draws after a new start. */
 static NOINLINE void begin_anew(size_t bytes, uint32_t start)
 {
@@ -157,8 +164,7 @@ static NOINLINE void begin_anew(size_t bytes, uint32_t start)
     here.ticks = load(&is_seeded, RELAXED) ? 1 : 0;
     here.is_thinned = here.rate >= SAMPLE_RATE_THINNED && here.rate <= SAMPLE_RATE_THINNED_MAX;
     thinning_begin(&here.thinning, ticks_now());
-    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left); /* shows the next start */
-    __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
+    end_countdowns();
     for (unsigned kind = 0; kind < STREAM_COUNT; kind++)
         draw_stream(kind, bytes);
 }
@@ -409,8 +415,7 @@ static void begin_in_child(uint32_t number)
 {
     if (!sample_is_on())
         return;
-    __builtin_memset(sample_medium_left, 0, sizeof sample_medium_left);
-    __builtin_memset(sample_large_left, 0, sizeof sample_large_left);
+    end_countdowns();
     uint64_t seed = load(&seed_now, RELAXED) ^ number;
     store(&seed_now, poisson_random(&seed), RELAXED);
     store(&threads_seen, 0, RELAXED);

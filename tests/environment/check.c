@@ -152,6 +152,11 @@ size_t data_bytes(void)
     return figure_bytes("/proc/self/status", "\nVmData:");
 }
 
+size_t locked_bytes(void)
+{
+    return figure_bytes("/proc/self/status", "\nVmLck:");
+}
+
 size_t virtual_bytes(void)
 {
     char text[200];

@@ -76,6 +76,9 @@ size_t resident_bytes(void);
 size_t anonymous_bytes(void);
 size_t huge_bytes(void);
 size_t data_bytes(void);
+
+/* Locked bytes of the process. */
+size_t locked_bytes(void);
 size_t virtual_bytes(void);
 size_t mapping_count(void);
 size_t task_count(void);

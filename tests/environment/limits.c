@@ -120,19 +120,6 @@ static void check_lock_future(void)
     CHECK(take(10000, 8 * LOCK_MIB * MIB) >= 8 * LOCK_MIB * MIB, "small blocks are refused");
 }
 
-/* Locked bytes of the process, as the kernel counts them. */
-static size_t locked_bytes(void)
-{
-    char line[128];
-    size_t kib = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    CHECK(file != NULL, "no status");
-    while (fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "VmLck: %zu", &kib);
-    fclose(file);
-    return kib * KIB;
-}
-
 /* What is locked of 100 MiB that come after mlockall(flags). */
 static size_t locked_after(int flags)
 {

@@ -35,7 +35,7 @@ class Core(Memory):
         except OSError as error:
             raise Trouble("'%s' cannot be read: %s." % (path, error.strerror)) from None
         self.size = os.fstat(self.descriptor).st_size
-        self.pointers, self.names, self.parts, self.files = set(), [], [], {}
+        self.pointers, self.names, self.parts, self.files, self.code = set(), [], [], {}, {}
         try:
             self.read_head()
         except (struct.error, IndexError, ValueError, OSError):
@@ -135,18 +135,24 @@ class Core(Memory):
 
     def is_code(self, offset, size, path):
         """Whether a part of a file is code, by what the file says: gcore leaves such parts out."""
+        if path not in self.code:
+            self.code[path] = self.code_of(path)
+        return any(start < offset + size and offset < end for start, end in self.code[path])
+
+    def code_of(self, path):
+        """Where a file has code: [start, end) of each part."""
         descriptor = self.file_of(path)
         try:
             head = os.pread(descriptor, 64, 0) if descriptor is not None else b""
             if head[:5] != b"\x7fELF\x02":
-                return False
+                return []
             table, = struct.unpack_from("<Q", head, 32)
             _, count = struct.unpack_from("<HH", head, 54)
             parts = struct.iter_unpack("<IIQQQQQQ", os.pread(descriptor, 56 * count, table))
-            return any(kind == PT_LOAD and flags & 1 and at < offset + size and offset < at + in_file
-                       for kind, flags, at, _, _, in_file, _, _ in parts)
+            return [(at, at + in_file) for kind, flags, at, _, _, in_file, _, _ in parts
+                    if kind == PT_LOAD and flags & 1]
         except (OSError, struct.error):
-            return False
+            return []
 
     def name_at(self, address):
         index = bisect.bisect_right(self.names, (address, 1 << 64)) - 1

@@ -157,19 +157,21 @@ def children(profiles):
     words = ["%s too, live %s in all; --process PID, or a name, or all shows theirs" % (
         say.count(len(profiles), "process was profiled", "processes were profiled"),
         say.amount(sum(profile.total("live_bytes") for profile in profiles)))]
-    words += ["%s, live %s" % (process_words(profile), say.amount(profile.total("live_bytes")))
-              for profile in profiles[:CHILDREN_SHOWN]]
-    if len(profiles) > CHILDREN_SHOWN:
-        words.append("and %d more" % (len(profiles) - CHILDREN_SHOWN))
-    return [("children" if index == 0 else "", text) for index, text in enumerate(words)]
+    return listed("children", words, ["%s, live %s" % (process_words(profile), say.amount(profile.total("live_bytes")))
+                                      for profile in profiles])
 
 
 def in_background(pids):
     """Rows about the processes that go on after the program's end."""
-    words = ["process %d goes on; ./calm heap %d shows its heap" % (pid, pid) for pid in pids[:CHILDREN_SHOWN]]
-    if len(pids) > CHILDREN_SHOWN:
-        words.append("and %d more" % (len(pids) - CHILDREN_SHOWN))
-    return [("background" if index == 0 else "", text) for index, text in enumerate(words)]
+    return listed("background", [], ["process %d goes on; ./calm heap %d shows its heap" % (pid, pid) for pid in pids])
+
+
+def listed(name, words, processes):
+    """Rows under one name: words, then the first few processes."""
+    lines = words + processes[:CHILDREN_SHOWN]
+    if len(processes) > CHILDREN_SHOWN:
+        lines.append("and %d more" % (len(processes) - CHILDREN_SHOWN))
+    return [(name if index == 0 else "", text) for index, text in enumerate(lines)]
 
 
 def hint(name):

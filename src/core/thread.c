@@ -50,8 +50,8 @@ static bool is_hooked;
 static _Thread_local uint8_t attaches;  /* of this thread */
 static _Thread_local uint8_t transfers; /* nesting of transfer_begin(), of this thread */
 
-/* Around the use of a cache in no stack and attached to no thread: a handler may allocate or fork
- * there, where signals are not blocked. */
+/* Around the use of a cache in no stack and attached to no thread, and until the exit hook is armed
+ * for it: a handler may allocate or fork there, where signals are not blocked. */
 static void transfer_begin(void)
 {
     transfers++;
@@ -198,16 +198,16 @@ static struct cache *attach(void)
     bool is_quiet = os_signals_block(&signals);
     transfer_begin();
     struct cache *cache = attach_quietly();
-    transfer_end();
     if (is_quiet)
         os_signals_restore(signals);
-    if (cache == NULL)
-        return NULL;
-    home_enter(cache->home);
-    if (is_hooked) {
-        attaches++;
-        os_thread_exit_arm(cache);
+    if (cache != NULL) {
+        home_enter(cache->home);
+        if (is_hooked) {
+            attaches++;
+            os_thread_exit_arm(cache);
+        }
     }
+    transfer_end();
     return cache;
 }
 
@@ -309,8 +309,8 @@ struct cache *thread_cache(void)
 {
     if (!above.start())
         return NULL;
-    /* A slow path that is unfinished works on the cache, or arms the exit hook for it. */
-    bool is_in_use = of_thread.cache != &cache_none && os_is_telling();
+    /* A slow path that is unfinished works on the cache, or attaches it. */
+    bool is_in_use = of_thread.cache != &cache_none && (os_is_telling() || transfers != 0);
     if (!is_in_use && cores_join(cache_weight(), load(&cpus, RELAXED))) {
         detach_own();
         if (!home_is_entered())

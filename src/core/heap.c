@@ -109,8 +109,10 @@ static void start_now(void)
     home_start(facts.cpu_count);
     shard_start(settings.shards, facts.cpu_count);
     cores_start(settings.cores, facts.core_limit);
-    if (settings.huge_from_bytes != 0 && facts.has_huge_pages)
+    if (settings.huge_from_bytes != 0 && facts.huge_pages != OS_HUGE_NEVER)
         huge_from = settings.huge_from_bytes >> UNIT_SHIFT;
+    huge_for_blocks = huge_from != SIZE_MAX &&
+                      (settings.has_huge_blocks || facts.huge_pages == OS_HUGE_ALWAYS);
     limit_start(facts.cpu_count, facts.memory_limit_bytes);
     heap_apply(&settings);
     span_on_shortage = collect;

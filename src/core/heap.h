@@ -24,6 +24,7 @@ struct heap_settings {
     enum cores_use cores;
     unsigned shards;        /* 0: as the CPU count suggests */
     size_t huge_from_bytes; /* 0: no huge pages */
+    bool has_huge_blocks;   /* whatever the system's setting is */
     bool stops_on_misuse;
     bool stops_on_foreign;
 };

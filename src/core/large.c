@@ -20,6 +20,7 @@
 enum {
     DROP_MIN_UNITS = 4096, /* from here on the kernel clears each page at its first touch */
     MOVED_MAX = 1024,      /* some ten mappings each, of the 65,530 that a process may have */
+    HUGE_MAX = 8192,       /* two mappings each                                             */
 };
 
 /* On a line of its own: every large request writes it. */
@@ -29,11 +30,23 @@ static struct {
 } live;
 
 static _Atomic size_t moved; /* blocks with mappings of their own */
+static _Atomic size_t huge;  /* blocks that may have huge pages   */
 
 /* Records whether a block begins at the unit. */
 static void tag_large(size_t unit, bool is_large)
 {
     store(&region.tags[unit].is_large, is_large, RELAXED);
+}
+
+/* Lets units of a block have huge pages, if they are many and the system's setting is so. */
+static void allow_huge(struct span_tag *tag, size_t unit, size_t units, bool is_zero)
+{
+    if (!tag->is_huge && load(&huge, RELAXED) >= HUGE_MAX)
+        return;
+    if (huge_allow(unit, units, is_zero) && !tag->is_huge) {
+        tag->is_huge = true;
+        fetch_add(&huge, 1, RELAXED);
+    }
 }
 
 /* Makes a block of a span. NULL for the empty span. */
@@ -47,6 +60,9 @@ static void *make_block(struct span span)
     store(&tag->site, 0, RELAXED);
     tag->is_moved = false;
     tag->is_sampled = false;
+    tag->is_huge = false;
+    if (span.is_zero)
+        allow_huge(tag, span.unit, span.units, true);
     tag_large(span.unit, true);
     fetch_add(&live.blocks, 1, RELAXED);
     fetch_add(&live.units, span.units, RELAXED);
@@ -78,6 +94,8 @@ void large_report_free(void *block)
 static void end_block(size_t unit, size_t units)
 {
     tag_large(unit, false);
+    if (region.tags[unit].is_huge)
+        fetch_sub(&huge, 1, RELAXED);
     fetch_sub(&live.blocks, 1, RELAXED);
     fetch_sub(&live.units, units, RELAXED);
 }
@@ -87,6 +105,8 @@ static void release(void *block, bool is_zero)
     size_t unit = region_unit(block);
     struct span_tag *tag = &region.tags[unit];
     size_t units = tag->units;
+    if (tag->is_huge)
+        huge_refuse(unit, units);
     if (tag->is_moved) {
         is_zero = region_renew(unit, units) == 0 || is_zero;
         fetch_sub(&moved, 1, RELAXED);
@@ -116,7 +136,11 @@ void large_revive(void *block)
  * False: the caller must write zeros. */
 static bool drop_pages(void *block, size_t units)
 {
-    return units >= DROP_MIN_UNITS && region_purge(block, units << UNIT_SHIFT) == 0;
+    if (units < DROP_MIN_UNITS || region_purge(block, units << UNIT_SHIFT) != 0)
+        return false;
+    size_t unit = region_unit(block);
+    allow_huge(&region.tags[unit], unit, units, true);
+    return true;
 }
 
 void *large_clear(void *block, size_t bytes)
@@ -168,7 +192,7 @@ static void *carry(void *block, size_t units_old, size_t units)
     }
     if (to == 0)
         return NULL;
-    void *target = make_block((struct span){to, units, true});
+    void *target = make_block((struct span){to, units, false});
     fetch_add(&moved, region.tags[from].is_moved ? 0 : 1, RELAXED);
     region.tags[to].is_moved = true;
     large_report_free(block);
@@ -179,6 +203,8 @@ static void *carry(void *block, size_t units_old, size_t units)
 
 static void shrink(size_t unit, size_t units_old, size_t units)
 {
+    if (region.tags[unit].is_huge)
+        huge_refuse(unit + units, units_old - units);
     bool is_zero = region.tags[unit].is_moved && region_renew(unit + units, units_old - units) == 0;
     span_shrink(unit, units_old, units, is_zero);
     fetch_sub(&live.units, units_old - units, RELAXED);
@@ -191,6 +217,7 @@ static bool extend(size_t unit, size_t units_old, size_t units)
     if (!span_extend(unit, units_old, units))
         return false;
     fetch_add(&live.units, units - units_old, RELAXED);
+    allow_huge(&region.tags[unit], unit + units_old, units - units_old, false);
     return true;
 }
 

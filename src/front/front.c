@@ -44,6 +44,7 @@ static struct heap_settings settings_now(void)
         .cores = (enum cores_use)option_value(OPTION_cores),
         .shards = (unsigned)option_value(OPTION_shards),
         .huge_from_bytes = (size_t)option_value(OPTION_huge_from_mb) << 20,
+        .has_huge_blocks = option_value(OPTION_huge_blocks) != 0,
         .stops_on_misuse = option_value(OPTION_misuse) != 0,
         .stops_on_foreign = option_value(OPTION_foreign) != 0,
     };

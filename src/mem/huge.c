@@ -1,11 +1,16 @@
 /*
- * huge.c: backs new slabs with huge pages, one page at a time.
+ * huge.c: backs new slabs with huge pages, one page at a time, and lets large blocks have them.
  *
- * A thread that needs a slab while no dirty span is left has the kernel make one huge page, whose
- * units become dirty. Only while the heap grows fast: a heap that keeps its size needs a slab now
- * and then, which would wait for the page, and most of the page would be purged again. No mapping
- * of the heap keeps huge-page advice, so the kernel never makes huge pages of purged memory, and
- * neighbours stay one mapping.
+ * Large blocks follow the system's setting: where it is "always", as with the C library, the kernel
+ * makes a huge page wherever the program touches a block of 4 MiB or more. Each such block has a
+ * mapping of its own while it lives. Where the setting is "madvise" large blocks have none: nobody
+ * knows which ones are written densely.
+ *
+ * Slabs: a thread that needs a slab while no dirty span is left has the kernel make one huge page,
+ * whose units become dirty. Only while the heap grows fast: a heap that keeps its size needs a slab
+ * now and then, which would wait for the page, and most of the page would be purged again. No
+ * mapping of slabs keeps huge-page advice, so the kernel never makes huge pages of purged memory,
+ * and neighbours stay one mapping.
  *
  * Where the kernel must fetch memory from a host, a huge page takes milliseconds. So each one is
  * timed, and an account is kept: small pages would have taken HUGE_SMALL_NS, and the account may
@@ -34,6 +39,7 @@ enum {
 };
 
 size_t huge_from = SIZE_MAX;
+bool huge_for_blocks;
 struct huge_places huge_places;
 
 static _Atomic uint64_t even_ms;  /* no huge page is made before this time */
@@ -76,9 +82,34 @@ static int64_t cost_ms(uint64_t took_ns)
 
 void huge_note(size_t unit, size_t units)
 {
-    store(&huge_places.are_any, true, RELAXED);
-    for (size_t i = huge_place(unit); i <= huge_place(unit + units - 1); i++)
+    size_t first = huge_place(unit), last = huge_place(unit + units - 1);
+    for (size_t i = first; i <= last && i - first < 64 * HUGE_WORDS; i++)
         fetch_or(&huge_places.bits[i / 64 % HUGE_WORDS], (uint64_t)1 << i % 64, RELAXED);
+}
+
+/* Purged pages leave page tables, which prevent huge pages; where a call covers all of a table that
+ * is empty, newer kernels free it (6.14 on). */
+static void drop_tables(size_t unit, size_t units)
+{
+    for (size_t done = 0; done < units; done += MOVE_PIECE_UNITS) {
+        size_t piece = size_min(units - done, MOVE_PIECE_UNITS);
+        os_counted(os_purge_own(region_address(unit + done), piece << UNIT_SHIFT));
+    }
+}
+
+bool huge_allow(size_t unit, size_t units, bool is_zero)
+{
+    if (!huge_for_blocks || units < HUGE_BLOCK_UNITS || span_is_limited())
+        return false;
+    huge_note(unit, units);
+    if (is_zero)
+        drop_tables(unit, units);
+    return os_counted(os_allow_huge(region_address(unit), units << UNIT_SHIFT)) == 0;
+}
+
+void huge_refuse(size_t unit, size_t units)
+{
+    os_refuse_huge(region_address(unit), units << UNIT_SHIFT);
 }
 
 void huge_provide(void)
@@ -90,6 +121,7 @@ void huge_provide(void)
     struct span span = span_acquire(HUGE_UNITS, HUGE_UNITS, 0);
     if (span.unit == 0)
         return;
+    store(&huge_places.are_any, true, RELAXED);
     huge_note(span.unit, HUGE_UNITS); /* before the page exists: a purger splits what may be huge */
     if (span.is_zero) {
         took_ns = os_make_huge(region_address(span.unit), (size_t)HUGE_UNITS << UNIT_SHIFT);

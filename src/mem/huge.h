@@ -1,5 +1,5 @@
 /*
- * huge.h: huge pages for slabs.
+ * huge.h: huge pages for slabs and for large blocks.
  */
 #ifndef CALM_MEM_HUGE_H
 #define CALM_MEM_HUGE_H
@@ -13,9 +13,11 @@
  * (docs/decisions/large.md). */
 enum { HUGE_UNITS = 256, HUGE_SMALL_NS = 700 * 1000 };
 
-/* `huge_from`: units in use or dirty from which huge pages are made; SIZE_MAX: never.
- * Set before the region grows. */
+/* huge_from: units in use or dirty from which huge pages are made for slabs; SIZE_MAX: never.
+ * huge_for_blocks: whether the kernel may make them in large blocks. Set before the region grows.
+ */
 extern HIDDEN size_t huge_from;
+extern HIDDEN bool huge_for_blocks;
 
 /* Where huge pages may be: one bit for each place of a huge page's size, modulo 64 GiB. */
 enum { HUGE_WORDS = 512 };
@@ -38,6 +40,16 @@ static inline bool huge_may_be_at(size_t unit)
 
 /* Marks a range of units as possibly huge. */
 void huge_note(size_t unit, size_t units);
+
+/*
+ * huge_allow: lets the kernel make huge pages of units of a live block, as the program touches
+ * them. `is_zero`: nothing is there. False: the units are fewer than HUGE_BLOCK_UNITS, or
+ * huge_for_blocks or a limit says no. huge_refuse: ends that before the units are released. Any
+ * thread, for units of its own.
+ */
+enum { HUGE_BLOCK_UNITS = 2 * HUGE_UNITS };
+bool huge_allow(size_t unit, size_t units, bool is_zero);
+void huge_refuse(size_t unit, size_t units);
 
 /* Dirty bytes that a new huge page may account for. */
 static inline size_t huge_spare_bytes(void)

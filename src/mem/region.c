@@ -148,10 +148,12 @@ static int purge(void *start, size_t size)
 
 int region_purge(void *start, size_t size)
 {
-    const size_t piece = (size_t)PURGE_PIECE_UNITS << UNIT_SHIFT;
     int error = 0;
-    for (size_t done = 0; done < size && error == 0; done += piece)
-        error = purge((char *)start + done, size_min(size - done, piece));
+    for (size_t done = 0, piece; done < size && error == 0; done += piece) {
+        char *at = (char *)start + done;
+        piece = size_min(size - done, region_piece_bytes(at));
+        error = purge(at, piece);
+    }
     return error;
 }
 

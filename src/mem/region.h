@@ -37,6 +37,7 @@ struct span_tag {
     uint8_t state;       /* enum span_state: of a listed span, at both ends; else SPAN_USED */
     bool is_moved : 1;   /* pages moved from elsewhere: separate mappings                   */
     bool is_sampled : 1; /* its free is reported: core/sampled.h                            */
+    bool is_huge : 1;    /* large block: the kernel may make huge pages there (mem/huge.h)  */
     uint16_t owner;      /* of each unit: permanent owner, or 0 (mem/span.h)                */
 
     /* Owned by the span's holder. */
@@ -81,6 +82,14 @@ int region_start(const struct os_facts *facts);
  * caller must not hold the span lock.
  */
 int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count);
+
+/* Bytes from an address to the end of its piece. Pieces lie where huge pages may, so that these go
+ * back whole. */
+static inline size_t region_piece_bytes(const void *at)
+{
+    const size_t piece = (size_t)PURGE_PIECE_UNITS << UNIT_SHIFT;
+    return piece - (uintptr_t)at % piece;
+}
 
 /* Purges pages of the region, in pieces; they read as zero afterwards and are not repopulated by
  * themselves. Returns 0 or a negative errno value, which is counted; some pages may be purged then.

@@ -4,6 +4,7 @@
  * Owner: any thread. Spans are taken out of the lists under the span lock and purged without it: no
  * other thread can find them then. Design: docs/design/spans.md
  */
+#include "mem/huge.h"
 #include "mem/pending.h"
 #include "mem/region.h"
 #include "mem/span.h"
@@ -28,6 +29,17 @@ static bool is_more_wanted(const struct claim *claim)
     return claim->units_wanted > 0 && claim->count < PURGE_BATCH;
 }
 
+/* How much of the end of a dirty span is purged: at most `most` units, and the rest of the huge
+ * page that would be split. */
+static size_t units_of(size_t unit, size_t all, size_t most)
+{
+    size_t units = size_min(all, most), first = unit + all - units;
+    if (units == all || units < HUGE_UNITS || !huge_may_be_at(first))
+        return units;
+    size_t before = PURGE_PIECE_UNITS - (region_piece_bytes(region_address(first)) >> UNIT_SHIFT);
+    return size_min(all, units + before);
+}
+
 /* Takes whole dirty spans of an owner, the longest first. Skips a span of which less than half is
  * wanted: the rest of a cut span would separate two clean ones. */
 static void claim_of(unsigned owner, struct claim *claim)
@@ -37,7 +49,7 @@ static void claim_of(unsigned owner, struct claim *claim)
          list < LIST_COUNT && is_more_wanted(claim); list = span_lists_below(dirty, list)) {
         while (dirty->heads[list] != 0 && is_more_wanted(claim)) {
             size_t unit = dirty->heads[list], all = region.tags[unit].units;
-            size_t units = size_min(all, claim->units_max);
+            size_t units = units_of(unit, all, claim->units_max);
             if (units / 2 > claim->units_wanted)
                 break;
             span_lists_cut(unit, unit + all - units, units);
@@ -90,8 +102,9 @@ static size_t drop(struct span *span, unsigned *refused)
 {
     size_t done = 0, dropped = 0, units;
     for (; done < span->units && *refused < REFUSED_MAX; done += units) {
-        units = size_min(span->units - done, PURGE_PIECE_UNITS);
-        if (region_purge(region_address(span->unit + done), units << UNIT_SHIFT) == 0) {
+        char *at = region_address(span->unit + done);
+        units = size_min(span->units - done, region_piece_bytes(at) >> UNIT_SHIFT);
+        if (region_purge(at, units << UNIT_SHIFT) == 0) {
             dropped += units;
             continue;
         }

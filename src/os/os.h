@@ -19,6 +19,9 @@ struct os_limits {
     unsigned cpus;      /* CPU time in CPUs, rounded up, at least 1; UINT_MAX: no limit */
 };
 
+/* The system's setting for huge pages of 2 MiB: none, on request, or wherever they fit. */
+enum os_huge { OS_HUGE_NEVER, OS_HUGE_ASKED, OS_HUGE_ALWAYS };
+
 /* Facts of the machine. Constant after os_start(). */
 struct os_facts {
     size_t page_bytes;
@@ -26,8 +29,8 @@ struct os_facts {
     unsigned cpu_count;        /* usable by this process and its groups, at least 1  */
     size_t memory_limit_bytes; /* of its groups, at the start; SIZE_MAX: none        */
     unsigned core_limit;       /* every core number is below; see os/rseq.h          */
-    bool has_huge_pages;       /* of 2 MiB, and not forbidden                        */
-    bool is_secure;            /* set-uid and the like: do not trust the environment */
+    enum os_huge huge_pages;
+    bool is_secure; /* set-uid and the like: do not trust the environment */
 };
 void os_start(struct os_facts *out);
 
@@ -108,10 +111,11 @@ int os_release(void *start, size_t size);
 /* Whether the kernel would commit `size` more bytes now. */
 bool os_would_commit(size_t size);
 
-/* Prevents huge pages in the whole pages of a range. For the program's own small ranges and their
- * surroundings: without this, the allocator's variables could take 2 MiB. In a committed range,
- * existing huge pages stay. */
+/* os_refuse_huge: prevents huge pages in the whole pages of a range; existing ones stay. All
+ * reservations begin so. Without it, the allocator's variables could take 2 MiB.
+ * os_allow_huge: ends that for a committed range. Returns 0 or a negative errno value. */
 void os_refuse_huge(void *start, size_t size);
+int os_allow_huge(void *start, size_t size);
 
 /* Makes a huge page of a committed range that has a huge page's size and alignment and reads as
  * zero. Returns the nanoseconds taken, or 0: ordinary pages are there. In both cases the kernel

@@ -26,8 +26,8 @@ class Table(unittest.TestCase):
 
     def settings(self):
         """(knob, "option=value") of all values that are named."""
-        return [(knob, ours) for knob in self.knobs if isinstance(knob.value, dict) for ours in knob.value.values()
-                if ours]
+        return [(knob, ours) for knob in self.knobs if isinstance(knob.value, dict)
+                for several in knob.value.values() for ours in several.split(",") if ours]
 
     def test_each_option_is_there_and_takes_the_value(self):
         # Seen to fail: an option that is none; a value beyond its range.
@@ -86,7 +86,8 @@ class Command(unittest.TestCase):
                 ("MIMALLOC_PURGE_DELAY=0", "purge_delay_ms=0"),
                 ("TCMALLOC_HEAP_LIMIT_MB=100", "limit_mb=100"),
                 ("TCMALLOC_SAMPLE_PARAMETER=65536", "profile_kb=64"),
-                ("GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1", "huge_from_mb=1"),
+                ("GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1",
+                 "huge_from_mb=1,huge_blocks=all"),
                 ("glibc.malloc.check=3", "misuse=stop"),
                 ("MIMALLOC_PURGE_DELAY=99999999", "purge_delay_ms=60000"),
                 ("_RJEM_MALLOC_CONF=dirty_decay_ms:3", "purge_delay_ms=3"),

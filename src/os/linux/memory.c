@@ -218,6 +218,11 @@ void os_refuse_huge(void *start, size_t size)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
 }
 
+int os_allow_huge(void *start, size_t size)
+{
+    return advise(start, size, MADV_HUGEPAGE);
+}
+
 static int64_t now_ns(void)
 {
     struct timespec now = clock_read(CLOCK_MONOTONIC);

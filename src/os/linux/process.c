@@ -36,19 +36,21 @@ static unsigned usable_cpus(unsigned *limit)
     return count > 0 ? count : 1;
 }
 
-/* Whether the system allows huge pages, at least on request: the word in brackets. */
-static bool may_have_huge_pages(size_t page_bytes)
+/* The word in brackets. */
+static enum os_huge huge_setting(size_t page_bytes)
 {
     struct lines lines;
     char words[64];
     if (page_bytes != 4096 ||
         lines_open(&lines, "/sys/kernel/mm/transparent_hugepage/enabled") != 0)
-        return false;
+        return OS_HUGE_NEVER;
     const char *word = lines_read(&lines, words, sizeof words) == 1 ? words : "";
     lines_close(&lines);
     while (*word != '\0' && *word != '[')
         word++;
-    return *word == '[' && word[1] != 'n';
+    if (*word != '[' || word[1] == 'n')
+        return OS_HUGE_NEVER;
+    return word[1] == 'a' ? OS_HUGE_ALWAYS : OS_HUGE_ASKED;
 }
 
 void os_start(struct os_facts *out)
@@ -65,7 +67,7 @@ void os_start(struct os_facts *out)
         .cpu_count = (unsigned)size_min(cpu_count, limits.cpus),
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = core_limit,
-        .has_huge_pages = may_have_huge_pages(auxiliary_value(AT_PAGESZ)),
+        .huge_pages = huge_setting(auxiliary_value(AT_PAGESZ)),
         .is_secure = auxiliary_value(AT_SECURE) != 0,
     };
 }

@@ -488,6 +488,20 @@ void os_refuse_huge(void *start, size_t size)
     (void)size;
 }
 
+/* As if the program touched all of the range at once. */
+int os_allow_huge(void *start, size_t size)
+{
+    bool fails = sim_enter_kernel(SIM_HUGE, "os_allow_huge");
+    uintptr_t first = align_up((uintptr_t)start, SIM_HUGE_BYTES);
+    uintptr_t end = align_down((uintptr_t)start + size, SIM_HUGE_BYTES);
+    sim_lock();
+    checked("os_allow_huge", start, size, true);
+    if (!fails && first < end)
+        mark_huge((void *)first, end - first, true);
+    sim_unlock();
+    return fails ? -ENOMEM : 0;
+}
+
 uint64_t os_make_huge(void *start, size_t size)
 {
     bool fails = sim_enter_kernel(SIM_HUGE, "os_make_huge");

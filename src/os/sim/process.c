@@ -69,7 +69,7 @@ void os_start(struct os_facts *out)
         .cpu_count = SIM_CPUS,
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = SIM_CPUS,
-        .has_huge_pages = true,
+        .huge_pages = (enum os_huge)sim_environment("CALM_SIM_HUGE", OS_HUGE_ASKED),
         .is_secure = false,
     };
 }

@@ -94,7 +94,7 @@ endfunction()
 # What a small program never calls comes last, and so lies in pages that the kernel does not map.
 set(calm_sources_rare ${calm_sources_core} ${calm_sources_linux})
 list(FILTER calm_sources_rare INCLUDE REGEX "/(site|pool)/|/front/(api|cohorts|sites|stats|watch)|/cache_mend\\.c$\
-|/core/(compact|misuse|misuse_search|sampled|sampled_small|stray)\\.c$\
+|/core/(compact|misuse|misuse_search|sampled|sampled_small|deferred|depot_mend)\\.c$\
 |/mem/cold\\.c$|/linux/(dump|loader|modules|stack|swap)")
 list(FILTER calm_sources_rare EXCLUDE REGEX "/site/(intern|learned|second|site|wrapper)\\.c$")
 set(calm_sources_usual ${calm_sources_core} ${calm_sources_linux})
@@ -175,7 +175,9 @@ function(calm_shared_library name)
     target_link_libraries(${name} PRIVATE calm_instrument Threads::Threads)
 endfunction()
 
-calm_shared_library(calmalloc $<TARGET_OBJECTS:calm_libc_objects> $<TARGET_OBJECTS:calm_core_objects>)
+# Here, too, what is rare comes last.
+calm_shared_library(calmalloc $<FILTER:$<TARGET_OBJECTS:calm_libc_objects>,EXCLUDE,/alloc_token[.]c>
+    $<TARGET_OBJECTS:calm_core_objects> $<FILTER:$<TARGET_OBJECTS:calm_libc_objects>,INCLUDE,/alloc_token[.]c>)
 add_library(calmalloc::calmalloc ALIAS calmalloc)
 calm_stamp(calmalloc)
 set_target_properties(calmalloc PROPERTIES SOVERSION 0 VERSION ${PROJECT_VERSION})

@@ -34,6 +34,7 @@ enum { START_PATIENCE_MS = 5000 };
 enum {
     META_CHUNK_BYTES = 256 * 1024 * 1024,
     UNMAP_TRIM_BYTES = 32 * 1024 * 1024, /* the C library always unmaps such blocks */
+    UNMAP_LOCK_BYTES = 1024 * 1024,
 };
 
 static _Atomic uint32_t start_state;
@@ -501,6 +502,12 @@ bool heap_trim(void)
     bool is_any = purge_all() > 0;
     span_unmap_long(UNMAP_TRIM_BYTES);
     return is_any;
+}
+
+void heap_unmap_free(void)
+{
+    heap_trim();
+    span_unmap_long(UNMAP_LOCK_BYTES);
 }
 
 void heap_idle(void)

@@ -74,6 +74,9 @@ size_t heap_good_size(size_t bytes);
 /* Purges all free memory within reach. Returns whether any was purged. */
 bool heap_trim(void);
 
+/* The same, and unmaps free memory but for short pieces. */
+void heap_unmap_free(void);
+
 /* Empties the calling thread's cache and purges all that is due. */
 void heap_idle(void);
 

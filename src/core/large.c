@@ -49,6 +49,15 @@ static void allow_huge(struct span_tag *tag, size_t unit, size_t units, bool is_
     }
 }
 
+/* Mappings that move keep their advice. */
+static void inherit_huge(size_t from, size_t to)
+{
+    if (!region.tags[from].is_huge || region.tags[to].is_huge)
+        return;
+    region.tags[to].is_huge = true;
+    fetch_add(&huge, 1, RELAXED);
+}
+
 /* Makes a block of a span. NULL for the empty span. */
 static void *make_block(struct span span)
 {
@@ -140,6 +149,8 @@ static bool drop_pages(void *block, size_t units)
         return false;
     size_t unit = region_unit(block);
     allow_huge(&region.tags[unit], unit, units, true);
+    if (!region.tags[unit].is_huge)
+        huge_refuse(unit, units); /* advice of the program's, for an earlier block */
     return true;
 }
 
@@ -175,6 +186,7 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
     if (!is_done)
         return NULL; /* a hole at the target must never be handed out again */
     region.tags[to].is_moved = !is_copied;
+    inherit_huge(from, to);
     large_report_free(block);
     release(block, is_zero);
     return target;
@@ -195,6 +207,7 @@ static void *carry(void *block, size_t units_old, size_t units)
     void *target = make_block((struct span){to, units, false});
     fetch_add(&moved, region.tags[from].is_moved ? 0 : 1, RELAXED);
     region.tags[to].is_moved = true;
+    inherit_huge(from, to);
     large_report_free(block);
     end_block(from, units_old);
     span_release_unmapped(from, units_old);

@@ -2,16 +2,20 @@
  * locking.c: mlockall, after which the heap grows by new mappings.
  *
  * A mapping that is lengthened keeps its locks, or stays without, whatever the program asked for
- * since. A new mapping follows the last call of mlockall.
+ * since. A new mapping follows the last call of mlockall. The kernel fills all that is mapped, so
+ * what is free is unmapped first.
  */
 #include <sys/mman.h>
 
 #include "base/attr.h"
+#include "core/heap.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 
 EXPORT int mlockall(int flags)
 {
+    if ((flags & MCL_CURRENT) != 0 && (flags & MCL_ONFAULT) == 0)
+        heap_unmap_free();
     os_extend_by_new_mappings();
     long result = system_call(SYS_mlockall, flags, 0, 0, 0, 0, 0);
     if (result < 0)

@@ -96,11 +96,20 @@ static void claim_dirty(struct claim *claim)
     span_unlock();
 }
 
+/* The program may have asked for huge pages in a block that lay there: its advice outlives the
+ * block. */
+static void forget_advice(const struct span *span)
+{
+    if (span->units >= HUGE_UNITS)
+        os_refuse_huge(region_address(span->unit), span->units << UNIT_SHIFT);
+}
+
 /* Drops the pages of a claimed span. A piece that the kernel refuses, because of locked pages, is
  * released at once with what lies before it; *span becomes the rest. Returns the units purged. */
 static size_t drop(struct span *span, unsigned *refused)
 {
     size_t done = 0, dropped = 0, units;
+    forget_advice(span);
     for (; done < span->units && *refused < REFUSED_MAX; done += units) {
         char *at = region_address(span->unit + done);
         units = size_min(span->units - done, region_piece_bytes(at) >> UNIT_SHIFT);

@@ -8,9 +8,11 @@
 #include "check.h"
 
 #include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     LONG_BYTES = 64 * 1024 * 1024,
@@ -122,6 +124,34 @@ static void grow_and_shrink(double factor)
     free(block);
 }
 
+/* As libraries do for arrays. Seen to fail with a purge, and with a purge for zeros, that keeps the
+ * advice. */
+static void forget_the_programs_advice(void)
+{
+    enum { ADVISED = 8 };
+    char *blocks[ADVISED];
+    for (int i = 0; i < ADVISED; i++) {
+        blocks[i] = malloc(LONG_BYTES);
+        madvise((char *)(((uintptr_t)blocks[i] + 4095) & ~(uintptr_t)4095), LONG_BYTES - 8192,
+                MADV_HUGEPAGE);
+        written(blocks[i], LONG_BYTES);
+    }
+    for (int i = 0; i < ADVISED; i++)
+        free(blocks[i]);
+    for (int i = 0; i < ADVISED; i++) {
+        blocks[i] = calloc(1, LONG_BYTES);
+        CHECK(blocks[i] != NULL, "no memory");
+        for (size_t at = 0; at < LONG_BYTES; at += MIB)
+            blocks[i][at] = 1;
+    }
+    CHECK(is_always || huge_bytes() < 2 * MIB, "%zu KiB of huge pages for other blocks",
+          huge_bytes() / KIB);
+    for (int i = 0; i < ADVISED; i++)
+        free(blocks[i]);
+    malloc_trim(0);
+    CHECK(!any_mapping_asks(), "the program's advice outlives its blocks");
+}
+
 static void come_and_go(void)
 {
     static char *slots[SLOTS];
@@ -186,6 +216,7 @@ int main(int argc, char **argv)
     grow_and_shrink(2);
     grow_and_shrink(1.1);
     check_that_all_is_back("realloc", resident, mappings);
+    forget_the_programs_advice();
     come_and_go();
     check_that_all_is_back("blocks that come and go", resident, mappings);
     use_little_of_each();

@@ -504,9 +504,8 @@ bool heap_trim(void)
     return is_any;
 }
 
-void heap_unmap_free(void)
+void heap_unmap_clean(void)
 {
-    heap_trim();
     span_unmap_long(UNMAP_LOCK_BYTES);
 }
 

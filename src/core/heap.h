@@ -74,8 +74,8 @@ size_t heap_good_size(size_t bytes);
 /* Purges all free memory within reach. Returns whether any was purged. */
 bool heap_trim(void);
 
-/* The same, and unmaps free memory but for short pieces. */
-void heap_unmap_free(void);
+/* Unmaps free memory that takes none, but for short pieces. */
+void heap_unmap_clean(void);
 
 /* Empties the calling thread's cache and purges all that is due. */
 void heap_idle(void);

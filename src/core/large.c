@@ -21,6 +21,7 @@ enum {
     DROP_MIN_UNITS = 4096, /* from here on the kernel clears each page at its first touch */
     MOVED_MAX = 1024,      /* some ten mappings each, of the 65,530 that a process may have */
     HUGE_MAX = 8192,       /* two mappings each                                             */
+    HUGE_BLOCK_UNITS = 2 * HUGE_UNITS, /* shorter ones seldom cover a huge page's place     */
 };
 
 /* On a line of its own: every large request writes it. */
@@ -38,24 +39,31 @@ static void tag_large(size_t unit, bool is_large)
     store(&region.tags[unit].is_large, is_large, RELAXED);
 }
 
-/* Lets units of a block have huge pages, if they are many and the system's setting is so. */
-static void allow_huge(struct span_tag *tag, size_t unit, size_t units, bool is_zero)
+static void count_huge(struct span_tag *tag)
 {
-    if (!tag->is_huge && load(&huge, RELAXED) >= HUGE_MAX)
+    if (tag->is_huge)
         return;
-    if (huge_allow(unit, units, is_zero) && !tag->is_huge) {
-        tag->is_huge = true;
-        fetch_add(&huge, 1, RELAXED);
-    }
+    tag->is_huge = true;
+    fetch_add(&huge, 1, RELAXED);
 }
 
-/* Mappings that move keep their advice. */
+/* Lets `units` of a long block have huge pages, if they are enough for one and the system's setting
+ * is so. `is_zero`: nothing is there. */
+static void allow_huge(struct span_tag *tag, size_t unit, size_t units, bool is_zero)
+{
+    if (tag->units < HUGE_BLOCK_UNITS || units < HUGE_UNITS)
+        return;
+    if ((tag->is_huge || load(&huge, RELAXED) < HUGE_MAX) && huge_allow(unit, units, is_zero))
+        count_huge(tag);
+}
+
+/* Mappings that moved keep their advice. */
 static void inherit_huge(size_t from, size_t to)
 {
-    if (!region.tags[from].is_huge || region.tags[to].is_huge)
+    if (!region.tags[from].is_huge)
         return;
-    region.tags[to].is_huge = true;
-    fetch_add(&huge, 1, RELAXED);
+    huge_note(to, region.tags[to].units);
+    count_huge(&region.tags[to]);
 }
 
 /* Makes a block of a span. NULL for the empty span. */
@@ -168,11 +176,22 @@ void *large_alloc_zeroed(size_t bytes, unsigned owner)
     return block == NULL || is_zero ? block : large_clear(block, bytes);
 }
 
+/* Makes a block of a span that must read as zero. NULL: none, or it does not. */
+static void *make_target(struct span span)
+{
+    bool is_zero = span.unit == 0 || span.is_zero ||
+                   region_purge(region_address(span.unit), span.units << UNIT_SHIFT) == 0;
+    if (is_zero)
+        return make_block((struct span){span.unit, span.units, false});
+    span_release(span.unit, span.units, false);
+    return NULL;
+}
+
 /* Moves a block's pages to a new block of `units`. The target's alignment lets the next move take
  * whole page tables. NULL: not moved. */
 static void *move(void *block, size_t units_old, size_t units, unsigned owner)
 {
-    void *target = make_block(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
+    void *target = make_target(span_acquire_growing(units, units_old, HUGE_UNITS, owner));
     size_t from = region_unit(block), to = region_unit(target);
     bool is_zero, is_copied = fetch_add(&moved, 1, RELAXED) >= MOVED_MAX;
     bool is_ours = target != NULL && large_claim(block); /* else it was freed meanwhile */
@@ -186,7 +205,9 @@ static void *move(void *block, size_t units_old, size_t units, unsigned owner)
     if (!is_done)
         return NULL; /* a hole at the target must never be handed out again */
     region.tags[to].is_moved = !is_copied;
-    inherit_huge(from, to);
+    if (!is_copied)
+        inherit_huge(from, to);
+    allow_huge(&region.tags[to], to, units, false); /* also the mappings that moved */
     large_report_free(block);
     release(block, is_zero);
     return target;

@@ -3,7 +3,8 @@
  *
  * A mapping that is lengthened keeps its locks, or stays without, whatever the program asked for
  * since. A new mapping follows the last call of mlockall. The kernel fills all that is mapped, so
- * what is free is unmapped first.
+ * free memory that was given back is unmapped first. What is still resident stays: a program may
+ * have made a reserve.
  */
 #include <sys/mman.h>
 
@@ -15,7 +16,7 @@
 EXPORT int mlockall(int flags)
 {
     if ((flags & MCL_CURRENT) != 0 && (flags & MCL_ONFAULT) == 0)
-        heap_unmap_free();
+        heap_unmap_clean();
     os_extend_by_new_mappings();
     long result = system_call(SYS_mlockall, flags, 0, 0, 0, 0, 0);
     if (result < 0)

@@ -83,23 +83,21 @@ static int64_t cost_ms(uint64_t took_ns)
 void huge_note(size_t unit, size_t units)
 {
     size_t first = huge_place(unit), last = huge_place(unit + units - 1);
-    for (size_t i = first; i <= last && i - first < 64 * HUGE_WORDS; i++)
+    for (size_t i = first; i <= last && i - first < 64 * HUGE_WORDS; i++) /* then all are set */
         fetch_or(&huge_places.bits[i / 64 % HUGE_WORDS], (uint64_t)1 << i % 64, RELAXED);
 }
 
-/* Purged pages leave page tables, which prevent huge pages; where a call covers all of a table that
- * is empty, newer kernels free it (6.14 on). */
 static void drop_tables(size_t unit, size_t units)
 {
     for (size_t done = 0; done < units; done += MOVE_PIECE_UNITS) {
         size_t piece = size_min(units - done, MOVE_PIECE_UNITS);
-        os_counted(os_purge_own(region_address(unit + done), piece << UNIT_SHIFT));
+        os_drop_tables(region_address(unit + done), piece << UNIT_SHIFT);
     }
 }
 
 bool huge_allow(size_t unit, size_t units, bool is_zero)
 {
-    if (!huge_for_blocks || units < HUGE_BLOCK_UNITS || span_is_limited())
+    if (!huge_for_blocks || span_is_limited())
         return false;
     huge_note(unit, units);
     if (is_zero)

@@ -38,16 +38,22 @@ static inline bool huge_may_be_at(size_t unit)
     return (load(&huge_places.bits[place / 64 % HUGE_WORDS], RELAXED) >> place % 64 & 1) != 0;
 }
 
+/* Bytes that are purged at a time, from an address on. Where blocks may have huge pages, pieces lie
+ * where these do, so that they go back whole. */
+static inline size_t huge_piece_bytes(const void *at)
+{
+    const size_t piece = (size_t)PURGE_PIECE_UNITS << UNIT_SHIFT;
+    return huge_for_blocks ? piece - (uintptr_t)at % piece : piece;
+}
+
 /* Marks a range of units as possibly huge. */
 void huge_note(size_t unit, size_t units);
 
 /*
  * huge_allow: lets the kernel make huge pages of units of a live block, as the program touches
- * them. `is_zero`: nothing is there. False: the units are fewer than HUGE_BLOCK_UNITS, or
- * huge_for_blocks or a limit says no. huge_refuse: ends that before the units are released. Any
- * thread, for units of its own.
+ * them. `is_zero`: nothing is there. False: huge_for_blocks or a limit says no. huge_refuse: ends
+ * that before the units are released. Any thread, for units of its own.
  */
-enum { HUGE_BLOCK_UNITS = 2 * HUGE_UNITS };
 bool huge_allow(size_t unit, size_t units, bool is_zero);
 void huge_refuse(size_t unit, size_t units);
 

@@ -151,7 +151,7 @@ int region_purge(void *start, size_t size)
     int error = 0;
     for (size_t done = 0, piece; done < size && error == 0; done += piece) {
         char *at = (char *)start + done;
-        piece = size_min(size - done, region_piece_bytes(at));
+        piece = size_min(size - done, huge_piece_bytes(at));
         error = purge(at, piece);
     }
     return error;

@@ -83,14 +83,6 @@ int region_start(const struct os_facts *facts);
  */
 int region_grow(size_t units, bool is_more_wanted, size_t *first, size_t *count);
 
-/* Bytes from an address to the end of its piece. Pieces lie where huge pages may, so that these go
- * back whole. */
-static inline size_t region_piece_bytes(const void *at)
-{
-    const size_t piece = (size_t)PURGE_PIECE_UNITS << UNIT_SHIFT;
-    return piece - (uintptr_t)at % piece;
-}
-
 /* Purges pages of the region, in pieces; they read as zero afterwards and are not repopulated by
  * themselves. Returns 0 or a negative errno value, which is counted; some pages may be purged then.
  */

@@ -36,7 +36,7 @@ static size_t units_of(size_t unit, size_t all, size_t most)
     size_t units = size_min(all, most), first = unit + all - units;
     if (units == all || units < HUGE_UNITS || !huge_may_be_at(first))
         return units;
-    size_t before = PURGE_PIECE_UNITS - (region_piece_bytes(region_address(first)) >> UNIT_SHIFT);
+    size_t before = PURGE_PIECE_UNITS - (huge_piece_bytes(region_address(first)) >> UNIT_SHIFT);
     return size_min(all, units + before);
 }
 
@@ -112,7 +112,7 @@ static size_t drop(struct span *span, unsigned *refused)
     forget_advice(span);
     for (; done < span->units && *refused < REFUSED_MAX; done += units) {
         char *at = region_address(span->unit + done);
-        units = size_min(span->units - done, region_piece_bytes(at) >> UNIT_SHIFT);
+        units = size_min(span->units - done, huge_piece_bytes(at) >> UNIT_SHIFT);
         if (region_purge(at, units << UNIT_SHIFT) == 0) {
             dropped += units;
             continue;

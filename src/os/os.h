@@ -117,6 +117,10 @@ bool os_would_commit(size_t size);
 void os_refuse_huge(void *start, size_t size);
 int os_allow_huge(void *start, size_t size);
 
+/* Drops the page tables of a committed range that reads as zero: they prevent huge pages. Does
+ * nothing where pages are locked, and before Linux 6.14. */
+void os_drop_tables(void *start, size_t size);
+
 /* Makes a huge page of a committed range that has a huge page's size and alignment and reads as
  * zero. Returns the nanoseconds taken, or 0: ordinary pages are there. In both cases the kernel
  * makes no huge page there later by itself. */

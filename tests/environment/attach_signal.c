@@ -10,6 +10,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -102,10 +103,18 @@ int main(int count, char **arguments)
         run_once();
         return 0;
     }
+    cpu_set_t all;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0, "no CPUs");
     for (unsigned i = 0; i < PROCESSES; i++) {
         pid_t child = fork();
         CHECK(child >= 0, "no child");
         if (child == 0) {
+            cpu_set_t two; /* beyond two threads a CPU they share caches */
+            CPU_ZERO(&two);
+            for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&two) < 2; cpu++)
+                if (CPU_ISSET(cpu, &all))
+                    CPU_SET(cpu, &two);
+            sched_setaffinity(0, sizeof two, &two);
             execl("/proc/self/exe", arguments[0], "once", (char *)NULL);
             _exit(1);
         }

@@ -147,6 +147,30 @@ size_t huge_bytes(void)
     return figure_bytes("/proc/self/smaps_rollup", "\nAnonHugePages:");
 }
 
+bool huge_pages_are_asked_for(void)
+{
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool is_any = false;
+    CHECK(smaps != NULL, "no /proc/self/smaps");
+    while (fgets(line, sizeof line, smaps) != NULL)
+        is_any = is_any || (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") != NULL);
+    fclose(smaps);
+    return is_any;
+}
+
+bool huge_pages_can_be_had(void)
+{
+    size_t bytes = 4 * MIB, before = huge_bytes();
+    char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(start != MAP_FAILED, "no memory");
+    madvise(start, bytes, MADV_HUGEPAGE);
+    memset(start, 1, bytes);
+    bool is_any = huge_bytes() > before;
+    munmap(start, bytes);
+    return is_any;
+}
+
 size_t data_bytes(void)
 {
     return figure_bytes("/proc/self/status", "\nVmData:");

@@ -77,6 +77,10 @@ size_t anonymous_bytes(void);
 size_t huge_bytes(void);
 size_t data_bytes(void);
 
+/* Whether any mapping asks for huge pages; whether one that asks has one. */
+bool huge_pages_are_asked_for(void);
+bool huge_pages_can_be_had(void);
+
 /* Locked bytes of the process. */
 size_t locked_bytes(void);
 size_t virtual_bytes(void);

@@ -12,27 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum {
-    HEAP_MIB = 40,
-    BLOCK_BYTES = 1024,
-    BUFFERS = 4000,
-    BUFFER_BYTES = 20 * 1000,
-    HUGE_BYTES = 2 * 1024 * 1024
-};
+enum { HEAP_MIB = 40, BLOCK_BYTES = 1024, BUFFERS = 4000, BUFFER_BYTES = 20 * 1000 };
 
 static void *blocks[HEAP_MIB * 1024];
 
 static void check_that_nothing_asks(void)
 {
-    FILE *smaps = fopen("/proc/self/smaps", "r");
-    char line[512];
-    CHECK(smaps != NULL, "no /proc/self/smaps");
-    while (fgets(line, sizeof line, smaps) != NULL)
-        CHECK(strncmp(line, "VmFlags:", 8) != 0 || strstr(line, " hg") == NULL,
-              "a mapping asks for huge pages");
-    fclose(smaps);
+    CHECK(!huge_pages_are_asked_for(), "a mapping asks for huge pages");
 }
 
 static void grow(int from_mib)
@@ -64,19 +51,6 @@ static void use_little_of_each(void)
     malloc_trim(0);
 }
 
-/* Whether a program that asks for one has one. */
-static bool kernel_has_any(void)
-{
-    size_t bytes = 2 * HUGE_BYTES, before = huge_bytes();
-    char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(start != MAP_FAILED, "no memory");
-    madvise(start, bytes, MADV_HUGEPAGE);
-    memset(start, 1, bytes);
-    bool has_any = huge_bytes() > before;
-    munmap(start, bytes);
-    return has_any;
-}
-
 int main(int argc, char **argv)
 {
     int from_mib = argc > 1 ? atoi(argv[1]) : 0;
@@ -85,7 +59,7 @@ int main(int argc, char **argv)
     size_t before = resident_bytes();
     grow(from_mib);
     size_t huge = huge_bytes();
-    if (from_mib != 0 && huge == 0 && !kernel_has_any())
+    if (from_mib != 0 && huge == 0 && !huge_pages_can_be_had())
         check_skip("this kernel gives no huge pages");
     CHECK(from_mib == 0 || huge > 0, "no huge pages in a heap of %d MiB", HEAP_MIB);
     for (int i = 0; i < HEAP_MIB * 1024; i++)

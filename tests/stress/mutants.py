@@ -48,8 +48,8 @@ MUTANTS = {
         "    error = 0;\n    if (error == 0)\n        fetch_add(&committed_all, raise(&extent->committed, target)",
         "failing"),
     "the kernel is called under a lock": (
-        "mem/span_purge.c", "    span_note_least();\n    span_unlock();\n}\n\n/* Drops the pages of a claimed",
-        "    span_note_least();\n}\n\n/* Drops the pages of a claimed", "single"),
+        "mem/span_purge.c", "    span_note_least();\n    span_unlock();\n}\n\n/* The program may have asked for huge",
+        "    span_note_least();\n}\n\n/* The program may have asked for huge", "single"),
     "depots are not locked": (
         "core/depot.c", "depot_try_lock(depot)", "true", "threads"),
     "a core's array holds what lies below": (

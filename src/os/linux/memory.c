@@ -218,6 +218,11 @@ void os_refuse_huge(void *start, size_t size)
         advise((void *)from, end - from, MADV_NOHUGEPAGE);
 }
 
+void os_drop_tables(void *start, size_t size)
+{
+    advise(start, size, MADV_DONTNEED);
+}
+
 int os_allow_huge(void *start, size_t size)
 {
     return advise(start, size, MADV_HUGEPAGE);

@@ -488,6 +488,17 @@ void os_refuse_huge(void *start, size_t size)
     (void)size;
 }
 
+void os_drop_tables(void *start, size_t size)
+{
+    sim_enter_kernel(SIM_HUGE, "os_drop_tables");
+    sim_lock();
+    checked("os_drop_tables", start, size, true);
+    sim_unlock();
+    for (size_t at = 0; at < size; at += sim_page_bytes())
+        if (*((volatile char *)start + at) != 0)
+            sim_stop("os_drop_tables: somebody has written to %p", (char *)start + at);
+}
+
 /* As if the program touched all of the range at once. */
 int os_allow_huge(void *start, size_t size)
 {

@@ -218,6 +218,31 @@ TEST(Large, AHugeBlockThatMustMoveKeepsItsBytes)
     EXPECT_EQ(span_verify(), nullptr);
 }
 
+/* Where there is no other memory, a block moves to a span that was used before. Its unwritten pages
+ * are not copied. Seen to fail with a span that is not purged first. */
+TEST(Large, ABlockThatMovesToUsedMemoryKeepsItsZeros)
+{
+    ASSERT_TRUE(heap_start());
+    struct span used = span_acquire(8 * mib / UNIT_BYTES, 1, 0);
+    char *block = static_cast<char *>(large_alloc_zeroed(2 * mib, 0));
+    void *wall = large_acquire(1, 1, 0, nullptr);
+    memset(region_address(used.unit), 0xEE, 8 * mib);
+    block[0] = 1;
+    span_release(used.unit, used.units, false);
+    span_limit(span_charged_bytes()); /* no clean span */
+    auto *on_shortage = span_on_shortage;
+    span_on_shortage = nullptr;
+    char *moved = static_cast<char *>(large_move(block, 5 * mib, 0));
+    span_on_shortage = on_shortage;
+    span_limit(0);
+    ASSERT_NE(moved, nullptr);
+    EXPECT_EQ(moved[0], 1);
+    for (size_t at = 1; at < 2 * mib; at++)
+        ASSERT_EQ(moved[at], 0) << at;
+    large_release(moved);
+    large_release(wall);
+}
+
 /* Seen to fail with the renewal left out of large_release. */
 TEST(Large, HoweverOftenHugeBlocksMoveTheMappingsStayFew)
 {

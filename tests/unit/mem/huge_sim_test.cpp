@@ -216,19 +216,18 @@ TEST_F(Huge, WhereTheKernelMakesNoneUnitsStayCleanAndASecondPasses)
 TEST_F(Huge, LargeBlocksHaveThemWhereTheyAreAlwaysOn)
 {
     struct span span = take(4 * HUGE_CHUNKS);
-    size_t inside = HUGE_BLOCK_UNITS / HUGE_UNITS - 1;
-    EXPECT_FALSE(huge_allow(span.unit, HUGE_BLOCK_UNITS, true));
+    const size_t units = 2 * HUGE_UNITS;
+    EXPECT_FALSE(huge_allow(span.unit, units, true));
     huge_for_blocks = true;
-    EXPECT_FALSE(huge_allow(span.unit, HUGE_BLOCK_UNITS - 1, true));
     span_limit(size_t{1} << 30);
-    EXPECT_FALSE(huge_allow(span.unit, HUGE_BLOCK_UNITS, true));
+    EXPECT_FALSE(huge_allow(span.unit, units, true));
     span_limit(0);
     EXPECT_EQ(sim_huge_bytes(), 0u);
-    EXPECT_TRUE(huge_allow(span.unit, HUGE_BLOCK_UNITS, true));
-    EXPECT_GE(sim_huge_bytes(), inside * SIM_HUGE_BYTES);
-    huge_refuse(span.unit, HUGE_BLOCK_UNITS);
+    EXPECT_TRUE(huge_allow(span.unit, units, true));
+    EXPECT_GE(sim_huge_bytes(), size_t{SIM_HUGE_BYTES});
+    huge_refuse(span.unit, units);
     sim_fail_kind(SIM_HUGE, 1);
-    EXPECT_FALSE(huge_allow(span.unit, HUGE_BLOCK_UNITS, true));
+    EXPECT_FALSE(huge_allow(span.unit, units, true));
 }
 
 /* Half of a huge page is not given back beside half of the next. Seen to fail with pieces that

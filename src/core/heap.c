@@ -34,7 +34,7 @@ enum { START_PATIENCE_MS = 5000 };
 enum {
     META_CHUNK_BYTES = 256 * 1024 * 1024,
     UNMAP_TRIM_BYTES = 32 * 1024 * 1024, /* the C library always unmaps such blocks */
-    UNMAP_LOCK_BYTES = 1024 * 1024,
+    UNMAP_LOCK_BYTES = 1024 * 1024,      /* what mlockall() may fill of each shorter piece */
 };
 
 static _Atomic uint32_t start_state;

@@ -225,7 +225,7 @@ static void *carry(void *block, size_t units_old, size_t units)
     }
     if (to == 0)
         return NULL;
-    void *target = make_block((struct span){to, units, false});
+    void *target = make_block((struct span){to, units, false}); /* the pages are there */
     fetch_add(&moved, region.tags[from].is_moved ? 0 : 1, RELAXED);
     region.tags[to].is_moved = true;
     inherit_huge(from, to);

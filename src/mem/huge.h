@@ -52,7 +52,7 @@ void huge_note(size_t unit, size_t units);
 /*
  * huge_allow: lets the kernel make huge pages of units of a live block, as the program touches
  * them. `is_zero`: nothing is there. False: huge_for_blocks or a limit says no. huge_refuse: ends
- * that before the units are released. Any thread, for units of its own.
+ * that, and such advice of the program's. Any thread, for units of its own.
  */
 bool huge_allow(size_t unit, size_t units, bool is_zero);
 void huge_refuse(size_t unit, size_t units);

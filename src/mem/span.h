@@ -90,10 +90,9 @@ void span_shrink(size_t unit, size_t units_old, size_t units_new, bool is_zero);
 /*
  * Purges dirty spans, a batch of the longest first, until about `bytes_wanted` are purged. Holds no
  * lock during kernel calls. Purges whole spans, and skips a span of which less than half is wanted;
- * cuts a span longer than `bytes_max`,
- * or than that and the rest of a huge page. A piece that the kernel refuses, because of locked
- * pages, stays dirty. Returns the bytes purged; 0: no dirty span is short enough, or the kernel
- * refused all.
+ * cuts a span longer than `bytes_max`, or than that and the rest of a huge page. A piece that the
+ * kernel refuses, because of locked pages, stays dirty. Returns the bytes purged; 0: no dirty span
+ * is short enough, or the kernel refused all.
  */
 size_t span_purge(size_t bytes_wanted, size_t bytes_max);
 

@@ -101,7 +101,7 @@ static void claim_dirty(struct claim *claim)
 static void forget_advice(const struct span *span)
 {
     if (span->units >= HUGE_UNITS)
-        os_refuse_huge(region_address(span->unit), span->units << UNIT_SHIFT);
+        huge_refuse(span->unit, span->units);
 }
 
 /* Drops the pages of a claimed span. A piece that the kernel refuses, because of locked pages, is

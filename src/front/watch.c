@@ -19,7 +19,6 @@
 #include "core/slab.h"
 #include "mem/meta.h"
 #include "site/learned.h"
-#include "site/live.h"
 #include "site/modules_seen.h"
 #include "site/places.h"
 #include "site/remote.h"
@@ -62,6 +61,6 @@ const struct fact_table watch_table = {
     .library = CALM_VERSION_TEXT,
     .lists = {region_facts, depot_facts, batch_facts, registry_facts, large_facts,
               large_cache_facts, site_facts, intern_facts, seen_facts, sample_facts, stacks_facts,
-              places_facts, modules_seen_facts, remote_facts, slab_facts, meta_facts, live_facts,
+              places_facts, modules_seen_facts, remote_facts, slab_facts, meta_facts,
               learned_table_facts, wrapper_table_facts},
 };

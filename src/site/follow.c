@@ -7,41 +7,40 @@
  *
  * A way is free, taken, or a block's. Taken: one thread is entering or removing a block.
  *
- * Owner: any thread, lock-free; docs/protocols/learned.md. Design: docs/design/learned.md
+ * Owner: any thread, lock-free; docs/protocols/profile.md. Design: docs/design/profiler.md
  */
 #include "site/follow.h"
 
 enum { WAY_FREE = 0, WAY_TAKEN = 1 };
-_Static_assert(sizeof(struct follow_way) * 4 == CACHE_LINE_BYTES, "four in a line");
+_Static_assert(sizeof(struct follow_way) * 2 == CACHE_LINE_BYTES, "two in a line");
+
+void follow_start(struct follow_table *table, void *memory, uint32_t log2_first, uint32_t log2_max)
+{
+    table->log2_first = log2_first;
+    table->log2_max = log2_max;
+    store(&table->ways, (struct follow_way *)memory, RELEASE);
+}
 
 /* Set of a block that is entered after so many doublings. */
 static struct follow_way *set_of(struct follow_table *table, const void *block, uint32_t doublings)
 {
+    struct follow_way *ways = load(&table->ways, ACQUIRE);
     uint64_t hash = (uint64_t)(uintptr_t)block * 0x9E3779B97F4A7C15;
-    return &table->ways[(hash >> (64 - FOLLOW_SETS_LOG2_FIRST - doublings)) * FOLLOW_WAYS];
+    return ways + (hash >> (64 - table->log2_first - doublings)) * FOLLOW_WAYS;
 }
 
-static size_t ways_used(uint32_t doublings)
+static size_t ways_used(const struct follow_table *table, uint32_t doublings)
 {
-    return (size_t)FOLLOW_WAYS << (FOLLOW_SETS_LOG2_FIRST + doublings);
+    return (size_t)FOLLOW_WAYS << (table->log2_first + doublings);
 }
 
 void follow_make_room(struct follow_table *table, size_t blocks)
 {
     uint32_t doublings = load(&table->doublings, RELAXED);
-    while (doublings < FOLLOW_DOUBLINGS && ways_used(doublings) < 4 * blocks)
+    while (table->log2_first + doublings < table->log2_max &&
+           ways_used(table, doublings) < 2 * blocks)
         if (compare_swap(&table->doublings, &doublings, doublings + 1, RELAXED, RELAXED)) /* B0 */
             doublings++;
-}
-
-static uint64_t pack(struct followed followed)
-{
-    return (uint64_t)followed.birth << 32 | followed.record;
-}
-
-static struct followed unpack(uint64_t word)
-{
-    return (struct followed){(uint32_t)(word >> 32), (uint16_t)word};
 }
 
 bool follow_begin(struct follow_table *table, const void *block, struct followed followed)
@@ -52,11 +51,18 @@ bool follow_begin(struct follow_table *table, const void *block, struct followed
         if (load(&set[i].block, RELAXED) != WAY_FREE ||
             !compare_swap(&set[i].block, &expected, WAY_TAKEN, ACQUIRE, RELAXED)) /* B1 */
             continue;
-        store(&set[i].followed, pack(followed), RELAXED);
+        store(&set[i].word, (uint64_t)followed.birth << 32 | followed.row, RELAXED);
+        set[i].estimate = followed.estimate;
         store(&set[i].block, (uintptr_t)block, RELEASE); /* B2 */
         return true;
     }
     return false;
+}
+
+static struct followed read_word(struct follow_way *way)
+{
+    uint64_t word = load(&way->word, RELAXED);
+    return (struct followed){.row = (uint32_t)word, .birth = (uint32_t)(word >> 32)};
 }
 
 /* Removes the block from a way, if it is there. */
@@ -66,7 +72,8 @@ static bool way_end(struct follow_way *way, const void *block, struct followed *
     if (load(&way->block, RELAXED) != expected ||
         !compare_swap(&way->block, &expected, WAY_TAKEN, ACQUIRE, RELAXED)) /* E1 */
         return false;
-    *out = unpack(load(&way->followed, RELAXED));
+    *out = read_word(way);
+    out->estimate = way->estimate;
     store(&way->block, WAY_FREE, RELEASE); /* E2 */
     return true;
 }
@@ -84,10 +91,10 @@ bool follow_end(struct follow_table *table, const void *block, struct followed *
 
 bool follow_next(struct follow_table *table, const void **block, struct followed *out)
 {
-    struct follow_way *way =
-        &table->ways[table->clock_hand++ % ways_used(load(&table->doublings, RELAXED))];
+    size_t count = ways_used(table, load(&table->doublings, RELAXED));
+    struct follow_way *way = load(&table->ways, ACQUIRE) + table->clock_hand++ % count;
     uintptr_t found = load(&way->block, ACQUIRE); /* N1: pairs with B2 */
     *block = (const void *)found;
-    *out = unpack(load(&way->followed, RELAXED));
+    *out = read_word(way);
     return found > WAY_TAKEN;
 }

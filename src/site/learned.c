@@ -34,6 +34,9 @@ enum {
     WINDOW_DENSE = 4,  /* samples of each request; then of 1 in 2, 1 in 4, ... */
     REST_PERIODS = 4,  /* from one window of a site to the next, at least       */
     FOLLOWED_MAX = 24, /* live followed blocks of a site                        */
+    SETS_LOG2_FIRST = 4,
+    SETS_LOG2_MAX = 9,
+    FORGET_STEP = 128, /* ways that a decision looks at                         */
     OLD_PERIODS = 8,   /* a block so old may make room for a new one            */
     SAMPLE_COST = 24,  /* in requests that take the slow path                   */
     BUDGET_FIRST = 8192,
@@ -81,15 +84,16 @@ struct record {
 };
 
 struct tables {
+    struct follow_way ways[FOLLOW_WAYS << SETS_LOG2_MAX];
     struct record records[LIFETIME_SITES_MAX + 1]; /* entry 0 is unused */
     struct lifetime_site sites[LIFETIME_SITES_MAX + 1];
     uint16_t order[LIFETIME_SITES_MAX];
-    struct follow_table followed;
 };
 
 static _Atomic bool is_chosen;
 static uint64_t seed_wanted;
 static struct tables *_Atomic tables;
+static struct follow_table followed_blocks;
 _Atomic bool learned_is_on;
 static _Atomic bool is_paused;
 static _Atomic uint32_t clock; /* in units; wraps after 16 TiB */
@@ -176,7 +180,7 @@ static struct record *record_for(size_t index)
     if (!compare_swap(&place->record, &number, (uint16_t)next, RELEASE, ACQUIRE)) /* P2 */
         return &all->records[number]; /* another thread was first; this record stays unused */
     store(&place->state, PLACE_WATCHED, RELAXED);
-    follow_make_room(&all->followed, (size_t)next * FOLLOWED_MAX);
+    follow_make_room(&followed_blocks, (size_t)next * FOLLOWED_MAX);
     return record;
 }
 
@@ -223,10 +227,10 @@ void learned_follow(const void *block, size_t index)
     struct tables *all = load(&tables, ACQUIRE);
     struct record *record = &all->records[load(&places[index].record, RELAXED)];
     struct followed followed = {.birth = load(&clock, RELAXED),
-                                .record = load(&places[index].record, RELAXED)};
+                                .row = load(&places[index].record, RELAXED)};
     fetch_add(&record->births, followed.birth, RELAXED);
     fetch_add(&record->live, 1, RELAXED);
-    if (follow_begin(&all->followed, block, followed)) {
+    if (follow_begin(&followed_blocks, block, followed)) {
         fetch_add(&record->all, 1, RELAXED);
         fetch_add(&samples_all, 1, RELAXED);
         return;
@@ -237,7 +241,7 @@ void learned_follow(const void *block, size_t index)
 
 static struct record *end_following(struct tables *all, struct followed followed)
 {
-    struct record *record = &all->records[followed.record];
+    struct record *record = &all->records[followed.row];
     fetch_sub(&record->live, 1, RELAXED);
     fetch_sub(&record->births, followed.birth, RELAXED);
     fetch_add(&record->ended, load(&clock, RELAXED) - followed.birth, RELAXED);
@@ -248,7 +252,7 @@ void learned_free(const void *block)
 {
     struct tables *all = load(&tables, ACQUIRE);
     struct followed followed;
-    if (all == NULL || !follow_end(&all->followed, block, &followed))
+    if (all == NULL || !follow_end(&followed_blocks, block, &followed))
         return;
     struct record *record = end_following(all, followed);
     fetch_add(&record->deaths, 1, RELAXED);
@@ -259,12 +263,12 @@ static void forget_old(struct tables *all, uint32_t now, uint32_t period)
 {
     struct followed followed;
     const void *block;
-    for (unsigned i = 0; i < FOLLOW_STEP; i++) {
-        if (!follow_next(&all->followed, &block, &followed))
+    for (unsigned i = 0; i < FORGET_STEP; i++) {
+        if (!follow_next(&followed_blocks, &block, &followed))
             continue;
-        bool is_crowded = load(&all->records[followed.record].live, RELAXED) > FOLLOWED_MAX / 2;
+        bool is_crowded = load(&all->records[followed.row].live, RELAXED) > FOLLOWED_MAX / 2;
         if (is_crowded && now - followed.birth > period * OLD_PERIODS &&
-            follow_end(&all->followed, block, &followed))
+            follow_end(&followed_blocks, block, &followed))
             end_following(all, followed);
     }
 }
@@ -421,7 +425,9 @@ bool learned_begin(void)
     if (extent_make_fixed(&made, table_bytes(), MAPPING_ALIGN, NULL) != 0)
         return false;
     second_report_frees();
-    store(&tables, (struct tables *)(void *)made.start, RELEASE);
+    struct tables *all = (struct tables *)(void *)made.start;
+    follow_start(&followed_blocks, all->ways, SETS_LOG2_FIRST, SETS_LOG2_MAX);
+    store(&tables, all, RELEASE);
     store(&budget, BUDGET_FIRST, RELAXED);
     store(&decide_next, PERIOD_MIN, RELAXED);
     store(&learned_is_on, true, RELEASE);

@@ -21,7 +21,6 @@
 #include "os/os.h"
 #include "os/probe.h"
 #include "os/stack.h"
-#include "site/live.h"
 #include "site/modules_seen.h"
 #include "site/places.h"
 #include "site/poisson.h"
@@ -47,6 +46,7 @@ enum { TICKS_A_REQUEST = 500, TICKS_A_SAMPLE = 1500, TICKS_A_PAGE = 1000, PAGE_L
 
 _Atomic uint32_t sample_state;
 static char *_Atomic tables; /* table_bytes() long; never unmapped */
+static struct follow_table live;
 
 _Atomic uint32_t sample_start_count; /* a thread draws anew after each change */
 static _Atomic uint32_t starts;
@@ -306,14 +306,14 @@ static struct estimate estimate_of(uint64_t bytes, uint64_t counted)
 static NOINLINE void note(const void *block, size_t bytes, size_t counted, const void *site,
                           const void *frame)
 {
-    struct live_sample sample = {.stack = stack_here(site, frame),
-                                 .estimate = estimate_of(bytes, counted)};
-    if (!live_begin(block, sample)) {
-        stacks_leave(sample.stack);
+    struct followed sample = {.row = stack_here(site, frame),
+                              .estimate = estimate_of(bytes, counted)};
+    if (!follow_begin(&live, block, sample)) {
+        stacks_leave(sample.row);
         fetch_add(&samples_lost, 1, RELAXED);
         return;
     }
-    stacks_add(sample.stack, sample.estimate);
+    stacks_add(sample.row, sample.estimate);
     fetch_add(&samples, 1, RELAXED);
     PROBE_3("sample_alloc", block, bytes, site);
     traced_alloc(block, bytes, (sample.estimate.volume + VOLUME_HALF) >> VOLUME_BITS);
@@ -321,10 +321,10 @@ static NOINLINE void note(const void *block, size_t bytes, size_t counted, const
 
 void sample_free(void *block)
 {
-    struct live_sample sample;
-    if (load(&tables, ACQUIRE) == NULL || !live_end(block, &sample))
+    struct followed sample;
+    if (load(&tables, ACQUIRE) == NULL || !follow_end(&live, block, &sample))
         return;
-    stacks_end(sample.stack, sample.estimate);
+    stacks_end(sample.row, sample.estimate);
     PROBE_1("sample_free", block);
     traced_free(block);
 }
@@ -401,6 +401,11 @@ void *sample_realloc(void *block, size_t bytes, const void *site, const void *fr
     return result;
 }
 
+static size_t live_bytes(void)
+{
+    return LIVE_WAYS * sizeof(struct follow_way);
+}
+
 static size_t table_bytes(void)
 {
     return align_up(stacks_bytes() + live_bytes() + places_bytes() + python_bytes() +
@@ -432,7 +437,7 @@ static bool have_tables(void)
     if (extent_make_fixed(&made, bytes, MAPPING_ALIGN, NULL) != 0)
         return false;
     stacks_start(made.start);
-    live_start(made.start + stacks_bytes());
+    follow_start(&live, made.start + stacks_bytes(), LIVE_LOG2, LIVE_LOG2);
     places_start(made.start + stacks_bytes() + live_bytes());
     python_start(made.start + stacks_bytes() + live_bytes() + places_bytes());
     modules_seen_start(made.start + stacks_bytes() + live_bytes() + places_bytes() +
@@ -527,5 +532,11 @@ const struct watch_fact sample_facts[] = {
     FACT_AT("sample.start_ns", first_start_ns),
     FACT_AT("sample.on_before_ms", on_before_ms),
     FACT_AT("sample.tables", tables),
+    FACT_AT("live.table", live.ways),
+    FACT_NUMBER("live.ways", LIVE_WAYS),
+    FACT_NUMBER("live.way_bytes", sizeof(struct follow_way)),
+    FACT_NUMBER("live.block", offsetof(struct follow_way, block)),
+    FACT_NUMBER("live.stack", offsetof(struct follow_way, word)),
+    FACT_NUMBER("live.weight", offsetof(struct follow_way, estimate.weight)),
     FACTS_END,
 };

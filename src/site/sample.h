@@ -9,6 +9,7 @@
 
 #include "base/facts.h"
 #include "core/armed.h"
+#include "site/follow.h"
 #include "site/profile.h"
 #include "site/seen.h"
 
@@ -25,6 +26,9 @@ void sample_stop(void);
 uint32_t sample_starts(void);
 
 extern const struct watch_fact sample_facts[];
+
+/* Sets of live samples, and ways for them. */
+enum { LIVE_LOG2 = 12, LIVE_WAYS = FOLLOW_WAYS << LIVE_LOG2 };
 
 /* Sizes of the profiler's tables. */
 size_t sample_mapped_bytes(void);

@@ -43,7 +43,6 @@ extern "C" {
 #include "site/lifetime.h"
 #include "mem/span.h"
 #include "site/intern.h"
-#include "site/live.h"
 #include "site/poisson.h"
 #include "site/remote.h"
 #include "site/sample.h"

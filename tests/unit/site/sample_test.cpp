@@ -1,5 +1,5 @@
 /*
- * sample_test.cpp: site/sample.c, with site/stacks.c and site/live.c: what is estimated, against
+ * sample_test.cpp: site/sample.c, with site/stacks.c and site/follow.c: what is estimated, against
  * what was asked for.
  *
  * Seeds are fixed, so every run draws the same samples. Sites are made up: a site that is on no
@@ -745,7 +745,7 @@ TEST(Sample, AFullTableOfLiveBlocksLosesSamplesAndCountsThem)
     in_child([] {
         start(ALL, 3);
         std::vector<void *> blocks;
-        for (size_t i = 0; i < size_t(LIVE_SETS) * LIVE_WAYS + 1000; i++)
+        for (size_t i = 0; i < size_t{LIVE_WAYS} + 1000; i++)
             blocks.push_back(front_alloc(64, site_at(1 << 20), nullptr));
         const uint64_t lost = profile_facts().samples_lost;
         EXPECT_GE(lost, 1000u);

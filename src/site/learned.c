@@ -226,8 +226,8 @@ void learned_follow(const void *block, size_t index)
 {
     struct tables *all = load(&tables, ACQUIRE);
     struct record *record = &all->records[load(&places[index].record, RELAXED)];
-    struct followed followed = {.birth = load(&clock, RELAXED),
-                                .row = load(&places[index].record, RELAXED)};
+    struct followed followed = {.row = load(&places[index].record, RELAXED),
+                                .birth = load(&clock, RELAXED)};
     fetch_add(&record->births, followed.birth, RELAXED);
     fetch_add(&record->live, 1, RELAXED);
     if (follow_begin(&followed_blocks, block, followed)) {

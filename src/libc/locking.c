@@ -1,5 +1,5 @@
 /*
- * locking.c: mlockall, after which the heap grows by new mappings.
+ * locking.c: mlockall, after which the heap grows by new mappings, and moves blocks by copying.
  *
  * A mapping that is lengthened keeps its locks, or stays without, whatever the program asked for
  * since. A new mapping follows the last call of mlockall. The kernel fills all that is mapped, so
@@ -17,7 +17,7 @@ EXPORT int mlockall(int flags)
 {
     if ((flags & MCL_CURRENT) != 0 && (flags & MCL_ONFAULT) == 0)
         heap_unmap_clean();
-    os_extend_by_new_mappings();
+    os_note_locking();
     long result = system_call(SYS_mlockall, flags, 0, 0, 0, 0, 0);
     if (result < 0)
         os_set_errno((int)-result);

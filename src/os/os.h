@@ -92,8 +92,9 @@ int os_reserve(size_t size, size_t align, void **out);
 int os_reserve_apart(size_t size, enum os_place place, void **out);
 int os_extend(void *last, size_t size, size_t larger);
 
-/* From now on os_extend() makes new mappings, which are locked as new ones are (mlockall). */
-void os_extend_by_new_mappings(void);
+/* The program locks its memory (mlockall): from now on os_extend() makes new mappings, which are
+ * locked as new ones are, and os_move() fails. */
+void os_note_locking(void);
 size_t os_reach(void *last, size_t size, size_t most);
 int os_commit(void *start, size_t size);
 int os_purge(void *start, size_t size);

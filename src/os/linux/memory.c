@@ -158,11 +158,11 @@ int os_reserve_apart(size_t size, enum os_place place, void **out)
     return error;
 }
 
-static _Atomic bool extends_by_new_mappings;
+static _Atomic bool is_locking;
 
-void os_extend_by_new_mappings(void)
+void os_note_locking(void)
 {
-    store(&extends_by_new_mappings, true, RELAXED);
+    store(&is_locking, true, RELAXED);
 }
 
 /* The added part inherits name, flags and locks. Not where it must not inherit locks, nor where
@@ -170,7 +170,7 @@ void os_extend_by_new_mappings(void)
  * limit; or where a filter allows mremap only with the C library's flags. */
 int os_extend(void *last, size_t size, size_t larger)
 {
-    if (load(&extends_by_new_mappings, RELAXED))
+    if (load(&is_locking, RELAXED))
         return map_at((char *)last + size, larger - size, PROT_NONE);
     long at = system_call(SYS_mremap, (long)last, (long)size, (long)larger, 0, 0, 0);
     if (is_error(at) && at != -ENOMEM && at != -EFAULT)
@@ -205,7 +205,7 @@ size_t os_reach(void *last, size_t size, size_t most)
 /* Where the process may lock new mappings, without access: nothing is populated. */
 bool os_would_commit(size_t size)
 {
-    int protection = load(&extends_by_new_mappings, RELAXED) ? PROT_NONE : ACCESS;
+    int protection = load(&is_locking, RELAXED) ? PROT_NONE : ACCESS;
     long at = map(NULL, size, protection, FLAGS);
     return !is_error(at) && os_release((void *)at, size) == 0;
 }
@@ -309,8 +309,12 @@ int os_renew(void *start, size_t size)
     return 0;
 }
 
+/* Not locked pages: the kernel never takes off what it counted for their old place, and leaves that
+ * place without locks. */
 int os_move(void *from, void *to, size_t size)
 {
+    if (load(&is_locking, RELAXED))
+        return -EINVAL;
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     int error = told_mremap(from, size, size, flags, to);
     /* For these errors the kernel may have unmapped the target already. */

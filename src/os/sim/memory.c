@@ -181,7 +181,7 @@ static struct reservation *extensible(const char *call, void *last, size_t size)
 }
 
 /* The simulator locks nothing. */
-void os_extend_by_new_mappings(void) {}
+void os_note_locking(void) {}
 
 int os_extend(void *last, size_t size, size_t larger)
 {

@@ -2,7 +2,7 @@
 """Writes src/core/class_tables.c from the rule for block sizes. Run it after changing the rule; a test compares.
 
 The rule: 8; then steps of 16 to 256; of 32 to 512; of 64 to 1024; of 128 to 2048; then four classes a
-doubling up to 32 KiB.
+doubling up to 32 KiB; and 4608, as a page with a header is a common request.
 A slab is one unit of 64 KiB. For a block size d the check constants are M = floor(2^32 / d) + 1 and e = M * d - 2^32,
 which is not 0: an offset n < 2^16 is the start of one of the first k blocks exactly when (n * M mod 2^32) <
 (k - 1) * e + 1 (Lemire, Kaser, Kurz 2019, with the limit lowered to the last block that counts). Limits have 16 bits.
@@ -14,6 +14,7 @@ from pathlib import Path
 UNIT = 65536
 GRAIN_SMALL, SMALL_MAX = 8, 4096
 GRAIN_MEDIUM, MEDIUM_MAX = 256, 32768
+PAGE_AND_HEADER = 4608
 CACHE_BYTES_PER_BIN = 64 * 1024
 CACHE_BLOCKS_MIN, CACHE_BLOCKS_MAX = 16, 1023
 LISTS_LOG2 = 3
@@ -30,7 +31,7 @@ def block_sizes():
     while top < MEDIUM_MAX:
         sizes += [top + top // 4 * i for i in (1, 2, 3, 4)]
         top *= 2
-    return sizes
+    return sorted([*sizes, PAGE_AND_HEADER])
 
 
 def class_for(sizes, need):

@@ -53,7 +53,6 @@ struct cache_row {
     uint64_t used_bins;           /* bit by class: the bin has an array */
     uint64_t recent_bins;         /* bit by class: missed since the clock hand passed */
     uint8_t flushes[CLASS_LIMIT]; /* by class: flushes since the last miss */
-    char unused[(CLASS_LIMIT - CLASS_COUNT) * ENTRY_BYTES - 2 * 8 - CLASS_LIMIT];
 };
 _Static_assert(sizeof(struct cache_row) == CLASS_LIMIT * ENTRY_BYTES,
                "entries and rows are the same memory");

@@ -13,7 +13,7 @@
 #include "mem/region.h"
 
 enum {
-    CLASS_COUNT = 58,
+    CLASS_COUNT = 59,
     COHORT_LIMIT = 64,
     HOME_LIMIT = 8,
     ROWS_SHARED = HOME_LIMIT * COHORT_LIMIT,

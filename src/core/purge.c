@@ -248,6 +248,8 @@ static void purge_excess(size_t bytes, size_t slice)
         purged = purge_spans(dirty, budget);
     if (purged > 0 && excess <= budget)
         store(&dirty_left, dirty_bytes(), RELAXED);
+    if (purged > 0)
+        span_unmap_if_tight();
 }
 
 /* Begins a sweep over all slabs once an eighth of what they hold has become free since the last

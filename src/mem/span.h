@@ -69,6 +69,11 @@ size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
  * the kernel has promised for them. */
 void span_unmap_long(size_t least_bytes);
 
+/* span_note_tight: the kernel limits address space: from now on span_unmap_long() unmaps shorter
+ * spans too, and span_unmap_if_tight() does the same; before it does nothing. */
+void span_note_tight(void);
+void span_unmap_if_tight(void);
+
 /* Unmaps free spans when the kernel refuses `bytes` more address space, for any purpose. False:
  * there are none, or it would not help. */
 bool span_make_room(size_t bytes);

@@ -25,7 +25,15 @@ enum {
     PIECES_MAX = 256,
     TABLES_SHARE = 32, /* of the unmapped units: tables and bookkeeping grow too */
     TABLES_CHUNKS = 3, /* tables grow by steps of a chunk */
+    TIGHT_BYTES = 1024 * 1024, /* least piece unmapped for the program's own mappings */
 };
+
+static _Atomic bool is_tight;
+
+void span_note_tight(void)
+{
+    store(&is_tight, true, RELAXED);
+}
 
 /* If the lock is held, the addresses are lost, but no memory is. */
 void span_release_unmapped(size_t unit, size_t units)
@@ -200,6 +208,7 @@ static size_t unmap_clean(size_t wanted, size_t least)
 
 size_t span_unmap(size_t units)
 {
+    span_note_tight();
     size_t tables = units / TABLES_SHARE + TABLES_CHUNKS * CHUNK_UNITS;
     return unmap_clean(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
 }
@@ -207,7 +216,15 @@ size_t span_unmap(size_t units)
 /* Spans of at least a share of the region, so that few holes part its mapping. */
 void span_unmap_long(size_t least_bytes)
 {
+    if (load(&is_tight, RELAXED))
+        least_bytes = size_min(least_bytes, TIGHT_BYTES);
     size_t least = size_max(least_bytes >> UNIT_SHIFT, region_units() / HOLES_MAX);
     if (load(&span_clean_units, RELAXED) >= least)
         unmap_clean(SIZE_MAX, least);
+}
+
+void span_unmap_if_tight(void)
+{
+    if (load(&is_tight, RELAXED))
+        span_unmap_long(TIGHT_BYTES);
 }

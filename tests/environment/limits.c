@@ -2,7 +2,8 @@
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
- *          strict | returned | late_prctl | refused | locks_new | locks_old
+ *          strict | returned | late_prctl | refused | locks_new | locks_old | own_space | own_data |
+ *          own_early
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
@@ -10,7 +11,9 @@
  * names what it commits; strict with tables that grow by 64 MiB, and with a trim that gives no
  * addresses back; returned with a purger that unmaps nothing; refused with a `realloc` that takes
  * addresses in parts before the kernel was asked for all; locks_new and locks_old with a guard that
- * is lengthened with the locks that it has.
+ * is lengthened with the locks that it has; own_space, own_data and own_early with a heap that
+ * unmaps nothing until it is refused, and own_early with one that does not ask for limits at its
+ * start.
  */
 #define _GNU_SOURCE
 
@@ -242,6 +245,41 @@ static void check_returned(void)
     }
 }
 
+/* Frees blocks with `total` bytes, or as many as there are, and at once maps most of that. */
+static void check_own(size_t total)
+{
+    enum { SIZE = 300 * 1024 };
+    static void *blocks[GIB / SIZE];
+    size_t count = 0;
+    while (count * SIZE < total && (blocks[count] = malloc(SIZE)) != NULL)
+        memset(blocks[count++], 1, SIZE);
+    size_t own = count * SIZE / 8 * 5;
+    CHECK(mmap(NULL, own, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED,
+          "the limit leaves %zu MiB", own / MIB);
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+    CHECK(mmap(NULL, own, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED,
+          "%zu MiB were freed, and the program may not map %zu", count * SIZE / MIB, own / MIB);
+}
+
+static void check_own_space(void)
+{
+    limit(RLIMIT_AS, virtual_bytes() + 300 * MIB);
+    check_own(GIB / 2);
+}
+
+static void check_own_data(void)
+{
+    limit(RLIMIT_DATA, data_bytes() + 300 * MIB);
+    check_own(GIB / 2);
+}
+
+/* The limit is there when the heap starts, and no request is refused. */
+static void check_own_early(void)
+{
+    check_own(400 * MIB);
+}
+
 /* Requests that the limit refuses use up none of what the limit allows. */
 static void check_refused(void)
 {
@@ -301,10 +339,15 @@ int main(int count, char **words)
         {"refused", check_refused},
         {"locks_new", check_locks_new},
         {"locks_old", check_locks_old},
+        {"own_space", check_own_space},
+        {"own_data", check_own_data},
+        {"own_early", check_own_early},
     };
     check_is_calmalloc();
     check_time_limit(60);
     CHECK(count == 2, "which limit?");
+    if (strcmp(words[1], "own_early") == 0)
+        check_is_limited_to(GIB / 2, words);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (strcmp(words[1], modes[i].name) == 0) {
             modes[i].check();

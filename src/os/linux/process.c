@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -53,6 +54,13 @@ static enum os_huge huge_setting(size_t page_bytes)
     return word[1] == 'a' ? OS_HUGE_ALWAYS : OS_HUGE_ASKED;
 }
 
+static bool has_limit(int resource)
+{
+    struct rlimit limit;
+    return system_call(SYS_prlimit64, 0, resource, 0, (long)&limit, 0, 0) == 0 &&
+           limit.rlim_cur != RLIM_INFINITY;
+}
+
 void os_start(struct os_facts *out)
 {
     struct sysinfo info;
@@ -68,6 +76,7 @@ void os_start(struct os_facts *out)
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = core_limit,
         .huge_pages = huge_setting(auxiliary_value(AT_PAGESZ)),
+        .has_address_limit = has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA),
         .is_secure = auxiliary_value(AT_SECURE) != 0,
     };
 }

@@ -40,7 +40,8 @@ enum calm_exec_full {
     CALM_EXEC_SHED_OLDEST, /* drops the oldest waiting task of the busiest core with one
                               (`hash`: of the key's core; `jbsq`: of the held tasks), a sent
                               task only if no other waits, and calls on_shed; if none
-                              waits, as CALM_EXEC_REJECT */
+                              waits, or other threads stopped for 20 ms while they took it, as
+                              CALM_EXEC_REJECT */
     CALM_EXEC_WAIT         /* waits up to wait_ms, then as CALM_EXEC_REJECT; a worker never waits */
 };
 

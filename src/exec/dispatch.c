@@ -19,8 +19,11 @@
 #include "os/worker.h"
 
 enum {
-    WAIT_STEP_MS = 5,     /* a wait retries at least this often */
-    SLOT_LOOKS_MAX = 100, /* tries while another thread is returning a slot      */
+    WAIT_STEP_MS = 5,      /* a wait retries at least this often */
+    SLOT_LOOKS_MAX = 100,  /* tries while another thread is returning a slot      */
+    SHED_LOOKS_MAX = 1000, /* tries while the task to shed is between other threads' steps; */
+    SHED_PAUSES_MAX = 20,  /* then with a pause before each                                */
+    SHED_PAUSE_MS = 1,
 };
 
 /* The first class that holds `bytes`; POLICY_NO_CLASS for 0; `classes` when none does. */
@@ -218,10 +221,16 @@ static int shed_held(struct calm_exec *exec, const struct calm_task *task, const
     return result;
 }
 
-/* Sheds at the chosen core if the policy is binding; else a held task if it is bounded; else at the
- * busiest core, or the next one with a waiting task. */
-static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
-                        const struct job *facts)
+/* calm_exec_stop closes the inbox of held tasks first. */
+static bool is_stopping(const struct calm_exec *exec)
+{
+    return ring_is_closed(&exec->held.ready);
+}
+
+/* Sheds once: at the chosen core if the policy is binding; else a held task if it is bounded; else
+ * at the busiest core, or the next one with a waiting task. */
+static int shed_once(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
+                     const struct job *facts)
 {
     if (exec->policy->is_binding)
         return shed_at(exec, chosen, task, facts);
@@ -236,6 +245,36 @@ static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct ca
     return result;
 }
 
+/* A core that counts two tasks runs one, and the other waits. A full inbox of held tasks has
+ * some. */
+static bool any_waits(const struct calm_exec *exec, uint32_t chosen)
+{
+    if (exec->policy->bound != 0)
+        return true;
+    return watch_count(&exec->lines[exec->policy->is_binding ? chosen : busiest(exec)]) >= 2;
+}
+
+/* Looks again where a task waits but none was found: threads that shed at the same time have it in
+ * their hands, or a thread that stopped between N1 and N2 hides it. */
+static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
+                        const struct job *facts)
+{
+    static _Atomic uint32_t nobody;
+    int result = shed_once(exec, chosen, task, facts);
+    for (unsigned looks = 0; result == CALM_EXEC_EFULL && any_waits(exec, chosen); looks++) {
+        if (is_stopping(exec))
+            return CALM_EXEC_ESTOPPED;
+        if (looks == SHED_LOOKS_MAX + SHED_PAUSES_MAX)
+            break;
+        if (looks < SHED_LOOKS_MAX)
+            cpu_relax();
+        else
+            os_wait(&nobody, 0, SHED_PAUSE_MS);
+        result = shed_once(exec, chosen, task, facts);
+    }
+    return result;
+}
+
 /* The slot's contents apart from the payload. */
 static struct job job_of(const struct calm_task *task, uint32_t class)
 {
@@ -246,12 +285,6 @@ static struct job job_of(const struct calm_task *task, uint32_t class)
                         .hint_ns = task->hint_ns,
                         .payload_bytes = task->payload_bytes,
                         .class = (uint8_t)class};
-}
-
-/* calm_exec_stop closes the inbox of held tasks first. */
-static bool is_stopping(const struct calm_exec *exec)
-{
-    return ring_is_closed(&exec->held.ready);
 }
 
 /* Tries once to have the task accepted. While the executor stops, sheds nothing and returns

@@ -3,6 +3,7 @@ doing it, what is at an address, and the same from core files and in gdb.
 
 What each test was seen to fail on is noted in it.
 """
+import ctypes
 import json
 import os
 import re
@@ -23,10 +24,19 @@ MIB = 1 << 20
 SCREEN_LINES, SCREEN_COLUMNS = 24, 80
 
 
+def without_huge_pages():
+    """For this process and its children: a huge page has in memory what the program did not write, and the kernel
+    gives it where it happens to have one."""
+    PR_SET_THP_DISABLE = 41
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
 class Explain(InFolder):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        without_huge_pages()
         cls.program = cls.path("explained")
         run("cc", "-g", "-O1", "-pthread", os.path.join(HERE, "explained.c"), "-o", cls.program)
 

@@ -2,8 +2,8 @@
  * limits.c: limits that a program sets while it runs mean what they mean without this library.
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
- *          strict | returned | late_prctl | refused | locks_new | locks_old | own_space | own_data |
- *          own_early
+ *          strict | returned | late_prctl | refused | locks_new | locks_old | own_space |
+ *          own_data | own_early
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *

@@ -14,7 +14,17 @@ from harness import Failure, Skip, World, find_program
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 AFTER_THE_START = ("mmap", "munmap", "mremap", "madvise", "mprotect", "futex", "rt_sigprocmask")
-AT_THE_START = ("sysinfo", "sched_getaffinity", "getpid", "getrandom", "rseq", "membarrier", "prctl", "getcpu")
+AT_THE_START = (
+    "sysinfo",
+    "sched_getaffinity",
+    "prlimit64",
+    "getpid",
+    "getrandom",
+    "rseq",
+    "membarrier",
+    "prctl",
+    "getcpu",
+)
 LAUNCHING = ("execve", "write")
 UNCOUNTED = ("exit", "exit_group", "rt_sigreturn", "restart_syscall")  # strace counts what returns
 BY_CHANCE = (

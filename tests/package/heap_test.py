@@ -65,9 +65,9 @@ class Heap(InFolder):
         done = self.heap(small().write(self.path("small")))
         self.assertEqual(done.stderr, "")
         self.assertEqual(self.rows(done.stdout), [
-            ["3.0 MiB", "6", "75.0%", "Parser::add", "/src/parser.cpp:31"],
-            ["1.0 MiB", "1,000", "25.0%", "buffer", "/src/buffer.c:7"]])
-        self.assertRegex(done.stdout, r"(?m)^  live at the end +4\.0 MiB in 1,006 blocks$")
+            ["~3.0 MiB", "6", "75.0%", "Parser::add", "/src/parser.cpp:31"],
+            ["~1.0 MiB", "1,000", "25.0%", "buffer", "/src/buffer.c:7"]])
+        self.assertRegex(done.stdout, r"(?m)^  live at the end +4\.0 MiB ± 1\.1 MiB in 1,006 blocks$")
         self.assertRegex(done.stdout, r"(?m)^  allocated +71\.0 MiB in 9,081 blocks, of which 94% was freed$")
         self.assertRegex(done.stdout, r"(?m)^  growth +4\.0 MiB in 2\.50 s, 1\.6 MiB a second$")
 
@@ -76,7 +76,7 @@ class Heap(InFolder):
         done = self.heap(small().write(self.path("small")), "--by", "alloc", "--top", "2")
         self.assertEqual(self.rows(done.stdout), [
             ["60.0 MiB", "9,000", "84.5%", "buffer", "/src/buffer.c:7"],
-            ["7.0 MiB", "70", "9.9%", "gone", "/src/gone.c:1"],
+            ["~7.0 MiB", "70", "9.9%", "gone", "/src/gone.c:1"],
             ["and 1 more site with 4.0 MiB (5.6%); --top 0 shows all"]])
 
     def test_leaks_are_whole_stacks(self):
@@ -121,7 +121,7 @@ class Heap(InFolder):
         kib = Writer(types=(("inuse_space", "kilobytes"), ("inuse_objects", "count"))).add([MAIN], [2048, 5])
         self.file("plain", kib.message())  # unpacked is allowed
         self.assertEqual(self.rows(self.heap(self.path("plain")).stdout),
-                         [["2.0 MiB", "5", "100.0%", "main", "/src/main.c:9"]])
+                         [["~2.0 MiB", "5", "100.0%", "main", "/src/main.c:9"]])
 
     def test_the_last_of_several_appended_profiles_counts(self):
         # Seen to fail: the first of them taken.
@@ -134,8 +134,9 @@ class Heap(InFolder):
         def said(samples, count=100 * 1024, size=1024):
             writer = Writer(comments=("calmalloc 0.1.0; %d samples, 0 lost" % samples,))
             return self.heap(writer.add([MAIN], [count, count * size, 0, 0]).write(self.path("thin"))).stdout
-        self.assertIn("once in some 2.0 MiB, not 512 KiB", said(50))
-        self.assertIn("once in 512 KiB on average", said(150))
+        self.assertIn("once in some 2.0 MiB: requests came too fast for 512 KiB", said(50))
+        self.assertIn("once in some 682 KiB: ", said(150))
+        self.assertIn("once in 512 KiB on average", said(170))
         self.assertIn("once in 512 KiB on average", said(100, 100, 64 * MIB))  # each of the large ones is sampled
 
     def test_samples_without_room_are_told_first_and_with_what_helps(self):
@@ -278,7 +279,8 @@ class Heap(InFolder):
         # Seen to fail: --by unchecked; a third file taken for PROGRAM.
         path = small().write(self.path("small"))
         self.refused(2, "calm heap -- PROGRAM", "--top", "3")
-        self.refused(2, "inuse or alloc", "--by", "size", path)
+        self.refused(2, "inuse, alloc or peak", "--by", "size", path)
+        self.refused(2, "for a PROGRAM that is started", "--by", "peak", path)
         self.refused(2, "--rate is a whole number", "--rate", "0", "--", "true")
         self.refused(2, "--top is a whole number", "--top", "many", path)
         self.refused(2, "takes no argument", path, path, path)
@@ -540,6 +542,63 @@ class Heap(InFolder):
         lines = self.heap(self.path("kept"), "--leaks", "--top", "1").stdout.splitlines()
         at = next(index for index, line in enumerate(lines) if line.startswith("    hold"))
         self.assertTrue(lines[at + 1].startswith("    main  "), lines)
+
+    def test_the_error_that_is_told_is_that_of_the_estimate(self):
+        # 20,000 blocks of 1,000 bytes, sampled once in 64 KiB: 6 % of error. Seen to fail: samples taken for blocks.
+        path = self.program("holder", self.HOLDER, "-g", "-O1")
+        off = []
+        for _ in range(8):
+            done = self.heap("--rate", "64", "--", path, "word", check=False, stdin=None, input="A")
+            live, error = re.search(r"live at the end +([\d.]+) MiB ± ([\d.]+) MiB in", done.stderr).groups()
+            self.assertTrue(0.9 < float(error) < 1.4, error)
+            off.append((float(live) - 20000 * 1000 / MIB) / float(error))
+        self.assertLess(max(map(abs, off)), 5)
+        self.assertGreater(max(map(abs, off)), 0.1)
+
+    def test_of_a_program_that_frees_all_the_largest_look_is_shown(self):
+        # Seen to fail: an empty table; the last look shown; a child called pk.
+        path = self.program("rounds", "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+                            "char *kept[60000];\n"
+                            "__attribute__((noinline)) static void hold(int i)\n"
+                            "{ kept[i] = malloc(1000); *kept[i] = 1; }\n"
+                            "int main(int count, char **words)\n{\n    for (int round = 0; round < 3; round++) {\n"
+                            "        int most = round == 1 ? 60000 : 20000;\n"
+                            "        for (int i = 0; i < most; i++)\n            hold(i);\n"
+                            "        usleep(round == 1 ? 2500000 : 500000);\n"
+                            "        for (int i = count > 1 && round == 2 ? 10000 : 0; i < most; i++)\n"
+                            "            free(kept[i]);\n    }\n    return 0;\n}\n", "-g", "-O1")
+        done = self.heap("--rate", "16", "--", path)
+        self.assertRegex(done.stderr, r"(?m)^  largest look +[\d.]+ s before the end")
+        self.assertRegex(done.stderr, r"(?m)^  live at the end +\S+ K?i?B, counted exactly$")
+        self.assertRegex(done.stderr,
+                         r"(?m)^  live then +(5[2-9]|6[0-2])\.\d MiB ± .*, counted exactly [56]\d\.\d MiB$")
+        self.assertEqual([row[3:] for row in self.rows(done.stderr)], [["hold", path + ".c:6"]])
+        self.assertNotIn("children", done.stderr)
+        done = self.heap("--rate", "16", "--", path, "leak")
+        self.assertRegex(done.stderr, r"(?m)^  live at the end +(9|10)\.\d MiB ± ")
+        self.assertRegex(done.stderr, r"(?m)^  largest look +live \d\d\.\d MiB, .* --by peak shows it$")
+        kept = self.path("peak.pb.gz")
+        done = self.heap("--rate", "16", "--by", "peak", "--leaks", "--pprof", kept, "--", path, "leak")
+        self.assertRegex(done.stderr, r"(?m)^  live then +(5[2-9]|6[0-2])\.\d MiB")
+        self.assertRegex(done.stderr, r"(?m)^    main  ")
+        self.assertRegex(self.heap(kept).stdout, r"(?m)^  live at the end +(5[2-9]|6[0-2])\.\d MiB")
+        done = self.heap("--by", "peak", "--", self.program("empty", "int main(void) { return 0; }\n"), check=False)
+        self.assertIn("no look at", done.stderr)
+
+    def test_a_static_program_that_is_linked_with_calmalloc(self):
+        # Seen to fail: told to link what it is linked with; one line of a stack and no word.
+        archive = os.path.join(os.path.dirname(self.library), "libcalmalloc.a")
+        if not os.path.exists(archive):
+            self.skipTest("the archive is not built")
+        frames = {}
+        for name, flags in (("plain", ["-static"]), ("frames", ["-static", "-Wl,--eh-frame-hdr"])):
+            path = self.program(name, self.HOLDER, "-g", "-O1", *flags, archive)
+            done = self.heap("--rate", "16", "--leaks", "--top", "1", "--", path, "word", check=False, stdin=None,
+                             input="A")
+            self.assertEqual(done.returncode, 7, done.stderr)
+            frames[name] = re.findall(r"(?m)^    (\w+)  ", done.stderr), "the calling line is known" in done.stderr
+        self.assertEqual(frames["plain"], (["hold"], True))
+        self.assertEqual((frames["frames"][0][:2], frames["frames"][1]), (["hold", "main"], False))
 
     def test_the_programs_own_profile_is_told_from_its_childrens(self):
         # Seen to fail: the first profile taken.

@@ -219,7 +219,7 @@ class Killed(InFolder):
         self.say(process)
         errors = self.ended(process, 5)
         self.assertNotIn("last seen", errors)
-        self.assertRegex(errors, r"live at the end +\S+ MiB in .*, counted exactly 19\.\d MiB")
+        self.assertRegex(errors, r"live at the end +\S+ MiB .*in .*, counted exactly 19\.\d MiB")
 
     # Several processes.
 

@@ -274,9 +274,10 @@ COMMANDS = {entry.name: entry for entry in (
             "the growth from PROFILE to LATER is shown. A PID in place of PROFILE is a process that runs already on\n"
             "calmalloc: it is sampled for a while, and left as it was. Exit codes are those of `calm run`.",
             command_heap, [
-                Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average; less is finer and slower",
-                       "512"),
-                Option("by", "inuse|alloc", "order by what is live, or by all that was ever allocated", "inuse"),
+                Option("rate", "KIB", "one sample for each KIB of 1024 bytes on average, else 256, of a PID 512; less "
+                       "is finer and slower"),
+                Option("by", "ORDER", "inuse: what is live at the end; alloc: all that was ever allocated; peak: what "
+                       "was live at the largest of some looks", "inuse"),
                 Option("top", "N", "show the N largest; 0 shows all; else 20, or what a terminal has room for"),
                 Flag("leaks", "show whole stacks of what is live at the end"),
                 Option("pprof", "FILE", "keep the profile in FILE, for pprof and for comparing"),

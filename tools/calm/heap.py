@@ -23,6 +23,9 @@ from trouble import Trouble
 
 USAGE = 2
 RATE_KIB_MAX = 1 << 20
+RATE_KIB, RATE_KIB_RUNNING = 256, 512  # a process that runs already is sampled more thinly where samples cost much
+PEAK = "peak"
+PEAK_TIMES = 2  # so many times what is live at the end, the largest look is worth a word
 CHILDREN_SHOWN = 5
 
 
@@ -40,13 +43,13 @@ class Request:
     process: str = None
 
     def check(self):
-        self.rate = number("--rate", self.rate, 1, RATE_KIB_MAX)
+        self.rate = number("--rate", self.rate, 1, RATE_KIB_MAX) if self.rate is not None else None
         if self.seconds is not None:
             self.seconds = number("--seconds", self.seconds, 1, 1 << 20)
         if self.top is not None:
             self.top = number("--top", self.top, 0, 1 << 30)
-        if self.by not in heap_table.ORDERS:
-            raise Trouble("--by is inuse or alloc, not '%s'." % self.by, USAGE)
+        if self.by not in (*heap_table.ORDERS, PEAK):
+            raise Trouble("--by is inuse, alloc or peak, not '%s'." % self.by, USAGE)
 
 
 def number(name, text, low, high):
@@ -75,7 +78,7 @@ def start(request, words, profile=None):
         if name is not None:
             run.check_writable(name)
     profile_fd = run.shared_descriptor("calm-profile")
-    options = ["profile_kb=%d" % request.rate, "profile_fd=%d" % profile_fd]
+    options = ["profile_kb=%d" % (request.rate or RATE_KIB), "profile_fd=%d" % profile_fd]
     run.become(path, words, options, "_heap_report", {"request": asdict(request), "profile_fd": profile_fd},
                "profile")
 
@@ -121,11 +124,22 @@ def show_run(plan, data, result, heaps, seen, behind):
         raise Trouble(why_no_profile(name, result["status"], seen, behind) + hint(plan["words"][0]))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
     heap = run.heap_of(heaps, profile.pid())
-    rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen, last.get(id(profile)))
+    largest = largest_look(request, profile, seen) if profile is own else None
+    if request.by == PEAK and largest is None:
+        raise Trouble("no look at '%s' found a profile, and --by peak shows the largest; it takes the first after some "
+                      "tenths of a second." % name)
+    if request.by == PEAK:
+        own = profile = largest
+        rows = at_its_largest(profile, seen, heap, result["peak_rss_bytes"])
+        request.by = "inuse"
+    else:
+        rows = summary(profile, heap, result["peak_rss_bytes"] if profile is own else None, seen,
+                       last.get(id(profile)))
+        rows += largest_row(profile, largest, seen)
     rows += runtimes.rest([mapping.path for mapping in profile.mappings])
     if profile.processes > 1 and last:
         rows.insert(0, ("last seen", "from outside, %d of these, which wrote no profile" % len(last)))
-    others = [other for other in profiles if other is not own]
+    others = [other for other in profiles if other is not own and other.pid() != result["pid"]]
     if request.process is None and others:
         rows += children(others)
     if request.process is None:
@@ -134,8 +148,39 @@ def show_run(plan, data, result, heaps, seen, behind):
         rows.append(("not seen", "%s: %s" % (say.count(len(seen.refused), "child", "children"), seen.refused[0])))
     title = " ".join(plan["words"])
     show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
+    if request.leaks or request.html or request.collapsed:
+        tell(program.stacks_advice(profile.mappings[0].path if profile.mappings else plan["path"]))
     tell(runtimes.advice([mapping.path for mapping in profile.mappings], os.environ))
     tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
+
+
+def largest_look(request, profile, seen):
+    """The program's profile when the most was live of all looks, or None. Of a program that has freed all, it is what
+    to show: `request` then asks for it."""
+    largest = last_look.profile_of(seen.largest) if seen.largest else None
+    is_plain = not (request.leaks or request.pprof or request.html or request.collapsed)
+    if largest and request.by == "inuse" and is_plain and not profile.total("live_bytes"):
+        request.by = PEAK if largest.total("live_bytes") else request.by
+    return largest
+
+
+def at_its_largest(profile, seen, heap, peak_rss_bytes):
+    """The facts above the table of the largest look."""
+    live = max(0, heap_table.whole(heap.get("allocated_bytes")) - heap_table.whole(heap.get("cached_bytes"))) \
+        if heap else None
+    rows = [("largest look", "%.1f s before the end; more may have been live between two looks" %
+             seen.age(seen.largest))]
+    if live is not None:
+        rows.append(("live at the end", "%s, counted exactly" % say.amount(live)))
+    return rows + heap_table.summary(profile, seen.largest["heap"], peak_rss_bytes, "live then")
+
+
+def largest_row(profile, largest, seen):
+    size = largest.total("live_bytes") if largest else 0
+    if size < PEAK_TIMES * profile.total("live_bytes") or size == 0:
+        return []
+    return [("largest look", "live %s, %.1f s before the end; --by peak shows it" % (say.amount(size),
+                                                                                 seen.age(seen.largest)))]
 
 
 def summary(profile, heap, peak_rss_bytes, seen, state):
@@ -206,7 +251,9 @@ def why_no_profile(name, status, seen, behind):
 def read(request, path, later):
     request.check()
     if path is None:
-        raise Trouble("heap needs two dashes and a PROGRAM, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
+        raise Trouble("heap needs two dashes and a PROGRAM, a PID, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
+    if request.by == PEAK:
+        raise Trouble("--by peak is for a PROGRAM that is started: calm heap --by peak -- PROGRAM ARGS...", USAGE)
     if path.isdecimal() and not os.path.exists(path):
         return watch(request, int(path), later)
     if request.seconds is not None:
@@ -252,7 +299,7 @@ def watch(request, pid, later):
         if name is not None:
             run.check_writable(name)
     import heap_live
-    session, notes = heap_live.sample(pid, request.rate * 1024, request.seconds)
+    session, notes = heap_live.sample(pid, (request.rate or RATE_KIB_RUNNING) * 1024, request.seconds)
     profile, is_ours = session.profile, session.began is not None
     rows = heap_table.watched(profile, session.totals, is_ours) + session.rest + [("noted", note) for note in notes]
     if is_ours:

@@ -16,7 +16,9 @@ ROWS_BELOW = 9  # what follows the table: how many others there are, extensions,
 NAME_MIN = 14  # columns that a function and a place have at least
 EXTENSIONS_SHOWN = 3
 UNSEEN_MIN, UNSEEN_MIN_BYTES = 0.1, 1 << 20  # of what is live: less may be the samples' error
-THINNED_MIN = 2  # so many times fewer samples than the rate lets expect are worth a word
+THINNED_MIN = 1.25  # so many times fewer samples than the rate lets expect are worth a word
+ERROR_MIN = 0.005  # of the whole: a smaller standard error is not worth a word
+ROUGH_MIN = 0.25  # an estimate whose standard error is a larger share of it is marked
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Site:
     live_blocks: int = 0
     all_bytes: int = 0
     all_blocks: int = 0
+    variances: dict = field(default_factory=lambda: {"live_bytes": 0.0, "all_bytes": 0.0})
     # Of a script's line: the functions of extensions, in other languages, that it called, with what they hold.
     extensions: dict = field(default_factory=lambda: {"live_bytes": {}, "all_bytes": {}})
 
@@ -33,14 +36,30 @@ class Site:
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(stack, name))
 
+    def text(self, by_bytes):
+        """Bytes, marked where they are rough."""
+        size = getattr(self, by_bytes)
+        return ("~" if math.sqrt(self.variances[by_bytes]) > ROUGH_MIN * size else "") + say.amount(size)
+
+
+def variance(stack, by_bytes, by_blocks, period):
+    """Of an estimate: each block of S bytes was sampled with the probability 1 - exp(-S / period)."""
+    size, blocks = getattr(stack, by_bytes), getattr(stack, by_blocks)
+    if not (period and size > 0 and blocks > 0):
+        return 0.0
+    sampled_share = -math.expm1(-size / blocks / period)
+    return size * size / blocks * (1 / sampled_share - 1) if sampled_share > 0 else 0.0
+
 
 def sites(profile, frames):
     """The sites of a profile by (function, place), with what their stacks add up to."""
-    found = {}
+    found, period = {}, (profile.period or 0) * thinned(profile)
     for stack, names in zip(profile.stacks, frames):
         frame = site_of(names)
         site = found.setdefault((frame.name, frame.place()), Site(frame))
         site.add(stack)
+        for by_bytes, by_blocks in ORDERS.values():
+            site.variances[by_bytes] += variance(stack, by_bytes, by_blocks, period)
         extension = extension_of(names) if frame.is_of_script else None
         if extension is not None:
             for name, sizes in site.extensions.items():
@@ -91,9 +110,9 @@ def sampled(profile):
     """How often was sampled."""
     times = thinned(profile)
     if times < THINNED_MIN:
-        return "once in %s on average; what is smaller than that in all may be missing" % say.amount(profile.period)
-    return "once in some %s, not %s, since it came thick; a --rate below 512 is kept to" % (
-        say.amount(profile.period * times), say.amount(profile.period))
+        return "once in %s on average; ~ marks what may be off by half" % say.amount(profile.period)
+    return "once in some %s: requests came too fast for %s, but --rate 511 keeps to it; ~ marks what may be off by " \
+        "half" % (say.amount(profile.period * times), say.amount(profile.period))
 
 
 def missing(profile):
@@ -138,8 +157,11 @@ def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     if heap is not None:
         counted = ", counted exactly %s" % say.amount(
             max(0, whole(heap.get("allocated_bytes")) - whole(heap.get("cached_bytes"))))
-    rows = missing(profile) + [(when, "%s in %s%s" % (
-        say.amount(live), say.count(profile.total("live_blocks"), "block"), counted))]
+    period = (profile.period or 0) * thinned(profile)
+    error = math.sqrt(sum(variance(stack, *ORDERS["inuse"], period) for stack in profile.stacks))
+    rows = missing(profile) + [(when, "%s%s in %s%s" % (
+        say.amount(live), " ± " + say.amount(error) if error >= ERROR_MIN * live > 0 else "",
+        say.count(profile.total("live_blocks"), "block"), counted))]
     if profile.has_all:
         freed = max(0.0, 100.0 * (1 - live / total)) if total else 0.0
         rows.append(("allocated", "%s in %s, of which %.0f%% was freed" % (
@@ -174,7 +196,7 @@ def table(profile, found, request, stream):
         return
     shown, hidden = cut(entries, request.top)
     head = ["live" if request.by == "inuse" else "allocated", "blocks", "share", "function", "place"]
-    rows = [[say.amount(getattr(site, by_bytes)), format(getattr(site, by_blocks), ","),
+    rows = [[site.text(by_bytes), format(getattr(site, by_blocks), ","),
              share(getattr(site, by_bytes), whole), short(site.frame.name), place_of(site.frame)] for site in shown]
     say.table(head, fitted(head, rows, stream), stream, left=2)
     through(shown, by_bytes, stream)

@@ -3,7 +3,7 @@
 `calm _watch` is a process beside PROGRAM: tools/launch/calm_launch.c starts it, asks it to look before a SIGTERM is
 passed on, and kills it once PROGRAM has ended. It looks from outside as `calm top` does, so PROGRAM runs no instruction
 for it, and keeps what it saw in a memory file, where the reporter finds it. Of a process that ends or becomes another
-program the last look is kept.
+program the last look is kept, and of PROGRAM, where it has a profile, also the look with the most live bytes.
 
 The memory file begins with HEAD: where the state lies, its bytes and their checksum. A new state is written beside the
 old one before the head is, so whenever the watcher is killed one of them is whole.
@@ -45,6 +45,7 @@ class Seen:
 
     def __init__(self, pid):
         self.pid, self.watched, self.state, self.trouble, self.is_idle = pid, None, None, None, False
+        self.largest = None
         self.skips = self.skipped = 0
 
     def look(self, has_profile):
@@ -58,6 +59,8 @@ class Seen:
             self.is_idle = not self.watched.has_started()
             if not self.is_idle:
                 self.state = state_of(self.watched, has_profile)
+                if self.state["profile"] and live_bytes(self.state) > live_bytes(self.largest):
+                    self.largest = self.state
             self.skips = self.skipped = 0
             self.trouble = None
         except (Gone, Trouble) as why:
@@ -76,6 +79,11 @@ class Seen:
         ended, self.watched, self.state = self.state, None, None
         self.skips = 0
         return dict(ended, fate=fate) if ended is not None else None
+
+
+def live_bytes(state):
+    """In a state, or -1 where there is none."""
+    return -1 if state is None else state["heap"]["allocated_bytes"] - state["heap"]["cached_bytes"]
 
 
 def state_of(watched, has_profile):
@@ -167,6 +175,7 @@ class Watcher:
         data = marshal.dumps({
             "trouble": self.seen[self.pid].trouble,
             "idle": self.seen[self.pid].is_idle,
+            "largest": self.seen[self.pid].largest,
             "refused": [one.trouble[0] for one in self.seen.values() if one.trouble and one.trouble[1]],
             "states": self.ended + [one.state for one in self.seen.values() if one.state is not None]})
         if len(data) > STATE_BYTES_MAX:
@@ -235,6 +244,7 @@ class LastLook:
         self.end, self.pid, self.status = result["end_us"] / 1e6, result["pid"], result["status"]
         found = read(descriptor)
         self.trouble, self.refused, self.states = found["trouble"], found["refused"], found["states"]
+        self.largest = found["largest"]  # of the program's looks, that with the most live bytes, or None
         self.is_idle = found["idle"]  # it had asked for no memory when it was last looked at
 
     def own(self):
@@ -262,7 +272,7 @@ class LastLook:
 
 
 def read(descriptor):
-    nothing = {"trouble": None, "idle": False, "refused": [], "states": []}
+    nothing = {"trouble": None, "idle": False, "largest": None, "refused": [], "states": []}
     try:
         place, length, checksum = HEAD.unpack(os.pread(descriptor, HEAD.size, 0))
         data = os.pread(descriptor, length, place) if length <= STATE_BYTES_MAX else b""

@@ -2,6 +2,7 @@
 
 Exit codes are the shell's: 127 when there is no such program, 126 when it is there but cannot be run on calmalloc.
 """
+import mmap
 import os
 import shutil
 import stat
@@ -10,7 +11,8 @@ import struct
 from trouble import Trouble
 
 NOT_FOUND, CANNOT_RUN = 127, 126
-PT_DYNAMIC, PT_INTERP = 2, 3
+LINKED_MARK = b"calmalloc facts"
+PT_DYNAMIC, PT_INTERP, PT_GNU_EH_FRAME = 2, 3, 0x6474E550
 ET_DYN, DT_FLAGS_1, DF_1_PIE = b"\3\0", 0x6FFFFFFB, 0x08000000
 OFFSET_MAX, PART_BYTES_MAX = 1 << 62, 1 << 20
 SCRIPT_DEPTH_MAX = 5
@@ -82,10 +84,32 @@ def check_elf(path, file, head):
     if interpreter is None:
         if os.path.basename(path).startswith(("ld-", "ld.")):
             return  # the loader itself, given a program as its argument
+        if is_linked_with_calmalloc(file):
+            return
         raise Trouble("'%s' is statically linked, so nothing can be preloaded; link it with libcalmalloc.a instead "
                       "(calm install PREFIX brings it)." % path, CANNOT_RUN)
     if "musl" in interpreter:
         raise Trouble("'%s' uses the C library musl; the preloadable library is built for glibc." % path, CANNOT_RUN)
+
+
+def stacks_advice(path):
+    """What to tell of a program whose stacks the library cannot walk, or None: the table that says how is looked for
+    with PT_GNU_EH_FRAME."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if head[:4] != b"\x7fELF" or elf_part(file, head, PT_GNU_EH_FRAME) is not None:
+                return None
+    except OSError:
+        return None
+    return ("of each stack only the calling line is known, as '%s' is linked without the table of frames; "
+            "-Wl,--eh-frame-hdr, or -static-pie, links it with one." % path)
+
+
+def is_linked_with_calmalloc(file):
+    """Whether the facts that the library tells of itself (docs/design/watching.md) are in a program."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(LINKED_MARK) >= 0
 
 
 def elf_part(file, head, wanted):

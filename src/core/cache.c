@@ -453,9 +453,8 @@ static void lower_limit(struct cache *cache, unsigned bin)
         cache_array_resize(cache, bin, blocks - FALLING_STEP);
 }
 
-/* Flushes part of a full array, FLUSH_MAX at most: half, or all but one after FLUSHES_STEADY
- * flushes of one cache's bin without a miss. What forms no run leaves a few at a time
- * (flush_most()). */
+/* Flushes part of a full array, FLUSH_MAX at most: half, or all but one after FLUSHES_MAX flushes
+ * of one cache's bin without a miss. What forms no run leaves a few at a time (flush_most()). */
 static void flush_full(struct cache *cache, unsigned bin, bool is_less)
 {
     size_t blocks = array_of(cache->entries[bin].limit).blocks;

@@ -106,7 +106,7 @@ static void add_piece(struct text *text, struct piece piece)
 static void complain_of_value(struct text *complaints, const struct option *option,
                               struct piece value)
 {
-    text_format(complaints, "calmalloc: option %s cannot be \"", option->name);
+    text_format(complaints, "calmalloc: option %s stays, as it cannot be \"", option->name);
     add_piece(complaints, value);
     if (option->words != NULL) {
         text_format(complaints, "\"; it is one of %s\n", option->words);
@@ -128,9 +128,10 @@ static void parse_one(struct piece part, struct text *complaints)
     struct piece value = {part.start + skipped, part.length - skipped};
     const struct option *option = find(name);
     if (option == NULL) {
-        text_add(complaints, "calmalloc: there is no option \"");
+        text_add(complaints, "calmalloc: \"");
         add_piece(complaints, name);
-        text_add(complaints, "\"; see `calm options`\n");
+        text_add(complaints, "\" in CALM_OPTIONS is ignored, as there is no such option; "
+                             "`./calm options` lists them, NAME=VALUE,NAME=VALUE sets them\n");
         return;
     }
     uint64_t number;
@@ -142,13 +143,23 @@ static void parse_one(struct piece part, struct text *complaints)
         complain_of_value(complaints, option, value);
 }
 
+static struct piece without_blanks(struct piece part)
+{
+    while (part.length > 0 && *part.start == ' ')
+        part = (struct piece){part.start + 1, part.length - 1};
+    while (part.length > 0 && part.start[part.length - 1] == ' ')
+        part.length--;
+    return part;
+}
+
 void options_parse(const char *line, struct text *complaints)
 {
     while (*line != '\0') {
-        struct piece part = {line, length_until(line, ',')};
+        size_t length = length_until(line, ',');
+        struct piece part = without_blanks((struct piece){line, length});
         if (part.length > 0)
             parse_one(part, complaints);
-        line += part.length + (line[part.length] == ',');
+        line += length + (line[length] == ',');
     }
 }
 

@@ -62,9 +62,9 @@ def memory_of(word):
     if is_core(word):
         return Core(word)
     if os.path.exists(word):
-        raise Trouble("'%s' is not a core file." % word, USAGE)
+        raise Trouble("'%s' is not a core file; explain takes one, or the number of a process." % word, USAGE)
     if os.sep in word:
-        raise Trouble("there is no file '%s'." % word, USAGE)
+        raise Trouble("there is no file '%s'; explain takes a core file, or the number of a process." % word, USAGE)
     raise Trouble("explain takes the number of a process or a core file, not '%s'; `pgrep -f` finds a number." % word,
                   USAGE)
 
@@ -127,8 +127,8 @@ def table(numbers):
 
 def block_words(numbers):
     words = "live blocks"
-    if numbers["untouched"]:
-        words += ", %s of them never written" % say.amount(numbers["untouched"])
+    if numbers["untouched"]:  # of a core, which has no pages of zeros
+        words += ", %s of them %s" % (say.amount(numbers["untouched"]), "never written" if numbers["rss"] else "zeros")
     return words
 
 
@@ -242,7 +242,8 @@ class Sites:
         if self.sees_all:
             return ": none was sampled; a smaller profile_kb samples more often."
         if not self.subject.memory.is_running:
-            return ": neither was the profiler on nor were sites told apart."
+            return (": neither was the profiler on nor were sites told apart; CALM_OPTIONS=profile_kb=512 from the "
+                    "start has the next core tell.")
         return ("; `calm heap %d` sees only what is asked for from now on; to learn who asked for this, restart with "
                 "CALM_OPTIONS=profile_kb=512." % self.subject.memory.pid)
 

@@ -18,7 +18,9 @@ import program
 import run
 import runtimes
 import say
+from core_memory import is_core
 from heap_symbols import Symbols
+from process_memory import Process
 from trouble import Trouble
 
 USAGE = 2
@@ -252,6 +254,8 @@ def read(request, path, later):
     request.check()
     if path is None:
         raise Trouble("heap needs two dashes and a PROGRAM, a PID, or a PROFILE: calm heap -- PROGRAM ARGS...", USAGE)
+    if is_core(path):
+        raise Trouble("'%s' is a core file, not a profile; `calm explain %s` reads it." % (path, path), USAGE)
     if request.by == PEAK:
         raise Trouble("--by peak is for a PROGRAM that is started: calm heap --by peak -- PROGRAM ARGS...", USAGE)
     if path.isdecimal() and not os.path.exists(path):
@@ -294,6 +298,7 @@ def watch(request, pid, later):
         raise Trouble("a running process is shown by itself; --pprof FILE keeps its profile, to compare with.", USAGE)
     if not 0 < pid < 1 << 31:
         raise Trouble("there is no process %d." % pid)
+    Process(pid)  # that it may be looked at, before packages are fetched
     heap_profile.need_packages()
     for name in (request.pprof, request.html, request.collapsed):
         if name is not None:

@@ -172,8 +172,18 @@ def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
         rows.append(("peak RSS", say.amount(peak_rss_bytes)))
     if profile.period:
         rows.append(("sampled", sampled(profile)))
-    rows += [("noted", comment) for comment in profile.comments if not comment.startswith(PID_COMMENT)]
-    return rows
+    return rows + [("noted", comment) for comment in noted(profile)]
+
+
+def noted(profile):
+    """What profiles say of themselves; many that say the same kind of thing are added up."""
+    comments = [comment for comment in profile.comments if not comment.startswith(PID_COMMENT)]
+    counts = [comment for comment in comments if SAMPLES_COMMENT.search(comment)]
+    if len(counts) < 2:
+        return comments
+    return ["%s in all: %s samples, %s lost, %s cut" % (
+        say.count(len(counts), "profile"), *(format(number, ",") for number in told(profile)))] + [
+            comment for comment in comments if comment not in counts]
 
 
 def share(part, whole):

@@ -63,7 +63,7 @@ TEST_F(OptionsTest, NumbersAreTakenFromTheirLeastToTheirMostAndNotBeyond)
             EXPECT_EQ(complaints_of(name + "=" + std::to_string(value)), "");
             EXPECT_EQ(value_of(option.name), value);
         }
-        std::string expected = "calmalloc: option " + name + " cannot be \"" +
+        std::string expected = "calmalloc: option " + name + " stays, as it cannot be \"" +
                                std::to_string(option.maximum + 1) + "\"; it is a number from " +
                                std::to_string(option.minimum) + " to " +
                                std::to_string(option.maximum) + "\n";
@@ -89,9 +89,9 @@ TEST_F(OptionsTest, ChoicesAreTakenByWordAndByNumber)
             EXPECT_EQ(complaints_of(name + "=" + std::to_string(index)), "");
             EXPECT_EQ(value_of(option.name), index);
         }
-        EXPECT_EQ(complaints_of(name + "=perhaps"), "calmalloc: option " + name +
-                                                        " cannot be \"perhaps\"; it is one of " +
-                                                        option.words + "\n");
+        EXPECT_EQ(complaints_of(name + "=perhaps"),
+                  "calmalloc: option " + name +
+                      " stays, as it cannot be \"perhaps\"; it is one of " + option.words + "\n");
         EXPECT_NE(complaints_of(name + "=" + option.words), "") << "the whole list is no word";
     }
 }
@@ -106,12 +106,15 @@ TEST_F(OptionsTest, TheLastOfSeveralCountsAndGoodPartsCountBesideBadOnes)
     EXPECT_EQ(std::count(words.begin(), words.end(), '\n'), 3) << words;
     EXPECT_EQ(complaints_of(""), "");
     EXPECT_EQ(complaints_of(",,,"), "");
+    EXPECT_EQ(complaints_of(" cache_kb=400 , purge_delay_ms=8,  "), "") << "blanks around a part";
+    EXPECT_EQ(value_of("cache_kb"), 400u);
+    EXPECT_EQ(value_of("purge_delay_ms"), 8u);
 }
 
 TEST_F(OptionsTest, NumbersThatAreNoneAreRefused)
 {
     for (const char *value :
-         {"", "-1", "+1", " 1", "1 ", "0x10", "1e3", "1.5", "99999999999999999999999999", "\xff"})
+         {"", "-1", "+1", " 1", "0x10", "1e3", "1.5", "99999999999999999999999999", "\xff"})
         EXPECT_NE(complaints_of(std::string("cache_kb=") + value), "") << value;
     EXPECT_EQ(value_of("cache_kb"), 4096u);
 }

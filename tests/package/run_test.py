@@ -304,6 +304,9 @@ class Run(InFolder):
         self.assertGreaterEqual(report["heap"]["failed_calls"], 1)
         self.assertIn("1 foreign free", done.stderr)
         self.assertIn("failed call", done.stderr)
+        self.assertNotIn("is set", done.stderr)
+        limited = calm("run", "--", path, env=dict(os.environ, CALM_OPTIONS="soft_limit_mb=9,limit_mb=64"))
+        self.assertRegex(limited.stderr, r"(?m)failed call.*\n +limit_mb=64 is set, beyond which calls fail$")
 
     def test_peak_memory_is_the_programs_own(self):
         _, small = self.report("true")

@@ -8,6 +8,7 @@ the case that it does not end as programs should.
 import fcntl
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -273,6 +274,9 @@ def show(summary):
     heaps = [one for one in ([heap] if heap is not None else []) + children if "seconds_before_end" not in one]
     if heaps:
         rows.append(("counted", counted(heaps)))
+        limits = re.findall(r"\b(?:limit_mb=[1-9]\d*|limit=cgroup)", os.environ.get("CALM_OPTIONS", ""))
+        if total(heaps, "failed_calls") and limits:
+            rows.append(("", "%s is set, beyond which calls fail" % limits[-1]))
     rows += [("warning", warning) for warning in summary["warnings"]]
     say.pairs("calmalloc: " + " ".join(summary["program"])[:100], rows)
 

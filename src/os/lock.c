@@ -5,6 +5,8 @@
  */
 #include "os/lock.h"
 
+#include "base/bits.h"
+
 enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
 /* After a long wait in vain, a thread waits only shortly for depots for this long: a fork whose
@@ -115,10 +117,10 @@ void lock_wait(struct lock *lock)
 
 /* Tries once more after the last sleep, and leaves the mark: the single wake-up of a release may
  * have ended that sleep, and must not be lost for other sleepers. */
-static bool sleep_a_while(struct lock *lock)
+static bool sleep_a_while(struct lock *lock, uint64_t sleep_ms)
 {
     for (unsigned sleeps = 0; sleeps < PATIENT_SLEEPS; sleeps++)
-        if (take_or_sleep(lock, PATIENT_MS))
+        if (take_or_sleep(lock, sleep_ms))
             return true;
     return take_or_mark(lock, lock_own_word()) == LOCK_FREE;
 }
@@ -128,13 +130,15 @@ bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patie
     if (load(&lock->given_up, RELAXED) >= patience || lock_is_own(lock))
         return false;
     static _Thread_local uint64_t outlasted_ms;
-    uint64_t start = os_clock_ms();
+    uint64_t start = os_clock_ms(), waited = 0;
     if (rank == RANK_DEPOT && outlasted_ms != 0 && start - outlasted_ms < LATELY_MS)
         patience = PATIENCE_SHORT;
-    do
-        if (sleep_a_while(lock))
+    do { /* longer each time: sleepers that look often slow the holder down */
+        uint64_t most = (PATIENT_MS_MAX - waited) / PATIENT_SLEEPS;
+        if (sleep_a_while(lock, size_max(PATIENT_MS, size_min(waited / 2, most))))
             return true;
-    while (patience == PATIENCE_LONG && os_clock_ms() - start < PATIENT_MS_MAX);
+        waited = os_clock_ms() - start;
+    } while (patience == PATIENCE_LONG && waited < PATIENT_MS_MAX);
     if (patience == PATIENCE_LONG)
         outlasted_ms = os_clock_ms();
     store(&lock->given_up, (uint8_t)patience, RELAXED);

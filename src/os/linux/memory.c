@@ -117,6 +117,16 @@ static uintptr_t stack_address(void)
     return auxiliary_value(AT_RANDOM);
 }
 
+/* Whether each run is to have the same addresses, as in a debugger (ADDR_NO_RANDOMIZE). The first
+ * stack then ends where addresses do, at most a page below a power of two, and the program's path
+ * lies behind all else on it. */
+static bool is_repeatable(void)
+{
+    enum { PATH_BYTES = 4096, END_BYTES = 4096 + 64 };
+    uintptr_t path = auxiliary_value(AT_EXECFN);
+    return path != 0 && ((uintptr_t)2 << bit_highest(path)) - path <= PATH_BYTES + END_BYTES;
+}
+
 /* Asks the kernel once, at heap start, for as many random numbers as most processes need, since a
  * filter may come later; then mixes them with a counter. */
 static uint64_t next_number(void)
@@ -124,10 +134,13 @@ static uint64_t next_number(void)
     enum { NUMBERS = 16 };
     static uint64_t numbers[NUMBERS];
     static _Atomic uint64_t used;
+    const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t turn = fetch_add(&used, 1, RELAXED);
+    if (is_repeatable())
+        return (turn + 1) * step;
     if (turn == 0)
         os_random(numbers, sizeof numbers);
-    return numbers[turn % NUMBERS] ^ turn / NUMBERS * UINT64_C(0x9e3779b97f4a7c15);
+    return numbers[turn % NUMBERS] ^ turn / NUMBERS * step;
 }
 
 /*

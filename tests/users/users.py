@@ -56,7 +56,8 @@ class Task(InFolder):
         """(live MiB, share, the rest) of the first row of a table of sites: all of it is on the screen, with its head
         and with what the program held."""
         self.assertRegex(screen, r"(?m)^calmalloc: heap of ")
-        found = re.search(r"(?m)^ +live +blocks +share  function.*\n +~?([\d.]+) (\w+) +[\d,]+ +([\d.]+)%  (.*)$", screen)
+        found = re.search(r"(?m)^ +live +blocks +share  function.*\n +~?([\d.]+) (\w+) +[\d,]+ +([\d.]+)%  (.*)$",
+                          screen)
         self.assertTrue(found, screen)
         units = {"B": 2 ** -20, "KiB": 2 ** -10, "MiB": 1, "GiB": 1024}
         return float(found[1]) * units[found[2]], float(found[3]), found[4]

@@ -443,12 +443,13 @@ static void *copy_to_room(void *block, size_t have, size_t bytes, size_t room, u
 static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sampled)
 {
     size_t have = large_usable(block), units = large_units(bytes);
-    bool is_jump = bytes / JUMP >= have;
-    void *resized = is_jump ? copy_to_room(block, have, bytes, units, owner) : NULL;
+    bool is_jump = bytes / JUMP >= have, is_copied_first = is_jump || large_grows_fresh(block);
+    size_t room = is_jump ? units : units + units / 2; /* leaves room to grow in place */
+    void *resized = is_copied_first ? copy_to_room(block, have, bytes, room, owner) : NULL;
     if (resized == NULL && large_resize_in_place(block, bytes, owner))
         resized = block;
-    if (resized == NULL && !is_jump) /* leaves room to grow in place */
-        resized = copy_to_room(block, have, bytes, units + units / 2, owner);
+    if (resized == NULL && !is_copied_first)
+        resized = copy_to_room(block, have, bytes, room, owner);
     if (resized == NULL)
         resized = large_move(block, bytes, owner);
     if (resized != NULL && is_sampled)

@@ -39,6 +39,9 @@ void large_release(void *block);
 void *large_clear(void *block, size_t bytes);
 void *large_alloc_zeroed(size_t bytes, unsigned owner);
 
+/* Whether a block that grows in place takes pages that are not resident. A hint, without a lock. */
+bool large_grows_fresh(const void *block);
+
 /* Resizes a large block in place. False: another owner's block, or no room; nothing changed. */
 bool large_resize_in_place(void *block, size_t bytes, unsigned owner);
 

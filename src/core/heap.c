@@ -115,8 +115,7 @@ static void start_now(void)
     huge_for_blocks = huge_from != SIZE_MAX &&
                       (settings.has_huge_blocks || facts.huge_pages == OS_HUGE_ALWAYS);
     limit_start(facts.cpu_count, facts.memory_limit_bytes);
-    if (facts.has_address_limit)
-        span_note_tight();
+    span_note_ceiling(facts.address_limit_bytes);
     heap_apply(&settings);
     span_on_shortage = collect;
     span_on_growth = large_cache_drain_for_growth;

@@ -177,9 +177,12 @@ static size_t used_bytes(size_t dirty)
 }
 
 /* Dirty bytes that the program is expected to take again: no more than PEAKS times its recent
- * peak, less what is used. */
+ * peak, less what is used. None near a limit on address space, where the program's own mappings
+ * need it first. */
 static size_t expected_bytes(size_t dirty)
 {
+    if (unlikely(span_is_near_ceiling()))
+        return 0;
     size_t used = used_bytes(dirty);
     size_t peak = size_max(load(&peak_now, RELAXED), load(&peak_before, RELAXED));
     return size_min(span_refault_bytes(), PEAKS * peak - size_min(PEAKS * peak, used));
@@ -249,7 +252,7 @@ static void purge_excess(size_t bytes, size_t slice)
     if (purged > 0 && excess <= budget)
         store(&dirty_left, dirty_bytes(), RELAXED);
     if (purged > 0)
-        span_unmap_if_tight();
+        span_unmap_if_limited();
 }
 
 /* Begins a sweep over all slabs once an eighth of what they hold has become free since the last

@@ -69,10 +69,12 @@ size_t span_acquire_in_room(size_t units, size_t room, unsigned owner);
  * the kernel has promised for them. */
 void span_unmap_long(size_t least_bytes);
 
-/* span_note_tight: the kernel limits address space: from now on span_unmap_long() unmaps shorter
- * spans too, and span_unmap_if_tight() does the same; before it does nothing. */
-void span_note_tight(void);
-void span_unmap_if_tight(void);
+/* span_note_ceiling: the kernel refuses the process so many bytes of address space, or more: from
+ * now on span_unmap_long() unmaps shorter spans too, and span_unmap_if_limited() does the same;
+ * before it does nothing. span_is_near_ceiling: whether more than half of it is mapped here. */
+void span_note_ceiling(size_t bytes);
+bool span_is_near_ceiling(void);
+void span_unmap_if_limited(void);
 
 /* Unmaps free spans when the kernel refuses `bytes` more address space, for any purpose. False:
  * there are none, or it would not help. */

@@ -23,16 +23,30 @@ enum {
     HOLES_MAX = 64,    /* that long spans leave in the region's mapping */
     PIECES_LEAST = 64,
     PIECES_MAX = 256,
-    TABLES_SHARE = 32, /* of the unmapped units: tables and bookkeeping grow too */
-    TABLES_CHUNKS = 3, /* tables grow by steps of a chunk */
+    TABLES_SHARE = 32,         /* of the unmapped units: tables and bookkeeping grow too */
+    TABLES_CHUNKS = 3,         /* tables grow by steps of a chunk */
     TIGHT_BYTES = 1024 * 1024, /* least piece unmapped for the program's own mappings */
 };
 
-static _Atomic bool is_tight;
+/* The least that the kernel is known to refuse. SIZE_MAX: nothing is known. */
+static _Atomic size_t ceiling = SIZE_MAX;
 
-void span_note_tight(void)
+void span_note_ceiling(size_t bytes)
 {
-    store(&is_tight, true, RELAXED);
+    if (bytes < load(&ceiling, RELAXED))
+        store(&ceiling, bytes, RELAXED);
+}
+
+static size_t mapped_bytes(void)
+{
+    size_t mapped = region_mapped_bytes();
+    return mapped - size_min(mapped, span_unmapped_bytes());
+}
+
+bool span_is_near_ceiling(void)
+{
+    size_t least = load(&ceiling, RELAXED), mapped = mapped_bytes();
+    return mapped > least / 2 && mapped < least; /* above it the limit was lifted */
 }
 
 /* If the lock is held, the addresses are lost, but no memory is. */
@@ -208,7 +222,7 @@ static size_t unmap_clean(size_t wanted, size_t least)
 
 size_t span_unmap(size_t units)
 {
-    span_note_tight();
+    span_note_ceiling(mapped_bytes() + (units << UNIT_SHIFT));
     size_t tables = units / TABLES_SHARE + TABLES_CHUNKS * CHUNK_UNITS;
     return unmap_clean(align_up(units, CHUNK_UNITS) + tables, 1); /* the front moves by chunks */
 }
@@ -216,15 +230,15 @@ size_t span_unmap(size_t units)
 /* Spans of at least a share of the region, so that few holes part its mapping. */
 void span_unmap_long(size_t least_bytes)
 {
-    if (load(&is_tight, RELAXED))
+    if (load(&ceiling, RELAXED) != SIZE_MAX)
         least_bytes = size_min(least_bytes, TIGHT_BYTES);
     size_t least = size_max(least_bytes >> UNIT_SHIFT, region_units() / HOLES_MAX);
     if (load(&span_clean_units, RELAXED) >= least)
         unmap_clean(SIZE_MAX, least);
 }
 
-void span_unmap_if_tight(void)
+void span_unmap_if_limited(void)
 {
-    if (load(&is_tight, RELAXED))
+    if (load(&ceiling, RELAXED) != SIZE_MAX)
         span_unmap_long(TIGHT_BYTES);
 }

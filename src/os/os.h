@@ -30,8 +30,8 @@ struct os_facts {
     size_t memory_limit_bytes; /* of its groups, at the start; SIZE_MAX: none        */
     unsigned core_limit;       /* every core number is below; see os/rseq.h          */
     enum os_huge huge_pages;
-    bool has_address_limit; /* RLIMIT_AS or RLIMIT_DATA */
-    bool is_secure;         /* set-uid and the like: do not trust the environment */
+    size_t address_limit_bytes; /* RLIMIT_AS or RLIMIT_DATA; SIZE_MAX: none */
+    bool is_secure;             /* set-uid and the like: do not trust the environment */
 };
 void os_start(struct os_facts *out);
 

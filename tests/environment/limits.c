@@ -3,7 +3,7 @@
  *
  *   limits late_space | late_data | lock_current | lock_future | overcommit | sparse | always |
  *          strict | returned | late_prctl | refused | locks_new | locks_old | own_space |
- *          own_data | own_early
+ *          own_data | own_early | own_again
  *
  * The kernel's own answer, to a mapping of the same size, is the oracle where there is one.
  *
@@ -13,7 +13,7 @@
  * addresses in parts before the kernel was asked for all; locks_new and locks_old with a guard that
  * is lengthened with the locks that it has; own_space, own_data and own_early with a heap that
  * unmaps nothing until it is refused, and own_early with one that does not ask for limits at its
- * start.
+ * start; own_again with one that keeps all that it expects to be taken again.
  */
 #define _GNU_SOURCE
 
@@ -280,6 +280,29 @@ static void check_own_early(void)
     check_own(400 * MIB);
 }
 
+/* Fills the limit and frees all, in turn: what the program is seen to take again is more each
+ * time. */
+static void check_own_again(void)
+{
+    enum { SIZE = 9000, LIMIT = 64 * MIB, TURNS = 4 };
+    limit(RLIMIT_AS, virtual_bytes() + LIMIT);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        void **last = NULL, **block;
+        while ((block = malloc(SIZE)) != NULL) {
+            memset(block, 1, SIZE);
+            *block = (void *)last;
+            last = block;
+        }
+        for (; last != NULL; last = block) {
+            block = (void **)*last;
+            free(last);
+        }
+        void *own = mmap(NULL, LIMIT / 8 * 3, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(own != MAP_FAILED, "in turn %u all was freed, and 24 MiB are refused", turn);
+        munmap(own, LIMIT / 8 * 3);
+    }
+}
+
 /* Requests that the limit refuses use up none of what the limit allows. */
 static void check_refused(void)
 {
@@ -342,6 +365,7 @@ int main(int count, char **words)
         {"own_space", check_own_space},
         {"own_data", check_own_data},
         {"own_early", check_own_early},
+        {"own_again", check_own_again},
     };
     check_is_calmalloc();
     check_time_limit(60);

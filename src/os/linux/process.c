@@ -54,11 +54,12 @@ static enum os_huge huge_setting(size_t page_bytes)
     return word[1] == 'a' ? OS_HUGE_ALWAYS : OS_HUGE_ASKED;
 }
 
-static bool has_limit(int resource)
+/* SIZE_MAX: none, or it is not known. */
+static size_t limit_of(int resource)
 {
     struct rlimit limit;
-    return system_call(SYS_prlimit64, 0, resource, 0, (long)&limit, 0, 0) == 0 &&
-           limit.rlim_cur != RLIM_INFINITY;
+    bool is_known = system_call(SYS_prlimit64, 0, resource, 0, (long)&limit, 0, 0) == 0;
+    return is_known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : SIZE_MAX;
 }
 
 void os_start(struct os_facts *out)
@@ -76,7 +77,7 @@ void os_start(struct os_facts *out)
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = core_limit,
         .huge_pages = huge_setting(auxiliary_value(AT_PAGESZ)),
-        .has_address_limit = has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA),
+        .address_limit_bytes = size_min(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA)),
         .is_secure = auxiliary_value(AT_SECURE) != 0,
     };
 }

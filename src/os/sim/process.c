@@ -70,7 +70,7 @@ void os_start(struct os_facts *out)
         .memory_limit_bytes = size_min(limits.memory_max, limits.memory_high),
         .core_limit = SIM_CPUS,
         .huge_pages = (enum os_huge)sim_environment("CALM_SIM_HUGE", OS_HUGE_ASKED),
-        .has_address_limit = false,
+        .address_limit_bytes = SIZE_MAX,
         .is_secure = false,
     };
 }

@@ -15,7 +15,7 @@
 
 enum { BLOCKS = 5000, BLOCK_BYTES = 1000, THREADS = 4 };
 
-static void *volatile block;
+static thread_local void *volatile block; /* so that no call is optimized away */
 static void *held[BLOCKS];
 
 static void work(bool *is_sound)

@@ -19,11 +19,11 @@
 #include "os/worker.h"
 
 enum {
-    WAIT_STEP_MS = 5,      /* a wait retries at least this often */
-    SLOT_LOOKS_MAX = 100,  /* tries while another thread is returning a slot      */
-    SHED_LOOKS_MAX = 1000, /* tries while the task to shed is between other threads' steps; */
-    SHED_PAUSES_MAX = 20,  /* then with a pause before each                                */
-    SHED_PAUSE_MS = 1,
+    WAIT_STEP_MS = 5,     /* a wait retries at least this often */
+    SLOT_LOOKS_MAX = 100, /* tries while another thread is returning a slot      */
+    /* Tries while the task to shed is between other threads' steps: 20 ms beyond the relaxed ones.
+     */
+    SHED_LOOKS_MAX = INBOX_RELAXES + 20,
 };
 
 /* The first class that holds `bytes`; POLICY_NO_CLASS for 0; `classes` when none does. */
@@ -259,17 +259,13 @@ static bool any_waits(const struct calm_exec *exec, uint32_t chosen)
 static int shed_and_put(struct calm_exec *exec, uint32_t chosen, const struct calm_task *task,
                         const struct job *facts)
 {
-    static _Atomic uint32_t nobody;
     int result = shed_once(exec, chosen, task, facts);
     for (unsigned looks = 0; result == CALM_EXEC_EFULL && any_waits(exec, chosen); looks++) {
         if (is_stopping(exec))
             return CALM_EXEC_ESTOPPED;
-        if (looks == SHED_LOOKS_MAX + SHED_PAUSES_MAX)
+        if (looks == SHED_LOOKS_MAX)
             break;
-        if (looks < SHED_LOOKS_MAX)
-            cpu_relax();
-        else
-            os_wait(&nobody, 0, SHED_PAUSE_MS);
+        inbox_pause(looks);
         result = shed_once(exec, chosen, task, facts);
     }
     return result;

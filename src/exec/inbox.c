@@ -12,7 +12,7 @@
 /* A ring's entry: the slot's number, and above it the slot's mark. */
 enum { MARK_SHIFT = 32 };
 
-enum { PUT_LOOKS_MAX = 1000, PUT_PAUSE_MS = 1 };
+enum { PAUSE_MS = 1 };
 
 void inbox_start(struct inbox *inbox, void *memory, uint32_t capacity, size_t bytes)
 {
@@ -38,18 +38,22 @@ static uint64_t number_of(const struct inbox *inbox, const void *slot)
     return (uint64_t)((const char *)slot - inbox->slots) / inbox->slot_bytes;
 }
 
+void inbox_pause(unsigned tries)
+{
+    static _Atomic uint32_t nobody;
+    if (tries < INBOX_RELAXES)
+        cpu_relax();
+    else
+        os_wait(&nobody, 0, PAUSE_MS);
+}
+
 /* The ring has room, unless a thread stopped between its two steps a lap ago; then this waits for
  * it. */
 static enum ring_result put_waiting(struct ring *ring, uint64_t number)
 {
-    static _Atomic uint32_t nobody;
     enum ring_result result;
-    for (unsigned tries = 0; (result = ring_put(ring, number)) == RING_FULL; tries++) {
-        if (tries < PUT_LOOKS_MAX)
-            cpu_relax();
-        else
-            os_wait(&nobody, 0, PUT_PAUSE_MS);
-    }
+    for (unsigned tries = 0; (result = ring_put(ring, number)) == RING_FULL; tries++)
+        inbox_pause(tries);
     return result;
 }
 

@@ -29,6 +29,11 @@ struct inbox {
     struct ring sent;  /* filled slots, in order, for the owner        */
 };
 
+/* Waits between tries for a thread that is between two steps: at first shortly, from INBOX_RELAXES
+ * on a millisecond. */
+enum { INBOX_RELAXES = 1000 };
+void inbox_pause(unsigned tries);
+
 /* Bytes of a slot that carries `bytes`. */
 ALWAYS_INLINE size_t inbox_slot_bytes(size_t bytes)
 {

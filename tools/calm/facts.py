@@ -6,6 +6,7 @@ import struct
 
 from trouble import Trouble
 
+HEAP_MAGIC = "calmalloc facts"  # of the library; executors have their own
 LISTS_MAX, FACT_BYTES, FACTS_MAX = 64, 32, 256
 SEARCHED_BYTES, SEARCHED_BYTES_MAX = 1 << 20, 1 << 26  # at a time, and of an area
 HEAD_BYTES = 40  # of struct fact_table in src/base/facts.h, before its lists

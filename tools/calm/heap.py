@@ -126,11 +126,11 @@ def show_run(plan, data, result, heaps, seen, behind):
         raise Trouble(why_no_profile(name, result["status"], seen, behind) + hint(plan["words"][0]))
     profile = own if request.process is None else heap_profile.choose(profiles, request.process)
     heap = run.heap_of(heaps, profile.pid())
-    largest = largest_look(request, profile, seen) if profile is own else None
+    largest = last_look.profile_of(seen.largest) if profile is own and seen.largest else None
     if request.by == PEAK and largest is None:
         raise Trouble("no look at '%s' found a profile, and --by peak shows the largest; it takes the first after some "
                       "tenths of a second." % name)
-    if request.by == PEAK:
+    if request.by == PEAK or has_freed_all(request, profile, largest):
         own = profile = largest
         rows = at_its_largest(profile, seen, heap, result["peak_rss_bytes"])
         request.by = "inuse"
@@ -156,24 +156,18 @@ def show_run(plan, data, result, heaps, seen, behind):
     tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
 
 
-def largest_look(request, profile, seen):
-    """The program's profile when the most was live of all looks, or None. Of a program that has freed all, it is what
-    to show: `request` then asks for it."""
-    largest = last_look.profile_of(seen.largest) if seen.largest else None
-    is_plain = not (request.leaks or request.pprof or request.html or request.collapsed)
-    if largest and request.by == "inuse" and is_plain and not profile.total("live_bytes"):
-        request.by = PEAK if largest.total("live_bytes") else request.by
-    return largest
+def has_freed_all(request, profile, largest):
+    """Whether the largest look is what to show, since nothing is live at the end."""
+    is_plain = request.by == "inuse" and not (request.leaks or request.pprof or request.html or request.collapsed)
+    return bool(is_plain and largest and largest.total("live_bytes") and not profile.total("live_bytes"))
 
 
 def at_its_largest(profile, seen, heap, peak_rss_bytes):
     """The facts above the table of the largest look."""
-    live = max(0, heap_table.whole(heap.get("allocated_bytes")) - heap_table.whole(heap.get("cached_bytes"))) \
-        if heap else None
     rows = [("largest look", "%.1f s before the end; more may have been live between two looks" %
              seen.age(seen.largest))]
-    if live is not None:
-        rows.append(("live at the end", "%s, counted exactly" % say.amount(live)))
+    if heap is not None:
+        rows.append(("live at the end", "%s, counted exactly" % say.amount(heap_table.counted_bytes(heap))))
     return rows + heap_table.summary(profile, seen.largest["heap"], peak_rss_bytes, "live then")
 
 

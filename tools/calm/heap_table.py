@@ -53,7 +53,7 @@ def variance(stack, by_bytes, by_blocks, period):
 
 def sites(profile, frames):
     """The sites of a profile by (function, place), with what their stacks add up to."""
-    found, period = {}, (profile.period or 0) * thinned(profile)
+    found, period = {}, interval(profile)
     for stack, names in zip(profile.stacks, frames):
         frame = site_of(names)
         site = found.setdefault((frame.name, frame.place()), Site(frame))
@@ -90,6 +90,11 @@ def whole(value):
     return value if isinstance(value, int) else 0
 
 
+def counted_bytes(heap):
+    """Bytes of live blocks in PROGRAM's report, which may hold anything."""
+    return max(0, whole(heap.get("allocated_bytes")) - whole(heap.get("cached_bytes")))
+
+
 def told(profile):
     """(samples, lost ones, ones without their own stack) as the library counted them."""
     found = [SAMPLES_COMMENT.search(comment) for comment in profile.comments]
@@ -104,6 +109,11 @@ def thinned(profile):
     expected = sum(stack.all_blocks * -math.expm1(-stack.all_bytes / stack.all_blocks / profile.period)
                    for stack in profile.stacks if stack.all_blocks > 0)
     return max(1, expected / samples)
+
+
+def interval(profile):
+    """Bytes between two samples, as they came; 0 where nothing says so."""
+    return (profile.period or 0) * thinned(profile)
 
 
 def sampled(profile):
@@ -155,9 +165,8 @@ def summary(profile, heap=None, peak_rss_bytes=None, when="live at the end"):
     live, total = profile.total("live_bytes"), profile.total("all_bytes")
     counted = ""
     if heap is not None:
-        counted = ", counted exactly %s" % say.amount(
-            max(0, whole(heap.get("allocated_bytes")) - whole(heap.get("cached_bytes"))))
-    period = (profile.period or 0) * thinned(profile)
+        counted = ", counted exactly %s" % say.amount(counted_bytes(heap))
+    period = interval(profile)
     error = math.sqrt(sum(variance(stack, *ORDERS["inuse"], period) for stack in profile.stacks))
     rows = missing(profile) + [(when, "%s%s in %s%s" % (
         say.amount(live), " ± " + say.amount(error) if error >= ERROR_MIN * live > 0 else "",

@@ -8,10 +8,10 @@ import shutil
 import stat
 import struct
 
+from facts import HEAP_MAGIC
 from trouble import Trouble
 
 NOT_FOUND, CANNOT_RUN = 127, 126
-LINKED_MARK = b"calmalloc facts"
 PT_DYNAMIC, PT_INTERP, PT_GNU_EH_FRAME = 2, 3, 0x6474E550
 ET_DYN, DT_FLAGS_1, DF_1_PIE = b"\3\0", 0x6FFFFFFB, 0x08000000
 OFFSET_MAX, PART_BYTES_MAX = 1 << 62, 1 << 20
@@ -109,7 +109,7 @@ def stacks_advice(path):
 def is_linked_with_calmalloc(file):
     """Whether the facts that the library tells of itself (docs/design/watching.md) are in a program."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(LINKED_MARK) >= 0
+        return data.find(HEAP_MAGIC.encode()) >= 0
 
 
 def elf_part(file, head, wanted):

@@ -9,13 +9,12 @@ import time
 from collections import namedtuple
 from dataclasses import dataclass, field
 
-from facts import tables, unsigned
+from facts import HEAP_MAGIC, tables, unsigned
 from heap_profile import OTHER_FUNCTIONS, OTHER_STACKS, Location, Mapping, Profile, Stack
 from process_memory import Gone, Memory, Process
 from trouble import Trouble
 
 VERSION = 6  # WATCH_VERSION of src/front/watch.h
-MAGIC = "calmalloc facts"
 DEPOTS_MAX, CACHES_MAX, CHUNKS_WITH_PAGES_MAX, SHARDS_MAX = 1 << 16, 1 << 16, 1 << 19, 16
 MAPPED_BYTES_MAX = 1 << 35  # whose pages are looked at
 BATCHES_READ = 1 << 12  # of one stack
@@ -104,7 +103,7 @@ class Watched:
     def find(self):
         """(the library's version, its facts) of the copy of calmalloc that has most memory."""
         areas = self.process.areas()
-        found, other = tables(self.process, areas, MAGIC, VERSION)
+        found, other = tables(self.process, areas, HEAP_MAGIC, VERSION)
         who = self.process.who()
         if found:
             return max(found, key=lambda pair: self.number("region", "region.chunks", facts=pair[1]))

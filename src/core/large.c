@@ -257,8 +257,7 @@ static bool extend(size_t unit, size_t units_old, size_t units)
 
 bool large_grows_fresh(const void *block)
 {
-    size_t behind = region_unit(block) + large_length(block);
-    return behind >= region_units() || region.tags[behind].state != SPAN_DIRTY;
+    return span_state_at(region_unit(block) + large_length(block)) != SPAN_DIRTY;
 }
 
 bool large_resize_in_place(void *block, size_t bytes, unsigned owner)

@@ -18,8 +18,10 @@
 #include "mem/span.h"
 
 enum {
-    SLOTS = 8,           /* a cache line; bounds the blocks that no request takes */
-    KEY_UNITS_BITS = 11, /* of a slot: the length; above it the owner, then the first unit */
+    SETS = 9,
+    SLOTS = 8,            /* of a set: a cache line; bounds the blocks that no request takes */
+    SHORT_UNITS_MAX = 16, /* 128 KiB */
+    KEY_UNITS_BITS = 11,  /* of a slot: the length; above it the owner, then the first unit */
     KEY_OWNER_BITS = 11,
     KEY_MASK = (1 << (KEY_OWNER_BITS + KEY_UNITS_BITS)) - 1,
     PUTS_A_STEP = 16, /* puts into known slots that add up to a purge step */
@@ -27,11 +29,22 @@ enum {
 _Static_assert(LARGE_CACHE_UNITS_MAX < 1 << KEY_UNITS_BITS, "a slot has a length");
 _Static_assert(SPAN_OWNER_LIMIT <= 1 << KEY_OWNER_BITS, "a slot has an owner");
 
-static struct {
+struct large_set {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t slots[SLOTS]; /* 0: empty */
-    _Atomic uint32_t hand;  /* clock hand: the slot that is replaced next */
-    _Atomic uint32_t noted; /* slots whose blocks the purger knows */
-    uint64_t seen[SLOTS];   /* slots at the purger's last visit */
+};
+
+struct large_set_books {
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t units; /* not of the first set: there; or lost */
+    _Atomic uint32_t hand;                           /* clock hand: what is replaced next    */
+    _Atomic uint32_t noted;                          /* slots whose blocks the purger knows  */
+    uint64_t seen[SLOTS];                            /* slots at the purger's last visit     */
+};
+
+/* The first set is for any block. Each other one is for short blocks of two lengths, between used
+ * units: in the spans, such a block would also wait for a request of about its length. */
+static struct {
+    struct large_set sets[SETS];
+    struct large_set_books books[SETS];
 } large_cache;
 
 static uint64_t word_of(size_t unit, unsigned owner, size_t units)
@@ -49,23 +62,59 @@ static size_t word_units(uint64_t word)
     return (size_t)word & bits_below(KEY_UNITS_BITS);
 }
 
-/* Takes a matching block from its slot; 0: none. */
-static uint64_t pop(const struct large_request *request)
+/* Where blocks of a length may lie, besides the first set. */
+static unsigned set_of(size_t units)
 {
+    return units > SHORT_UNITS_MAX ? 0 : 1 + (unsigned)units % (SETS - 1);
+}
+
+/* Where a freed block goes: beside a free span to the first set, which soon replaces it, so that
+ * the two become one. */
+static unsigned set_for(size_t unit, size_t units)
+{
+    unsigned set = set_of(units);
+    return set != 0 && (span_is_listed(unit + units) || span_is_listed(unit - 1)) ? 0 : set;
+}
+
+/* Count a block that comes to a slot or has left it. A thread that ends in between loses the block,
+ * too. The first set is summed instead: an atomic step is a tenth of a pair of calls. */
+static void count_in(unsigned set, uint64_t word)
+{
+    if (set != 0)
+        fetch_add(&large_cache.books[set].units, word_units(word), RELAXED);
+}
+
+static void count_out(unsigned set, uint64_t word)
+{
+    if (set != 0)
+        fetch_sub(&large_cache.books[set].units, word_units(word), RELAXED);
+}
+
+/* Takes a matching block from a set; 0: none. */
+static uint64_t pop(unsigned index, const struct large_request *request)
+{
+    struct large_set *set = &large_cache.sets[index];
     uint32_t key = (uint32_t)word_of(0, request->owner, request->units);
     for (unsigned i = 0; i < SLOTS; i++) {
-        uint64_t word = load(&large_cache.slots[i], RELAXED);
+        uint64_t word = load(&set->slots[i], RELAXED);
         uintptr_t start = (uintptr_t)region_address(word_unit(word));
         if (((uint32_t)word & KEY_MASK) == key && (start & (request->align - 1)) == 0 &&
-            compare_swap(&large_cache.slots[i], &word, 0, ACQUIRE, RELAXED))
+            compare_swap(&set->slots[i], &word, 0, ACQUIRE, RELAXED)) {
+            count_out(index, word);
             return word;
+        }
     }
     return 0;
 }
 
 void *large_cache_find(struct large_request request)
 {
-    uint64_t word = request.units > LARGE_CACHE_UNITS_MAX ? 0 : pop(&request);
+    if (request.units > LARGE_CACHE_UNITS_MAX)
+        return NULL;
+    unsigned set = set_of(request.units);
+    uint64_t word = pop(set, &request);
+    if (word == 0 && set != 0)
+        word = pop(0, &request);
     if (word == 0)
         return NULL;
     void *block = region_address(word_unit(word));
@@ -77,28 +126,35 @@ void *large_cache_find(struct large_request request)
 
 /* Tells the purger about a put. Only the first block in a slot since the last drain counts as
  * freed; others advance the purger's clock. Threads may overwrite each other's `noted`. */
-static void note_put(unsigned slot, size_t bytes)
+static void note_put(struct large_set_books *books, unsigned slot, size_t bytes)
 {
-    bool is_known = slot < load(&large_cache.noted, RELAXED);
+    bool is_known = slot < load(&books->noted, RELAXED);
     if (!is_known)
-        store(&large_cache.noted, slot + 1, RELAXED);
+        store(&books->noted, slot + 1, RELAXED);
     purge_note(is_known ? PURGE_STEP_BYTES / PUTS_A_STEP : bytes, bytes);
 }
 
-/* Puts a block into an empty slot, or replaces another block, which is returned; 0: none. */
+/* Puts a block into an empty slot of its set, or replaces another block, which is returned; 0:
+ * none. */
 static uint64_t put(uint64_t word)
 {
+    unsigned index = set_for(word_unit(word), word_units(word));
+    struct large_set *set = &large_cache.sets[index];
+    struct large_set_books *books = &large_cache.books[index];
+    count_in(index, word);
     for (unsigned i = 0; i < SLOTS; i++) {
         uint64_t empty = 0;
-        if (load(&large_cache.slots[i], RELAXED) == 0 &&
-            compare_swap(&large_cache.slots[i], &empty, word, RELEASE, RELAXED)) {
-            note_put(i, word_units(word) << UNIT_SHIFT);
+        if (load(&set->slots[i], RELAXED) == 0 &&
+            compare_swap(&set->slots[i], &empty, word, RELEASE, RELAXED)) {
+            note_put(books, i, word_units(word) << UNIT_SHIFT);
             return 0;
         }
     }
-    uint32_t hand = load(&large_cache.hand, RELAXED);
-    store(&large_cache.hand, hand + 1, RELAXED);
-    return exchange(&large_cache.slots[hand % SLOTS], word, ACQ_REL);
+    uint32_t hand = load(&books->hand, RELAXED);
+    store(&books->hand, hand + 1, RELAXED);
+    uint64_t other = exchange(&set->slots[hand % SLOTS], word, ACQ_REL);
+    count_out(index, other);
+    return other;
 }
 
 bool large_cache_put(void *block)
@@ -117,16 +173,19 @@ bool large_cache_put(void *block)
     return true;
 }
 
-size_t large_cache_drain(bool is_all)
+static size_t drain_set(unsigned index, bool is_all)
 {
+    struct large_set *set = &large_cache.sets[index];
+    struct large_set_books *books = &large_cache.books[index];
     size_t drained = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
-        uint64_t word = load(&large_cache.slots[i], RELAXED);
-        bool is_due = word != 0 && (is_all || word == large_cache.seen[i]);
+        uint64_t word = load(&set->slots[i], RELAXED);
+        bool is_due = word != 0 && (is_all || word == books->seen[i]);
         if (!is_all)
-            large_cache.seen[i] = word;
-        if (is_due && compare_swap(&large_cache.slots[i], &word, 0, ACQUIRE, RELAXED)) {
-            store(&large_cache.noted, 0, RELAXED);
+            books->seen[i] = word;
+        if (is_due && compare_swap(&set->slots[i], &word, 0, ACQUIRE, RELAXED)) {
+            count_out(index, word);
+            store(&books->noted, 0, RELAXED);
             large_release(region_address(word_unit(word)));
             drained++;
         }
@@ -134,11 +193,21 @@ size_t large_cache_drain(bool is_all)
     return drained;
 }
 
+size_t large_cache_drain(bool is_all)
+{
+    size_t drained = 0;
+    for (unsigned i = 0; i < SETS; i++)
+        drained += drain_set(i, is_all);
+    return drained;
+}
+
 size_t large_cache_bytes(void)
 {
     size_t units = 0;
     for (unsigned i = 0; i < SLOTS; i++)
-        units += word_units(load(&large_cache.slots[i], RELAXED));
+        units += word_units(load(&large_cache.sets[0].slots[i], RELAXED));
+    for (unsigned i = 1; i < SETS; i++)
+        units += load(&large_cache.books[i].units, RELAXED);
     return units << UNIT_SHIFT;
 }
 
@@ -148,8 +217,8 @@ bool large_cache_drain_for_growth(size_t units)
 }
 
 const struct watch_fact large_cache_facts[] = {
-    FACT_AT("large_cache.slots", large_cache.slots),
-    FACT_NUMBER("large_cache.slot_count", SLOTS),
+    FACT_AT("large_cache.slots", large_cache.sets),
+    FACT_NUMBER("large_cache.slot_count", SETS *SLOTS),
     FACT_NUMBER("large_cache.units_bits", KEY_UNITS_BITS),
     FACT_NUMBER("large_cache.unit_shift", KEY_OWNER_BITS + KEY_UNITS_BITS),
     FACTS_END,

@@ -1,6 +1,6 @@
 /*
- * large_cache.h: the large cache: the eight large blocks of up to LARGE_CACHE_UNITS_MAX units that
- * were freed last.
+ * large_cache.h: the large cache: large blocks of up to LARGE_CACHE_UNITS_MAX units that were freed
+ * last: eight of any length, and of those up to 128 KiB eight more of each two lengths.
  *
  * A program that frees a buffer often requests the same size next; a cached block keeps its pages
  * and is neither merged nor cut again. No thread owns the large cache: any thread can take a block,

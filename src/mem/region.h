@@ -30,15 +30,16 @@ enum {
 
 /* Facts of a span, kept at its first unit; its length also at its last unit. */
 struct span_tag {
-    /* Under the span lock; for a used or pending span, its holder's, except `state`. */
+    /* Under the span lock; for a used or pending span, its holder's, except `state`, which others
+     * read without the lock. */
     uint32_t units;
     _Atomic uint32_t next; /* neighbours in a free list, as unit numbers; 0 is none */
     uint32_t previous;
-    uint8_t state;       /* enum span_state: of a listed span, at both ends; else SPAN_USED */
-    bool is_moved : 1;   /* pages moved from elsewhere: separate mappings                   */
-    bool is_sampled : 1; /* its free is reported: core/sampled.h                            */
-    bool is_huge : 1;    /* large block: the kernel may make huge pages there (mem/huge.h)  */
-    uint16_t owner;      /* of each unit: permanent owner, or 0 (mem/span.h)                */
+    _Atomic uint8_t state; /* enum span_state: of a listed span, at both ends; else SPAN_USED */
+    bool is_moved : 1;     /* pages moved from elsewhere: separate mappings                   */
+    bool is_sampled : 1;   /* its free is reported: core/sampled.h                            */
+    bool is_huge : 1;      /* large block: the kernel may make huge pages there (mem/huge.h)  */
+    uint16_t owner;        /* of each unit: permanent owner, or 0 (mem/span.h)                */
 
     /* Owned by the span's holder. */
     union {

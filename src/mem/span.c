@@ -377,7 +377,7 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
 
 void span_release(size_t unit, size_t units, bool is_zero)
 {
-    ASSERT(region.tags[unit].state == SPAN_USED);
+    ASSERT(!span_is_listed(unit));
     if (!span_try_lock()) {
         pending_put(unit, units, is_zero ? SPAN_CLEAN : SPAN_DIRTY);
         return;
@@ -412,13 +412,14 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
         return false;
     const struct span_tag *tag = &region.tags[behind];
     bool is_gone = false;
-    bool is_free = behind < region_units() && tag->state != SPAN_USED;
+    bool is_free = span_is_listed(behind);
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
-        if (tag->state == SPAN_CLEAN || tag->state == SPAN_UNMAPPED)
+        unsigned state = load(&tag->state, RELAXED);
+        if (state == SPAN_CLEAN || state == SPAN_UNMAPPED)
             refault_note_taken(&span_refaults, more);
-        is_gone = tag->state == SPAN_UNMAPPED;
+        is_gone = state == SPAN_UNMAPPED;
         span_lists_cut(behind, behind, more);
         span_note_least();
     }

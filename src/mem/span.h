@@ -28,6 +28,18 @@ enum span_state {
     SPAN_SLACK_OTHER,
 };
 
+/* The state of the listed span that begins or ends at the unit; else SPAN_USED. Without the span
+ * lock it may change meanwhile. */
+static inline unsigned span_state_at(size_t unit)
+{
+    return unit < region_units() ? load(&region.tags[unit].state, RELAXED) : SPAN_USED;
+}
+
+static inline bool span_is_listed(size_t unit)
+{
+    return span_state_at(unit) != SPAN_USED;
+}
+
 /* A run of units; `unit` 0 means none. */
 struct span {
     size_t unit;

@@ -126,9 +126,9 @@ static void push(size_t unit, size_t units, unsigned state)
     keep(head, sizeof *head);
     keep(used, sizeof *used);
     last->units = (uint32_t)units;
-    last->state = (uint8_t)state;
+    store(&last->state, (uint8_t)state, RELAXED);
     tag->units = (uint32_t)units;
-    tag->state = (uint8_t)state;
+    store(&tag->state, (uint8_t)state, RELAXED);
     tag->previous = 0;
     store(&tag->next, next, RELAXED); /* pending_take() may read it, harmlessly */
     if (next != 0) {
@@ -151,7 +151,7 @@ void span_lists_push(size_t unit, size_t units, unsigned state)
 static void list_remove(size_t unit)
 {
     struct span_tag *tag = &region.tags[unit], *last = &region.tags[unit + tag->units - 1];
-    unsigned state = tag->state;
+    unsigned state = load(&tag->state, RELAXED);
     struct span_lists *in = span_lists_of(tag->owner, state);
     unsigned list = span_list_of(tag->units);
     uint32_t *head = &in->heads[list], next = load(&tag->next, RELAXED), previous = tag->previous;
@@ -174,8 +174,8 @@ static void list_remove(size_t unit)
         *used &= ~((uint64_t)1 << list % 64);
     }
     count(state, 0, tag->units);
-    tag->state = SPAN_USED;
-    last->state = SPAN_USED;
+    store(&tag->state, SPAN_USED, RELAXED);
+    store(&last->state, SPAN_USED, RELAXED);
 }
 
 /* Lists a free span after merging it with neighbours of the same state and owner. */
@@ -253,7 +253,7 @@ size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_u
 
 void span_lists_cut(size_t unit, size_t first, size_t units)
 {
-    unsigned state = span_is_slack(unit) ? SPAN_SLACK : region.tags[unit].state;
+    unsigned state = span_is_slack(unit) ? SPAN_SLACK : load(&region.tags[unit].state, RELAXED);
     size_t all = region.tags[unit].units;
     list_remove(unit);
     if (first > unit)
@@ -320,12 +320,13 @@ static verdict verify_free(size_t unit, unsigned owner, unsigned state)
 {
     const struct span_tag *tag = &region.tags[unit];
     const struct span_tag *last = &region.tags[unit + tag->units - 1];
-    if (tag->state != state || last->state != state || last->units != tag->units)
+    if (load(&tag->state, RELAXED) != state || load(&last->state, RELAXED) != state ||
+        last->units != tag->units)
         return "S1: a free span's ends disagree";
     size_t behind = unit + tag->units;
     if (behind < region_units() && span_is_alike(behind, state, owner))
         return "S2: two free neighbours were not merged";
-    if (state >= SPAN_SLACK && region.tags[unit - 1].state != SPAN_USED)
+    if (state >= SPAN_SLACK && span_is_listed(unit - 1))
         return "S7: slack lies behind no block";
     for (size_t u = unit; u < behind; u++) {
         if (region_bin(u / CHUNK_UNITS) != NO_SLAB || load(&region.tags[u].is_large, RELAXED))

@@ -1,5 +1,5 @@
 /*
- * large_cache_model.c: the shipped core/large_cache.c under the explorer, with two slots.
+ * large_cache_model.c: the shipped core/large_cache.c under the explorer, with two slots in a set.
  *
  * Checked after every schedule: each block is in one hand, in one slot or in the spans; a drain
  * finds all; of two threads that free one block one is told that it did.
@@ -86,11 +86,21 @@ static void begin(void)
     region.base = memory;
     region.tags = tags;
     freed = 0;
+    store(&region.chunks, 1, RELAXED);
     for (unsigned i = 0; i < BLOCKS; i++) {
         hands[i] = 1;
         in_spans[i] = 0;
-        atomic_store(&tags[1 + i * LONGER].is_large, true);
+        store(&tags[1 + i * LONGER].is_large, true, RELAXED);
+        store(&tags[i * LONGER].state, SPAN_DIRTY, RELAXED); /* all go to the first set */
     }
+}
+
+/* The first block goes to the set of its length, the others to the first set. */
+static void begin_in_two_sets(void)
+{
+    begin();
+    store(&tags[0].state, SPAN_USED, RELAXED);
+    store(&tags[LONGER].state, SPAN_USED, RELAXED);
 }
 
 static void begin_with_one(void)
@@ -102,11 +112,16 @@ static void begin_with_one(void)
 static void end(void)
 {
     unsigned slots[BLOCKS] = {0};
-    for (unsigned i = 0; i < SLOTS; i++) {
-        uint64_t word = atomic_load(&large_cache.slots[i]);
+    for (unsigned i = 0; i < SETS * SLOTS; i++) {
+        uint64_t word = load(&large_cache.sets[i / SLOTS].slots[i % SLOTS], RELAXED);
         if (word != 0)
             slots[number_of(region_address(word_unit(word)))]++;
     }
+    size_t units = 0;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        units += slots[i] * large_length(block_of(i));
+    if (large_cache_bytes() != units << UNIT_SHIFT)
+        explore_fail("a block is not counted");
     for (unsigned i = 0; i < BLOCKS; i++)
         if (hands[i] + slots[i] + in_spans[i] != 1)
             explore_fail("a block was lost, or is in two places");
@@ -206,6 +221,12 @@ int main(void)
          3,
          begin,
          {give_first, give_two, take_one},
+         end},
+        {"large_cache: one comes to each set",
+         3,
+         3,
+         begin_in_two_sets,
+         {give_three, take_two, drain},
          end},
         {"large_cache: two put at once", 3, 2, begin, {give_first, give_two}, end},
         {"large_cache: two free one block", 3, 2, begin, {free_once, free_once}, end_freed_once},

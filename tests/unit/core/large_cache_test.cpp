@@ -12,6 +12,9 @@ static void *take(size_t units, size_t align = UNIT_BYTES)
     return block != nullptr ? block : large_acquire(units, align / UNIT_BYTES, 0, nullptr);
 }
 
+/* Of blocks that only the first set takes. */
+constexpr size_t LEAST_LONG = 17;
+
 static bool is_free(const void *block)
 {
     return !region_is_large(block);
@@ -43,23 +46,98 @@ TEST(LargeCache, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
     size_t count_before = large_count();
     std::vector<void *> blocks;
     for (size_t i = 0; i < 40; i++)
-        blocks.push_back(large_acquire(1 + i % LARGE_CACHE_UNITS_MAX, 1, 0, nullptr));
+        blocks.push_back(large_acquire(LEAST_LONG + i, 1, 0, nullptr));
     for (void *block : blocks)
         large_cache_put(block);
     size_t units = 0;
     for (size_t i = 32; i < 40; i++)
-        units += 1 + i % LARGE_CACHE_UNITS_MAX;
+        units += LEAST_LONG + i;
     EXPECT_EQ(large_cache_bytes(), units * UNIT_BYTES);
     EXPECT_EQ(large_count(), count_before + 8);
     for (void *block : blocks)
         EXPECT_TRUE(is_free(block));
     for (size_t i = 32; i < 40; i++)
-        EXPECT_EQ(large_cache_find({1 + i % LARGE_CACHE_UNITS_MAX, 0, UNIT_BYTES}), blocks[i]);
+        EXPECT_EQ(large_cache_find({LEAST_LONG + i, 0, UNIT_BYTES}), blocks[i]);
     EXPECT_EQ(large_cache_bytes(), 0u);
     for (size_t i = 32; i < 40; i++)
         large_cache_put(blocks[i]);
     EXPECT_EQ(large_cache_drain(true), 8u);
     EXPECT_EQ(large_count(), count_before);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* Whether a free span lies beside a block. */
+static bool is_beside_free(const void *block)
+{
+    size_t unit = region_unit(block);
+    return span_is_listed(unit - 1) || span_is_listed(unit + large_length(block));
+}
+
+/* So many blocks of so many units, each between used ones, which `others` gets. */
+static std::vector<void *> take_between(size_t count, size_t units, std::vector<void *> &others)
+{
+    std::vector<void *> blocks;
+    for (size_t i = 0; i < 2 * count; i++) {
+        others.push_back(large_acquire(1, 1, 0, nullptr));
+        blocks.push_back(large_acquire(units, 1, 0, nullptr));
+    }
+    others.push_back(large_acquire(1, 1, 0, nullptr));
+    auto end = std::partition(blocks.begin(), blocks.end(),
+                              [](void *b) { return !is_beside_free(b); });
+    others.insert(others.end(), end, blocks.end());
+    blocks.erase(end, blocks.end());
+    while (blocks.size() > count) {
+        others.push_back(blocks.back());
+        blocks.pop_back();
+    }
+    return blocks;
+}
+
+/* Seen to fail with one set for all blocks, and with a set that a request does not look into. */
+TEST(LargeCache, EightShortBlocksOfTwoLengthsWaitThatLieBetweenUsedOnes)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.purges_on_free = false;
+    large_cache_drain(true);
+    std::vector<void *> others;
+    std::vector<void *> fives = take_between(12, 5, others), tens = take_between(6, 10, others),
+                        thirteens = take_between(4, 13, others);
+    ASSERT_EQ(fives.size() + tens.size() + thirteens.size(), 12u + 6 + 4);
+    for (const auto *blocks : {&fives, &tens, &thirteens})
+        for (void *block : *blocks)
+            large_cache_put(block);
+    EXPECT_EQ(large_cache_bytes(), (4 * 5 + 6 * 10 + 4 * 13) * UNIT_BYTES)
+        << "five and thirteen units share eight slots";
+    for (size_t i = 0; i < 4; i++)
+        EXPECT_NE(large_cache_find({5, 0, UNIT_BYTES}), nullptr);
+    EXPECT_EQ(large_cache_find({5, 0, UNIT_BYTES}), nullptr);
+    EXPECT_EQ(large_cache_drain(true), 10u);
+    EXPECT_EQ(span_verify(), nullptr);
+}
+
+/* Seen to fail with a set that is chosen by the length alone. */
+TEST(LargeCache, AShortBlockBesideAFreeSpanWaitsInTheFirstSet)
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.purges_on_free = false;
+    large_cache_drain(true);
+    void *block = nullptr, *behind;
+    do { /* until two lie side by side */
+        block = large_acquire(5, 1, 0, nullptr);
+        behind = large_acquire(5, 1, 0, nullptr);
+    } while (region_unit(behind) != region_unit(block) + 5);
+    std::vector<void *> longs;
+    for (size_t i = 0; i < 8; i++)
+        longs.push_back(large_acquire(LEAST_LONG, 1, 0, nullptr));
+    large_release(behind);
+    ASSERT_TRUE(is_beside_free(block));
+    large_cache_put(block);
+    EXPECT_EQ(large_cache_find({5, 0, UNIT_BYTES}), block);
+    large_cache_put(block);
+    for (void *one : longs)
+        large_cache_put(one);
+    EXPECT_EQ(large_cache_bytes(), 8 * LEAST_LONG * UNIT_BYTES) << "eight longer ones replaced it";
+    large_cache_drain(true);
     EXPECT_EQ(span_verify(), nullptr);
 }
 

@@ -502,7 +502,8 @@ class Stop(unittest.TestCase):
         self.assertEqual(server.end(), 0)
         with open(keep, "rb") as file:
             good = file.read()
-        for bad in (good[:-1], good[:100], b"", b"x" + good[1:], good + b"x", good[:17] + b"\xff" + good[18:]):
+        wrong_seed = good[:17] + bytes([good[17] ^ 0xff]) + good[18:]
+        for bad in (good[:-1], good[:100], b"", b"x" + good[1:], good + b"x", wrong_seed):
             with open(keep, "wb") as file:
                 file.write(bad)
             with self.assertRaisesRegex(RuntimeError, "stays as it is"):

@@ -20,6 +20,7 @@ from support import ROOT, InFolder, calm, run
 TOOLS = os.path.join(ROOT, "tools", "calm")
 sys.path.append(TOOLS)
 sys.dont_write_bytecode = True
+import runtimes  # noqa: E402
 
 MAIN = ("main", "/src/main.c", 9)
 MIB = 1 << 20
@@ -260,6 +261,14 @@ class Heap(InFolder):
         broken.samples.append(([99], [1, 1, 1, 1]))
         self.refused(1, "damaged", broken.write(self.path("broken")))
 
+    def test_python_that_env_starts_with_its_allocator_off_gets_no_advice(self):
+        # Seen to fail: only the environment of calm was looked at.
+        for words, is_advised in ((["python3", "-c", "A=1"], True), (["env", "PYTHONMALLOC=malloc", "python3"], False),
+                                  (["/usr/bin/env", "A=1", "PYTHONMALLOC=malloc", "python3"], False),
+                                  (["env", "A=1", "python3", "PYTHONMALLOC=malloc"], True)):
+            advice = runtimes.advice(["/usr/bin/python3.11"], runtimes.environment_for(words))
+            self.assertEqual(advice is not None, is_advised, words)
+
     def test_what_may_not_be_read_gets_one_sentence(self):
         # Seen to fail: the error left to Python.
         path = self.file("secret", small().packed(), 0)
@@ -281,6 +290,7 @@ class Heap(InFolder):
         self.refused(2, "calm heap -- PROGRAM", "--top", "3")
         self.refused(2, "inuse, alloc or peak", "--by", "size", path)
         self.refused(2, "for a PROGRAM that is started", "--by", "peak", path)
+        self.refused(2, "leave out --process", "--by", "peak", "--process", "1", "--", "true")
         self.refused(2, "--rate is a whole number", "--rate", "0", "--", "true")
         self.refused(2, "--top is a whole number", "--top", "many", path)
         self.refused(2, "takes no argument", path, path, path)

@@ -52,6 +52,8 @@ class Request:
             self.top = number("--top", self.top, 0, 1 << 30)
         if self.by not in (*heap_table.ORDERS, PEAK):
             raise Trouble("--by is inuse, alloc or peak, not '%s'." % self.by, USAGE)
+        if self.by == PEAK and self.process is not None:
+            raise Trouble("--by peak is for PROGRAM itself, not for a child; leave out --process.", USAGE)
 
 
 def number(name, text, low, high):
@@ -152,7 +154,7 @@ def show_run(plan, data, result, heaps, seen, behind):
     show(request, profile, title if profile is own else "%s of %s" % (process_words(profile), title), rows, sys.stderr)
     if request.leaks or request.html or request.collapsed:
         tell(program.stacks_advice(profile.mappings[0].path if profile.mappings else plan["path"]))
-    tell(runtimes.advice([mapping.path for mapping in profile.mappings], os.environ))
+    tell(runtimes.advice([mapping.path for mapping in profile.mappings], runtimes.environment_for(plan["words"])))
     tell(own_malloc.advice(profile.mappings[0].path) if profile.mappings else None)
 
 

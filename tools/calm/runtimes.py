@@ -1,4 +1,5 @@
 """What a program's language keeps in memory of its own, which no allocator sees, as one sentence."""
+import itertools
 import os
 import re
 
@@ -38,6 +39,12 @@ def rest(paths, rss_bytes=None, heap_bytes=None):
                  "is not heap" % what)]
     return [("not heap", "%s of %s resident: files, and what the program maps itself, %s too" % (
         say.amount(max(0, rss_bytes - heap_bytes)), say.amount(rss_bytes), what))]
+
+
+def environment_for(words):
+    """What a command is started with, also by `env NAME=VALUE... PROGRAM`."""
+    assigned = itertools.takewhile(lambda word: "=" in word, words[1:] if os.path.basename(words[0]) == "env" else [])
+    return {**os.environ, **dict(word.split("=", 1) for word in assigned)}
 
 
 def environment_of(process):

@@ -18,7 +18,7 @@
 #include "mem/span.h"
 
 enum {
-    SETS = 9,
+    SETS = 9,             /* one for any block, eight for short ones */
     SLOTS = 8,            /* of a set: a cache line; bounds the blocks that no request takes */
     SHORT_UNITS_MAX = 16, /* 128 KiB */
     KEY_UNITS_BITS = 11,  /* of a slot: the length; above it the owner, then the first unit */
@@ -34,10 +34,10 @@ struct large_set {
 };
 
 struct large_set_books {
-    _Alignas(CACHE_LINE_BYTES) _Atomic size_t units; /* not of the first set: there; or lost */
-    _Atomic uint32_t hand;                           /* clock hand: what is replaced next    */
-    _Atomic uint32_t noted;                          /* slots whose blocks the purger knows  */
-    uint64_t seen[SLOTS];                            /* slots at the purger's last visit     */
+    _Alignas(CACHE_LINE_BYTES) _Atomic size_t units; /* in the slots; 0 for the first set */
+    _Atomic uint32_t hand;                           /* clock hand: what is replaced next */
+    _Atomic uint32_t noted;                          /* slots whose blocks the purger knows */
+    uint64_t seen[SLOTS];                            /* slots at the purger's last visit */
 };
 
 /* The first set is for any block. Each other one is for short blocks of two lengths, between used
@@ -218,7 +218,7 @@ bool large_cache_drain_for_growth(size_t units)
 
 const struct watch_fact large_cache_facts[] = {
     FACT_AT("large_cache.slots", large_cache.sets),
-    FACT_NUMBER("large_cache.slot_count", SETS *SLOTS),
+    FACT_NUMBER("large_cache.slot_count", (SETS * SLOTS)),
     FACT_NUMBER("large_cache.units_bits", KEY_UNITS_BITS),
     FACT_NUMBER("large_cache.unit_shift", KEY_OWNER_BITS + KEY_UNITS_BITS),
     FACTS_END,

@@ -411,12 +411,11 @@ static bool extend_inside(size_t unit, size_t units_old, size_t units_new)
     if (!span_try_lock())
         return false;
     const struct span_tag *tag = &region.tags[behind];
-    bool is_gone = false;
-    bool is_free = span_is_listed(behind);
+    unsigned state = span_state_at(behind);
+    bool is_gone = false, is_free = state != SPAN_USED;
     bool is_nobodys = is_free && tag->owner != owner && tag->owner == 0;
     bool is_room = is_free && (is_nobodys || tag->owner == owner) && tag->units >= more;
     if (is_room) {
-        unsigned state = load(&tag->state, RELAXED);
         if (state == SPAN_CLEAN || state == SPAN_UNMAPPED)
             refault_note_taken(&span_refaults, more);
         is_gone = state == SPAN_UNMAPPED;

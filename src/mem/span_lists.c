@@ -183,7 +183,7 @@ static void merge(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
     unsigned owner = region.tags[unit].owner;
-    if (behind < region_units() && span_is_alike(behind, state, owner)) {
+    if (span_is_alike(behind, state, owner)) {
         units += region.tags[behind].units;
         list_remove(behind);
     }
@@ -207,7 +207,7 @@ static void end_slack(size_t unit)
 void span_lists_insert(size_t unit, size_t units, unsigned state)
 {
     size_t behind = unit + units;
-    if (behind < region_units() && span_is_slack(behind))
+    if (span_is_slack(behind))
         end_slack(behind);
     merge(unit, units, state);
     commit();
@@ -253,7 +253,7 @@ size_t span_lists_find(const struct span_lists *in, size_t units, size_t align_u
 
 void span_lists_cut(size_t unit, size_t first, size_t units)
 {
-    unsigned state = span_is_slack(unit) ? SPAN_SLACK : load(&region.tags[unit].state, RELAXED);
+    unsigned state = span_is_slack(unit) ? SPAN_SLACK : span_state_at(unit);
     size_t all = region.tags[unit].units;
     list_remove(unit);
     if (first > unit)
@@ -324,7 +324,7 @@ static verdict verify_free(size_t unit, unsigned owner, unsigned state)
         last->units != tag->units)
         return "S1: a free span's ends disagree";
     size_t behind = unit + tag->units;
-    if (behind < region_units() && span_is_alike(behind, state, owner))
+    if (span_is_alike(behind, state, owner))
         return "S2: two free neighbours were not merged";
     if (state >= SPAN_SLACK && span_is_listed(unit - 1))
         return "S7: slack lies behind no block";

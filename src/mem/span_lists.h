@@ -36,12 +36,12 @@ static inline unsigned span_list_of(size_t units)
 /* Whether a free span of `state` and `owner` begins or ends at the unit. */
 static inline bool span_is_alike(size_t unit, unsigned state, unsigned owner)
 {
-    return load(&region.tags[unit].state, RELAXED) == state && region.tags[unit].owner == owner;
+    return span_state_at(unit) == state && region.tags[unit].owner == owner;
 }
 
 static inline bool span_is_slack(size_t unit)
 {
-    return load(&region.tags[unit].state, RELAXED) >= SPAN_SLACK;
+    return span_state_at(unit) >= SPAN_SLACK;
 }
 
 /* Records that the used units from `unit` on are one span. The holder of the units may call it

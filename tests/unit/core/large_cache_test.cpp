@@ -20,6 +20,14 @@ static bool is_free(const void *block)
     return !region_is_large(block);
 }
 
+/* With nothing in the large cache, and nobody who empties them meanwhile. */
+static void start_without_purges()
+{
+    ASSERT_TRUE(heap_start());
+    purge_settings.purges_on_free = false;
+    calm_trim();
+}
+
 TEST(LargeCache, ABlockThatWasGivenIsTakenAgain)
 {
     ASSERT_TRUE(heap_start());
@@ -40,9 +48,7 @@ TEST(LargeCache, ABlockThatWasGivenIsTakenAgain)
  * hand that stays. */
 TEST(LargeCache, TheEightBlocksThatWereFreedLastWaitWhateverTheirLength)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    large_cache_drain(true);
+    start_without_purges();
     size_t count_before = large_count();
     std::vector<void *> blocks;
     for (size_t i = 0; i < 40; i++)
@@ -96,9 +102,7 @@ static std::vector<void *> take_between(size_t count, size_t units, std::vector<
 /* Seen to fail with one set for all blocks, and with a set that a request does not look into. */
 TEST(LargeCache, EightShortBlocksOfTwoLengthsWaitThatLieBetweenUsedOnes)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    large_cache_drain(true);
+    start_without_purges();
     std::vector<void *> others;
     std::vector<void *> fives = take_between(12, 5, others), tens = take_between(6, 10, others),
                         thirteens = take_between(4, 13, others);
@@ -118,9 +122,7 @@ TEST(LargeCache, EightShortBlocksOfTwoLengthsWaitThatLieBetweenUsedOnes)
 /* Seen to fail with a set that is chosen by the length alone. */
 TEST(LargeCache, AShortBlockBesideAFreeSpanWaitsInTheFirstSet)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    large_cache_drain(true);
+    start_without_purges();
     void *block = nullptr, *behind;
     do { /* until two lie side by side */
         block = large_acquire(5, 1, 0, nullptr);
@@ -144,9 +146,7 @@ TEST(LargeCache, AShortBlockBesideAFreeSpanWaitsInTheFirstSet)
 /* Seen to fail with a key that leaves out the length, and with no LARGE_CACHE_UNITS_MAX. */
 TEST(LargeCache, ABlockServesItsOwnLengthAndALongOneIsNotKept)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    large_cache_drain(true);
+    start_without_purges();
     void *block = large_acquire(9, 1, 0, nullptr);
     large_cache_put(block);
     EXPECT_EQ(large_cache_find({8, 0, UNIT_BYTES}), nullptr);
@@ -162,9 +162,7 @@ TEST(LargeCache, ABlockServesItsOwnLengthAndALongOneIsNotKept)
 /* Seen to fail with the alignment left out of the look. */
 TEST(LargeCache, AnAlignedRequestTakesABlockThatIsAligned)
 {
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    large_cache_drain(true);
+    start_without_purges();
     const size_t align = static_cast<size_t>(2) << 20;
     void *odd = large_acquire(10, 1, 0, nullptr),
          *even = large_acquire(10, align / UNIT_BYTES, 0, nullptr);
@@ -179,14 +177,6 @@ TEST(LargeCache, AnAlignedRequestTakesABlockThatIsAligned)
     EXPECT_EQ(take(10), odd);
     for (void *block : {odd, even, other})
         large_release(block);
-}
-
-/* With nothing in the large cache, and nobody who empties them meanwhile. */
-static void start_without_purges()
-{
-    ASSERT_TRUE(heap_start());
-    purge_settings.purges_on_free = false;
-    calm_trim();
 }
 
 /* Seen to fail with a drain that forgets what it saw. */

@@ -102,6 +102,7 @@ static void fork_in_child(void)
     span_fork_reset(is_locked && at_fork.has_spans);
     depot_fork_reset(is_locked);
     purge_fork_reset(is_locked && at_fork.has_purge);
+    heap_fork_reset();
     thread_fork_adopt(at_fork.was_alone);
     void (*on_fork)(uint32_t) = load(&sampled_on_fork, RELAXED);
     if (on_fork != NULL)

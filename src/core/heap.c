@@ -41,12 +41,6 @@ static _Atomic uint32_t start_state;
 
 const struct above above = {.start = heap_start, .settle = limit_settle, .purge = purge_some};
 
-/* The last request that failed after a collect(), and the heap's state then. */
-static struct {
-    _Atomic size_t units;
-    _Atomic size_t free_units, noted;
-} refused = {.units = SIZE_MAX};
-
 /* Upper bound on the free units that a collect() can bring together: all below the front, less live
  * large blocks and the program's small blocks. Of the small blocks that are out, caches may hold as
  * much as their arrays have room for. */
@@ -59,45 +53,55 @@ static size_t free_units_most(void)
     return (front - size_min(front, out - size_min(out, cached))) >> UNIT_SHIFT;
 }
 
-/* Whether a collect() could help the request. A request with an untrusted length may repeat, and
- * must not cost more than a refusal. */
+/* Whether a collect() could help the request: an untrusted length must not cost more than a
+ * refusal. */
 static bool is_collect_useful(size_t units)
 {
     size_t most = free_units_most();
-    bool is_as_before = units >= load(&refused.units, RELAXED) &&
-                        most <= load(&refused.free_units, RELAXED) &&
-                        purge_noted() == load(&refused.noted, RELAXED);
-    if (is_as_before || most == 0 || (units > most && span_is_limited()))
+    if (most == 0 || (units > most && span_is_limited()))
         return false;
     /* The addresses of free units can return to the kernel, so that the front can move. */
     return units <= most || os_would_commit(align_up((units - most) << UNIT_SHIFT, region.granule));
 }
 
-static bool note_refusal(size_t units)
-{
-    store(&refused.free_units, free_units_most(), RELAXED);
-    store(&refused.noted, purge_noted(), RELAXED);
-    store(&refused.units, units, RELAXED);
-    return false;
-}
+/* Threads take turns to collect and retry: what one of them has in hand, another would miss. */
+static struct lock shortage_lock;
 
-/* span_on_shortage: moves unused blocks to the spans, those of the calling thread's cache included.
- * `was_in_vain`: the retry failed too. True: retry. */
-static bool collect(size_t units, bool was_in_vain)
+static _Thread_local struct {
+    bool is_collecting, has_turn;
+    uint8_t depth; /* a retry may collect too, for its tables */
+} shortage;
+
+/* span_on_shortage: moves unused blocks to the spans, those of the calling thread's cache included,
+ * in a turn that lasts until end_collect(). A turn whose holder does not run is not waited for. */
+static bool collect(size_t units)
 {
-    static _Thread_local bool is_collecting;
-    if (was_in_vain)
-        return note_refusal(units);
-    if (is_collecting || !is_collect_useful(units))
+    if (shortage.is_collecting || !is_collect_useful(units))
         return false;
-    is_collecting = true;
+    shortage.is_collecting = true;
+    if (shortage.depth++ == 0)
+        shortage.has_turn = lock_acquire_or_fail(&shortage_lock, RANK_SHORTAGE);
     if (of_thread.cache != &cache_none)
         cache_empty(of_thread.cache);
     if (span_is_limited())
         cores_cool();
     purge_collect();
-    is_collecting = false;
+    shortage.is_collecting = false;
     return true; /* also when another thread was faster: all threads share what it collected */
+}
+
+/* span_end_shortage. */
+static void end_collect(void)
+{
+    if (--shortage.depth > 0 || !shortage.has_turn)
+        return;
+    shortage.has_turn = false;
+    lock_release(&shortage_lock, RANK_SHORTAGE);
+}
+
+void heap_fork_reset(void)
+{
+    lock_orphan(&shortage_lock, false);
 }
 
 static void start_now(void)
@@ -118,6 +122,7 @@ static void start_now(void)
     span_note_ceiling(facts.address_limit_bytes);
     heap_apply(&settings);
     span_on_shortage = collect;
+    span_end_shortage = end_collect;
     span_on_growth = large_cache_drain_for_growth;
     depot_page_bytes = size_min(facts.page_bytes, CHUNK_BYTES);
     meta_start(META_CHUNK_BYTES, facts.page_bytes);

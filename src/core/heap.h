@@ -77,6 +77,9 @@ bool heap_trim(void);
 /* Unmaps free memory that takes none, but for short pieces. */
 void heap_unmap_clean(void);
 
+/* In a fork's child, before it allocates. */
+void heap_fork_reset(void);
+
 /* Empties the calling thread's cache and purges all that is due. */
 void heap_idle(void);
 

@@ -44,11 +44,6 @@ void purge_turn_end(bool has_turn)
         lock_release(&purge_lock, RANK_PURGE);
 }
 
-size_t purge_noted(void)
-{
-    return load(&noted_bytes, RELAXED);
-}
-
 void purge_note(size_t bytes, size_t block_bytes)
 {
     size_t before = fetch_add(&noted_bytes, bytes, RELAXED);

@@ -40,9 +40,6 @@ void purge_hold(void);
 void purge_end_hold(void);
 void purge_settle(void);
 
-/* Bytes noted since the start: changes whenever memory becomes free. */
-size_t purge_noted(void);
-
 /* purge_turn_begin() takes the purger's turn, waiting a second at most; purge_turn_begin_soon()
  * never sleeps. False: another thread has the turn. True: the caller ends the turn.
  * purge_turn_end(false) does nothing. */

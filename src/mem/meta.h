@@ -11,7 +11,7 @@
 void meta_start(size_t chunk_bytes, size_t page_bytes);
 
 /* Returns `bytes` of zeroed memory aligned to `align` (a power of two, at most a page), or NULL.
- * Any thread; never waits. */
+ * Any thread; waits only where memory is short. */
 void *meta_alloc(size_t bytes, size_t align);
 
 /* Tries to commit `bytes` beyond those in use, so that bookkeeping still has memory when the heap

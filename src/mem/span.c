@@ -35,14 +35,19 @@
 enum {
     MERGE_MAX = 16,       /* pending spans each time the lock is taken */
     MERGE_TURNS = 256,    /* before the front moves */
+    SHORTAGE_TURNS = 8,   /* while other threads take what a turn brings together */
     SLACK_SHARE = 2,      /* of a growing block: moves each byte at most three times */
     REFAULTS_TO_KEEP = 2, /* refaults of a unit before it stays: a program that repeats its work
                            * and then sleeps keeps a half */
 };
 
 static struct lock span_lock;
+static _Atomic uint32_t growing; /* threads that ask the kernel for memory */
+static _Atomic uint32_t grown;   /* times that it gave some */
+static _Thread_local uint8_t shortage_depth;
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken from nobody so far */
-bool (*span_on_shortage)(size_t units, bool was_in_vain);
+bool (*span_on_shortage)(size_t units);
+void (*span_end_shortage)(void);
 bool (*span_on_growth)(size_t units);
 static size_t dirty_units_least;    /* since the last span_take_idle_bytes() */
 struct refault_meter span_refaults; /* in units; span_end_window() ends its window */
@@ -111,16 +116,6 @@ static void mend_if_inherited(void)
         span_lists_mend();
 }
 
-bool span_try_lock(void)
-{
-    if (!lock_try_briefly(&span_lock, RANK_SPAN))
-        return false;
-    mend_if_inherited();
-    if (unlikely(has_pending()))
-        merge_pending();
-    return true;
-}
-
 /* Waits for a holder that runs, and only once for a holder that does not. */
 static bool wait_lock(enum lock_patience patience)
 {
@@ -128,6 +123,16 @@ static bool wait_lock(enum lock_patience patience)
         return false;
     mend_if_inherited();
     merge_pending();
+    return true;
+}
+
+bool span_try_lock(void)
+{
+    if (!lock_try_briefly(&span_lock, RANK_SPAN))
+        return shortage_depth > 0 && wait_lock(PATIENCE_LONG);
+    mend_if_inherited();
+    if (unlikely(has_pending()))
+        merge_pending();
     return true;
 }
 
@@ -242,12 +247,34 @@ static size_t skew_of_front(size_t align_units)
     return align_units - size_min(align_units, CHUNK_UNITS);
 }
 
+/* What is on its way from the kernel to a thread is missed by a thread that finds no memory. */
+static void begin_growth(void)
+{
+    fetch_add(&growing, 1, RELAXED);
+}
+
+static bool end_growth(bool has_grown)
+{
+    fetch_add(&grown, has_grown, RELAXED);
+    fetch_sub(&growing, 1, RELEASE);
+    return has_grown;
+}
+
 static bool grow(size_t units, bool is_more_wanted, size_t *first, size_t *count)
 {
-    if (region_grow(units, is_more_wanted && !span_is_limited(), first, count) != 0)
+    begin_growth();
+    if (!end_growth(region_grow(units, is_more_wanted && !span_is_limited(), first, count) == 0))
         return false;
     refault_note_taken(&span_refaults, units);
     return true;
+}
+
+static struct span take_unmapped(size_t units, size_t align_units, unsigned owner)
+{
+    begin_growth();
+    struct span span = span_take_unmapped(units, align_units, owner);
+    end_growth(span.unit != 0);
+    return span;
 }
 
 /* Moves the front and keeps `units` for an owner. Returns the first, or 0. */
@@ -273,7 +300,7 @@ static struct span take_or_grow(size_t units, size_t align_units, unsigned owner
     if (span.unit == 0)
         span = take_merged(units, align_units, owner);
     if (span.unit == 0)
-        span = span_take_unmapped(units, align_units, owner);
+        span = take_unmapped(units, align_units, owner);
     if (span.unit != 0)
         return span;
     /* A thread that did not search the lists takes only what it needs: many may come at once. */
@@ -319,28 +346,57 @@ static struct span take(size_t units, size_t align_units, unsigned owner)
     return span;
 }
 
-struct span span_acquire(size_t units, size_t align_units, unsigned owner)
+/* From here to end_shortage() the thread waits for the lock: what it has no access to, it would
+ * take for used. */
+static bool begin_shortage(size_t units)
 {
-    struct span span = take(units, align_units, owner);
+    shortage_depth++;
+    if (span_on_shortage != NULL && span_on_shortage(units))
+        return true;
+    shortage_depth--;
+    return false;
+}
+
+static void end_shortage(void)
+{
+    span_end_shortage();
+    shortage_depth--;
+}
+
+/* Tries again while other threads take what a turn of collecting brings together. */
+static struct span take_in_shortage(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = {0, units, false};
     size_t enough = units + align_units - 1;
-    if (span.unit == 0 && span_on_shortage != NULL && span_on_shortage(enough, false)) {
+    bool is_again = true;
+    for (unsigned turn = 0; is_again && turn < SHORTAGE_TURNS && begin_shortage(enough); turn++) {
+        uint32_t before = load(&grown, RELAXED);
         span = take(units, align_units, owner);
         if (span.unit == 0 && !span_is_limited() && span_unmap(enough) > 0)
             span = take(units, align_units, owner);
-        if (span.unit == 0)
-            span_on_shortage(enough, true);
+        is_again = span.unit == 0 &&
+                   (load(&growing, ACQUIRE) > 0 || load(&grown, RELAXED) != before);
+        end_shortage();
     }
+    return span;
+}
+
+struct span span_acquire(size_t units, size_t align_units, unsigned owner)
+{
+    struct span span = take(units, align_units, owner);
+    if (span.unit == 0)
+        span = take_in_shortage(units, align_units, owner);
     return span;
 }
 
 bool span_make_room(size_t bytes)
 {
     size_t units = (bytes >> UNIT_SHIFT) + 1;
-    if (span_on_shortage == NULL || !span_on_shortage(units, false))
+    if (!begin_shortage(units))
         return false;
-    if (span_unmap(units) > 0)
-        return true;
-    return span_on_shortage(units, true);
+    bool is_made = span_unmap(units) > 0;
+    end_shortage();
+    return is_made;
 }
 
 size_t span_acquire_in_room(size_t units, size_t room, unsigned owner)
@@ -354,11 +410,15 @@ struct span span_acquire_growing(size_t units, size_t units_old, size_t align_un
     size_t more = units - units_old; /* the moved units are charged already */
     if (!span_lists_make(owner))
         return (struct span){0, units, false};
-    if (span_reserve_charge(more) ||
-        (span_on_shortage != NULL && span_on_shortage(more, false) && span_reserve_charge(more))) {
+    bool is_charged = span_reserve_charge(more);
+    if (!is_charged && begin_shortage(more)) {
+        is_charged = span_reserve_charge(more);
+        end_shortage(); /* span_acquire() may still find the whole length */
+    }
+    if (is_charged) {
         first = cut(SPAN_CLEAN, units + slack, units + slack, align_units, owner, false);
         if (first == 0)
-            first = span_take_unmapped(units + slack, align_units, owner).unit;
+            first = take_unmapped(units + slack, align_units, owner).unit;
         if (first == 0)
             first = cut_front(units + slack, align_units, true, owner);
         span_end_charge(more);
@@ -521,6 +581,7 @@ void span_fork_unlock(void)
  * may be of another moment. They stay unused, and no thread waits for them. */
 void span_fork_reset(bool is_taken)
 {
+    store(&growing, 0, RELAXED);
     uint32_t holder = lock_holder(&span_lock);
     if (is_taken || holder == LOCK_FREE || holder == lock_id_before)
         lock_orphan(&span_lock, is_taken);

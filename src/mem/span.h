@@ -47,9 +47,10 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
-/* Called once when no span of `units` is found. Returns whether memory may have become free, so
- * that a retry is worth it. Called again with `was_in_vain` if the retry fails. */
-extern bool (*span_on_shortage)(size_t units, bool was_in_vain);
+/* Called when no span of `units` is found. Returns whether memory may have become free, so that a
+ * retry is worth it; span_end_shortage() is called after the retry. */
+extern bool (*span_on_shortage)(size_t units);
+extern void (*span_end_shortage)(void);
 
 /* Called each time before the front moves for `units`. Returns whether kept spans were released, so
  * that the lists are worth another search. Never waits. */

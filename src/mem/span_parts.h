@@ -9,7 +9,8 @@
 
 extern HIDDEN struct refault_meter span_refaults;
 
-/* Takes the span lock if it becomes free soon, and merges some pending spans. */
+/* Takes the span lock if it becomes free soon, and merges some pending spans. Waits up to a second
+ * where memory is short. */
 bool span_try_lock(void);
 void span_unlock(void);
 

@@ -20,7 +20,7 @@
 
 /* Outermost first. Fork holds several depots at once; moving a slab holds two, one of them by
  * lock_try. */
-enum lock_rank { RANK_FORK, RANK_PURGE, RANK_DEPOT, RANK_SPAN };
+enum lock_rank { RANK_FORK, RANK_SHORTAGE, RANK_PURGE, RANK_DEPOT, RANK_SPAN };
 
 /* How long to wait for a holder. SHORT: enough for a holder that runs or is about to. LONG: a
  * second, for callers that could otherwise only fail. */

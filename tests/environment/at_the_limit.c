@@ -9,15 +9,18 @@
  *     copied    a new block of twice the length, a copy, and the old one freed
  *     holes     every second block of one length, freed, serves longer ones
  *     trimmed   after a trim the program's own mappings have what one freed block had
+ *     shared    four threads use the limit up at once, each time with blocks of another length
  *
  * What the program, the C library and the heap's books take is 9 MiB and a sixteenth here. The
- * thread stays on one CPU: with caches per core, what another core keeps of it is out of reach.
+ * thread stays on one CPU, but for `shared`: with caches per core, what another core keeps of it is
+ * out of reach.
  */
 #define _GNU_SOURCE
 
 #include "check.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +28,7 @@
 #include <sys/mman.h>
 
 enum { FIRST = 1000, STEP = 1024 * 1024 };
+enum { THREADS = 4, ROUNDS = 10, BOOKS = 2 * 1024 * 1024 /* of a thread */ };
 
 static size_t budget;
 
@@ -203,15 +207,74 @@ static void stay_here(void)
     CHECK(sched_setaffinity(0, sizeof set, &set) == 0, "the CPU cannot be chosen");
 }
 
+static pthread_barrier_t all_ready;
+
+/* Takes blocks of `size` until one is refused, and frees all when every thread has. Returns what
+ * the threads had when this one was refused. */
+static size_t share(size_t size, bool is_touched)
+{
+    static size_t shared;
+    void **chain = NULL, **block;
+    pthread_barrier_wait(&all_ready);
+    while ((block = malloc(size)) != NULL) {
+        if (is_touched)
+            memset(block, 1, size);
+        *block = (void *)chain;
+        chain = block;
+        __atomic_fetch_add(&shared, size, __ATOMIC_RELAXED);
+    }
+    size_t taken = __atomic_load_n(&shared, __ATOMIC_RELAXED);
+    pthread_barrier_wait(&all_ready);
+    while (chain != NULL) {
+        block = (void **)*chain;
+        free(chain);
+        chain = block;
+    }
+    if (pthread_barrier_wait(&all_ready) == PTHREAD_BARRIER_SERIAL_THREAD)
+        __atomic_store_n(&shared, 0, __ATOMIC_RELAXED);
+    return taken;
+}
+
+static void *share_in_rounds(void *unused)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        share(70000, round % 2 == 1);
+        size_t taken = share(1000000, round % 4 == 3);
+        CHECK(taken >= room() - THREADS * (BOOKS + 1000000),
+              "in round %d a thread is refused while blocks have %zu of %zu KiB", round,
+              taken / KIB, budget / KIB);
+    }
+    return unused;
+}
+
+/* Seen to fail where a refusal while another thread collects counts for later requests, where
+ * threads collect at once, and where a thread tries once to have what it collected. */
+static void check_shared(void)
+{
+    pthread_t threads[THREADS];
+    pthread_attr_t small;
+    CHECK(pthread_barrier_init(&all_ready, NULL, THREADS) == 0, "no barrier");
+    CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 64 * KIB) == 0,
+          "no stacks of 64 KiB");
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], &small, share_in_rounds, NULL) == 0, "no thread");
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied|holes|trimmed");
+    CHECK(argc == 3, "usage: at_the_limit MIB spared|steps|half|copied|holes|trimmed|shared");
     static char words[1024];
     budget = strtoul(argv[1], NULL, 10) * MIB;
     check_is_limited_to(budget, argv);
     setvbuf(stdout, words, _IOFBF, sizeof words);
     check_is_calmalloc();
     check_time_limit(60);
+    if (strcmp(argv[2], "shared") == 0) {
+        check_shared();
+        return 0;
+    }
     stay_here();
     if (strcmp(argv[2], "trimmed") == 0) {
         check_trimmed();

@@ -65,7 +65,8 @@ MUTANTS = {
         "core/depot.c", "if (rows_are_separate || bin_is_sampled(depot->bin))", "if (bin_is_sampled(depot->bin))",
         "apart"),
     "free spans of two owners merge": (
-        "mem/span_lists.c", "if (span_is_alike(behind, state, owner)) {", "if (span_state_at(behind) == state) {", "apart"),
+        "mem/span_lists.c", "if (span_is_alike(behind, state, owner)) {", "if (span_state_at(behind) == state) {",
+        "apart"),
     "a span is another owner's": (
         "mem/span.c", "struct span span = take_from(owner, units, align_units);",
         "struct span span = take_from(owner & ~3u, units, align_units);", "apart"),

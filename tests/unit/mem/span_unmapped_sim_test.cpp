@@ -23,7 +23,8 @@ class Unmapped : public testing::Test
     void SetUp() override
     {
         start_spans();
-        span_on_shortage = [](size_t, bool was_in_vain) { return !was_in_vain; };
+        span_on_shortage = [](size_t) { return true; };
+        span_end_shortage = [] {};
         for (size_t i = 0; i < COUNT; i++)
             spans_.push_back(span_acquire(LENGTH, 1, 0));
         take_rest();

@@ -585,7 +585,7 @@ class Heap(InFolder):
         self.assertEqual([row[3:] for row in self.rows(done.stderr)], [["hold", path + ".c:6"]])
         self.assertNotIn("children", done.stderr)
         done = self.heap("--rate", "16", "--", path, "leak")
-        self.assertRegex(done.stderr, r"(?m)^  live at the end +(9|10)\.\d MiB ± ")
+        self.assertRegex(done.stderr, r"(?m)^  live at the end +([789]|1[012])\.\d MiB ± ")  # 9.5, six deviations
         self.assertRegex(done.stderr, r"(?m)^  largest look +live \d\d\.\d MiB, .* --by peak shows it$")
         kept = self.path("peak.pb.gz")
         done = self.heap("--rate", "16", "--by", "peak", "--leaks", "--pprof", kept, "--", path, "leak")

@@ -559,9 +559,11 @@ class Heap(InFolder):
         off = []
         for _ in range(8):
             done = self.heap("--rate", "64", "--", path, "word", check=False, stdin=None, input="A")
-            live, error = re.search(r"live at the end +([\d.]+) MiB ± ([\d.]+) MiB in", done.stderr).groups()
-            self.assertTrue(0.9 < float(error) < 1.4, error)
-            off.append((float(live) - 20000 * 1000 / MIB) / float(error))
+            found = re.search(r"live at the end +([\d.]+) MiB ± ([\d.]+) ([KM])iB in", done.stderr)
+            self.assertIsNotNone(found, done.stderr)
+            error = float(found[2]) / (1024 if found[3] == "K" else 1)
+            self.assertTrue(0.9 < error < 1.4, error)
+            off.append((float(found[1]) - 20000 * 1000 / MIB) / error)
         self.assertLess(max(map(abs, off)), 5)
         self.assertGreater(max(map(abs, off)), 0.1)
 

@@ -64,12 +64,12 @@ static bool is_collect_useful(size_t units)
     return units <= most || os_would_commit(align_up((units - most) << UNIT_SHIFT, region.granule));
 }
 
-/* Threads take turns to collect and retry: what one of them has in hand, another would miss. */
+/* Threads take turns to collect and retry: what one of them has in hand, another would miss. Not
+ * the purger's turn, which lasts one step, so that forks do not wait. */
 static struct lock shortage_lock;
 
 static _Thread_local struct {
     bool is_collecting, has_turn;
-    uint8_t depth; /* a retry may collect too, for its tables */
 } shortage;
 
 /* span_on_shortage: moves unused blocks to the spans, those of the calling thread's cache included,
@@ -79,7 +79,7 @@ static bool collect(size_t units)
     if (shortage.is_collecting || !is_collect_useful(units))
         return false;
     shortage.is_collecting = true;
-    if (shortage.depth++ == 0)
+    if (!shortage.has_turn) /* a retry may collect too, for its tables */
         shortage.has_turn = lock_acquire_or_fail(&shortage_lock, RANK_SHORTAGE);
     if (of_thread.cache != &cache_none)
         cache_empty(of_thread.cache);
@@ -93,7 +93,7 @@ static bool collect(size_t units)
 /* span_end_shortage. */
 static void end_collect(void)
 {
-    if (--shortage.depth > 0 || !shortage.has_turn)
+    if (!shortage.has_turn)
         return;
     shortage.has_turn = false;
     lock_release(&shortage_lock, RANK_SHORTAGE);

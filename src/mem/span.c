@@ -42,9 +42,9 @@ enum {
 };
 
 static struct lock span_lock;
-static _Atomic uint32_t growing; /* threads that ask the kernel for memory */
-static _Atomic uint32_t grown;   /* times that it gave some */
-static _Thread_local uint8_t shortage_depth;
+static _Atomic uint32_t growing;             /* threads that ask the kernel for memory */
+static _Atomic uint32_t grown;               /* times that it gave some */
+static _Thread_local uint8_t shortage_depth; /* a retry may be short of memory for its tables */
 static _Atomic uint32_t owned_units[SPAN_OWNER_LIMIT]; /* taken from nobody so far */
 bool (*span_on_shortage)(size_t units);
 void (*span_end_shortage)(void);
@@ -255,7 +255,8 @@ static void begin_growth(void)
 
 static bool end_growth(bool has_grown)
 {
-    fetch_add(&grown, has_grown, RELAXED);
+    if (has_grown)
+        fetch_add(&grown, 1, RELAXED);
     fetch_sub(&growing, 1, RELEASE);
     return has_grown;
 }
@@ -359,8 +360,8 @@ static bool begin_shortage(size_t units)
 
 static void end_shortage(void)
 {
-    span_end_shortage();
-    shortage_depth--;
+    if (--shortage_depth == 0)
+        span_end_shortage();
 }
 
 /* Tries again while other threads take what a turn of collecting brings together. */

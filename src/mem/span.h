@@ -47,8 +47,8 @@ struct span {
     bool is_zero; /* every byte reads as zero */
 };
 
-/* Called when no span of `units` is found. Returns whether memory may have become free, so that a
- * retry is worth it; span_end_shortage() is called after the retry. */
+/* Called when no span of `units` is found, also by a retry. Returns whether memory may have become
+ * free, so that a retry is worth it. After the outermost retry span_end_shortage() is called. */
 extern bool (*span_on_shortage)(size_t units);
 extern void (*span_end_shortage)(void);
 

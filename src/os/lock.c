@@ -9,8 +9,9 @@
 
 enum { LONG_MS = 20, PATIENT_MS = 5, PATIENT_SLEEPS = 8, PATIENT_MS_MAX = 1000 };
 
-/* After a long wait in vain, a thread waits only shortly for depots for this long: a fork whose
- * handlers do not return holds all depots. */
+/* After a long wait in vain, a thread waits only shortly for other locks for this long: a stopped
+ * thread may hold several, and a fork whose handlers do not return holds all depots. Not for the
+ * turn to fork, whose holder may be another in a long queue. */
 enum { LATELY_MS = 10 * PATIENT_MS_MAX };
 
 _Thread_local uint32_t lock_ranks_held;
@@ -127,12 +128,13 @@ static bool sleep_a_while(struct lock *lock, uint64_t sleep_ms)
 
 bool lock_wait_patiently(struct lock *lock, enum lock_rank rank, enum lock_patience patience)
 {
+    static _Thread_local uint64_t outlasted_ms;
+    if (patience == PATIENCE_LONG && rank != RANK_FORK && outlasted_ms != 0 &&
+        os_clock_ms() - outlasted_ms < LATELY_MS)
+        patience = PATIENCE_SHORT;
     if (load(&lock->given_up, RELAXED) >= patience || lock_is_own(lock))
         return false;
-    static _Thread_local uint64_t outlasted_ms;
     uint64_t start = os_clock_ms(), waited = 0;
-    if (rank == RANK_DEPOT && outlasted_ms != 0 && start - outlasted_ms < LATELY_MS)
-        patience = PATIENCE_SHORT;
     do { /* longer each time: sleepers that look often slow the holder down */
         uint64_t most = (PATIENT_MS_MAX - waited) / PATIENT_SLEEPS;
         if (sleep_a_while(lock, size_max(PATIENT_MS, size_min(waited / 2, most))))

@@ -124,8 +124,8 @@ int os_allow_huge(void *start, size_t size);
 void os_drop_tables(void *start, size_t size);
 
 /* Makes a huge page of a committed range that has a huge page's size and alignment and reads as
- * zero. Returns the nanoseconds taken, or 0: ordinary pages are there. In both cases the kernel
- * makes no huge page there later by itself. */
+ * zero. Returns the nanoseconds taken, or 0: ordinary pages are there, as they may be if the thread
+ * had to wait for its processor. In every case the kernel makes no huge page there by itself. */
 uint64_t os_make_huge(void *start, size_t size);
 
 /* Splits huge pages that cross either end of a committed range whose contents are no longer needed,

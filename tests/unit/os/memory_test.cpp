@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <optional>
@@ -215,27 +217,46 @@ static unsigned make_huge(char *start, unsigned count)
     return made;
 }
 
-/* Where pages were dropped one by one the page table stays. Seen to fail without MADV_COLLAPSE, and
- * with an os_make_huge() that says nothing of it. */
-TEST(Memory, AHugePageIsMadeOfFreshPagesAndOfDroppedOnes)
+enum class Huge { Impossible, Untold, Told };
+
+/* Makes two huge pages, the first where pages were dropped one by one: there the page table stays.
+ * Told: both are huge, and were said to be. */
+static Huge make_two_huge()
 {
     char *start = reserved(4 * mib, 2 * mib);
-    ASSERT_EQ(os_commit(start, 4 * mib), 0);
+    EXPECT_EQ(os_commit(start, 4 * mib), 0);
     os_refuse_huge(start, 4 * mib);
     memset(start, 0xAA, 2 * mib);
     for (size_t at = 0; at < 2 * mib; at += 16 * page)
-        ASSERT_EQ(os_purge(start + at, 16 * page), 0);
+        EXPECT_EQ(os_purge(start + at, 16 * page), 0);
     unsigned made = make_huge(start, 2);
     EXPECT_TRUE(calm_test::is_zero(start, 4 * mib));
+    unsigned are_huge = unsigned{is_huge(start)} + unsigned{is_huge(start + 2 * mib)};
+    Huge result = made == 0 && are_huge == 0   ? Huge::Impossible
+                  : made == 2 && are_huge == 2 ? Huge::Told
+                                               : Huge::Untold;
+    EXPECT_EQ(os_release(start, 4 * mib), 0);
+    return result;
+}
+
+/* A test that waits for its processor may be told of a huge page that is none, hence the tries.
+ * Seen to fail without MADV_COLLAPSE, and with an os_make_huge() that says nothing of it. */
+TEST(Memory, AHugePageIsMadeOfFreshPagesAndOfDroppedOnes)
+{
     struct os_facts facts;
     os_start(&facts);
-    if (facts.huge_pages == OS_HUGE_NEVER || made == 0 || !page_flags(start).has_value())
+    if (facts.huge_pages == OS_HUGE_NEVER || !page_flags(reinterpret_cast<char *>(&facts)))
         GTEST_SKIP() << "no huge page here, or no right to know";
-    EXPECT_EQ(made, unsigned{is_huge(start)} + unsigned{is_huge(start + 2 * mib)});
-    if (!is_huge(start))
+    struct utsname kernel;
+    ASSERT_EQ(uname(&kernel), 0);
+    if (strverscmp(kernel.release, "6.1") < 0)
         GTEST_SKIP() << "a kernel before 6.1";
-    EXPECT_EQ(made, 2u);
-    EXPECT_EQ(os_release(start, 4 * mib), 0);
+    Huge result = Huge::Untold;
+    for (int i = 0; i < 20 && result == Huge::Untold; i++)
+        result = make_two_huge();
+    if (result == Huge::Impossible)
+        GTEST_SKIP() << "the kernel makes none";
+    EXPECT_EQ(result, Huge::Told);
 }
 
 /* Else the kernel keeps the whole for itself until it runs out of memory. Seen to fail with an

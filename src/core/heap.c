@@ -363,30 +363,48 @@ size_t heap_good_size(size_t bytes)
     return bytes <= PTRDIFF_MAX ? large_units(bytes) << UNIT_SHIFT : 0;
 }
 
-size_t heap_usable(const void *block)
+struct found {
+    enum pointer_kind kind;
+    size_t bytes; /* usable; 0: no live block, reported */
+};
+
+static NOINLINE struct found find_slow(const void *block, const char *verb)
 {
-    size_t pooled;
-    if (block == NULL)
-        return 0;
-    if (pooled_usable(block, "usable size of", &pooled))
-        return pooled;
-    enum pointer_kind kind = misuse_classify(block, "usable size of");
-    if (kind == POINTER_BAD || kind == POINTER_FOREIGN)
-        return 0;
-    size_t have = kind == POINTER_SMALL ? bin_bytes(region_bin(region_chunk(block)))
-                                        : large_usable(block);
-    if (!is_free_already(block))
-        return have;
-    misuse_report_double(block, "usable size of", have);
-    return 0;
+    struct found found = {.kind = POINTER_POOLED};
+    if (pooled_usable(block, verb, &found.bytes))
+        return found;
+    found.kind = misuse_classify(block, verb);
+    if (found.kind == POINTER_BAD || found.kind == POINTER_FOREIGN)
+        return found;
+    if (is_free_already(block))
+        misuse_report_double(block, verb, bytes_of(block));
+    else
+        found.bytes = bytes_of(block);
+    return found;
 }
 
-/* A pool's block stays in place or moves to the heap. `have` is 0 for a bad pointer. */
+/* The live block at an address that is not NULL. A small one as free's fast path sees it: without a
+ * look at its slab. */
+ALWAYS_INLINE struct found find_live(const void *block, const char *verb)
+{
+    size_t chunk = region_chunk(block);
+    if (CHECKS >= 1 && likely(region_holds(chunk))) {
+        unsigned bin = region_bin(chunk);
+        if (likely(heap_looks_live(block, chunk, bin)))
+            return (struct found){POINTER_SMALL, bin_bytes(bin)};
+    }
+    return find_slow(block, verb);
+}
+
+size_t heap_usable(const void *block)
+{
+    return block != NULL ? find_live(block, "usable size of").bytes : 0;
+}
+
+/* A pool's block stays in place or moves to the heap. */
 static void *realloc_pooled(void *block, size_t have, size_t bytes, uint32_t cohort_offset,
                             bool is_sampled)
 {
-    if (have == 0 || bytes > PTRDIFF_MAX)
-        return NULL;
     if (bytes <= have)
         return block;
     void *moved = is_sampled ? sampled_alloc(bytes, 1, false, cohort_offset)
@@ -463,18 +481,14 @@ static void *resize_large(void *block, size_t bytes, unsigned owner, bool is_sam
 
 void *heap_realloc(void *block, size_t bytes, uint32_t cohort_offset, bool is_sampled)
 {
-    size_t pooled;
-    if (pooled_usable(block, "realloc of", &pooled))
-        return realloc_pooled(block, pooled, bytes, cohort_offset, is_sampled);
-    enum pointer_kind kind = misuse_classify(block, "realloc of");
-    if (kind == POINTER_BAD || kind == POINTER_FOREIGN || bytes > PTRDIFF_MAX)
+    struct found found = find_live(block, "realloc of");
+    enum pointer_kind kind = found.kind;
+    size_t have = found.bytes;
+    if (have == 0 || bytes > PTRDIFF_MAX)
         return NULL;
+    if (kind == POINTER_POOLED)
+        return realloc_pooled(block, have, bytes, cohort_offset, is_sampled);
     unsigned bin = region_bin(region_chunk(block));
-    size_t have = kind == POINTER_SMALL ? bin_bytes(bin) : large_usable(block);
-    if (is_free_already(block)) {
-        misuse_report_double(block, "realloc of", have);
-        return NULL;
-    }
     unsigned owner = offset_owner(cohort_offset);
     bool fits_now = kind == POINTER_SMALL && fits_in_place(have, bytes) && owner == row_owner(bin);
     if (fits_now && (!is_sampled || bin_is_sampled(bin)))

@@ -93,6 +93,14 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
     return cache_pop(cohort_offset + of_thread.small[(bytes + 7) >> 3]);
 }
 
+/* Whether a slab's block begins at an address of the region, and looks live. One product rejects
+ * what is not in a slab, a block's interior, and a block that was never handed out. */
+ALWAYS_INLINE bool heap_looks_live(const void *block, size_t chunk, size_t bin)
+{
+    return class_accepts_free(bin_class(bin), chunk, (uint16_t)(uintptr_t)block) &&
+           !block_looks_free(block);
+}
+
 ALWAYS_INLINE void heap_free(void *block)
 {
     size_t chunk = region_chunk(block);
@@ -103,10 +111,7 @@ ALWAYS_INLINE void heap_free(void *block)
     size_t bin = region_bin(chunk);
     computed_here(chunk); /* scaling twice costs less than keeping the result */
     if (CHECKS >= 1) {
-        /* One product rejects what is not in a slab, a block's interior, and a block that was never
-         * handed out. */
-        bool is_block = class_accepts_free(bin_class(bin), chunk, (uint16_t)(uintptr_t)block);
-        if (unlikely(!is_block || block_looks_free(block))) {
+        if (unlikely(!heap_looks_live(block, chunk, bin))) {
             heap_free_slow(block);
             return;
         }

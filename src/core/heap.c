@@ -388,7 +388,7 @@ static NOINLINE struct found find_slow(const void *block, const char *verb)
 ALWAYS_INLINE struct found find_live(const void *block, const char *verb)
 {
     size_t chunk = region_chunk(block);
-    if (CHECKS >= 1 && likely(region_holds(chunk))) {
+    if (likely(region_holds(chunk))) {
         unsigned bin = region_bin(chunk);
         if (likely(heap_looks_live(block, chunk, bin)))
             return (struct found){POINTER_SMALL, bin_bytes(bin)};

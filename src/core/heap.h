@@ -93,10 +93,13 @@ ALWAYS_INLINE void *heap_alloc_fast(size_t bytes, uint32_t cohort_offset)
     return cache_pop(cohort_offset + of_thread.small[(bytes + 7) >> 3]);
 }
 
-/* Whether a slab's block begins at an address of the region, and looks live. One product rejects
- * what is not in a slab, a block's interior, and a block that was never handed out. */
+/* Whether a slab's block begins at an address of the region and, with checks, looks live. One
+ * product rejects what is not in a slab, a block's interior, and a block that was never handed
+ * out. */
 ALWAYS_INLINE bool heap_looks_live(const void *block, size_t chunk, size_t bin)
 {
+    if (CHECKS == 0)
+        return class_begins_block(bin_class(bin), (uint16_t)(uintptr_t)block);
     return class_accepts_free(bin_class(bin), chunk, (uint16_t)(uintptr_t)block) &&
            !block_looks_free(block);
 }

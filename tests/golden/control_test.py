@@ -10,7 +10,8 @@ TRACER, FOLDER = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.path.join(HERE, "..", "..", "tools", "fast_path.py")
 WORDS = {1: "a lock prefix", 2: "an exchange with memory", 3: "a call", 4: "a system call", 5: "the limit is"}
-ROOMY = {"%s of %d bytes" % (function, size): 100 for function in ("malloc", "free") for size in (48, 1000)}
+ROOMY = {"%s of %d bytes" % (function, size): 100
+         for function in ("malloc", "malloc_usable_size", "free") for size in (48, 1000)}
 
 
 class Control(unittest.TestCase):

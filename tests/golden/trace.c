@@ -1,16 +1,17 @@
 /*
- * trace.c: executes one cached malloc and its free one instruction at a time and prints where each
- * one lies.
+ * trace.c: executes one cached malloc, a look at the block's usable size and its free one
+ * instruction at a time, and prints where each one lies.
  *
  *   calm_trace LIBRARY SIZE
  *
  * The parent starts itself again with LIBRARY preloaded. That child allocates and frees blocks of
  * SIZE bytes until its cache is warm, then once more between breakpoints, from the same call sites.
- * The parent steps through and prints JSON: the offsets in LIBRARY of the instructions that malloc
- * and free executed, and how many instructions ran in neither LIBRARY nor this program. Exit code
+ * The parent steps through and prints JSON: the offsets in LIBRARY of the instructions that each
+ * call executed, and how many instructions ran in neither LIBRARY nor this program. Exit code
  * 77: this machine does not allow tracing.
  */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +33,7 @@ static const uint64_t content = 0xfbfbfbfbfbfbfb;
 /* The part that is traced. Volatile pointers: the compiler must neither drop the pair nor call
  * through a stub. */
 static void *(*volatile call_malloc)(size_t) = malloc;
+static size_t (*volatile call_usable)(void *) = malloc_usable_size;
 static void (*volatile call_free)(void *) = free;
 
 static void breakpoint_if(bool is_traced)
@@ -51,6 +53,8 @@ static int run_target(size_t size)
         void *block = call_malloc(size);
         breakpoint_if(is_last);
         *(volatile uint64_t *)block = content;
+        call_usable(block);
+        breakpoint_if(is_last);
         call_free(block);
         breakpoint_if(is_last);
     }
@@ -151,13 +155,15 @@ static int trace(pid_t pid, const char *library_path)
         return 1;
     }
     printf("{");
-    long in_malloc = step_to_breakpoint(pid, &library, &program, "malloc");
-    long in_free = in_malloc < 0 ? -1 : step_to_breakpoint(pid, &library, &program, "free");
-    if (in_free < 0) {
-        fprintf(stderr, "calm_trace: no breakpoint within %d instructions.\n", STEPS_MAX);
-        return 1;
+    static const char *const titles[] = {"malloc", "malloc_usable_size", "free"};
+    for (int i = 0; i < 3; i++) {
+        long outside = step_to_breakpoint(pid, &library, &program, titles[i]);
+        if (outside < 0) {
+            fprintf(stderr, "calm_trace: no breakpoint within %d instructions.\n", STEPS_MAX);
+            return 1;
+        }
+        printf("\"%s_outside\": %ld%s\n", titles[i], outside, i < 2 ? "," : "}");
     }
-    printf("\"malloc_outside\": %ld, \"free_outside\": %ld}\n", in_malloc, in_free);
     return 0;
 }
 

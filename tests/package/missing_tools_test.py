@@ -47,7 +47,7 @@ HIDDEN = (
 )
 # What needs pip or a network the first time, and what it says without one.
 BY_PIP = tuple(("package." + name, "could not be fetched") for name in ("heap", "heap_sites", "killed", "watch"))
-BY_NETWORK = (("profiles.protobuf", "protobuf"), ("bindings.rust_crates", "no network"))
+BY_NETWORK = (("profiles.protobuf", "protoc", "protobuf"), ("bindings.rust_crates", "cargo", "no network"))
 NO_PIP = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
 
 
@@ -118,8 +118,9 @@ class Missing(unittest.TestCase):
         alone = ("unshare", "-rn")
         if run(*alone, "true", check=False).returncode != 0:
             self.skipTest("no network of one's own can be made here")
-        for name, words in BY_NETWORK:
+        for name, program, words in BY_NETWORK:
             with self.subTest(name):
+                needs.here(program)
                 self.assertIn(words, self.result(name, before=alone, **self.fresh()))
 
 
@@ -141,4 +142,4 @@ class Lists(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    needs.main(argv=sys.argv[:1], verbosity=2)

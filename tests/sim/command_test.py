@@ -49,7 +49,7 @@ class CommandLine(unittest.TestCase):
         added = {name: timed.pop(name) for name in ("cpu_s", "tasks_a_cpu_s", "decision_ns")}
         self.assertEqual(timed, plain)
         self.assertAlmostEqual(added["cpu_s"] * added["tasks_a_cpu_s"] / 8000, 1, delta=0.01)
-        self.assertGreaterEqual(added["decision_ns"], 0)  # less than the clock shows is 0
+        self.assertGreater(added["decision_ns"], 0)  # seen to fail: less a mean of readings with a wait of 2 ms
 
     def test_every_figure_of_a_run_is_there(self):
         for policy in POLICIES:

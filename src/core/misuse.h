@@ -23,7 +23,7 @@ enum pointer_kind {
     POINTER_LARGE,   /* the start of a large block */
     POINTER_BAD,     /* in the region, but no live block begins there; reported */
     POINTER_FOREIGN, /* not in the region; reported */
-    POINTER_POOLED,  /* in a pool (core/pooled.h) */
+    POINTER_POOLED,  /* in a pool (core/pooled.h), which misuse_classify() does not look for */
 };
 
 /* Classifies `block`, not NULL, for the call that `verb` names ("free of"), and reports a bad
